@@ -7,7 +7,7 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { getOperation, type Operation } from '#features/core/operations/operations.ts'
 import { releaseHeld } from '#features/sending/queue/waiting-transitions.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { conflict, notFound } from '#platform/errors.ts'
+import { conflict } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
   type Broadcast,
@@ -62,9 +62,7 @@ export function controlBroadcast(
         resourceId: formatUuid(operation.uuid),
       })
     }
-    const after = getOperation(tx.db, actor.accountId, operationId)
-    if (!after) throw notFound('operation_not_found', 'Operation not found.')
-    return after
+    return getOperation(tx.db, actor.accountId, operationId)
   })
 }
 

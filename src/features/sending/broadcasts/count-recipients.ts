@@ -18,16 +18,6 @@ import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { IS_SUPPRESSED } from './start.ts'
 
-export interface RecipientCount {
-  /** Contacts on the list. */
-  readonly contacts: number
-  /** Those who would get the broadcast. */
-  readonly recipients: number
-  /** The others: active but suppressed, or not active. */
-  readonly suppressed: number
-  readonly inactive: Readonly<Record<Exclude<ContactStatus, 'active'>, number>>
-}
-
 /** Contacts examined at a time: about 5 ms. */
 const BATCH_SIZE = 2000
 /** Contacts examined for one unit, in long lists; in short ones each contact is a unit. */
@@ -51,7 +41,7 @@ type CounterApp = Pick<App, 'db' | 'workBudget' | 'clock'>
  */
 export function createRecipientCounter(app: CounterApp) {
   const tenants = new Map<number, Slots>()
-  return async (list: ContactList, streamSlug: string): Promise<RecipientCount> => {
+  return async (list: ContactList, streamSlug: string) => {
     const tenant = getTenantId(app.db, list.accountId)
     const slots = tenants.get(tenant) ?? new Slots(1, MAX_WAITING_PER_ACCOUNT)
     tenants.set(tenant, slots)
@@ -82,7 +72,7 @@ function spendWork({ db, workBudget }: CounterApp, { id, accountId }: ContactLis
 }
 
 /** Examines the contacts in batches, between which other requests are served: a second or two for a million. */
-async function countRecipients(db: Database, list: ContactList, streamSlug: string): Promise<RecipientCount> {
+async function countRecipients(db: Database, list: ContactList, streamSlug: string) {
   const { id: listId, accountId } = list
   // No suppression is of this stream if the stream does not exist yet.
   const streamId = findStreamId(db, accountId, streamSlug) ?? -1
@@ -101,11 +91,10 @@ async function countRecipients(db: Database, list: ContactList, streamSlug: stri
       status,
       readContactCount(db, accountId, listId, status),
     ]),
-  ) as RecipientCount['inactive']
+  ) as Record<Exclude<ContactStatus, 'active'>, number>
   return {
     contacts: Object.values(inactive).reduce((sum, n) => sum + n, examined.contacts),
     recipients: examined.contacts - examined.suppressed,
-    suppressed: examined.suppressed,
-    inactive,
+    left_out: { suppressed: examined.suppressed, ...inactive },
   }
 }

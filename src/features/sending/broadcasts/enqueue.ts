@@ -8,6 +8,7 @@ import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { domainOfAddress } from '#features/core/events/daily-stats.ts'
+import { readCounter } from '#features/core/events/record.ts'
 import { isBroadcastRestored, RESTORED_REASON, readFence } from '#features/core/fence/restored.ts'
 import type { Draft } from '#features/sending/accept/draft.ts'
 import { requireDiskSpace, requireSendable } from '#features/sending/accept/sendable.ts'
@@ -34,6 +35,7 @@ import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import { skipWaiting } from './erase.ts'
 import { readFirstRecipients, type SnapshotRecipient, toBroadcastContact } from './preflight.ts'
 import { discardLeftovers, parseStoredActor } from './start.ts'
 import {
@@ -98,12 +100,6 @@ const QUEUED = statusCode('queued')
 
 const sql = prepareStatements((db) => ({
   remove: db.prepare('DELETE FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id = ?'),
-  removeSome: db.prepare(
-    'DELETE FROM broadcast_recipients WHERE broadcast_id = ?1 AND contact_id IN (SELECT contact_id FROM broadcast_recipients WHERE broadcast_id = ?1 LIMIT ?2)',
-  ),
-  begun: db.prepare<{ value: number }, [number, string]>(
-    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
-  ),
   account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   stream: db.prepare<{ slug: string }, [number]>('SELECT slug FROM streams WHERE id = ?'),
   // A broadcast that was deferred as a whole has as many queued emails as contacts, so they are read in batches.
@@ -291,8 +287,7 @@ async function handleFailure(
 
 /** Number of enqueued emails that were not attempted yet. */
 function countUnattempted(app: App, { id, accountId, handedOver }: Broadcast): number {
-  const begun = sql(app.db).begun.get(accountId, begunMetric(id))?.value ?? 0
-  return Math.max(0, handedOver - begun)
+  return Math.max(0, handedOver - readCounter(app.db, accountId, begunMetric(id), 0))
 }
 
 /**
@@ -487,7 +482,7 @@ async function withdraw(
       const last = emails.at(-1)
       withdrawEmails(app, tx, broadcast, emails)
       if (last) return { lastEmailId: last.emailId, isLast }
-      if (withdrawRecipients(app, tx, broadcast) > 0) return { lastEmailId: lastEmailId, isLast }
+      if (skipWaiting(app, tx, broadcast, WITHDRAWN_ROWS_PER_BATCH) > 0) return { lastEmailId, isLast }
       if (isInFlight()) return 'tried'
       const from = to === 'cancelled' ? 'cancelling' : 'failing'
       if (isLast)
@@ -503,23 +498,12 @@ async function withdraw(
   return app.clock.now()
 }
 
-const isUnattempted = (email: QueuedEmail): boolean => email.isUntried === 1
-
 function withdrawEmails(app: App, tx: Tx, broadcast: Broadcast, emails: readonly QueuedEmail[]): void {
   let withdrawn = 0
-  for (const { recipientId, emailId, quotaMonth } of emails.filter(isUnattempted)) {
-    if (!cancelWaiting(tx, { recipientId, emailId, now: app.eventTime() })) continue
+  for (const { recipientId, emailId, quotaMonth, isUntried } of emails) {
+    if (isUntried === 0 || !cancelWaiting(tx, { recipientId, emailId, now: app.eventTime() })) continue
     withdrawn++
     if (quotaMonth !== null) giveQuotaBack(tx, broadcast.accountId, quotaMonth, 1)
   }
   if (withdrawn > 0) advanceBroadcast(app, tx, broadcast.id, { handedOver: -withdrawn, leftOut: withdrawn })
-}
-
-/** Removes recipients that were not enqueued. Returns their number. */
-function withdrawRecipients(app: App, tx: Tx, { id, accountId, quotaMonth }: Broadcast): number {
-  const removed = sql(tx.db).removeSome.run(id, WITHDRAWN_ROWS_PER_BATCH).changes
-  if (removed === 0) return 0
-  if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, removed)
-  advanceBroadcast(app, tx, id, { handedOver: 0, leftOut: removed })
-  return removed
 }

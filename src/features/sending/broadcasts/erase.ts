@@ -7,7 +7,9 @@ import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { advanceBroadcast, IS_OPEN, stateName } from './states.ts'
+import { advanceBroadcast, type Broadcast, findBroadcastById, IS_OPEN, stateName } from './states.ts'
+
+type SkippingBroadcast = Pick<Broadcast, 'id' | 'accountId' | 'quotaMonth'>
 
 const sql = prepareStatements((db) => ({
   after: db.prepare<{ contactId: number; email: string }, [number, number, number]>(
@@ -16,11 +18,8 @@ const sql = prepareStatements((db) => ({
   next: db.prepare<{ id: number }, [number, number]>(
     `SELECT id FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND account_id = ? AND id > ? ORDER BY id LIMIT 1`,
   ),
-  broadcast: db.prepare<{ accountId: number; state: number; quotaMonth: number | null }, [number]>(
-    'SELECT account_id AS accountId, state, quota_month AS quotaMonth FROM broadcasts WHERE id = ?',
-  ),
-  waiting: db.prepare<{ id: number; quotaMonth: number | null }, [number]>(
-    `SELECT id, quota_month AS quotaMonth FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND account_id = ?
+  waiting: db.prepare<SkippingBroadcast, [number]>(
+    `SELECT id, account_id AS accountId, quota_month AS quotaMonth FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND account_id = ?
      AND EXISTS (SELECT 1 FROM broadcast_recipients WHERE broadcast_id = broadcasts.id) LIMIT 1`,
   ),
   removeSome: db.prepare(
@@ -38,8 +37,8 @@ export const findNextOpenBroadcast = (db: Database, accountId: number, after: nu
  * The request that takes the snapshot ends soon.
  */
 export function isTakingSnapshot(db: Database, broadcastId: number): boolean {
-  const broadcast = sql(db).broadcast.get(broadcastId)
-  return broadcast !== null && stateName(broadcast.state) === 'fixing'
+  const broadcast = findBroadcastById(db, broadcastId)
+  return broadcast !== undefined && stateName(broadcast.state) === 'fixing'
 }
 
 /** Rows examined in one tick; this takes some 5 ms. */
@@ -63,12 +62,24 @@ export function findWaitingRecipients(
 
 /** Skips contacts of a broadcast whose snapshot is complete. Returns how many were skipped. */
 export function skipRecipients(app: App, tx: Tx, broadcastId: number, contactIds: readonly number[]): number {
-  const broadcast = sql(tx.db).broadcast.get(broadcastId)
+  const broadcast = findBroadcastById(tx.db, broadcastId)
   if (!broadcast) return 0
   const removed = contactIds.filter((id) => sql(tx.db).remove.run(broadcastId, id).changes === 1).length
+  return countSkipped(app, tx, broadcast, removed)
+}
+
+/** Removes up to `limit` rows of a recipient snapshot; returns their number. */
+export const removeSnapshotRows = (tx: Tx, broadcastId: number, limit: number): number =>
+  sql(tx.db).removeSome.run(broadcastId, limit).changes
+
+/** Skips up to `limit` recipients that are not enqueued. Returns how many were skipped. */
+export const skipWaiting = (app: App, tx: Tx, broadcast: SkippingBroadcast, limit: number): number =>
+  countSkipped(app, tx, broadcast, removeSnapshotRows(tx, broadcast.id, limit))
+
+function countSkipped(app: App, tx: Tx, { id, accountId, quotaMonth }: SkippingBroadcast, removed: number): number {
   if (removed === 0) return 0
-  if (broadcast.quotaMonth !== null) giveQuotaBack(tx, broadcast.accountId, broadcast.quotaMonth, removed)
-  advanceBroadcast(app, tx, broadcastId, { handedOver: 0, leftOut: removed })
+  if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, removed)
+  advanceBroadcast(app, tx, id, { handedOver: 0, leftOut: removed })
   return removed
 }
 
@@ -81,10 +92,5 @@ const BATCH_SIZE = 1000
  */
 export function skipRecipientBatch(app: App, tx: Tx, accountId: number): number {
   const broadcast = sql(tx.db).waiting.get(accountId)
-  if (!broadcast) return 0
-  const removed = sql(tx.db).removeSome.run(broadcast.id, BATCH_SIZE).changes
-  if (broadcast.quotaMonth === null) return removed
-  giveQuotaBack(tx, accountId, broadcast.quotaMonth, removed)
-  advanceBroadcast(app, tx, broadcast.id, { handedOver: 0, leftOut: removed })
-  return removed
+  return broadcast ? skipWaiting(app, tx, broadcast, BATCH_SIZE) : 0
 }

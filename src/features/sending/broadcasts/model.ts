@@ -1,7 +1,6 @@
 /** @module Wire shapes of broadcasts. */
-import { type Static, Type } from '@sinclair/typebox'
-import { FreeMap, mapFromPhp, OptionalNullable, StrictObject, Uuid } from '#platform/http/schemas.ts'
-import type { BroadcastRequest } from './send.ts'
+import { Type } from '@sinclair/typebox'
+import { FreeMap, OptionalNullable, StrictObject, Uuid } from '#platform/http/schemas.ts'
 import { BROADCAST_STREAM } from './start.ts'
 
 const RENDERED_NOTE = 'A template, rendered for each contact.'
@@ -55,22 +54,6 @@ export const NewBroadcast = StrictObject(
     ],
   },
 )
-
-/** Clients send an empty string for an unset field. */
-export const toBroadcastRequest = (body: Static<typeof NewBroadcast>): BroadcastRequest => ({
-  listId: body.contact_list_id,
-  fromAddress: body.from_address,
-  subject: body.subject || undefined,
-  html: body.html_body || undefined,
-  text: body.text_body || undefined,
-  templateAlias: body.template_alias || undefined,
-  templateData: mapFromPhp(body.template_data) ?? undefined,
-  replyTo: body.reply_to || undefined,
-  headers: mapFromPhp(body.headers) ?? undefined,
-  tags: body.tags ?? undefined,
-  sendAt: body.send_at || undefined,
-  stream: body.stream || undefined,
-})
 
 export const BroadcastStarted = Type.Object({
   operation_id: Uuid({ description: 'The operation that shows its progress.' }),

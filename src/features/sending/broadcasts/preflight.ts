@@ -103,7 +103,11 @@ export const readFirstRecipients = (db: Database, broadcastId: number, limit: nu
   sql(db).first.all(broadcastId, limit)
 
 /** A recipient in the form that templates see. */
-export const toBroadcastContact = ({ contactUuid, email, metadata }: SnapshotRecipient): BroadcastContact => ({
+export const toBroadcastContact = ({
+  contactUuid,
+  email,
+  metadata,
+}: Omit<SnapshotRecipient, 'contactId'>): BroadcastContact => ({
   id: formatUuid(contactUuid),
   email,
   metadata: JSON.parse(metadata ?? '{}') as Record<string, unknown>,

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { count } from '#features/core/events/record.ts'
+import { count, readCounter } from '#features/core/events/record.ts'
 import { begunMetric } from '#features/sending/queue/settle.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -34,9 +34,6 @@ const sql = prepareStatements((db) => ({
   ofOperation: db.prepare<{ id: number }, [number]>('SELECT id FROM broadcasts WHERE operation_id = ?'),
   dropRefs: db.prepare('UPDATE broadcasts SET html_ref = NULL, text_ref = NULL WHERE id = ?'),
   delete: db.prepare('DELETE FROM broadcasts WHERE id = ?'),
-  begun: db.prepare<{ value: number }, [number, string]>(
-    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
-  ),
 }))
 
 /** Broadcasts after a row id, in order; row ids grow with created_at. */
@@ -68,7 +65,7 @@ export function dropBroadcastContent(app: App, tx: Tx, { id, htmlRef, textRef }:
 /** Deletes a broadcast that has no emails left, and its counter. */
 export function deleteBroadcast(app: App, tx: Tx, broadcast: RetainedBroadcast): void {
   const metric = begunMetric(broadcast.id)
-  const begun = sql(tx.db).begun.get(broadcast.accountId, metric)?.value ?? 0
+  const begun = readCounter(tx.db, broadcast.accountId, metric, 0)
   if (begun !== 0) count(tx, broadcast.accountId, metric, 0, -begun)
   dropContent(app, tx, { content: [broadcast.htmlRef, broadcast.textRef] })
   sql(tx.db).delete.run(broadcast.id)

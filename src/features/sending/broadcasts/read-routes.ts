@@ -19,7 +19,7 @@ import {
   Uuid,
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { createRecipientCounter, type RecipientCount } from './count-recipients.ts'
+import { createRecipientCounter } from './count-recipients.ts'
 import { countEngagement, getBroadcast, type ListedBroadcast, listBroadcasts } from './list.ts'
 import { BROADCAST_STREAM } from './start.ts'
 import { BROADCAST_STATES, countBroadcastEmails } from './states.ts'
@@ -96,12 +96,6 @@ const toRow = (broadcast: ListedBroadcast): BroadcastRow => ({
   updated_at: isoTime(broadcast.updatedAt),
 })
 
-const toRecipientCount = ({ contacts, recipients, suppressed, inactive }: RecipientCount): RecipientCountRecord => ({
-  contacts,
-  recipients,
-  left_out: { suppressed, ...inactive },
-})
-
 const tags = ['Broadcasts']
 const params = Type.Object({ id: Type.String({ description: 'Id of the broadcast.' }) })
 
@@ -170,7 +164,7 @@ export const broadcastReadRoutes = (app: App) => {
       ({ actor, params, query, request }) =>
         withoutTimeLimit(request, async () => {
           const list = getList(app.db, actor.accountId, params.id)
-          return dataBody(toRecipientCount(await countRecipients(list, query.stream ?? BROADCAST_STREAM)))
+          return dataBody(await countRecipients(list, query.stream ?? BROADCAST_STREAM))
         }),
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the contact list.' }) }),

@@ -14,7 +14,7 @@ import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody } from '#platform/http/schemas.ts'
 import { type ControlVerb, controlBroadcast } from './control.ts'
-import { BroadcastStarted, NewBroadcast, toBroadcastRequest } from './model.ts'
+import { BroadcastStarted, NewBroadcast } from './model.ts'
 import { sendBroadcast } from './send.ts'
 import type { OnTransition } from './states.ts'
 
@@ -49,9 +49,8 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
           status(
             202,
             dataBody(
-              await sendBroadcast(app, actor, toBroadcastRequest(body), {
+              await sendBroadcast(app, actor, body, {
                 idempotencyKey: headers['idempotency-key'],
-                body,
                 admit: () => Object.assign(set.headers, takeRate(actor)),
               }),
             ),

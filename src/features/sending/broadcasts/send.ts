@@ -3,6 +3,7 @@
  * from the template, as sources, because all parts are rendered for each contact. Never sends.
  */
 import type { Database } from 'bun:sqlite'
+import type { Static } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { waitUntilDurable } from '#features/sending/accept/accept.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
@@ -11,7 +12,9 @@ import { getList } from '#features/setup/contact-store/lists.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { findTemplateByAlias, type Template } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
+import { mapFromPhp } from '#platform/http/schemas.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import type { NewBroadcast } from './model.ts'
 import { type BroadcastResponse, startBroadcast } from './start.ts'
 
 /**
@@ -31,27 +34,9 @@ export function requireRegisteredSender(db: Database, accountId: number, fromAdd
   return formatMailbox(parsed)
 }
 
-export interface BroadcastRequest {
-  /** Public id. */
-  readonly listId: string
-  readonly fromAddress: string
-  readonly subject: string | undefined
-  readonly html: string | undefined
-  readonly text: string | undefined
-  readonly templateAlias: string | undefined
-  readonly templateData: Readonly<Record<string, unknown>> | undefined
-  readonly replyTo: string | undefined
-  readonly headers: unknown
-  readonly tags: readonly string[] | undefined
-  readonly sendAt: string | undefined
-  readonly stream: string | undefined
-}
-
 export interface SendBroadcastOptions {
   /** Header `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined
-  /** Distinguishes a repeated request from a different one with the same key. */
-  readonly body: unknown
   /** Throws when the account sends too fast. */
   readonly admit: () => void
 }
@@ -63,50 +48,48 @@ export interface SendBroadcastOptions {
 export async function sendBroadcast(
   app: App,
   actor: Actor,
-  request: BroadcastRequest,
-  { idempotencyKey, body, admit }: SendBroadcastOptions,
+  body: Static<typeof NewBroadcast>,
+  { idempotencyKey, admit }: SendBroadcastOptions,
 ): Promise<BroadcastResponse> {
   const replyKey = await createResponseKey(app, actor, idempotencyKey, body)
   // A repeated request must not fail checks whose result has changed since the first: list, domain, `send_at`.
   const earlier = replyKey && findStoredResponse<{ data: BroadcastResponse }>(app.db, actor, replyKey)
   if (earlier) return waitUntilDurable(app, earlier.data)
   admit()
-  const list = getList(app.db, actor.accountId, request.listId)
-  const from = requireRegisteredSender(app.db, actor.accountId, request.fromAddress)
-  const template = requireTemplate(app, actor, request.templateAlias)
-  if (request.subject !== undefined) requireHeaderSafe('subject', request.subject)
+  const list = getList(app.db, actor.accountId, body.contact_list_id)
+  const from = requireRegisteredSender(app.db, actor.accountId, body.from_address)
+  const template = requireTemplate(app, actor, body.template_alias)
+  if (body.subject) requireHeaderSafe('subject', body.subject)
   return startBroadcast(app, actor, {
     type: 'broadcast',
     list,
     from,
-    ...applyTemplate(request, template),
-    templateData: request.templateData,
-    replyTo: request.replyTo,
-    headers: request.headers,
-    tags: request.tags,
-    sendAt: request.sendAt,
-    stream: request.stream,
+    ...applyTemplate({ subject: body.subject, html: body.html_body, text: body.text_body }, template),
+    templateData: mapFromPhp(body.template_data) ?? undefined,
+    replyTo: body.reply_to || undefined,
+    headers: mapFromPhp(body.headers) ?? undefined,
+    tags: body.tags ?? undefined,
+    sendAt: body.send_at || undefined,
+    stream: body.stream || undefined,
     replyKey,
   })
 }
 
-/** Each provided part overrides that of the template; the template supplies the others. */
+type Part = string | null | undefined
+
+/** Each provided part overrides that of the template, which supplies the others. Clients send '' for an unset field. */
 export const applyTemplate = (
-  provided: {
-    readonly subject: string | undefined
-    readonly html: string | undefined
-    readonly text: string | undefined
-  },
+  provided: { readonly subject: Part; readonly html: Part; readonly text: Part },
   template: Template | undefined,
 ) => ({
-  subject: provided.subject ?? template?.subject,
-  html: provided.html ?? template?.htmlBody ?? undefined,
-  text: provided.text ?? template?.textBody ?? undefined,
+  subject: provided.subject || template?.subject,
+  html: provided.html || (template?.htmlBody ?? undefined),
+  text: provided.text || (template?.textBody ?? undefined),
   template: template && { id: template.id, version: template.version },
 })
 
-function requireTemplate(app: App, actor: Actor, alias: string | undefined): Template | undefined {
-  if (alias === undefined) return undefined
+function requireTemplate(app: App, actor: Actor, alias: Part): Template | undefined {
+  if (!alias) return undefined
   const template = findTemplateByAlias(app.db, actor.accountId, alias)
   if (!template) {
     throw invalid(

@@ -13,7 +13,7 @@ import { insertOperation } from '#features/core/operations/operations.ts'
 import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
 import { findStoredResponse, type ResponseKey, storeResponse } from '#features/sending/accept/idempotency.ts'
 import { requireDiskSpace, requireQuota, requireSendable } from '#features/sending/accept/sendable.ts'
-import type { ContactList } from '#features/setup/contact-store/lists.ts'
+import { type ContactList, namedList } from '#features/setup/contact-store/lists.ts'
 import { toContactStatusCode } from '#features/setup/contact-store/status.ts'
 import { findStreamId, insertStream } from '#features/setup/streams/streams.ts'
 import { toSuppressionScopeCode } from '#features/setup/suppression-store/check.ts'
@@ -26,6 +26,7 @@ import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
+import { removeSnapshotRows } from './erase.ts'
 import { preflightBroadcast } from './preflight.ts'
 import { type BroadcastState, IS_OPEN, stateCode, toOperationMetadata } from './states.ts'
 
@@ -62,6 +63,8 @@ export interface StartedOperation {
   /** Undefined when the broadcast starts immediately. */
   readonly scheduledAt: Millis | undefined
 }
+
+type WriteRelated = (tx: Tx, operation: StartedOperation) => void
 
 export interface BroadcastResponse {
   readonly operation_id: string
@@ -112,9 +115,6 @@ const sql = prepareStatements((db) => ({
   begin: db.prepare(
     'UPDATE broadcasts SET operation_id = ?, state = ?, sandbox = ?, total = ?, quota_month = ?, updated_at = ? WHERE id = ? AND state = ?',
   ),
-  discardRows: db.prepare(
-    'DELETE FROM broadcast_recipients WHERE broadcast_id = ?1 AND contact_id IN (SELECT contact_id FROM broadcast_recipients WHERE broadcast_id = ?1 LIMIT ?2)',
-  ),
   discard: db.prepare('DELETE FROM broadcasts WHERE id = ? AND state = ?'),
   leftovers: db.prepare<{ id: number }, [number]>('SELECT id FROM broadcasts WHERE state = ?'),
 }))
@@ -128,10 +128,8 @@ export async function startBroadcast(
   app: App,
   actor: Actor,
   input: BroadcastInput,
-  writeRelated: (tx: Tx, operation: StartedOperation) => void = () => undefined,
+  writeRelated: WriteRelated = () => undefined,
 ): Promise<BroadcastResponse> {
-  const earlier = input.replyKey && findStoredResponse<{ data: BroadcastResponse }>(app.db, actor, input.replyKey)
-  if (earlier) return app.commit.writeFromReserve(() => ({ ...earlier.data }))
   requireSendingAllowed(getSendingAccount(app.config, app.db, actor.accountId))
   const draft = toBroadcastDraft(app, input)
   // Rejects sources that can never be rendered. Data missing for one contact fails for that contact only.
@@ -150,7 +148,7 @@ export async function startBroadcast(
     )
     const warning = await preflightBroadcast(app, actor.accountId, broadcastId, input)
     return await app.commit.write((tx) =>
-      commitStart(app, tx, actor, input, draft, { broadcastId, total, warning, also: writeRelated }),
+      commitStart(app, tx, actor, input, draft, { broadcastId, total, warning, writeRelated }),
     )
   } catch (error) {
     await tryDiscardBroadcast(app, broadcastId)
@@ -298,25 +296,18 @@ function commitStart(
   actor: Actor,
   input: BroadcastInput,
   draft: Draft,
-  {
-    broadcastId,
-    total,
-    warning,
-    also: writeRelated,
-  }: {
-    broadcastId: number
-    total: number
-    warning: string | undefined
-    also: NonNullable<Parameters<typeof startBroadcast>[3]>
-  },
+  snapshot: { broadcastId: number; total: number; warning: string | undefined; writeRelated: WriteRelated },
 ): BroadcastResponse {
+  const { broadcastId, total, warning, writeRelated } = snapshot
   const earlier = input.replyKey && findStoredResponse<{ data: BroadcastResponse }>(tx.db, actor, input.replyKey)
   if (earlier) {
     // Another request with the same key was committed first, so the snapshot of this request is not used.
     tx.afterCommit(() => void tryDiscardBroadcast(app, broadcastId))
     return earlier.data
   }
-  requireList(tx.db, input.list)
+  // The list may have been deleted while its contacts were copied.
+  if (namedList(tx.db, actor.accountId, input.list.id)?.isDeleted !== false)
+    throw invalid('contact_list_id', 'Contact list not found.', 'contact_list_not_found')
   const { account, sandbox } = requireSendable(app, actor, draft)
   const quotaMonth = sandbox || total === 0 ? null : consumeQuota(tx, account, total, app.clock.now())
   const state: BroadcastState = total === 0 ? 'done' : draft.scheduledAt === undefined ? 'sending' : 'waiting'
@@ -380,16 +371,6 @@ function formatMessage(
   return `${sentence}${captureNote}${warning === undefined ? '' : ` ${warning}`}`
 }
 
-const listSql = prepareStatements((db) => ({
-  exists: db.prepare<{ id: number }, [number]>('SELECT id FROM contact_lists WHERE id = ? AND deleted_at IS NULL'),
-}))
-
-/** Throws 422 when the list no longer exists: it may have been deleted while its contacts were copied. */
-function requireList(db: Database, list: { readonly id: number; readonly uuid: UuidBytes }): void {
-  if (!listSql(db).exists.get(list.id))
-    throw invalid('contact_list_id', 'Contact list not found.', 'contact_list_not_found')
-}
-
 /** A broadcast that cannot be removed now is removed at the next start. */
 const tryDiscardBroadcast = (app: App, broadcastId: number): Promise<void> =>
   discardBroadcast(app, broadcastId).catch((error: unknown) =>
@@ -399,9 +380,7 @@ const tryDiscardBroadcast = (app: App, broadcastId: number): Promise<void> =>
 /** Removes a broadcast that never started, with its snapshot. */
 async function discardBroadcast(app: App, broadcastId: number): Promise<void> {
   for (;;) {
-    const removed = await app.commit.writeFromReserve(
-      (tx) => sql(tx.db).discardRows.run(broadcastId, DISCARD_BATCH_SIZE).changes,
-    )
+    const removed = await app.commit.writeFromReserve((tx) => removeSnapshotRows(tx, broadcastId, DISCARD_BATCH_SIZE))
     if (removed < DISCARD_BATCH_SIZE) break
     await yieldToEventLoop()
   }

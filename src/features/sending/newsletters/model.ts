@@ -6,7 +6,6 @@ import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import {
   extra,
   FreeMap,
-  mapFromPhp,
   Nullable,
   OptionalNullable,
   StrictObject,
@@ -22,8 +21,6 @@ import {
   MAX_LISTED_BYTES,
   MAX_SUBJECT_LENGTH,
   type Newsletter,
-  type NewsletterChange,
-  type NewsletterInput,
 } from './newsletters.ts'
 import { NEWSLETTER_STATUSES } from './states.ts'
 
@@ -123,28 +120,6 @@ export const SendNewsletter = StrictObject({
 export const NewsletterQuery = Type.Object({
   ...ROW_RANGE_FIELDS,
   status: Type.Optional(StringEnum(NEWSLETTER_STATUSES, { description: 'Only newsletters with this status.' })),
-})
-
-export const toNewsletterInput = (body: Static<typeof NewNewsletter>): NewsletterInput => ({
-  listId: body.list_id,
-  subject: body.subject,
-  fromAddress: body.from_address,
-  htmlBody: body.html_body ?? null,
-  textBody: body.text_body ?? null,
-  templateId: body.template_id ?? null,
-  templateData: mapFromPhp(body.template_data) ?? null,
-  replyTo: body.reply_to ?? null,
-})
-
-export const toNewsletterChange = (body: Static<typeof NewsletterChangeBody>): NewsletterChange => ({
-  listId: body.list_id,
-  subject: body.subject,
-  fromAddress: body.from_address,
-  htmlBody: body.html_body,
-  textBody: body.text_body,
-  templateId: body.template_id,
-  templateData: mapFromPhp(body.template_data),
-  replyTo: body.reply_to,
 })
 
 const formatUuidOrNull = (uuid: Newsletter['operationUuid']): string | null => (uuid === null ? null : formatUuid(uuid))

@@ -15,7 +15,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
-import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
+import { mapFromPhp, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -55,20 +55,20 @@ export interface ListedNewsletter extends Newsletter {
   readonly isTruncated: boolean
 }
 
-/** Ids are public ids. */
-export interface NewsletterInput {
-  readonly listId: string
-  readonly subject: string
-  readonly fromAddress: string
-  readonly htmlBody: string | null
-  readonly textBody: string | null
-  readonly templateId: string | null
-  readonly templateData: Readonly<Record<string, unknown>> | null
-  readonly replyTo: string | null
+/** The fields that its author provides, as in requests; omitted ones keep their value. Ids are public ids. */
+export interface NewsletterChange {
+  readonly list_id?: string
+  readonly subject?: string
+  readonly from_address?: string
+  readonly html_body?: string | null
+  readonly text_body?: string | null
+  readonly template_id?: string | null
+  readonly template_data?: Parameters<typeof mapFromPhp>[0]
+  readonly reply_to?: string | null
 }
 
-/** Undefined keeps the current value. */
-export type NewsletterChange = { readonly [Field in keyof NewsletterInput]: NewsletterInput[Field] | undefined }
+export type NewsletterInput = NewsletterChange &
+  Required<Pick<NewsletterChange, 'list_id' | 'subject' | 'from_address'>>
 
 /** Newsletters per account. */
 export const MAX_NEWSLETTERS = 10_000
@@ -91,24 +91,19 @@ const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE newsle
 // Includes newsletters whose list or template was deleted.
 const JOINED_TABLES = `newsletters JOIN contact_lists ON contact_lists.id = list_id LEFT JOIN templates ON templates.id = template_id
   LEFT JOIN operations ON operations.id = operation_id`
+/** An account's newsletters of a status; null: any. The index has all that is read. */
+const OF_STATUS = 'newsletters INDEXED BY newsletters_status WHERE account_id = ? AND status = coalesce(?, status)'
 
 const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM ${JOINED_TABLES} WHERE newsletters.uuid = ? AND newsletters.account_id = ?`,
   ),
   // Finds the rows of the page by index alone, then joins only these.
-  page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
-    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES} WHERE newsletters.id IN (SELECT id FROM newsletters WHERE account_id = ? AND id < ? ORDER BY id DESC
+  page: db.prepare<Row & { isTruncated: number }, [number, number | null, number, number, number]>(
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES} WHERE newsletters.id IN (SELECT id FROM ${OF_STATUS} AND id < ? ORDER BY id DESC
      LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
   ),
-  pageOfStatus: db.prepare<Row & { isTruncated: number }, [number, number, number, number, number]>(
-    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES} WHERE newsletters.id IN (SELECT id FROM newsletters INDEXED BY newsletters_status
-     WHERE account_id = ? AND status = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
-  ),
-  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM newsletters WHERE account_id = ?'),
-  countOfStatus: db.prepare<{ n: number }, [number, number]>(
-    'SELECT COUNT(*) AS n FROM newsletters INDEXED BY newsletters_status WHERE account_id = ? AND status = ?',
-  ),
+  count: db.prepare<{ n: number }, [number, number | null]>(`SELECT COUNT(*) AS n FROM ${OF_STATUS}`),
   insert: db.prepare(
     `INSERT INTO newsletters (uuid, account_id, list_id, subject, from_address, html_body, text_body, template_id, template_data, reply_to, status,
      created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -137,16 +132,12 @@ export function listNewsletters(
   page: RowWindow,
   status?: NewsletterStatus,
 ): { newsletters: ListedNewsletter[]; total: number } {
-  const { limit, offset } = page
-  const code = status === undefined ? undefined : newsletterStatusCode(status)
-  const rows =
-    code === undefined
-      ? sql(db).page.all(accountId, belowId(page), limit, offset)
-      : sql(db).pageOfStatus.all(accountId, code, belowId(page), limit, offset)
-  const counted = code === undefined ? sql(db).count.get(accountId) : sql(db).countOfStatus.get(accountId, code)
+  const code = status === undefined ? null : newsletterStatusCode(status)
   return {
-    newsletters: rows.map((row) => ({ ...toNewsletter(row), isTruncated: row.isTruncated === 1 })),
-    total: counted?.n ?? 0,
+    newsletters: sql(db)
+      .page.all(accountId, code, belowId(page), page.limit, page.offset)
+      .map((row) => ({ ...toNewsletter(row), isTruncated: row.isTruncated === 1 })),
+    total: sql(db).count.get(accountId, code)?.n ?? 0,
   }
 }
 
@@ -170,10 +161,10 @@ const STATUS_DESCRIPTIONS: Readonly<Record<NewsletterStatus, string>> = {
  * addresses, templates and sources, 409 when the account has too many.
  */
 export async function createNewsletter(app: App, actor: Actor, input: NewsletterInput): Promise<Newsletter> {
-  const stored: StoredFields = toStoredFields(app.db, actor.accountId, input)
+  const stored: StoredFields = { ...NO_PARTS, ...toStoredFields(app.db, actor.accountId, input) }
   await requireValidSource(app, actor.accountId, toTemplateSource(stored))
   return app.commit.write((tx) => {
-    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_NEWSLETTERS)
+    if ((sql(tx.db).count.get(actor.accountId, null)?.n ?? 0) >= MAX_NEWSLETTERS)
       throw conflict(
         'too_many_newsletters',
         `An account has at most ${MAX_NEWSLETTERS} newsletters; delete one that is no longer needed.`,
@@ -205,7 +196,7 @@ export async function changeNewsletter(
       'Provide at least one of list_id, subject, from_address, html_body, text_body, template_id, template_data and reply_to.',
     )
   requireDraft(getNewsletter(app.db, actor.accountId, id))
-  const provided: Partial<StoredFields> = toStoredFields(app.db, actor.accountId, change)
+  const provided = toStoredFields(app.db, actor.accountId, change)
   await requireValidSource(app, actor.accountId, toTemplateSource(provided))
   return app.commit.write((tx) => {
     const before = getNewsletter(tx.db, actor.accountId, id)
@@ -266,6 +257,8 @@ type StoredFields = Pick<
   'listId' | 'subject' | 'from' | 'htmlBody' | 'textBody' | 'templateId' | 'templateData' | 'replyTo'
 >
 
+const NO_PARTS = { htmlBody: null, textBody: null, templateId: null, templateData: null, replyTo: null }
+
 const toColumnValues = (stored: StoredFields) =>
   [
     stored.listId,
@@ -285,19 +278,23 @@ const toTemplateSource = ({ subject, htmlBody, textBody }: Partial<StoredFields>
 })
 
 /** Returns the provided fields, checked and in stored form. Throws the 404 or 422 of the first invalid field. */
-function toStoredFields(db: Database, accountId: number, provided: NewsletterInput): StoredFields
+function toStoredFields(
+  db: Database,
+  accountId: number,
+  provided: NewsletterInput,
+): Partial<StoredFields> & Pick<StoredFields, 'listId' | 'subject' | 'from'>
 function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields>
 function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields> {
-  const { listId, subject, fromAddress, htmlBody, textBody, templateId, templateData, replyTo } = provided
+  const { list_id, subject, from_address, html_body, text_body, template_id, template_data, reply_to } = provided
   return {
-    ...(listId !== undefined && { listId: getList(db, accountId, listId).id }),
+    ...(list_id !== undefined && { listId: getList(db, accountId, list_id).id }),
     ...(subject !== undefined && { subject: parseSubject(subject) }),
-    ...(fromAddress !== undefined && { from: requireRegisteredSender(db, accountId, fromAddress) }),
-    ...(htmlBody !== undefined && { htmlBody: parseBody('html_body', htmlBody) }),
-    ...(textBody !== undefined && { textBody: parseBody('text_body', textBody) }),
-    ...(templateId !== undefined && { templateId: requireTemplateId(db, accountId, templateId) }),
-    ...(templateData !== undefined && { templateData: formatTemplateData(templateData) }),
-    ...(replyTo !== undefined && { replyTo: parseReplyTo(replyTo) }),
+    ...(from_address !== undefined && { from: requireRegisteredSender(db, accountId, from_address) }),
+    ...(html_body !== undefined && { htmlBody: parseBody('html_body', html_body) }),
+    ...(text_body !== undefined && { textBody: parseBody('text_body', text_body) }),
+    ...(template_id !== undefined && { templateId: requireTemplateId(db, accountId, template_id) }),
+    ...(template_data !== undefined && { templateData: formatTemplateData(mapFromPhp(template_data) ?? null) }),
+    ...(reply_to !== undefined && { replyTo: parseReplyTo(reply_to) }),
   }
 }
 

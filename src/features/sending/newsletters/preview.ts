@@ -7,10 +7,10 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
 import type { TakeRate } from '#features/sending/accept/sendable.ts'
-import { applyTemplate } from '#features/sending/broadcasts/send.ts'
+import { toBroadcastContact } from '#features/sending/broadcasts/preflight.ts'
 import { NOT_TRACKED } from '#features/sending/queue/email.ts'
 import { type Contact, findContact, listContacts } from '#features/setup/contact-store/find.ts'
-import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
+import type { ContactList } from '#features/setup/contact-store/lists.ts'
 import {
   type BroadcastContact,
   formatBroadcastData,
@@ -18,18 +18,17 @@ import {
   toContactMessage,
 } from '#features/setup/templates/broadcast-data.ts'
 import { requireRenderCapacity, startRenderSession } from '#features/setup/templates/render.ts'
-import { findTemplateByRowId } from '#features/setup/templates/templates.ts'
 import { AppError, invalid, notFound, tooManyRequests } from '#platform/errors.ts'
 import { sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, OptionalNullable, StrictObject } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
 import type { RenderedParts, TemplateSource } from '#platform/template/renderer.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { getNewsletter, type Newsletter } from './newsletters.ts'
+import { readContent, requireList } from './send.ts'
 
 export interface NewsletterPreview {
   readonly newsletter: Newsletter
@@ -59,14 +58,14 @@ export async function previewNewsletter(
   email: string | undefined,
 ): Promise<NewsletterPreview> {
   const newsletter = getNewsletter(app.db, actor.accountId, id)
-  const list = findListById(app.db, newsletter.listId)
-  if (!list) throw invalid('list_id', 'The contact list of this newsletter was deleted.', 'contact_list_not_found')
-  const source = readSource(app, newsletter)
+  const list = requireList(app, newsletter)
+  const { subject, html, text, templateData } = readContent(app, newsletter)
+  const source = { subject, html, text }
   requireRenderCapacity(app, actor.accountId, countCharacters(source))
   const contact = findPreviewContact(app, list, email)
   const dataJson = formatBroadcastData({
-    shared: formatSharedData(JSON.parse(newsletter.templateData ?? '{}') as Record<string, unknown>, list),
-    contact: contact ? toBroadcastContact(contact) : SAMPLE,
+    shared: formatSharedData(templateData, list),
+    contact: contact ? toBroadcastContact({ ...contact, contactUuid: contact.uuid }) : SAMPLE,
     unsubscribeUrl: UNSUBSCRIBE_URL,
   })
   using rendering = startRenderSession(app)
@@ -76,15 +75,6 @@ export async function previewNewsletter(
   } catch (error) {
     throw error instanceof AppError && error.status === 422 ? toContactError(error) : error
   }
-}
-
-function readSource(app: App, newsletter: Newsletter): TemplateSource {
-  const { templateId, subject, htmlBody, textBody } = newsletter
-  const template = templateId === null ? undefined : findTemplateByRowId(app.db, templateId)
-  if (templateId !== null && !template)
-    throw invalid('template_id', 'The template of this newsletter was deleted.', 'template_not_found')
-  const applied = applyTemplate({ subject, html: htmlBody ?? undefined, text: textBody ?? undefined }, template)
-  return { subject: applied.subject, html: applied.html, text: applied.text }
 }
 
 const countCharacters = ({ subject = '', html = '', text = '' }: TemplateSource): number =>
@@ -97,12 +87,6 @@ function findPreviewContact(app: App, list: ContactList, email: string | undefin
   if (!contact) throw notFound('contact_not_found', 'The list of this newsletter has no contact with this address.')
   return contact
 }
-
-const toBroadcastContact = ({ uuid, email, metadata }: Contact): BroadcastContact => ({
-  id: formatUuid(uuid),
-  email,
-  metadata: JSON.parse(metadata ?? '{}') as Record<string, unknown>,
-})
 
 /** A variable that is missing is one of the contact. */
 const toContactError = ({ code, message, details }: AppError): AppError =>
@@ -129,15 +113,13 @@ export interface NewsletterTestOptions {
  * @param to the user's own address, or undefined, which means the same
  * @param email the contact for whom it is rendered
  */
-export type SendNewsletterTest = (
-  actor: Actor,
-  id: string,
-  options: { readonly to: string | undefined; readonly email: string | undefined },
-) => Promise<SendResponse>
-
-function createNewsletterTestSender(app: App, { takeRate, findUserEmail }: NewsletterTestOptions): SendNewsletterTest {
+function createNewsletterTestSender(app: App, { takeRate, findUserEmail }: NewsletterTestOptions) {
   const limiter = createRateLimiter(app.clock)
-  return async (actor, id, { to, email }) => {
+  return async (
+    actor: Actor,
+    id: string,
+    { to, email }: { readonly to: string | undefined; readonly email: string | undefined },
+  ): Promise<SendResponse> => {
     const own = findUserEmail(actor)
     if (own === undefined || (to !== undefined && normaliseAddress(to) !== normaliseAddress(own)))
       throw invalid('to', 'A test email goes only to your own address; leave `to` out.')

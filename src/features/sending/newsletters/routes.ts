@@ -17,8 +17,6 @@ import {
   NewsletterRecord,
   NewsletterRow,
   SendNewsletter,
-  toNewsletterChange,
-  toNewsletterInput,
   toNewsletterRowWire,
   toNewsletterWire,
 } from './model.ts'
@@ -65,10 +63,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
     .post(
       '/',
       async ({ actor, body, status }) =>
-        status(
-          201,
-          dataBody(toNewsletterWire(await createNewsletter(app, actor, toNewsletterInput(body)), actor.accountUuid)),
-        ),
+        status(201, dataBody(toNewsletterWire(await createNewsletter(app, actor, body), actor.accountUuid))),
       {
         body: NewNewsletter,
         response: { 201: DataBody(NewsletterRecord) },
@@ -94,9 +89,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
     .put(
       '/:id',
       async ({ actor, params, body }) =>
-        dataBody(
-          toNewsletterWire(await changeNewsletter(app, actor, params.id, toNewsletterChange(body)), actor.accountUuid),
-        ),
+        dataBody(toNewsletterWire(await changeNewsletter(app, actor, params.id, body), actor.accountUuid)),
       {
         params,
         body: NewsletterChangeBody,

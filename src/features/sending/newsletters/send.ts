@@ -5,7 +5,7 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { applyTemplate, requireRegisteredSender } from '#features/sending/broadcasts/send.ts'
 import { type BroadcastResponse, startBroadcast } from '#features/sending/broadcasts/start.ts'
 import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
-import { findTemplateByRowId, type Template } from '#features/setup/templates/templates.ts'
+import { findTemplateByRowId } from '#features/setup/templates/templates.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -37,15 +37,7 @@ export async function sendNewsletter(
     newsletterId: newsletter.id,
     list: requireList(app, newsletter),
     from: requireRegisteredSender(app.db, actor.accountId, newsletter.from),
-    ...applyTemplate(
-      {
-        subject: newsletter.subject,
-        html: newsletter.htmlBody ?? undefined,
-        text: newsletter.textBody ?? undefined,
-      },
-      findTemplate(app, newsletter),
-    ),
-    templateData: JSON.parse(newsletter.templateData ?? '{}') as Record<string, unknown>,
+    ...readContent(app, newsletter),
     replyTo: newsletter.replyTo ?? undefined,
     sendAt,
   } as const
@@ -78,25 +70,28 @@ export async function sendNewsletter(
   })
 }
 
-function requireList(app: App, { listId }: Newsletter): ContactList {
-  const list = findListById(app.db, listId)
-  if (!list)
-    throw invalid(
-      'list_id',
-      'The contact list of this newsletter was deleted; set another one with PUT.',
-      'contact_list_not_found',
-    )
-  return list
+/** The list of a newsletter. Throws 422 when it was deleted. */
+export function requireList({ db }: App, { listId }: Newsletter): ContactList {
+  const list = findListById(db, listId)
+  if (list) return list
+  throw invalid(
+    'list_id',
+    'The contact list of this newsletter was deleted; set another one with PUT.',
+    'contact_list_not_found',
+  )
 }
 
-function findTemplate(app: App, { templateId }: Newsletter): Template | undefined {
-  if (templateId === null) return undefined
-  const template = findTemplateByRowId(app.db, templateId)
-  if (!template)
+/** The sources and data of a newsletter; its template supplies missing bodies. Throws 422 when that was deleted. */
+export function readContent({ db }: App, { templateId, templateData, subject, htmlBody, textBody }: Newsletter) {
+  const template = templateId === null ? undefined : findTemplateByRowId(db, templateId)
+  if (templateId !== null && !template)
     throw invalid(
       'template_id',
       'The template of this newsletter was deleted; set another one, or null, with PUT.',
       'template_not_found',
     )
-  return template
+  return {
+    ...applyTemplate({ subject, html: htmlBody, text: textBody }, template),
+    templateData: JSON.parse(templateData ?? '{}') as Record<string, unknown>,
+  }
 }

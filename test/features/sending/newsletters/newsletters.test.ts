@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { changeNewsletter, type NewsletterChange } from '#features/sending/newsletters/newsletters.ts'
+import { changeNewsletter } from '#features/sending/newsletters/newsletters.ts'
 import { sendNewsletter } from '#features/sending/newsletters/send.ts'
 import { finishRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
@@ -27,16 +27,6 @@ beforeAll(async () => {
 afterAll(() => service[Symbol.asyncDispose]())
 
 const NEWS = { subject: 'News for {{ contact.number }}', from_address: 'Ada <ada@sender.test>', text_body: 'Hello.' }
-const NOTHING: NewsletterChange = {
-  listId: undefined,
-  subject: undefined,
-  fromAddress: undefined,
-  htmlBody: undefined,
-  textBody: undefined,
-  templateId: undefined,
-  templateData: undefined,
-  replyTo: undefined,
-}
 const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
 
 const post = (request: Json = {}, target: EmailApi = service, listId = list): Promise<ApiResponse> =>
@@ -324,7 +314,7 @@ describe('sending', () => {
     const id = await createDraft({}, own, listId)
     // The first call reads it and the second changes it, with a single commit before the last one of the first.
     const sending = sendNewsletter(app, actor, id, { sendAt: undefined, admit: () => undefined })
-    const changing = changeNewsletter(app, actor, id, { ...NOTHING, subject: 'Changed' })
+    const changing = changeNewsletter(app, actor, id, { subject: 'Changed' })
     const [sent] = await Promise.allSettled([sending, changing])
     expect(sent).toMatchObject({ status: 'rejected', reason: { status: 409, code: 'newsletter_changed' } })
     expect(await get(id, own)).toMatchObject({ status: 'draft', subject: 'Changed' })
