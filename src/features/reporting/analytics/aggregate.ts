@@ -3,14 +3,13 @@ import { type Static, Type } from '@sinclair/typebox'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { listSubAccounts } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { DailyStats } from '#features/core/events/daily-stats.ts'
 import { Nullable, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { createAccountQueue } from './account-queue.ts'
 import { Overview, toOverviewWire } from './model.ts'
 import type { Period } from './period.ts'
-import { addStats, type MachineStats, NO_STATS, readMachineStats, sumStats } from './stats.ts'
+import { addStats, sumPeriod } from './stats.ts'
 
 /** Maximum number of accounts listed individually; the totals include all accounts. */
 const MAX_LISTED_ACCOUNTS = 1000
@@ -24,7 +23,6 @@ const AccountStats = Type.Composite([
   }),
   Overview,
 ])
-type AccountStats = Static<typeof AccountStats>
 
 export const Aggregate = Type.Composite([
   Overview,
@@ -37,14 +35,6 @@ export const Aggregate = Type.Composite([
 ])
 export type Aggregate = Static<typeof Aggregate>
 
-interface AccountEntry {
-  readonly id: string
-  readonly name: string
-  readonly isParent: boolean
-  readonly figures: DailyStats
-  readonly machine: MachineStats
-}
-
 const runQueued = createAccountQueue()
 
 /**
@@ -54,55 +44,37 @@ const runQueued = createAccountQueue()
 export const aggregateStats = (app: App, actor: Actor, period: Period): Promise<Aggregate> =>
   runQueued(app.db, actor.accountId, () => aggregate(app, actor, period))
 
-async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggregate> {
-  const parent = getAccount(app.config, app.db, actor.accountId)
-  const entries: AccountEntry[] = [
-    {
-      id: actor.accountUuid,
-      name: parent.name,
-      isParent: true,
-      figures: sumStats(app.db, parent.id, period),
-      machine: readMachineStats(app.db, parent.id, period),
-    },
-  ]
-  let totals = entries[0]?.figures ?? NO_STATS
-  let machine = entries[0]?.machine ?? { opens: 0, clicks: 0 }
-  let count = 1
+async function aggregate({ config, db }: App, { accountId, accountUuid }: Actor, period: Period): Promise<Aggregate> {
+  const read = (account_id: string, id: number, name: string) => ({
+    account_id,
+    name,
+    parent_account_id: id === accountId ? null : accountUuid,
+    stats: sumPeriod(db, id, period),
+  })
+  const entries = [read(accountUuid, accountId, getAccount(config, db, accountId).name)]
   // Pages follow the id, not an offset: accounts may be created or deleted between two pages.
   for (let below = Number.MAX_SAFE_INTEGER; ; ) {
-    const page = listSubAccounts(app.config, app.db, parent.id, {
-      limit: PAGE_SIZE,
-      offset: 0,
-      after: below === undefined ? undefined : [below],
-    })
+    const page = listSubAccounts(config, db, accountId, { limit: PAGE_SIZE, offset: 0, after: [below] })
     for (const { id, uuid, name } of page) {
       await yieldToEventLoop()
-      const stats = sumStats(app.db, id, period)
-      const machineStats = readMachineStats(app.db, id, period)
-      totals = addStats([totals, stats])
-      machine = { opens: machine.opens + machineStats.opens, clicks: machine.clicks + machineStats.clicks }
-      count++
-      entries.push({ id: formatUuid(uuid), name, isParent: false, figures: stats, machine: machineStats })
+      entries.push(read(formatUuid(uuid), id, name))
     }
     const last = page.at(-1)
     if (!last) break
     below = last.id
   }
   return {
-    ...toOverviewWire(totals, machine),
-    total_accounts: count,
+    ...toOverviewWire(addStats(entries.map(({ stats }) => stats))),
+    total_accounts: entries.length,
+    // Of accounts that sent the same, the parent comes first.
     accounts: entries
-      .sort(
-        (a, b) => b.figures.sent - a.figures.sent || Number(b.isParent) - Number(a.isParent) || (a.id < b.id ? -1 : 1),
+      .toSorted(
+        (a, b) =>
+          b.stats.sent - a.stats.sent ||
+          Number(b.parent_account_id === null) - Number(a.parent_account_id === null) ||
+          (a.account_id < b.account_id ? -1 : 1),
       )
       .slice(0, MAX_LISTED_ACCOUNTS)
-      .map(
-        ({ id, name, isParent, figures: stats, machine }): AccountStats => ({
-          account_id: id,
-          name,
-          parent_account_id: isParent ? null : actor.accountUuid,
-          ...toOverviewWire(stats, machine),
-        }),
-      ),
+      .map(({ stats, ...account }) => ({ ...account, ...toOverviewWire(stats) })),
   }
 }

@@ -6,12 +6,13 @@
 import type { Database } from 'bun:sqlite'
 import { COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
 import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
-import { toHorizonKey } from '#features/core/events/horizon.ts'
+import { readHorizon } from '#features/core/events/horizon.ts'
 import { type ConsistencyRule, describeRows, MAX_DIFFERENCES, queryRule } from '#platform/db/consistency.ts'
-import { isoTime } from '#platform/http/envelope.ts'
 import { days } from '#platform/units.ts'
-import { HOURLY_SOURCES, type HourlyField } from './hours.ts'
+import type { Metric } from './model.ts'
+import { formatDay } from './period.ts'
 import { recountSql } from './recount.ts'
+import { HOURLY_SOURCES } from './timeseries.ts'
 
 const DAY_MS = days(1)
 
@@ -39,7 +40,9 @@ export const dailyStatsRule: ConsistencyRule = {
   rule: 'analytics by day and domain equal a recount',
   findDifferences(db: Database) {
     const wrong = db
-      .query<Difference, []>(`${differencesSql(readHorizon(db))} LIMIT ${MAX_DIFFERENCES + 1}`)
+      .query<Difference, []>(
+        `${differencesSql(Math.max(readHorizon(db, 'events'), readHorizon(db, 'logs')))} LIMIT ${MAX_DIFFERENCES + 1}`,
+      )
       .all()
       .toSorted((a, b) => a.account - b.account || a.day - b.day)
     return describeRows(
@@ -84,7 +87,7 @@ const HOURLY = Object.entries(HOURLY_SOURCES)
 const TOTALS = Object.keys(HOURLY_SOURCES)
   .map(
     (field) =>
-      `SELECT account_id, day, '${field}', 0, ${DAILY_COLUMNS[field as HourlyField]} FROM daily_figures WHERE day >= 0 AND domain = ''`,
+      `SELECT account_id, day, '${field}', 0, ${DAILY_COLUMNS[field as Metric]} FROM daily_figures WHERE day >= 0 AND domain = ''`,
   )
   .join(' UNION ALL ')
 
@@ -97,18 +100,8 @@ export const hourStatsRule = queryRule({
     `account ${r['account']}, ${formatDay(Number(r['day']))}, ${r['field']}: ${r['n']} stored, the hours sum up to ${r['hours']}`,
 })
 
-const formatDay = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)
-
-/** Events and emails are complete from this time on; 0: none were removed. */
-const readHorizon = (db: Database): number =>
-  db
-    .query<{ horizon: number }, []>(
-      `SELECT coalesce(max(CAST(value AS INTEGER)), 0) AS horizon FROM meta WHERE key IN ('${toHorizonKey('events')}', '${toHorizonKey('logs')}')`,
-    )
-    .get()?.horizon ?? 0
-
 /**
- * Selects stats outside their possible range. The minimum is a recount of the emails accepted since the horizon: none
+ * Selects stats outside their possible range. Events and emails are complete from the horizon on; 0: none were removed. The minimum is a recount of the emails accepted since the horizon: none
  * of their rows were removed. The maximum is a recount of all remaining rows, plus the day's events whose email has
  * been deleted.
  */

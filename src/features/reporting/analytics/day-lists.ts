@@ -101,38 +101,17 @@ export function createRanking(lists: readonly DayList[]): Ranking {
   }
 }
 
-/** The alphabetically first of many texts. */
+/** The alphabetically first of many texts, without sorting all of them. */
 function takeSmallest(texts: readonly string[], count: number): string[] {
-  if (texts.length <= count) return [...texts]
   const first: string[] = []
   for (const text of texts) {
-    const last = first.at(-1)
-    if (first.length === count && last !== undefined && text >= last) continue
-    let place = first.length
-    while (place > 0 && text < (first[place - 1] ?? '')) place--
-    first.splice(place, 0, text)
+    if (first.length === count && text >= (first.at(-1) ?? '')) continue
+    first.push(text)
+    first.sort()
     if (first.length > count) first.pop()
   }
   return first
 }
 
-/** The n-th largest of many numbers; 0 when there are fewer. Uses a heap of n whose root is the smallest. */
-function findNthLargest(values: readonly number[], n: number): number {
-  if (values.length < n) return 0
-  const heap = Float64Array.from(values.slice(0, n)).sort()
-  for (let index = n; index < values.length; index++) {
-    const value = values[index] ?? 0
-    if (value <= (heap[0] ?? 0)) continue
-    let place = 0
-    for (;;) {
-      let child = 2 * place + 1
-      if (child >= n) break
-      if (child + 1 < n && (heap[child + 1] ?? 0) < (heap[child] ?? 0)) child++
-      if ((heap[child] ?? 0) >= value) break
-      heap[place] = heap[child] ?? 0
-      place = child
-    }
-    heap[place] = value
-  }
-  return heap[0] ?? 0
-}
+/** The n-th largest of many numbers; 0 when there are fewer. */
+const findNthLargest = (values: readonly number[], n: number): number => Float64Array.from(values).sort().at(-n) ?? 0

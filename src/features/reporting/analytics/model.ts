@@ -1,17 +1,11 @@
 /** @module Wire shapes of /v1/analytics. Rates are fractions with four decimals, and percentages with two. */
 import { type Static, Type } from '@sinclair/typebox'
-import { type DailyStats, dayOf } from '#features/core/events/daily-stats.ts'
 import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
-import { hourOf } from '#features/core/events/record.ts'
-import { isoTime } from '#platform/http/envelope.ts'
+import type { StreamCounter } from '#features/setup/streams/reputation.ts'
 import { extra, Timestamp } from '#platform/http/schemas.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours } from '#platform/units.ts'
 import type { DomainStats } from './domains.ts'
-import type { HourStats } from './hours.ts'
-import { createParameterError, formatDay, PERIOD_FIELDS, type Period, PeriodRecord } from './period.ts'
-import { computeRates, type DayStats, type MachineStats } from './stats.ts'
-import { isStreamMetric, STREAM_METRICS, type StreamMetric, type StreamStats } from './streams.ts'
+import { createParameterError, formatDay, PERIOD_FIELDS, PeriodRecord } from './period.ts'
+import { computeRates, type DayStats, type PeriodStats } from './stats.ts'
 
 const COUNT_FIELDS = {
   sent: Type.Integer({
@@ -67,11 +61,23 @@ export const DEFAULT_METRICS = ['sent', 'delivered', 'bounced', 'opens', 'clicks
 export const METRICS = [...DEFAULT_METRICS, 'complaints', 'unsubscribes'] as const
 export type Metric = (typeof METRICS)[number]
 
+/** The counter of each metric that is counted by stream. */
+export const STREAM_COUNTERS = {
+  sent: 'sent',
+  delivered: 'delivered',
+  bounced: 'bounced',
+  complaints: 'complained',
+} as const satisfies Partial<Record<Metric, StreamCounter>>
+export const STREAM_METRICS = Object.keys(STREAM_COUNTERS) as readonly (keyof typeof STREAM_COUNTERS)[]
+type StreamMetric = (typeof STREAM_METRICS)[number]
+
+const isStreamMetric = (metric: string): metric is StreamMetric => Object.hasOwn(STREAM_COUNTERS, metric)
+
 /** Days of a period by hour. */
 export const MAX_HOURLY_DAYS = 7
 
 export const INTERVALS = ['day', 'hour'] as const
-export type Interval = (typeof INTERVALS)[number]
+type Interval = (typeof INTERVALS)[number]
 
 export const TimePoint = Type.Object({
   date: Type.String({ description: 'Day in UTC, YYYY-MM-DD.' }),
@@ -103,7 +109,6 @@ export const PeriodBody = <T extends Parameters<typeof Type.Array>[0]>(schema: T
 export const DEFAULT_DOMAINS = 10
 export const MAX_DOMAINS = 1000
 
-export const PeriodQuery = Type.Object(PERIOD_FIELDS)
 export const TimeseriesQuery = Type.Object({
   ...PERIOD_FIELDS,
   metrics: Type.Optional(
@@ -167,7 +172,7 @@ export function parseLimit(text: string | undefined): number {
 const toFraction = (rate: number): number => Math.round(rate * 10_000) / 10_000
 const toPercent = (rate: number): number => Math.round(rate * 10_000) / 100
 
-export function toOverviewWire(stats: DailyStats, machine: MachineStats): Overview {
+export function toOverviewWire(stats: PeriodStats): Overview {
   const { sent, delivered, bounced, opens, clicks, complaints, unsubscribes } = stats
   const { delivery, bounce, open, click } = computeRates(stats)
   return {
@@ -190,8 +195,8 @@ export function toOverviewWire(stats: DailyStats, machine: MachineStats): Overvi
     open_rate_pct: toPercent(open),
     click_rate_pct: toPercent(click),
     bounce_rate_pct: toPercent(bounce),
-    machine_opens: machine.opens,
-    machine_clicks: machine.clicks,
+    machine_opens: stats.machineOpens,
+    machine_clicks: stats.machineClicks,
   }
 }
 
@@ -201,39 +206,6 @@ export function parseInterval(text: string | undefined): Interval {
   if (!interval) throw createParameterError('interval', `interval must be one of ${INTERVALS.join(', ')}.`)
   return interval
 }
-
-/** The hours of a period up to the current one. Throws 400 when it is too long, or too long ago. */
-export function toHours(
-  { fromDay, toDay }: Period,
-  now: Millis,
-): { readonly fromHour: number; readonly toHour: number } {
-  if (toDay - fromDay >= MAX_HOURLY_DAYS)
-    throw createParameterError(
-      'interval',
-      `interval=hour is for at most ${MAX_HOURLY_DAYS} days; set period=7d, or from and to.`,
-    )
-  const oldestDay = dayOf(now) - COUNTER_RETENTION_DAYS + 1
-  if (fromDay < oldestDay)
-    throw createParameterError(
-      'from',
-      `Hours are stored for ${COUNTER_RETENTION_DAYS} days; from must not be before ${formatDay(oldestDay)}.`,
-    )
-  return { fromHour: fromDay * 24, toHour: Math.min(toDay * 24 + 23, hourOf(now)) }
-}
-
-export const toHourPointWire = ({ hour, ...stats }: HourStats): TimePoint => ({
-  date: formatDay(Math.floor(hour / 24)),
-  time: isoTime(hour * hours(1)),
-  ...stats,
-})
-
-/** The points of one stream by day. */
-export const toStreamDayWire = (day: number, stats: StreamStats): TimePoint => ({ date: formatDay(day), ...stats })
-
-export const toTimePointWire = (stats: DayStats, metrics: readonly Metric[]): TimePoint => ({
-  date: formatDay(stats.day),
-  ...Object.fromEntries(metrics.map((metric) => [metric, stats[metric]])),
-})
 
 export function toDomainWire(stats: DomainStats): DomainRecord {
   const { domain, sent, delivered, bounced } = stats

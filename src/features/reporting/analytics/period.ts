@@ -35,8 +35,8 @@ export const PERIOD_FIELDS = {
   ),
 }
 
-const PeriodQuery = Type.Object(PERIOD_FIELDS)
-export type PeriodQuery = Static<typeof PeriodQuery>
+export const PeriodQuery = Type.Object(PERIOD_FIELDS)
+type PeriodQuery = Static<typeof PeriodQuery>
 
 /** The period in responses. */
 export const PeriodRecord = Type.Object(

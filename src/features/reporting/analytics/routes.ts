@@ -10,7 +10,6 @@ import {
   DomainsQuery,
   Overview,
   PeriodBody,
-  PeriodQuery,
   parseLimit,
   TimePoint,
   TimeseriesQuery,
@@ -18,8 +17,8 @@ import {
   toDomainWire,
   toOverviewWire,
 } from './model.ts'
-import { parsePeriod, toPeriodWire } from './period.ts'
-import { readDays, readMachineStats, sumStats } from './stats.ts'
+import { PeriodQuery, parsePeriod, toPeriodWire } from './period.ts'
+import { readDays, sumPeriod } from './stats.ts'
 import { readTimeseries } from './timeseries.ts'
 
 const tags = ['Analytics']
@@ -32,9 +31,7 @@ export const analyticsRoutes = (app: App) =>
       '/overview',
       ({ actor, query }) => {
         const period = parsePeriod(query, app.clock.now())
-        const { accountId } = actor
-        const data = toOverviewWire(sumStats(app.db, accountId, period), readMachineStats(app.db, accountId, period))
-        return { data, period: toPeriodWire(period) }
+        return { data: toOverviewWire(sumPeriod(app.db, actor.accountId, period)), period: toPeriodWire(period) }
       },
       {
         query: PeriodQuery,

@@ -8,9 +8,6 @@ import { MACHINE_METRICS } from '#features/core/events/record.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Period } from './period.ts'
 
-/** Columns of `daily_figures`, named as in `DailyStats`. */
-export const STATS_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
-
 /** Sums of the columns of `daily_figures`, named as in `DailyStats`. */
 export const STATS_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(
   ', ',
@@ -19,7 +16,7 @@ export const STATS_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLU
 const sql = prepareStatements((db) => ({
   // One seek per day: a range over the days would scan all of their domains.
   day: db.prepare<DailyStats, [number, number, string]>(
-    `SELECT ${STATS_COLUMNS} FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ?`,
+    `SELECT ${DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')} FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ?`,
   ),
   counted: db.prepare<{ total: number }, [number, string, number, number]>(
     'SELECT coalesce(sum(value), 0) AS total FROM counters WHERE account_id = ? AND metric = ? AND hour >= ? AND hour < ?',
@@ -43,29 +40,38 @@ export function readDays(db: Database, accountId: number, { fromDay, toDay }: Pe
 
 /** The stats of a period, summed. */
 export const sumStats = (db: Database, accountId: number, period: Period): DailyStats =>
-  addStats(readDays(db, accountId, period))
+  addFields(DAILY_FIELDS, readDays(db, accountId, period))
 
-/** Pixel loads and clicks attributed to scanners, prefetchers and image proxies. */
-export interface MachineStats {
-  readonly opens: number
-  readonly clicks: number
-}
+/** The sums of a period, with the pixel loads and clicks attributed to scanners, prefetchers and image proxies. */
+export type PeriodStats = Readonly<Record<PeriodField, number>>
+const PERIOD_FIELDS = [...DAILY_FIELDS, 'machineOpens', 'machineClicks'] as const
+type PeriodField = (typeof PERIOD_FIELDS)[number]
 
 const HOURS_PER_DAY = 24
 
-/** Machine opens and clicks of a period; counted hourly, and retained as long as events. */
-export function readMachineStats(db: Database, accountId: number, { fromDay, toDay }: Period): MachineStats {
+/** `sumStats` with what machines did, which is counted hourly and retained as long as events. */
+export function sumPeriod(db: Database, accountId: number, period: Period): PeriodStats {
   const totalOf = (metric: string): number =>
-    sql(db).counted.get(accountId, metric, fromDay * HOURS_PER_DAY, (toDay + 1) * HOURS_PER_DAY)?.total ?? 0
-  return { opens: totalOf(MACHINE_METRICS.opened), clicks: totalOf(MACHINE_METRICS.clicked) }
+    sql(db).counted.get(accountId, metric, period.fromDay * HOURS_PER_DAY, (period.toDay + 1) * HOURS_PER_DAY)?.total ??
+    0
+  return {
+    ...sumStats(db, accountId, period),
+    machineOpens: totalOf(MACHINE_METRICS.opened),
+    machineClicks: totalOf(MACHINE_METRICS.clicked),
+  }
 }
 
-/** Adds up stats. */
-export function addStats(all: readonly DailyStats[]): DailyStats {
-  const sum = { ...NO_STATS }
-  for (const stats of all) for (const field of DAILY_FIELDS) sum[field] += stats[field]
-  return sum
-}
+/** The sums of several accounts together. */
+export const addStats = (all: readonly PeriodStats[]): PeriodStats => addFields(PERIOD_FIELDS, all)
+
+const addFields = <Field extends string>(
+  fields: readonly Field[],
+  all: readonly Readonly<Record<Field, number>>[],
+): Record<Field, number> =>
+  Object.fromEntries(fields.map((field) => [field, all.reduce((sum, stats) => sum + stats[field], 0)])) as Record<
+    Field,
+    number
+  >
 
 /** Rates as fractions, 0..1; 0 when the denominator is 0. */
 export interface Rates {

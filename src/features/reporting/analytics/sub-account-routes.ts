@@ -5,9 +5,9 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { getSubAccount } from '#features/people/sub-accounts/sub-accounts.ts'
 import { Aggregate, aggregateStats } from './aggregate.ts'
-import { Overview, PeriodBody, PeriodQuery, toOverviewWire } from './model.ts'
-import { parsePeriod, toPeriodWire } from './period.ts'
-import { readMachineStats, sumStats } from './stats.ts'
+import { Overview, PeriodBody, toOverviewWire } from './model.ts'
+import { PeriodQuery, parsePeriod, toPeriodWire } from './period.ts'
+import { sumPeriod } from './stats.ts'
 
 export const subAccountAnalyticsRoutes = (app: App) =>
   new Elysia({ prefix: '/v1' })
@@ -34,8 +34,7 @@ export const subAccountAnalyticsRoutes = (app: App) =>
       ({ actor, params: { id }, query }) => {
         const { account } = getSubAccount(app, actor, id)
         const period = parsePeriod(query, app.clock.now())
-        const data = toOverviewWire(sumStats(app.db, account.id, period), readMachineStats(app.db, account.id, period))
-        return { data, period: toPeriodWire(period) }
+        return { data: toOverviewWire(sumPeriod(app.db, account.id, period)), period: toPeriodWire(period) }
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the sub-account.' }) }),

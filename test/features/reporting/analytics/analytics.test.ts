@@ -6,13 +6,15 @@ import type { Tx } from '#platform/db/commit.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { createEmailApi, type EmailApi, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, NOW, shareEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+
+const service = shareEmailApi(createEmailApi)
 
 const TODAY = dayOf(NOW)
 const textOf = (day: number): string => new Date(day * days(1)).toISOString().slice(0, 10)
 
 /** Writes stats of a domain and adds them to the total. */
-const happened = (service: EmailApi, day: number, domain: string, figures: Partial<DailyStats>, accountId = 1) =>
+const happened = (day: number, domain: string, figures: Partial<DailyStats>, accountId = 1) =>
   service.app.commit.write((tx: Tx) => {
     for (const field of DAILY_FIELDS) {
       addToRow(tx, accountId, day, domain, field, figures[field] ?? 0)
@@ -20,7 +22,7 @@ const happened = (service: EmailApi, day: number, domain: string, figures: Parti
     }
   })
 
-const ask = async (service: EmailApi, path: string) => {
+const ask = async (path: string) => {
   const { status, body } = await service.api('GET', `/v1/analytics/${path}`)
   expect([path, status]).toEqual([path, 200])
   return body
@@ -28,7 +30,6 @@ const ask = async (service: EmailApi, path: string) => {
 
 // Proves: analytics-7, analytics-8
 test('accepted mail counts as sent on the day of its acceptance, by recipient; suppressed, cancelled and sandbox mail does not', async () => {
-  await using service = await createEmailApi()
   const { api, clock } = service
   await api('POST', '/v1/suppressions', { email_address: 'gone@a.test' })
   await service.accepted({ to: 'one@a.test' })
@@ -37,14 +38,14 @@ test('accepted mail counts as sent on the day of its acceptance, by recipient; s
   const { id } = await service.accepted({ to: 'later@a.test', send_at: new Date(NOW + days(2)).toISOString() })
   clock.advance(days(1))
   await service.accepted({ to: 'next@a.test' })
-  const domains = async () => at(await ask(service, 'domains'), 'data')
+  const domains = async () => at(await ask('domains'), 'data')
   const rates = { delivery_rate: 0, bounce_rate: 0, open_rate: 0, click_rate: 0 }
   expect(await domains()).toEqual([
     { domain: 'a.test', sent: 5, delivered: 0, bounced: 0, ...rates },
     { domain: 'xn--mnchen-3ya.test', sent: 1, delivered: 0, bounced: 0, ...rates },
   ])
   await api('POST', `/v1/emails/${id}/cancel`)
-  expect(await ask(service, 'timeseries?period=7d&metrics=sent')).toEqual({
+  expect(await ask('timeseries?period=7d&metrics=sent')).toEqual({
     data: [-5, -4, -3, -2, -1, 0, 1].map((day) => ({
       date: textOf(TODAY + day),
       sent: day === 0 ? 4 : day === 1 ? 1 : 0,
@@ -56,8 +57,7 @@ test('accepted mail counts as sent on the day of its acceptance, by recipient; s
 
 // Proves: list-16, analytics-1
 test('the overview has all counts twice, and rates of distinct emails over those delivered', async () => {
-  await using service = await createEmailApi()
-  await happened(service, TODAY, 'a.test', {
+  await happened(TODAY, 'a.test', {
     sent: 30,
     delivered: 24,
     bounced: 3,
@@ -68,10 +68,10 @@ test('the overview has all counts twice, and rates of distinct emails over those
     complaints: 2,
     unsubscribes: 1,
   })
-  await happened(service, TODAY - 29, 'b.test', { sent: 3, delivered: 3 })
-  await happened(service, TODAY - 30, 'b.test', { sent: 100 })
-  await happened(service, TODAY, 'b.test', { sent: 100 }, 2)
-  expect(await ask(service, 'overview')).toEqual({
+  await happened(TODAY - 29, 'b.test', { sent: 3, delivered: 3 })
+  await happened(TODAY - 30, 'b.test', { sent: 100 })
+  await happened(TODAY, 'b.test', { sent: 100 }, 2)
+  expect(await ask('overview')).toEqual({
     data: {
       sent: 33,
       delivered: 27,
@@ -100,7 +100,6 @@ test('the overview has all counts twice, and rates of distinct emails over those
 })
 
 test('machine opens and clicks are reported separately, for whole days only', async () => {
-  await using service = await createEmailApi()
   const first = (TODAY - 6) * days(1)
   await service.app.commit.write((tx) => {
     for (const [at, opens] of [
@@ -118,27 +117,25 @@ test('machine opens and clicks are reported separately, for whole days only', as
     at(body, 'data', 'machine_opens'),
     at(body, 'data', 'machine_clicks'),
   ]
-  expect(told(await ask(service, 'overview?period=7d'))).toEqual([0, 110, 7])
-  expect(told(await ask(service, 'aggregate?period=7d'))).toEqual([0, 110, 7])
+  expect(told(await ask('overview?period=7d'))).toEqual([0, 110, 7])
+  expect(told(await ask('aggregate?period=7d'))).toEqual([0, 110, 7])
 })
 
 // Proves: analytics-1
 test('rates are 0 without mail, and at most 1', async () => {
-  await using service = await createEmailApi()
   const rates = async () => {
-    const data = at(await ask(service, 'overview?period=7d'), 'data') as Record<string, number>
+    const data = at(await ask('overview?period=7d'), 'data') as Record<string, number>
     return ['delivery_rate', 'open_rate', 'click_rate', 'bounce_rate_pct', 'click_rate_pct'].map((name) => data[name])
   }
   expect(await rates()).toEqual([0, 0, 0, 0, 0])
-  await happened(service, TODAY, 'a.test', { sent: 1, delivered: 3, bounced: 2, openedEmails: 4, clickedEmails: 4 })
+  await happened(TODAY, 'a.test', { sent: 1, delivered: 3, bounced: 2, openedEmails: 4, clickedEmails: 4 })
   expect(await rates()).toEqual([1, 1, 1, 100, 100])
 })
 
 // Proves: analytics-2, analytics-6
 test('from and to override the period, and are whole days in UTC', async () => {
-  await using service = await createEmailApi()
-  await happened(service, dayOf(Date.UTC(2024, 1, 29)), 'a.test', { sent: 2, clicks: 1 })
-  expect(await ask(service, 'timeseries?from=2024-02-28&to=2024-03-01&period=90d&metrics=clicks,sent')).toEqual({
+  await happened(dayOf(Date.UTC(2024, 1, 29)), 'a.test', { sent: 2, clicks: 1 })
+  expect(await ask('timeseries?from=2024-02-28&to=2024-03-01&period=90d&metrics=clicks,sent')).toEqual({
     data: [
       { date: '2024-02-28', sent: 0, clicks: 0 },
       { date: '2024-02-29', sent: 2, clicks: 1 },
@@ -146,13 +143,12 @@ test('from and to override the period, and are whole days in UTC', async () => {
     ],
     period: { from: '2024-02-28', to: '2024-03-01', period: 'custom' },
   })
-  expect(at(await ask(service, 'overview?from=2024-02-29&to=2024-02-29&period=nonsense'), 'data', 'sent')).toBe(2)
+  expect(at(await ask('overview?from=2024-02-29&to=2024-02-29&period=nonsense'), 'data', 'sent')).toBe(2)
 })
 
 // Proves: analytics-2
 test('a period has at most 366 days, each with all metrics', async () => {
-  await using service = await createEmailApi()
-  const { data } = (await ask(service, 'timeseries?from=2024-01-01&to=2024-12-31')) as { data: unknown[] }
+  const { data } = (await ask('timeseries?from=2024-01-01&to=2024-12-31')) as { data: unknown[] }
   expect([data.length, data[0], data.at(-1)]).toEqual([
     366,
     { date: '2024-01-01', sent: 0, delivered: 0, bounced: 0, opens: 0, clicks: 0 },
@@ -162,8 +158,7 @@ test('a period has at most 366 days, each with all metrics', async () => {
 
 // Proves: analytics-4
 test('the CSV file has the header of the contract and one line per day', async () => {
-  await using service = await createEmailApi()
-  await happened(service, TODAY, 'a.test', { sent: 5, delivered: 4, bounced: 3, opens: 2, clicks: 1 })
+  await happened(TODAY, 'a.test', { sent: 5, delivered: 4, bounced: 3, opens: 2, clicks: 1 })
   const response = await fetch(`${service.url}/v1/analytics/export?from=2026-03-14&to=2026-03-15`, {
     headers: { authorization: `Bearer ${service.key}` },
   })
@@ -180,84 +175,78 @@ test('the CSV file has the header of the contract and one line per day', async (
   ])
 })
 
-// Proves: analytics-1, analytics-2, analytics-3, analytics-6
-test('an invalid parameter is a 400 that names it', async () => {
-  await using service = await createEmailApi()
-  const bad: readonly (readonly [string, string])[] = [
-    ['overview?period=14d', 'period'],
-    ['overview?period=', 'period'],
-    ['overview?period=constructor', 'period'],
-    ['overview?from=2026-01-01', 'to'],
-    ['overview?to=2026-01-01', 'from'],
-    ['timeseries?from=2026-02-30&to=2026-03-01', 'from'],
-    ['timeseries?from=2026-01-01&to=2026-1-2', 'to'],
-    ['timeseries?from=2026-01-01T00:00:00Z&to=2026-01-02', 'from'],
-    ['timeseries?from=&to=2026-01-02', 'from'],
-    ['timeseries?from=2026-01-02&to=2026-01-01', 'from'],
-    ['domains?from=2025-01-01&to=2026-01-02', 'to'],
-    ['timeseries?metrics=sent,rejected', 'metrics'],
-    ['timeseries?interval=minute', 'interval'],
-    ['timeseries?interval=', 'interval'],
-    ['timeseries?interval=hour&period=30d', 'interval'],
-    ['timeseries?interval=hour&from=2026-03-01&to=2026-03-08', 'interval'],
-    ['timeseries?interval=hour&from=2025-02-08&to=2025-02-09', 'from'],
-    ['timeseries?metrics=', 'metrics'],
-    ['timeseries?metrics=sent,', 'metrics'],
-    ['domains?limit=0', 'limit'],
-    ['domains?limit=-1', 'limit'],
-    ['domains?limit=ten', 'limit'],
-    ['domains?limit=1001', 'limit'],
-    ['domains?limit=1.5', 'limit'],
-    ['export?period=1y', 'period'],
-  ]
-  const answers = await Promise.all(
-    bad.map(async ([path]) => {
-      const { status, body } = await service.api('GET', `/v1/analytics/${path}`)
-      return [path, at(body, 'details', 0, 'field'), status, at(body, 'code')]
-    }),
-  )
-  expect(answers).toEqual(bad.map(([path, field]) => [path, field, 400, 'invalid_parameter']))
-})
-
-// Proves: analytics-6, analytics-7
-test.each([
-  ['overview?period=14d', 'period must be one of 7d, 30d, 90d; for other days set from and to as YYYY-MM-DD.'],
-  ['overview?from=2026-01-01', 'Set both from and to as YYYY-MM-DD, or only period.'],
-  ['overview?from=2026-02-30&to=2026-03-01', 'from must be a day as YYYY-MM-DD, such as 2026-01-31.'],
-  ['overview?from=2026-01-02&to=2026-01-01', 'from must not be later than to.'],
-  ['overview?from=2025-01-01&to=2026-01-02', 'from and to must span at most 366 days, both included.'],
+const INVALID: readonly (readonly [path: string, field: string, message?: string])[] = [
   [
-    'timeseries?metrics=rejected',
+    'overview?period=14d',
+    'period',
+    'period must be one of 7d, 30d, 90d; for other days set from and to as YYYY-MM-DD.',
+  ],
+  ['overview?period=', 'period'],
+  ['overview?period=constructor', 'period'],
+  ['overview?from=2026-01-01', 'to', 'Set both from and to as YYYY-MM-DD, or only period.'],
+  ['overview?to=2026-01-01', 'from'],
+  ['timeseries?from=2026-02-30&to=2026-03-01', 'from', 'from must be a day as YYYY-MM-DD, such as 2026-01-31.'],
+  ['timeseries?from=2026-01-01&to=2026-1-2', 'to'],
+  ['timeseries?from=2026-01-01T00:00:00Z&to=2026-01-02', 'from'],
+  ['timeseries?from=&to=2026-01-02', 'from'],
+  ['timeseries?from=2026-01-02&to=2026-01-01', 'from', 'from must not be later than to.'],
+  ['domains?from=2025-01-01&to=2026-01-02', 'to', 'from and to must span at most 366 days, both included.'],
+  [
+    'timeseries?metrics=sent,rejected',
+    'metrics',
     'Unknown metric "rejected"; metrics must be a comma-separated list of sent, delivered, bounced, opens, clicks, complaints, unsubscribes.',
   ],
-  ['timeseries?interval=hour&period=30d', 'interval=hour is for at most 7 days; set period=7d, or from and to.'],
+  ['timeseries?interval=minute', 'interval'],
+  ['timeseries?interval=', 'interval'],
+  [
+    'timeseries?interval=hour&period=30d',
+    'interval',
+    'interval=hour is for at most 7 days; set period=7d, or from and to.',
+  ],
+  ['timeseries?interval=hour&from=2026-03-01&to=2026-03-08', 'interval'],
   [
     'timeseries?interval=hour&from=2025-02-08&to=2025-02-09',
+    'from',
     'Hours are stored for 400 days; from must not be before 2025-02-09.',
   ],
-  ['domains?limit=0', 'limit must be a whole number from 1 to 1000.'],
-])('GET %s says what is allowed', async (path, message) => {
-  await using service = await createEmailApi()
-  expect(at((await service.api('GET', `/v1/analytics/${path}`)).body, 'message')).toBe(message)
+  ['timeseries?metrics=', 'metrics'],
+  ['timeseries?metrics=sent,', 'metrics'],
+  ['domains?limit=0', 'limit', 'limit must be a whole number from 1 to 1000.'],
+  ['domains?limit=-1', 'limit'],
+  ['domains?limit=ten', 'limit'],
+  ['domains?limit=1001', 'limit'],
+  ['domains?limit=1.5', 'limit'],
+  ['export?period=1y', 'period'],
+]
+
+// Proves: analytics-1, analytics-2, analytics-3, analytics-6, analytics-7
+test('an invalid parameter is a 400 that names it and says what is allowed', async () => {
+  for (const [path, field, message = expect.any(String)] of INVALID) {
+    const { status, body } = await service.api('GET', `/v1/analytics/${path}`)
+    expect([path, status, body]).toMatchObject([
+      path,
+      400,
+      { code: 'invalid_parameter', message, details: [{ field }] },
+    ])
+  }
 })
 
 // Proves: analytics-3
 test('domains are sorted by recipients and then by name, up to the limit', async () => {
-  await using service = await createEmailApi()
-  await happened(service, TODAY, 'b.test', { sent: 2 })
-  await happened(service, TODAY - 1, 'c.test', { sent: 5, delivered: 4, bounced: 1, openedEmails: 2, clickedEmails: 1 })
-  await happened(service, TODAY - 1, 'a.test', { sent: 1 })
-  await happened(service, TODAY, 'a.test', { sent: 1, delivered: 1 })
-  await happened(service, TODAY, 'opened.test', { opens: 9 })
-  await happened(service, TODAY, 'd.test', { sent: 1 })
+  await happened(TODAY, 'b.test', { sent: 2 })
+  await happened(TODAY - 1, 'c.test', { sent: 5, delivered: 4, bounced: 1, openedEmails: 2, clickedEmails: 1 })
+  await happened(TODAY - 1, 'a.test', { sent: 1 })
+  await happened(TODAY, 'a.test', { sent: 1, delivered: 1 })
+  await happened(TODAY, 'opened.test', { opens: 9 })
+  await happened(TODAY, 'd.test', { sent: 1 })
   const listed = async (query: string) =>
-    (at(await ask(service, `domains${query}`), 'data') as { domain: string; sent: number }[]).map(
+    (at(await ask(`domains${query}`), 'data') as { domain: string; sent: number }[]).map(
       ({ domain, sent }) => `${domain} ${sent}`,
     )
   expect(await listed('')).toEqual(['c.test 5', 'a.test 2', 'b.test 2', 'd.test 1'])
   expect(await listed('?limit=2')).toEqual(['c.test 5', 'a.test 2'])
   expect(await listed(`?from=${textOf(TODAY)}&to=${textOf(TODAY)}`)).toEqual(['b.test 2', 'a.test 1', 'd.test 1'])
-  expect(at(await ask(service, 'domains?limit=1'), 'data')).toEqual([
+  expect(at(await ask('domains?limit=1'), 'data')).toEqual([
     {
       domain: 'c.test',
       sent: 5,
