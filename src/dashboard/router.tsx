@@ -6,9 +6,9 @@ import {
   lazyRouteComponent,
   type RouteComponent,
 } from '@tanstack/react-router'
+import { ErrorState } from './parts/page.tsx'
 import { keep, parseCursor, parsePage, readKnown, readText, type Search } from './parts/search.ts'
 import { Shell } from './parts/shell.tsx'
-import { ErrorState } from './parts/states.tsx'
 import { parseAnalyticsFilters } from './screens/analytics/filters.ts'
 import { parseContactSearch } from './screens/audience/contact-search.ts'
 import { parseStep } from './screens/broadcasts/steps.ts'
@@ -27,7 +27,7 @@ import {
 } from './screens/server/filters.ts'
 import { parseAuditSearch } from './screens/settings/audit-filters.ts'
 import { parseSuppressionFilters } from './screens/suppressions/filters.ts'
-import { EDITOR_TABS } from './screens/templates/tabs.ts'
+import { EDITOR_TABS } from './screens/templates/texts.ts'
 import { type DeliveryFilters, parseDeliveryFilters } from './screens/webhooks/filters.ts'
 
 /** The route that all screens are below: the frame around them. */
@@ -37,12 +37,10 @@ const root = createRootRoute({
   errorComponent: ({ error, reset }) => <ErrorState error={error} onRetry={reset} />,
 })
 
-type Load = () => Promise<RouteComponent>
-
-const loaded = (load: Load): RouteComponent => lazyRouteComponent(async () => ({ default: await load() }))
+type Load = () => Promise<{ default: RouteComponent }>
 
 const screen = <const Path extends string>(path: Path, load: Load) =>
-  createRoute({ getParentRoute: () => root, path, component: loaded(load) })
+  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })
 
 /** A screen whose URL has a query, which `parse` reads. */
 const filtered = <const Path extends string, Query extends object>(
@@ -53,7 +51,7 @@ const filtered = <const Path extends string, Query extends object>(
   createRoute({
     getParentRoute: () => root,
     path,
-    component: loaded(load),
+    component: lazyRouteComponent(load),
     validateSearch: (search: Record<string, unknown>): Query => parse(search),
   })
 
@@ -73,21 +71,17 @@ const withTab =
     keep('tab', readKnown(tabs, tab))
 
 /** The inbox stays in place while its messages are opened below it. */
-const sandbox = filtered(
-  '/sandbox',
-  async () => (await import('./screens/sandbox.tsx')).SandboxScreen,
-  parseInboxSearch,
-)
+const sandbox = filtered('/sandbox', () => import('./screens/sandbox.tsx'), parseInboxSearch)
 const nothingOpen = createRoute({
   getParentRoute: () => sandbox,
   path: '/',
-  component: loaded(async () => (await import('./screens/sandbox.tsx')).NothingOpen),
+  component: lazyRouteComponent(() => import('./screens/sandbox.tsx'), 'NothingOpen'),
 })
 const captured = createRoute({
   getParentRoute: () => sandbox,
   path: '$id',
   validateSearch: withTab(CAPTURED_TABS),
-  component: loaded(async () => (await import('./screens/sandbox.tsx')).MessageScreen),
+  component: lazyRouteComponent(() => import('./screens/sandbox.tsx'), 'MessageScreen'),
 })
 
 const MAX_WORDS_LENGTH = 200
@@ -109,192 +103,114 @@ function parseVersion(search: Search): { readonly version?: number } {
 const UUID = /^[0-9a-f-]{36}$/i
 
 const routeTree = root.addChildren([
-  screen('/', async () => (await import('./screens/overview.tsx')).OverviewScreen),
-  filtered('/emails', async () => (await import('./screens/emails.tsx')).EmailsScreen, withCursor(parseFilters)),
-  filtered('/emails/$id', async () => (await import('./screens/email.tsx')).EmailScreen, withTab(EMAIL_TABS)),
-  filtered('/domains', async () => (await import('./screens/domains.tsx')).DomainsScreen, parsePage),
-  screen('/domains/new', async () => (await import('./screens/domain-new.tsx')).DomainNewScreen),
-  screen('/domains/$id', async () => (await import('./screens/domain.tsx')).DomainScreen),
-  filtered('/webhooks', async () => (await import('./screens/webhooks.tsx')).WebhooksScreen, parsePage),
-  screen('/webhooks/new', async () => (await import('./screens/webhook-new.tsx')).WebhookNewScreen),
-  filtered('/webhooks/$id', async () => (await import('./screens/webhook.tsx')).WebhookScreen, parseWebhook),
-  screen(
-    '/webhooks/$id/deliveries/$deliveryId',
-    async () => (await import('./screens/webhook-delivery.tsx')).WebhookDeliveryScreen,
-  ),
-  screen('/keys', async () => (await import('./screens/keys.tsx')).ApiKeysScreen),
-  screen('/keys/new', async () => (await import('./screens/key-new.tsx')).ApiKeyNewScreen),
-  screen('/keys/$id', async () => (await import('./screens/key.tsx')).ApiKeyScreen),
-  filtered(
-    '/suppressions',
-    async () => (await import('./screens/suppressions.tsx')).SuppressionsScreen,
-    withCursor(parseSuppressionFilters),
-  ),
-  screen(
-    '/suppressions/import',
-    async () => (await import('./screens/suppressions-import.tsx')).SuppressionsImportScreen,
-  ),
+  screen('/', () => import('./screens/overview.tsx')),
+  filtered('/emails', () => import('./screens/emails.tsx'), withCursor(parseFilters)),
+  filtered('/emails/$id', () => import('./screens/email.tsx'), withTab(EMAIL_TABS)),
+  filtered('/domains', () => import('./screens/domains.tsx'), parsePage),
+  screen('/domains/new', () => import('./screens/domain-new.tsx')),
+  screen('/domains/$id', () => import('./screens/domain.tsx')),
+  filtered('/webhooks', () => import('./screens/webhooks.tsx'), parsePage),
+  screen('/webhooks/new', () => import('./screens/webhook-new.tsx')),
+  filtered('/webhooks/$id', () => import('./screens/webhook.tsx'), parseWebhook),
+  screen('/webhooks/$id/deliveries/$deliveryId', () => import('./screens/webhook-delivery.tsx')),
+  screen('/keys', () => import('./screens/keys.tsx')),
+  screen('/keys/new', () => import('./screens/key-new.tsx')),
+  screen('/keys/$id', () => import('./screens/key.tsx')),
+  filtered('/suppressions', () => import('./screens/suppressions.tsx'), withCursor(parseSuppressionFilters)),
+  screen('/suppressions/import', () => import('./screens/suppressions-import.tsx')),
   sandbox.addChildren([nothingOpen, captured]),
   filtered(
     '/templates',
-    async () => (await import('./screens/templates.tsx')).TemplatesScreen,
+    () => import('./screens/templates.tsx'),
     withPage(({ search }) => keep('search', readText(search, MAX_WORDS_LENGTH))),
   ),
+  // `example`, or the id of another template.
   filtered(
     '/templates/new',
-    async () => (await import('./screens/template-new.tsx')).TemplateNewScreen, // `example`, or the id of another template.
+    () => import('./screens/template-new.tsx'),
     ({ from }) => keep('from', readText(from)),
   ),
-  filtered('/templates/$id', async () => (await import('./screens/template.tsx')).TemplateScreen, withTab(EDITOR_TABS)),
-  filtered(
-    '/templates/$id/versions',
-    async () => (await import('./screens/template-versions.tsx')).TemplateVersionsScreen,
-    parseVersion,
-  ),
-  filtered('/audience', async () => (await import('./screens/audience.tsx')).AudienceScreen, parsePage),
-  filtered(
-    '/audience/lists/$id',
-    async () => (await import('./screens/audience-list.tsx')).AudienceListScreen,
-    withCursor(parseContactSearch),
-  ),
-  screen(
-    '/audience/lists/$id/contacts/$email',
-    async () => (await import('./screens/audience-contact.tsx')).AudienceContactScreen,
-  ),
+  filtered('/templates/$id', () => import('./screens/template.tsx'), withTab(EDITOR_TABS)),
+  filtered('/templates/$id/versions', () => import('./screens/template-versions.tsx'), parseVersion),
+  filtered('/audience', () => import('./screens/audience.tsx'), parsePage),
+  filtered('/audience/lists/$id', () => import('./screens/audience-list.tsx'), withCursor(parseContactSearch)),
+  screen('/audience/lists/$id/contacts/$email', () => import('./screens/audience-contact.tsx')),
   filtered(
     '/audience/lists/$id/import',
-    async () => (await import('./screens/audience-import.tsx')).AudienceImportScreen,
+    () => import('./screens/audience-import.tsx'),
     ({ operation }) => keep('operation', readText(operation)),
   ),
-  filtered(
-    '/audience/forms',
-    async () => (await import('./screens/audience-forms.tsx')).AudienceFormsScreen,
-    parsePage,
-  ),
-  screen('/audience/forms/$id', async () => (await import('./screens/audience-form.tsx')).AudienceFormScreen),
+  filtered('/audience/forms', () => import('./screens/audience-forms.tsx'), parsePage),
+  screen('/audience/forms/$id', () => import('./screens/audience-form.tsx')),
   filtered(
     '/broadcasts',
-    async () => (await import('./screens/broadcasts.tsx')).BroadcastsScreen,
+    () => import('./screens/broadcasts.tsx'),
     withPage(({ show }) => keep('show', readKnown(['drafts'], show))),
   ),
+  // A broadcast that is not stored yet has a list, once it is chosen.
   filtered(
     '/broadcasts/new',
-    async () => (await import('./screens/broadcast-new.tsx')).BroadcastNewScreen, // A broadcast that is not stored yet has a list, once it is chosen.
+    () => import('./screens/broadcast-new.tsx'),
     ({ list }) => keep('list', readText(list)),
   ),
-  filtered(
-    '/broadcasts/drafts/$id',
-    async () => (await import('./screens/broadcast-draft.tsx')).BroadcastDraftScreen,
-    parseStep,
-  ),
-  screen('/broadcasts/$id', async () => (await import('./screens/broadcast.tsx')).BroadcastScreen),
-  filtered(
-    '/inbound',
-    async () => (await import('./screens/inbound.tsx')).InboundScreen, // Only the list without filters has cursors; the others have numbers.
-    withCursor(withPage(parseInboundFilters)),
-  ),
-  filtered(
-    '/inbound/$id',
-    async () => (await import('./screens/inbound-email.tsx')).InboundEmailScreen,
-    withTab(INBOUND_TABS),
-  ),
-  filtered(
-    '/inbound/routes',
-    async () => (await import('./screens/inbound-routes.tsx')).InboundRoutesScreen,
-    parsePage,
-  ),
-  screen('/inbound/routes/new', async () => (await import('./screens/inbound-route.tsx')).InboundRouteNewScreen),
+  filtered('/broadcasts/drafts/$id', () => import('./screens/broadcast-draft.tsx'), parseStep),
+  screen('/broadcasts/$id', () => import('./screens/broadcast.tsx')),
+  // Only the list without filters has cursors; the others have numbers.
+  filtered('/inbound', () => import('./screens/inbound.tsx'), withCursor(withPage(parseInboundFilters))),
+  filtered('/inbound/$id', () => import('./screens/inbound-email.tsx'), withTab(INBOUND_TABS)),
+  filtered('/inbound/routes', () => import('./screens/inbound-routes.tsx'), parsePage),
+  screen('/inbound/routes/new', async () => ({
+    default: (await import('./screens/inbound-route.tsx')).InboundRouteNewScreen,
+  })),
   filtered(
     '/inbound/routes/$id',
-    async () => (await import('./screens/inbound-route.tsx')).InboundRouteScreen,
+    () => import('./screens/inbound-route.tsx'),
     withPage(({ status }) => keep('status', readKnown<string>(DELIVERY_STATES, status))),
   ),
-  filtered('/inbound/mailboxes', async () => (await import('./screens/mailboxes.tsx')).MailboxesScreen, parsePage),
+  filtered('/inbound/mailboxes', () => import('./screens/mailboxes.tsx'), parsePage),
   filtered(
     '/inbound/mailboxes/$id',
-    async () => (await import('./screens/mailbox.tsx')).MailboxScreen,
+    () => import('./screens/mailbox.tsx'),
     withPage(({ q }) => keep('q', readText(q, MAX_WORDS_LENGTH))),
   ),
-  filtered(
-    '/inbound/mailboxes/$id/threads/$thread',
-    async () => (await import('./screens/thread.tsx')).ThreadScreen,
-    parsePage,
-  ),
-  filtered('/analytics', async () => (await import('./screens/analytics.tsx')).AnalyticsScreen, parseAnalyticsFilters),
-  filtered('/analytics/insights', async () => (await import('./screens/insights.tsx')).InsightsScreen, parsePage),
-  screen('/settings', async () => (await import('./screens/settings.tsx')).SettingsScreen),
-  filtered('/settings/team', async () => (await import('./screens/settings/team.tsx')).TeamScreen, parsePage),
-  screen('/settings/profile', async () => (await import('./screens/settings/profile.tsx')).ProfileScreen),
-  filtered('/settings/streams', async () => (await import('./screens/settings/streams.tsx')).StreamsScreen, parsePage),
-  screen('/settings/streams/$id', async () => (await import('./screens/settings/stream.tsx')).StreamScreen),
-  screen('/settings/wording', async () => (await import('./screens/settings/wording.tsx')).WordingScreen),
-  filtered(
-    '/settings/accounts',
-    async () => (await import('./screens/settings/sub-accounts.tsx')).SubAccountsScreen,
-    parsePage,
-  ),
-  screen('/settings/accounts/$id', async () => (await import('./screens/settings/sub-account.tsx')).SubAccountScreen),
+  filtered('/inbound/mailboxes/$id/threads/$thread', () => import('./screens/thread.tsx'), parsePage),
+  filtered('/analytics', () => import('./screens/analytics.tsx'), parseAnalyticsFilters),
+  filtered('/analytics/insights', () => import('./screens/insights.tsx'), parsePage),
+  screen('/settings', () => import('./screens/settings.tsx')),
+  filtered('/settings/team', () => import('./screens/settings/team.tsx'), parsePage),
+  screen('/settings/profile', () => import('./screens/settings/profile.tsx')),
+  filtered('/settings/streams', () => import('./screens/settings/streams.tsx'), parsePage),
+  screen('/settings/streams/$id', () => import('./screens/settings/stream.tsx')),
+  screen('/settings/wording', () => import('./screens/settings/wording.tsx')),
+  filtered('/settings/accounts', () => import('./screens/settings/sub-accounts.tsx'), parsePage),
+  screen('/settings/accounts/$id', () => import('./screens/settings/sub-account.tsx')),
+  // Where the payment provider sends the browser back.
   filtered(
     '/settings/plan',
-    async () => (await import('./screens/settings/plan.tsx')).PlanScreen, // Where the payment provider sends the browser back.
+    () => import('./screens/settings/plan.tsx'),
     ({ purchase }) => keep('purchase', readKnown(['done', 'cancelled'], purchase)),
   ),
-  filtered('/settings/audit', async () => (await import('./screens/settings/audit.tsx')).AuditScreen, parseAuditSearch),
+  filtered('/settings/audit', () => import('./screens/settings/audit.tsx'), parseAuditSearch),
+  // The erasure whose progress is shown.
   filtered(
     '/settings/privacy',
-    async () => (await import('./screens/settings/privacy.tsx')).PrivacyScreen, // The erasure whose progress is shown.
+    () => import('./screens/settings/privacy.tsx'),
     ({ operation }) => keep('operation', UUID.exec(readText(operation) ?? '')?.[0]),
   ),
-  screen('/server', async () => (await import('./screens/server.tsx')).ServerScreen),
-  filtered(
-    '/server/queue',
-    async () => (await import('./screens/server/queue.tsx')).QueueScreen,
-    withPage(parseQueueFilters),
-  ),
-  filtered(
-    '/server/providers',
-    async () => (await import('./screens/server/providers.tsx')).ProvidersScreen,
-    withPage(parseProviderFilters),
-  ),
-  filtered(
-    '/server/received',
-    async () => (await import('./screens/server/received.tsx')).ReceivedScreen,
-    withPage(parseUnparsedFilters),
-  ),
-  screen('/server/disk', async () => (await import('./screens/server/disk.tsx')).DiskScreen),
-  filtered(
-    '/server/accounts',
-    async () => (await import('./screens/server/accounts.tsx')).AccountsScreen,
-    withPage(parseAccountFilters),
-  ),
-  screen('/server/accounts/$id', async () => (await import('./screens/server/account.tsx')).AccountScreen),
-  filtered(
-    '/server/findings',
-    async () => (await import('./screens/server/findings.tsx')).FindingsScreen,
-    withPage(parseOfAccount),
-  ),
-  filtered(
-    '/server/complaints',
-    async () => (await import('./screens/server/complaints.tsx')).ComplaintsScreen,
-    withPage(parseOfAccount),
-  ),
-  filtered(
-    '/server/reports',
-    async () => (await import('./screens/server/reports.tsx')).ReportsScreen,
-    withPage(parseReportFilters),
-  ),
-  screen('/server/reports/$id', async () => (await import('./screens/server/reports.tsx')).ReportScreen),
-  filtered(
-    '/server/mail',
-    async () => (await import('./screens/server/mail.tsx')).MailScreen,
-    withPage(parseMailFilters),
-  ),
-  screen('/server/mail/$id', async () => (await import('./screens/server/mail.tsx')).MessageScreen),
-  filtered(
-    '/server/settings',
-    async () => (await import('./screens/server/settings.tsx')).ServerSettingsScreen,
-    parseSettingFilters,
-  ),
+  screen('/server', () => import('./screens/server.tsx')),
+  filtered('/server/queue', () => import('./screens/server/queue.tsx'), withPage(parseQueueFilters)),
+  filtered('/server/providers', () => import('./screens/server/providers.tsx'), withPage(parseProviderFilters)),
+  filtered('/server/received', () => import('./screens/server/received.tsx'), withPage(parseUnparsedFilters)),
+  screen('/server/disk', () => import('./screens/server/disk.tsx')),
+  filtered('/server/accounts', () => import('./screens/server/accounts.tsx'), withPage(parseAccountFilters)),
+  screen('/server/accounts/$id', () => import('./screens/server/account.tsx')),
+  filtered('/server/findings', () => import('./screens/server/findings.tsx'), withPage(parseOfAccount)),
+  filtered('/server/complaints', () => import('./screens/server/complaints.tsx'), withPage(parseOfAccount)),
+  filtered('/server/reports', () => import('./screens/server/reports.tsx'), withPage(parseReportFilters)),
+  screen('/server/reports/$id', async () => ({ default: (await import('./screens/server/reports.tsx')).ReportScreen })),
+  filtered('/server/mail', () => import('./screens/server/mail.tsx'), withPage(parseMailFilters)),
+  screen('/server/mail/$id', async () => ({ default: (await import('./screens/server/mail.tsx')).MessageScreen })),
+  filtered('/server/settings', () => import('./screens/server/settings.tsx'), parseSettingFilters),
 ])
 
 export const router = createRouter({ routeTree, basepath: '/app', defaultPreload: 'intent' })

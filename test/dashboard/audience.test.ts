@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync, utimesSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
-import { mergeRows } from '#dashboard/parts/merge-rows.ts'
 import {
   parseContactSearch,
   parseMetadataText,
@@ -339,19 +338,5 @@ describe('the search of contacts', () => {
     expect(toMetadataText({})).toBe('')
     expect(toMetadataEntries({ a: 'b', c: { d: 1 } })).toEqual(['a: b', 'c: {"d":1}'])
     expect(toMetadataEntries({ a: EMOJI })[0]?.isWellFormed()).toBe(true)
-  })
-})
-
-describe('rows that are read again', () => {
-  const rows = (...ids: string[]) => ids.map((id) => ({ id, at: 0 }))
-
-  test('stay, change in place, and new ones are counted', () => {
-    expect(mergeRows(rows('b', 'a'), [{ id: 'b', at: 1 }, ...rows('a')])).toEqual({
-      rows: [{ id: 'b', at: 1 }, ...rows('a')],
-      newCount: 0,
-    })
-    expect(mergeRows(rows('b', 'a'), rows('d', 'c', 'b'))).toEqual({ rows: rows('b', 'a'), newCount: 2 })
-    expect(mergeRows(rows('b', 'a'), rows('a'))).toEqual({ rows: rows('a'), newCount: 0 })
-    expect(mergeRows(rows('b', 'a'), rows('d', 'c'))).toEqual({ rows: rows('b', 'a'), newCount: 2 })
   })
 })

@@ -6,10 +6,8 @@ import { encode } from 'uqr'
 import { toQrPath } from '#dashboard/parts/qr-path.ts'
 import type { Actor, TeamRole } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-
 import { systemClock } from '#platform/time/clock.ts'
 import { drawLogo } from '#test/features/setup/wording/logos.ts'
-
 import { at, createTestApi } from '#test/support/api.ts'
 import { createBillingApi } from '#test/support/billing.ts'
 import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'

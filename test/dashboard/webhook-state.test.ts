@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { formatDuration } from '#dashboard/parts/format.ts'
-import { updateRows } from '#dashboard/parts/live-rows.ts'
+import { updateRows } from '#dashboard/parts/rows.ts'
 import { EVENT_GROUPS, EVENT_NAMES } from '#dashboard/screens/webhooks/events.ts'
 import { parseDeliveryFilters } from '#dashboard/screens/webhooks/filters.ts'
 import {

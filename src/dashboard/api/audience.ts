@@ -4,7 +4,7 @@ import type { ImportPreviewRecord } from '#features/audience/contact-lists/impor
 import type { ContactListRecord, ContactListRow, ContactRecord } from '#features/audience/contact-lists/model.ts'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import type { OperationRecord } from '#features/core/operations/model.ts'
-import { ApiError, type QueryValues, request } from './client.ts'
+import { ApiError, type QueryValues, request, requestData } from './client.ts'
 import { useAll, usePage, useRecord } from './read.ts'
 
 const PAGE_SIZE = 50
@@ -37,7 +37,7 @@ export function useSaveList(id: string | undefined) {
   return useMutation({
     mutationFn: async (body: ListFields & Readonly<Record<string, unknown>>) => {
       const [method, path] = id === undefined ? ['POST', '/v1/contact-lists'] : ['PUT', toListPath(id)]
-      return (await request<{ data: ContactListRecord }>(method ?? '', path ?? '', { body })).data
+      return await requestData<ContactListRecord>(method ?? '', path ?? '', { body })
     },
     onSuccess: () => refreshLists(queries),
   })

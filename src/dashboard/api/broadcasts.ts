@@ -12,7 +12,7 @@ import type { NewsletterPreviewRecord } from '#features/sending/newsletters/prev
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { TemplateRow } from '#features/setup/templates/model.ts'
 import { toListPath } from './audience.ts'
-import { get, type PageOf, request } from './client.ts'
+import { get, type PageOf, request, requestData } from './client.ts'
 import { useLiveState } from './live.tsx'
 import { useAll, usePage, useRecord } from './read.ts'
 
@@ -96,7 +96,7 @@ export function useSaveDraft(id: string | undefined) {
   return useMutation({
     mutationFn: async (body: DraftFields) => {
       const [method, path] = id === undefined ? ['POST', '/v1/newsletters'] : ['PUT', toDraftPath(id)]
-      return (await request<{ data: NewsletterRecord }>(method ?? '', path ?? '', { body })).data
+      return await requestData<NewsletterRecord>(method ?? '', path ?? '', { body })
     },
     onSuccess: (draft) => {
       queries.setQueryData(['drafts', 'one', draft.id], draft)
@@ -131,7 +131,7 @@ export const useSendTest = (id: string) =>
   useMutation({
     mutationFn: async (contact: string) => {
       const body = contact === '' ? {} : { contact_email: contact }
-      return (await request<{ data: SendResponse }>('POST', toDraftPath(id, '/test-email'), { body })).data
+      return await requestData<SendResponse>('POST', toDraftPath(id, '/test-email'), { body })
     },
   })
 
@@ -150,8 +150,8 @@ export interface StartedBroadcast {
 export function useSend(id: string) {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: async (body: { readonly max_recipients: number; readonly send_at: string | null }) =>
-      (await request<{ data: StartedBroadcast }>('POST', toDraftPath(id, '/send'), { body })).data,
+    mutationFn: (body: { readonly max_recipients: number; readonly send_at: string | null }) =>
+      requestData<StartedBroadcast>('POST', toDraftPath(id, '/send'), { body }),
     onSettled: () => refreshBroadcasts(queries),
   })
 }

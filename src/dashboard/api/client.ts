@@ -97,6 +97,10 @@ export async function request<T>(method: string, path: string, options: RequestO
   throw await toRequestError(response, method, path)
 }
 
+/** As `request`, for a response with `data`, which it returns. */
+export const requestData = async <T>(method: string, path: string, options?: RequestOptions): Promise<T> =>
+  (await request<{ data: T }>(method, path, options)).data
+
 /** The error of a response; the page also learns of a session that has ended and of a role that was changed. */
 export async function toRequestError(response: Response, method: string, path: string): Promise<ApiError> {
   const error = await toApiError(response)

@@ -2,7 +2,7 @@
 import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type { DomainWire, PublishedDnsWire, VerificationWire } from '#features/setup/domains/model.ts'
-import { ApiError, request } from './client.ts'
+import { ApiError, request, requestData } from './client.ts'
 import { useLiveEvents } from './live.tsx'
 import { usePage, useRecord } from './read.ts'
 
@@ -66,7 +66,7 @@ export function useVerify(id: string) {
     mutationFn: async ({ hasTracking }: { readonly hasTracking: boolean }): Promise<DomainWire> => {
       const { data } = await request<{ data: VerificationWire }>('POST', toPath(id, '/verify'))
       if (!hasTracking) return data.domain
-      return (await request<{ data: DomainWire }>('POST', toPath(id, '/verify-tracking'))).data
+      return await requestData<DomainWire>('POST', toPath(id, '/verify-tracking'))
     },
     onSuccess: (domain) => storeDomain(queries, domain),
   })
@@ -132,8 +132,7 @@ export function useDeleteDomain(id: string) {
 
 export const useSendTestEmail = (id: string) =>
   useMutation({
-    mutationFn: async () =>
-      (await request<{ data: SendResponse }>('POST', toPath(id, '/test-email'), { body: {} })).data,
+    mutationFn: () => requestData<SendResponse>('POST', toPath(id, '/test-email'), { body: {} }),
   })
 
 export const toZoneFileUrl = (id: string): string => toPath(id, '/zone-file')

@@ -2,7 +2,7 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import type { ApiKeyPatch, ApiKeyRecord, CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
-import { request } from './client.ts'
+import { request, requestData } from './client.ts'
 import { useRecord } from './read.ts'
 
 const KEY = ['api-keys']
@@ -13,8 +13,7 @@ export const useApiKeys = (isAllowed: boolean) => useRecord<ApiKeyRecord[]>(KEY,
 export function useCreateApiKey() {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: async (body: NewApiKey) =>
-      (await request<{ data: CreatedApiKey }>('POST', '/v1/api-keys', { body })).data,
+    mutationFn: (body: NewApiKey) => requestData<CreatedApiKey>('POST', '/v1/api-keys', { body }),
     onSuccess: () => queries.invalidateQueries({ queryKey: KEY }),
   })
 }

@@ -25,7 +25,7 @@ import type {
   SettingRecord,
   UnparsedMessage,
 } from '#app/operator/model.ts'
-import { ApiError, get, type PageOf, type QueryValues, request } from './client.ts'
+import { ApiError, get, type PageOf, type QueryValues, request, requestData } from './client.ts'
 import { useRecord } from './read.ts'
 
 /** While a view is visible, it is read again this often. */
@@ -179,15 +179,11 @@ export const usePauseAccount = (id: string) =>
   )
 
 export const useResumeAccount = (id: string) =>
-  useAction(
-    async () => (await request<{ data: ResumeResult }>('POST', `/v1/operator/${toAccountPath(id)}/resume`)).data,
-  )
+  useAction(() => requestData<ResumeResult>('POST', `/v1/operator/${toAccountPath(id)}/resume`))
 
 export const useRetryUnparsed = () =>
-  useAction(
-    async (id: string) =>
-      (await request<{ data: RetryResult }>('POST', `/v1/operator/received/unparsed/${encodeURIComponent(id)}/retry`))
-        .data,
+  useAction((id: string) =>
+    requestData<RetryResult>('POST', `/v1/operator/received/unparsed/${encodeURIComponent(id)}/retry`),
   )
 
 /** An action that takes a message out of the list; the list is then loaded again. */

@@ -3,7 +3,7 @@ import { Alert, Anchor, Button, Modal, PasswordInput, Stack, Text, TextInput } f
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
 import type { SessionState } from '#features/people/team/model.ts'
-import { ErrorState, LoadingState } from '../parts/states.tsx'
+import { ErrorState, LoadingState } from '../parts/page.tsx'
 import { ApiError, get, listenForForbidden, listenForSignOut, rememberCsrfToken, request } from './client.ts'
 
 const SessionContext = createContext<SessionState | undefined>(undefined)

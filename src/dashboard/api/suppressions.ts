@@ -1,7 +1,7 @@
 /** @module Queries and changes of the suppression list. */
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
-import { type QueryValues, request } from './client.ts'
+import { type QueryValues, request, requestData } from './client.ts'
 import { usePage, useRecord } from './read.ts'
 
 const PATH = '/v1/suppressions'
@@ -28,8 +28,8 @@ export function useRefreshSuppressions(): () => Promise<void> {
 export function useAddSuppression() {
   const refresh = useRefreshSuppressions()
   return useMutation({
-    mutationFn: async (body: { readonly email_address: string; readonly reason: string }) =>
-      (await request<{ data: SuppressionRecord }>('POST', PATH, { body })).data,
+    mutationFn: (body: { readonly email_address: string; readonly reason: string }) =>
+      requestData<SuppressionRecord>('POST', PATH, { body }),
     onSuccess: refresh,
   })
 }

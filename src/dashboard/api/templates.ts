@@ -10,7 +10,7 @@ import type {
   TemplateVersionRow,
 } from '#features/setup/templates/model.ts'
 import type { TemplateFields } from '../screens/templates/texts.ts'
-import { get, newIdempotencyKey, request } from './client.ts'
+import { get, newIdempotencyKey, request, requestData } from './client.ts'
 import { usePage, useRecord } from './read.ts'
 
 const PAGE_SIZE = 50
@@ -94,12 +94,10 @@ export const useVersion = (id: string, version: number | undefined) =>
 export function useRestoreVersion(id: string) {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: async ({ version, ifVersion }: { readonly version: number; readonly ifVersion: number }) =>
-      (
-        await request<{ data: TemplateRecord }>('POST', toPath(id, `/versions/${version}/restore`), {
-          body: { if_version: ifVersion },
-        })
-      ).data,
+    mutationFn: ({ version, ifVersion }: { readonly version: number; readonly ifVersion: number }) =>
+      requestData<TemplateRecord>('POST', toPath(id, `/versions/${version}/restore`), {
+        body: { if_version: ifVersion },
+      }),
     onSuccess: (template) => storeTemplate(queries, template),
   })
 }
@@ -116,8 +114,8 @@ export interface DraftSource {
 }
 
 /** Renders unsaved text. */
-export const renderDraft = async (body: DraftSource, signal: AbortSignal): Promise<DraftResult> =>
-  (await request<{ data: DraftResult }>('POST', '/v1/templates/render', { body, signal })).data
+export const renderDraft = (body: DraftSource, signal: AbortSignal): Promise<DraftResult> =>
+  requestData<DraftResult>('POST', '/v1/templates/render', { body, signal })
 
 export interface TestEmail {
   readonly from: string
@@ -132,6 +130,6 @@ export const useSendTestEmail = () =>
     mutationFn: async (email: TestEmail): Promise<SendResponse> => {
       const body = { ...email, tags: ['test-email'], tracking: false }
       const options = { body, idempotencyKey: newIdempotencyKey() }
-      return (await request<{ data: SendResponse }>('POST', '/v1/emails', options)).data
+      return await requestData<SendResponse>('POST', '/v1/emails', options)
     },
   })

@@ -11,7 +11,7 @@ import type {
 } from '#features/webhooks/webhooks/history/model.ts'
 import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
 import { usePasswordAgain } from '../parts/password-again.tsx'
-import { get, type PageOf, request } from './client.ts'
+import { get, type PageOf, request, requestData } from './client.ts'
 import { useRecord } from './read.ts'
 
 export const PAGE_SIZE = 50
@@ -70,8 +70,7 @@ export interface WebhookInput {
 export function useCreateWebhook() {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: async (input: WebhookInput) =>
-      (await request<{ data: CreatedWebhook }>('POST', '/v1/webhooks', { body: input })).data,
+    mutationFn: (input: WebhookInput) => requestData<CreatedWebhook>('POST', '/v1/webhooks', { body: input }),
     onSuccess: () => void refresh(queries),
   })
 }
@@ -85,8 +84,7 @@ export interface WebhookChange extends WebhookInput {
 export function useChangeWebhook(id: string) {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: async (change: WebhookChange) =>
-      (await request<{ data: WebhookRecord }>('PUT', toPath(id), { body: change })).data,
+    mutationFn: (change: WebhookChange) => requestData<WebhookRecord>('PUT', toPath(id), { body: change }),
     onSuccess: (webhook) => queries.setQueryData(webhookKey(id), webhook),
     onSettled: () => void refresh(queries),
   })
@@ -103,7 +101,7 @@ export function useDeleteWebhook(id: string) {
 export function useTestWebhook(id: string) {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: async () => (await request<{ data: TestResult }>('POST', toPath(id, '/test'))).data,
+    mutationFn: () => requestData<TestResult>('POST', toPath(id, '/test')),
     onSuccess: () => void refresh(queries),
   })
 }
@@ -111,13 +109,8 @@ export function useTestWebhook(id: string) {
 export function useReplayDelivery(id: string, deliveryId: string) {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: async () =>
-      (
-        await request<{ data: DeliveryRecord }>(
-          'POST',
-          toPath(id, `/deliveries/${encodeURIComponent(deliveryId)}/replay`),
-        )
-      ).data,
+    mutationFn: () =>
+      requestData<DeliveryRecord>('POST', toPath(id, `/deliveries/${encodeURIComponent(deliveryId)}/replay`)),
     onSuccess: () => void refresh(queries),
   })
 }
@@ -137,14 +130,13 @@ export interface ReplayInput {
 export const useReplayCount = (id: string, range: ReplayInput | undefined) =>
   useQuery({
     queryKey: ['webhooks', 'replay-count', id, range],
-    queryFn: async ({ signal }) =>
-      (await request<{ data: ReplayResult }>('POST', toPath(id, '/replay/count'), { body: range, signal })).data,
+    queryFn: ({ signal }) => requestData<ReplayResult>('POST', toPath(id, '/replay/count'), { body: range, signal }),
     enabled: range !== undefined,
     staleTime: COUNT_STALE_MS,
   })
 
-export const replay = async (id: string, range: ReplayInput): Promise<ReplayResult> =>
-  (await request<{ data: ReplayResult }>('POST', toPath(id, '/replay'), { body: range })).data
+export const replay = (id: string, range: ReplayInput): Promise<ReplayResult> =>
+  requestData<ReplayResult>('POST', toPath(id, '/replay'), { body: range })
 
 export function useReplay(id: string) {
   const queries = useQueryClient()
@@ -158,9 +150,7 @@ export function useRevealSecret(id: string) {
   const withPassword = usePasswordAgain()
   return useMutation({
     mutationFn: () =>
-      withPassword(
-        async () => (await request<{ data: SecretResult }>('POST', toPath(id, '/secret/reveal'))).data.secret,
-      ),
+      withPassword(async () => (await requestData<SecretResult>('POST', toPath(id, '/secret/reveal'))).secret),
   })
 }
 
@@ -172,8 +162,8 @@ export function useRotateSecret(id: string) {
     mutationFn: (seen: string) =>
       withPassword(
         async () =>
-          (await request<{ data: SecretResult }>('POST', toPath(id, '/secret/rotate'), { body: { updated_at: seen } }))
-            .data.secret,
+          (await requestData<SecretResult>('POST', toPath(id, '/secret/rotate'), { body: { updated_at: seen } }))
+            .secret,
       ),
     onSettled: () => void refresh(queries),
   })

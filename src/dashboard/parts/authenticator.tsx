@@ -4,10 +4,9 @@ import { useDisclosure } from '@mantine/hooks'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, lazy, Suspense, useState } from 'react'
 import type { RecoveryCodes, TotpSecret } from '#features/people/team/model.ts'
-import { request } from '../api/client.ts'
+import { requestData } from '../api/client.ts'
 import { Copy } from './copy.tsx'
-import { findFieldError } from './field-error.ts'
-import { FormError } from './form-error.tsx'
+import { FormError, findFieldError } from './form.tsx'
 import { showRecoveryCodes } from './recovery-codes.tsx'
 
 const QrCode = lazy(async () => ({ default: (await import('./qr-code.tsx')).QrCode }))
@@ -30,12 +29,10 @@ export function Authenticator() {
 function Setup({ onEnd }: { onEnd(): void }) {
   const queries = useQueryClient()
   const begin = useMutation({
-    mutationFn: async (password: string) =>
-      (await request<{ data: TotpSecret }>('POST', '/v1/auth/totp', { body: { password } })).data,
+    mutationFn: (password: string) => requestData<TotpSecret>('POST', '/v1/auth/totp', { body: { password } }),
   })
   const confirm = useMutation({
-    mutationFn: async (code: string) =>
-      (await request<{ data: RecoveryCodes }>('POST', '/v1/auth/totp/confirm', { body: { code } })).data,
+    mutationFn: (code: string) => requestData<RecoveryCodes>('POST', '/v1/auth/totp/confirm', { body: { code } }),
     onSuccess: ({ recovery_codes: codes }) => {
       showRecoveryCodes({ done: 'The app is set up.', codes })
       onEnd()

@@ -1,6 +1,22 @@
-/** @module The frame of a screen: heading, one primary action, content. */
-import { Group, Stack, Title } from '@mantine/core'
-import { type ReactNode, useEffect } from 'react'
+/** @module The frame of a screen: heading, sections, facts, links of its area; and what it shows while it has no data. */
+import {
+  Alert,
+  Anchor,
+  Button,
+  Code,
+  CopyButton,
+  Group,
+  Skeleton,
+  Stack,
+  type StackProps,
+  Text,
+  Title,
+  type TitleOrder,
+} from '@mantine/core'
+import type { UseQueryResult } from '@tanstack/react-query'
+import { Link, useRouterState } from '@tanstack/react-router'
+import { type ReactNode, useEffect, useRef } from 'react'
+import { ApiError } from '../api/client.ts'
 
 interface PageProps {
   readonly title: string
@@ -25,3 +41,177 @@ export function Page({ title, action, children }: PageProps) {
     </Stack>
   )
 }
+
+interface SectionProps extends StackProps {
+  readonly title: string
+  /** Id of the heading. */
+  readonly id?: string
+  /** Level of the heading; default: 2. */
+  readonly order?: TitleOrder
+  /** Looks of the heading; default: h4. */
+  readonly size?: 'h3' | 'h4' | 'h5'
+  readonly children: ReactNode
+}
+
+export const Section = ({ title, id, order = 2, size = 'h4', children, ...props }: SectionProps) => (
+  <Stack gap="sm" component="section" aria-label={title} {...props}>
+    <Title order={order} size={size} {...(id !== undefined && { id })}>
+      {title}
+    </Title>
+    {children}
+  </Stack>
+)
+
+/** Leaves out facts without a value. */
+export const Facts = ({ facts }: { readonly facts: readonly (readonly [name: string, value: ReactNode])[] }) => (
+  <dl className="facts">
+    {facts.map(([name, value]) =>
+      value === null || value === undefined || value === '' || value === false ? null : (
+        <FactRow key={name} name={name} value={value} />
+      ),
+    )}
+  </dl>
+)
+
+const FactRow = ({ name, value }: { readonly name: string; readonly value: ReactNode }) => (
+  <>
+    <dt>{name}</dt>
+    <dd>{typeof value === 'string' ? <bdi>{value}</bdi> : value}</dd>
+  </>
+)
+
+export const LoadingState = ({ rows = 6 }: { readonly rows?: number }) => (
+  <Stack gap="sm" aria-busy="true" aria-label="Loading" role="status">
+    {Array.from({ length: rows }, (_, index) => (
+      // biome-ignore lint/suspicious/noArrayIndexKey: the rows have no other identity
+      <Skeleton key={index} height={28} />
+    ))}
+  </Stack>
+)
+
+interface ErrorStateProps {
+  readonly error: unknown
+  onRetry?(): unknown
+}
+
+/** What went wrong, the request id to quote, and a button to try again. */
+export function ErrorState({ error, onRetry }: ErrorStateProps) {
+  const { message, requestId, retryAfter } =
+    error instanceof ApiError ? error : { message: String(error), requestId: undefined, retryAfter: undefined }
+  return (
+    <Alert color="red" title="This could not be loaded" role="alert">
+      <Stack gap="xs" align="flex-start">
+        <Text>{message}</Text>
+        {retryAfter !== undefined && <Text>You can try again in {retryAfter} s.</Text>}
+        {requestId && (
+          <Text size="sm">
+            Request id: <Code>{requestId}</Code>
+          </Text>
+        )}
+        {onRetry && (
+          <Button size="xs" variant="default" onClick={() => onRetry()}>
+            Try again
+          </Button>
+        )}
+      </Stack>
+    </Alert>
+  )
+}
+
+interface EmptyStateProps {
+  /** What will appear here. */
+  readonly title: string
+  readonly children?: ReactNode
+  /** The command that creates the first one. */
+  readonly command?: string
+}
+
+export const EmptyState = ({ title, children, command }: EmptyStateProps) => (
+  <Stack align="flex-start" py="xl" gap="sm">
+    <Title order={2} size="h4">
+      {title}
+    </Title>
+    {children}
+    {command && <CommandBlock command={command} />}
+  </Stack>
+)
+
+/** A command to copy. */
+export const CommandBlock = ({ command }: { readonly command: string }) => (
+  <Group align="flex-start" maw="100%">
+    <Code block style={{ overflowX: 'auto', maxWidth: '100%' }} tabIndex={0}>
+      {command}
+    </Code>
+    <CopyButton value={command}>
+      {({ copied, copy }) => (
+        <Button size="xs" variant="default" onClick={copy}>
+          {copied ? 'Copied' : 'Copy'}
+        </Button>
+      )}
+    </CopyButton>
+  </Group>
+)
+
+/** Shows the data of a query, or why there is none. */
+export function QueryView<T>({
+  query,
+  children,
+}: {
+  readonly query: UseQueryResult<T>
+  readonly children: (data: T) => ReactNode
+}) {
+  if (query.data !== undefined) return children(query.data)
+  if (query.error) return <ErrorState error={query.error} onRetry={() => query.refetch()} />
+  return <LoadingState />
+}
+
+interface AreaNavigationProps {
+  /** Names the links for screen readers. */
+  readonly label: string
+  /** The first one is the start of the area, whose path all others begin with. */
+  readonly links: readonly { readonly to: string; readonly label: string }[]
+}
+
+export function AreaNavigation({ label, links: [start, ...others] }: AreaNavigationProps) {
+  const path = useRouterState({ select: ({ location }) => location.pathname })
+  const current = others.find(({ to }) => path === to || path.startsWith(`${to}/`)) ?? start
+  return (
+    <Group component="nav" aria-label={label} gap="md">
+      {[start, ...others].map(
+        (link) =>
+          link && (
+            <Anchor
+              key={link.to}
+              component={Link}
+              to={link.to}
+              // Otherwise the start counts as the page of all screens below it.
+              activeOptions={{ exact: true }}
+              size="sm"
+              {...(link === current && { 'aria-current': 'page', fw: 700, underline: 'always' as const })}
+            >
+              {link.label}
+            </Anchor>
+          ),
+      )}
+    </Group>
+  )
+}
+
+/** Calls `onEscape` for Esc, unless a dialog, a menu or a field with text uses the key itself. */
+export function useEscape(onEscape: () => void): void {
+  const latest = useRef(onEscape)
+  latest.current = onEscape
+  useEffect(() => {
+    const listener = (event: KeyboardEvent) => {
+      if (event.key !== 'Escape' || isUsedElsewhere(event.target)) return
+      latest.current()
+    }
+    // Before the listeners of a dialog, which would be gone already.
+    window.addEventListener('keydown', listener, { capture: true })
+    return () => window.removeEventListener('keydown', listener, { capture: true })
+  }, [])
+}
+
+const isUsedElsewhere = (target: EventTarget | null): boolean =>
+  document.querySelector('[role=dialog], [role=menu], [role=tooltip]') !== null ||
+  (target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)))

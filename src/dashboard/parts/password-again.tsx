@@ -6,8 +6,7 @@ import { Button, Group, Modal, PasswordInput, Stack, Text, TextInput } from '@ma
 import { createContext, type FormEvent, type ReactNode, useCallback, useContext, useRef, useState } from 'react'
 import { ApiError, request } from '../api/client.ts'
 import { useSession } from '../api/session.tsx'
-import { findFieldError } from './field-error.ts'
-import { FormError } from './form-error.tsx'
+import { FormError, findFieldError } from './form.tsx'
 
 /** Resolves with whether the user typed the password. */
 type AskPassword = () => Promise<boolean>

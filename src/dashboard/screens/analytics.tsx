@@ -13,13 +13,10 @@ import {
   useTimeseries,
 } from '../api/analytics.ts'
 import { toUrl } from '../api/client.ts'
-import { useLiveEvents } from '../api/live.tsx'
-import { useRefreshSoon } from '../api/refresh-soon.ts'
-import { type Column, DataTable } from '../parts/data-table.tsx'
+import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Page, QueryView, Section } from '../parts/page.tsx'
+import { type Column, DataTable } from '../parts/table.tsx'
 import { useStable } from '../parts/use-stable.ts'
 import { FilterForm } from './analytics/filter-form.tsx'
 import { type AnalyticsFilters, DOMAIN_COUNTS, toPeriodQuery, toTimeseriesQuery } from './analytics/filters.ts'
@@ -28,7 +25,7 @@ import { Series } from './analytics/series-view.tsx'
 const route = getRouteApi('/analytics')
 const REFRESH_INTERVAL_MS = 15_000
 
-export function AnalyticsScreen() {
+export default function AnalyticsScreen() {
   const filters = useStable(route.useSearch())
   const navigate = route.useNavigate()
   const change = (next: AnalyticsFilters) => void navigate({ search: next as never, resetScroll: false })

@@ -6,23 +6,16 @@ import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
 import { toContactPath, useContact, useContactChange, useContactList } from '../api/audience.ts'
 import { ApiError, request } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, SubmitButton } from '../parts/action.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
-import { findFieldError } from '../parts/field-error.ts'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, DialogFrame, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import { CONTACT_STATES, parseMetadataText, toMetadataText } from './audience/contact-search.ts'
 import { ContactStatusLabel } from './audience/parts.tsx'
 
 const route = getRouteApi('/audience/lists/$id/contacts/$email')
 
-export function AudienceContactScreen() {
+export default function AudienceContactScreen() {
   const { id, email } = route.useParams()
   const query = useContact(id, email)
   const list = useContactList(id)

@@ -21,19 +21,12 @@ import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import { useChangeForm, useContactList, useDeleteForm, useForm, useToggleForm } from '../api/audience.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, SubmitButton } from '../parts/action.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
-import { findFieldError } from '../parts/field-error.ts'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, DialogFrame, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import {
   CONFIRMATION_FIELDS,
   type EditedField,
@@ -49,7 +42,7 @@ import {
 
 const route = getRouteApi('/audience/forms/$id')
 
-export function AudienceFormScreen() {
+export default function AudienceFormScreen() {
   const { id } = route.useParams()
   const query = useForm(id)
   const navigate = useNavigate()

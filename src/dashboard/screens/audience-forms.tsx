@@ -6,19 +6,15 @@ import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import { useAllLists, useCreateForm, useForms } from '../api/audience.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { findFieldError } from '../parts/field-error.ts'
+import { ActionButton, DialogFrame, findFieldError } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
+import { EmptyState, Page, QueryView } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
+import { type Column, DataTable, Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
 
-export function AudienceFormsScreen() {
+export default function AudienceFormsScreen() {
   const { page = 1 } = useSearch({ from: '/audience/forms' })
   const query = useForms(page)
   const lists = useAllLists()

@@ -19,16 +19,11 @@ import {
 } from '../api/audience.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, DialogFrame, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { NameLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Facts, Page, QueryView, Section } from '../parts/page.tsx'
+import { type Column, DataTable } from '../parts/table.tsx'
 import { type Answers, ImportQuestions, type Question } from './audience/import-questions.tsx'
 import { MetadataLine } from './audience/parts.tsx'
 
@@ -69,7 +64,7 @@ function describeImport(operation: OperationRecord): string {
 
 const route = getRouteApi('/audience/lists/$id/import')
 
-export function AudienceImportScreen() {
+export default function AudienceImportScreen() {
   const { id } = route.useParams()
   const { operation } = route.useSearch()
   const list = useContactList(id)

@@ -6,20 +6,14 @@ import type { ContactListRecord, ContactRecord } from '#features/audience/contac
 import { toListPath, useContactList, useContacts, useDeleteList, useOpenImports } from '../api/audience.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { CursorPages } from '../parts/cursor-pages.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
+import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { SmallLink } from '../parts/links.tsx'
-import { NewRows } from '../parts/new-rows.tsx'
-import { Page } from '../parts/page.tsx'
-import { EmptyState, ErrorState, LoadingState, QueryView } from '../parts/states.tsx'
-import { useSteadyRows } from '../parts/steady-rows.ts'
+import { EmptyState, ErrorState, Facts, LoadingState, Page, QueryView, useEscape } from '../parts/page.tsx'
+import { useLiveRows } from '../parts/rows.ts'
+import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import { AddContactDialog } from './audience/add-contact.tsx'
 import {
   CONTACT_STATES,
@@ -38,7 +32,7 @@ const MAX_COUNTED = 10_000
 
 type Dialog = 'add' | 'edit' | 'delete'
 
-export function AudienceListScreen() {
+export default function AudienceListScreen() {
   const { id } = route.useParams()
   const query = useContactList(id)
   const navigate = useNavigate()
@@ -151,10 +145,8 @@ function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): 
   const navigate = route.useNavigate()
   const query = useContacts(list.id, { ...toContactQuery(search), cursor })
   const isFiltered = search.q !== undefined || search.status !== undefined
-  const page = query.data
-  const key = JSON.stringify([cursor, search])
-  const steady = useSteadyRows(key, query.isPlaceholderData ? undefined : page?.data)
-  const rows = query.isPlaceholderData ? (page?.data ?? []) : steady.rows
+  const rows = useLiveRows(query, JSON.stringify([cursor, search]), ({ created_at: at }) => at)
+  const { page } = rows
   if (page && page.data.length === 0 && !isFiltered && cursor === undefined)
     return <NoContacts list={list} onAdd={onAdd} />
   return (
@@ -172,8 +164,8 @@ function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): 
       )}
       {page && page.data.length > 0 && (
         <div style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows count={steady.newCount} onShow={steady.show} />
-          <ContactTable listId={list.id} contacts={rows} />
+          <NewRows count={rows.newCount} hasMore={rows.hasMoreNew} onShow={rows.showNew} />
+          <ContactTable listId={list.id} contacts={page.data} />
         </div>
       )}
       {page && (

@@ -1,19 +1,17 @@
 /** @module The contact lists of the account. */
 import { Text } from '@mantine/core'
+import type { UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ContactListRow } from '#features/audience/contact-lists/model.ts'
 import { useContactLists } from '../api/audience.ts'
 import type { PageOf } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
+import { ActionButton } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
-import { NewRows } from '../parts/new-rows.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
-import { useSteadyRows } from '../parts/steady-rows.ts'
+import { EmptyState, Page, QueryView } from '../parts/page.tsx'
+import { useLiveRows } from '../parts/rows.ts'
+import { type Column, DataTable, NewRows, Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { ListDialog } from './audience/list-form.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
@@ -46,7 +44,7 @@ const COLUMNS: readonly Column<ContactListRow>[] = [
   { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
-export function AudienceScreen() {
+export default function AudienceScreen() {
   const { page = 1 } = useSearch({ from: '/audience' })
   const query = useContactLists(page)
   const reason = useAllowed('developer')
@@ -62,8 +60,8 @@ export function AudienceScreen() {
     <Page title="Audience" action={isEmpty ? undefined : create}>
       <AudienceNavigation />
       <QueryView query={query}>
-        {(found) =>
-          found.pagination.total === 0 ? (
+        {({ pagination }) =>
+          pagination.total === 0 ? (
             <EmptyState title="Your contact lists will appear here">
               <Text maw={640}>
                 A list holds people who want mail of one kind, such as a newsletter. They are added by you, from a CSV
@@ -72,7 +70,7 @@ export function AudienceScreen() {
               {create}
             </EmptyState>
           ) : (
-            <ListTable found={found} page={page} />
+            <ListTable query={query} page={page} />
           )
         }
       </QueryView>
@@ -86,20 +84,15 @@ export function AudienceScreen() {
   )
 }
 
-function ListTable({
-  found: { data, pagination },
-  page,
-}: {
-  readonly found: PageOf<ContactListRow>
-  readonly page: number
-}) {
-  const steady = useSteadyRows(String(pagination.page), data)
+function ListTable({ query, page }: { readonly query: UseQueryResult<PageOf<ContactListRow>>; readonly page: number }) {
+  const list = useLiveRows(query, String(page), ({ created_at: at }) => at)
+  const { data = [], pagination } = list.page ?? {}
   return (
     <>
-      <NewRows count={steady.newCount} onShow={steady.show} />
-      <DataTable label="Contact lists, newest first" columns={COLUMNS} rows={steady.rows} toKey={({ id }) => id} />
+      <NewRows count={list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
+      <DataTable label="Contact lists, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
       {data.length === 0 && <Text>There are no lists on this page.</Text>}
-      <Pages path="/audience" page={page} totalPages={pagination.total_pages} />
+      <Pages path="/audience" page={page} totalPages={pagination?.total_pages ?? 1} />
     </>
   )
 }

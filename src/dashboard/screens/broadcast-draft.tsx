@@ -6,13 +6,9 @@ import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
 import { useDeleteDraft, useDraft, useSaveDraft, useSendTest } from '../api/broadcasts.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, DialogFrame, FormError } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Page, QueryView, Section } from '../parts/page.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
 import { DraftPreview } from './broadcasts/preview.tsx'
@@ -25,7 +21,7 @@ const route = getRouteApi('/broadcasts/drafts/$id')
 /** Characters of the subject in the heading. */
 const MAX_TITLE_LENGTH = 80
 
-export function BroadcastDraftScreen() {
+export default function BroadcastDraftScreen() {
   const { id } = route.useParams()
   const query = useDraft(id)
   const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data

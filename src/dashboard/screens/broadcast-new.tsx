@@ -4,15 +4,14 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useContactList } from '../api/audience.ts'
 import { useAllowed } from '../api/session.tsx'
 import { SmallLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Page, QueryView } from '../parts/page.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
 import { StepList } from './broadcasts/step-list.tsx'
 
 const route = getRouteApi('/broadcasts/new')
 
-export function BroadcastNewScreen() {
+export default function BroadcastNewScreen() {
   const { list } = route.useSearch()
   const navigate = route.useNavigate()
   const reason = useAllowed('developer')

@@ -5,20 +5,13 @@ import { useState } from 'react'
 import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.ts'
 import { useBroadcast, useControl, useEngagement } from '../api/broadcasts.ts'
 import { ApiError } from '../api/client.ts'
-import { useLiveEvents } from '../api/live.tsx'
-import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, DialogFrame, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
 import { NameLink, SmallLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
 import {
   describeProgress,
@@ -33,7 +26,7 @@ import {
 const route = getRouteApi('/broadcasts/$id')
 
 const REFRESH_INTERVAL_MS = 2000
-export function BroadcastScreen() {
+export default function BroadcastScreen() {
   const { id } = route.useParams()
   const query = useBroadcast(id)
   const navigate = useNavigate()

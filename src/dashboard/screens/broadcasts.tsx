@@ -1,20 +1,17 @@
 /** @module The broadcasts of the account, with their progress, and the drafts. */
 import { Anchor, Progress, Stack, Text } from '@mantine/core'
+import type { UseQueryResult } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
 import type { NewsletterRow } from '#features/sending/newsletters/model.ts'
 import { useBroadcasts, useDrafts } from '../api/broadcasts.ts'
 import type { PageOf } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
+import { ActionButton } from '../parts/form.tsx'
 import { NameLink, SmallLink } from '../parts/links.tsx'
-import { NewRows } from '../parts/new-rows.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { Section } from '../parts/section.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
-import { useSteadyRows } from '../parts/steady-rows.ts'
+import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
+import { useLiveRows } from '../parts/rows.ts'
+import { type Column, DataTable, NewRows, Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
 import { describeProgress, toPercent } from './broadcasts/states.ts'
@@ -22,7 +19,7 @@ import { describeProgress, toPercent } from './broadcasts/states.ts'
 /** Drafts shown above the broadcasts. */
 const SHOWN_DRAFTS = 5
 
-export function BroadcastsScreen() {
+export default function BroadcastsScreen() {
   const { show, page = 1 } = useSearch({ from: '/broadcasts' })
   const reason = useAllowed('developer')
   const navigate = useNavigate()
@@ -73,30 +70,30 @@ function Overview({ page, create }: { readonly page: number; readonly create: Re
               }
             </QueryView>
           )}
-          <QueryView query={broadcasts}>{(found) => <BroadcastTable found={found} page={page} />}</QueryView>
+          <QueryView query={broadcasts}>{() => <BroadcastTable query={broadcasts} page={page} />}</QueryView>
         </Stack>
       )}
     </Page>
   )
 }
 
-function BroadcastTable({ found, page }: { readonly found: PageOf<BroadcastRow>; readonly page: number }) {
-  const { data, pagination } = found
-  const steady = useSteadyRows(String(pagination.page), data)
+interface BroadcastTableProps {
+  readonly query: UseQueryResult<PageOf<BroadcastRow>>
+  readonly page: number
+}
+
+function BroadcastTable({ query, page }: BroadcastTableProps) {
+  const list = useLiveRows(query, String(page), ({ created_at: at }) => at)
+  const { data = [], pagination } = list.page ?? {}
   return (
     <Section title="Sent and scheduled">
-      <NewRows count={steady.newCount} onShow={steady.show} />
+      <NewRows count={list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
       {data.length > 0 ? (
-        <DataTable
-          label="Broadcasts, newest first"
-          columns={BROADCAST_COLUMNS}
-          rows={steady.rows}
-          toKey={({ id }) => id}
-        />
+        <DataTable label="Broadcasts, newest first" columns={BROADCAST_COLUMNS} rows={data} toKey={({ id }) => id} />
       ) : (
         <Text>{page === 1 ? 'Nothing was sent yet.' : 'There are no broadcasts on this page.'}</Text>
       )}
-      <Pages path="/broadcasts" page={page} totalPages={pagination.total_pages} />
+      <Pages path="/broadcasts" page={page} totalPages={pagination?.total_pages ?? 1} />
     </Section>
   )
 }

@@ -5,15 +5,13 @@ import { type FormEvent, useState } from 'react'
 import { ApiError } from '../api/client.ts'
 import { useCreateDomain } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
-import { SubmitButton } from '../parts/action.tsx'
-import { findFieldError } from '../parts/field-error.ts'
-import { FormError } from '../parts/form-error.tsx'
+import { FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
+import { Steps } from './domains/marks.tsx'
 import { toTypedDomain } from './domains/state.ts'
-import { Steps } from './domains/steps.tsx'
 
-export function DomainNewScreen() {
+export default function DomainNewScreen() {
   const [name, setName] = useState('')
   const [isMissing, setIsMissing] = useState(false)
   const create = useCreateDomain()

@@ -8,20 +8,14 @@ import { useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import { useDeleteDomain, useDomain, useDomainEvents, useSendTestEmail, useWarnings } from '../api/domains.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { DeleteButton } from '../parts/dialog.tsx'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, DeleteButton, FormError } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
-import { DomainStatus } from './domains/marks.tsx'
+import { DomainStatus, Steps } from './domains/marks.tsx'
 import { DomainRecords } from './domains/records.tsx'
 import { DomainSettings } from './domains/settings.tsx'
 import { isNew, listFormerKeys } from './domains/state.ts'
-import { Steps } from './domains/steps.tsx'
 
 function FormerKeys({ domain }: { readonly domain: DomainWire }) {
   const former = listFormerKeys(domain, Date.now())
@@ -112,7 +106,7 @@ function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
   )
 }
 
-export function DomainScreen() {
+export default function DomainScreen() {
   const { id } = useParams({ from: '/domains/$id' })
   const query = useDomain(id)
   const navigate = useNavigate()

@@ -5,12 +5,10 @@ import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { PageOf } from '../api/client.ts'
 import { useDomainEvents, useDomains } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
+import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
+import { EmptyState, Page, QueryView } from '../parts/page.tsx'
+import { type Column, DataTable, Pages } from '../parts/table.tsx'
 import { DomainStatus, RecordMarks } from './domains/marks.tsx'
 
 const COLUMNS: readonly Column<DomainWire>[] = [
@@ -24,7 +22,7 @@ const COLUMNS: readonly Column<DomainWire>[] = [
   { header: 'Tracking host', cell: ({ tracking_domain }) => tracking_domain ?? 'Shared' },
 ]
 
-export function DomainsScreen() {
+export default function DomainsScreen() {
   const { page = 1 } = useSearch({ from: '/domains' })
   const query = useDomains(page)
   const reason = useAllowed('developer')

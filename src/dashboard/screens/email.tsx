@@ -4,18 +4,13 @@ import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
 import { ApiError, get } from '../api/client.ts'
-import { useLiveEvents } from '../api/live.tsx'
-import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
-import { Facts } from '../parts/facts.tsx'
+import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { Mailbox } from '../parts/mailbox.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import { EmailActions } from './emails/actions.tsx'
 import { EmailContent } from './emails/content.tsx'
 import { DeliveryLog } from './emails/delivery-log.tsx'
@@ -24,7 +19,7 @@ import { Timeline } from './emails/timeline.tsx'
 const route = getRouteApi('/emails/$id')
 
 const REFRESH_INTERVAL_MS = 1000
-export function EmailScreen() {
+export default function EmailScreen() {
   const { id } = route.useParams()
   const { history } = useRouter()
   const navigate = route.useNavigate()

@@ -8,13 +8,10 @@ import type { StreamRecord } from '#features/setup/streams/model.ts'
 import { ApiError, get } from '../api/client.ts'
 import { toSendCommand } from '../api/commands.ts'
 import { useExampleDomain } from '../api/domains.ts'
-import { CursorPages } from '../parts/cursor-pages.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
 import { formatCount } from '../parts/format.ts'
-import { NewRows } from '../parts/new-rows.tsx'
-import { Page } from '../parts/page.tsx'
-import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
+import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
+import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { useStable } from '../parts/use-stable.ts'
 import { FilterBar } from './emails/filter-bar.tsx'
@@ -23,7 +20,7 @@ import { countRecipients, useLiveList } from './emails/live-list.ts'
 
 const route = getRouteApi('/emails')
 
-export function EmailsScreen() {
+export default function EmailsScreen() {
   const { cursor, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
   const list = useLiveList({ ...toEmailQuery(filters), cursor })

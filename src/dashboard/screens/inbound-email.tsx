@@ -14,18 +14,14 @@ import {
 } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { DeleteButton } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
+import { DeleteButton } from '../parts/form.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import { Attachments } from './inbound/attachments.tsx'
 import { Checks } from './inbound/checks.tsx'
 import { Deliveries } from './inbound/deliveries.tsx'
@@ -50,7 +46,7 @@ function useBack(): () => void {
   }
 }
 
-export function InboundEmailScreen() {
+export default function InboundEmailScreen() {
   const { id } = route.useParams()
   const query = useInboundEmail(id)
   const back = useBack()

@@ -6,22 +6,14 @@ import { type FormEvent, useState } from 'react'
 import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
 import { request } from '../api/client.ts'
 import { isMissing, PAGE_SIZE, routePath, useAllDomains } from '../api/inbound.ts'
-import { useLiveEvents } from '../api/live.tsx'
+import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { usePage, useRecord } from '../api/read.ts'
-import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { DeleteButton } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
-import { findFieldError } from '../parts/field-error.ts'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, DeleteButton, FormError, findFieldError } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import { Deliveries } from './inbound/deliveries.tsx'
 import { DELIVERY_STATES } from './inbound/filters.ts'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
@@ -63,7 +55,7 @@ function useSave<Input>(change: (input: Input) => Promise<{ data: RouteRecord }>
   })
 }
 
-export function InboundRouteScreen() {
+export default function InboundRouteScreen() {
   const { id } = api.useParams()
   const navigate = useNavigate()
   const query = useRecord<RouteRecord>(['inbound-routes', 'one', id], routePath(id))

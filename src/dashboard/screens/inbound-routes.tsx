@@ -8,17 +8,12 @@ import { get } from '../api/client.ts'
 import { PAGE_SIZE, useAllDomains, useAllRoutes } from '../api/inbound.ts'
 import { usePage } from '../api/read.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
-import { findFieldError } from '../parts/field-error.ts'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, FormError, findFieldError } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { Section } from '../parts/section.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
+import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
+import { type Column, DataTable, Pages } from '../parts/table.tsx'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
 import { RouteSecret } from './inbound/route-secret.tsx'
@@ -26,7 +21,7 @@ import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/routes')
 
-export function InboundRoutesScreen() {
+export default function InboundRoutesScreen() {
   const { page = 1 } = route.useSearch()
   const query = usePage<RouteRecord>(['inbound-routes', 'list', page], '/v1/inbound-routes', {
     page,

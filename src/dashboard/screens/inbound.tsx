@@ -5,16 +5,13 @@ import type { InboundRecord } from '#features/receiving/inbound/api/model.ts'
 import type { Pagination } from '#platform/http/envelope.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllDomains, useInbound } from '../api/inbound.ts'
-import { useLiveEvents } from '../api/live.tsx'
-import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
-import { type Column, DataTable } from '../parts/data-table.tsx'
+import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
-import { useLiveRows } from '../parts/live-rows.ts'
-import { NewRows } from '../parts/new-rows.tsx'
-import { Page } from '../parts/page.tsx'
-import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
+import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
+import { useLiveRows } from '../parts/rows.ts'
 import { StatusLabel } from '../parts/status.tsx'
+import { type Column, DataTable, NewRows } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { InboundFilterBar } from './inbound/filter-bar.tsx'
 import { INBOUND_FILTER_NAMES, toInboundQuery } from './inbound/filters.ts'
@@ -78,7 +75,7 @@ function ListPages({ pagination, place: { cursor, page }, newer, onGo }: ListPag
 
 const route = getRouteApi('/inbound')
 
-export function InboundScreen() {
+export default function InboundScreen() {
   const { cursor, page = 1, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
   const { newer = [] } = useRouterState({ select: ({ location }) => location.state as ListState })

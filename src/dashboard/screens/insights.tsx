@@ -5,18 +5,16 @@ import type { InsightRecord } from '#features/reporting/insights/model.ts'
 import { useAcknowledgeInsight, useGenerateInsight, useInsights } from '../api/analytics.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, FormError } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
+import { EmptyState, Page, QueryView } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
+import { Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import type { Tone } from '../parts/tone.ts'
 
-export function InsightsScreen() {
+export default function InsightsScreen() {
   const { page = 1 } = useSearch({ from: '/analytics/insights' })
   const reason = useAllowed('admin')
   const query = useInsights(page, reason === undefined)

@@ -5,16 +5,15 @@ import type { CreatedApiKey } from '#features/setup/api-keys/model.ts'
 import { useExampleDomain } from '../api/domains.ts'
 import { useCreateApiKey } from '../api/keys.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { SubmitButton } from '../parts/action.tsx'
 import { Copy } from '../parts/copy.tsx'
+import { SubmitButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
+import { CommandBlock, Page } from '../parts/page.tsx'
 import { summariseScopes } from '../parts/scopes.ts'
-import { CommandBlock } from '../parts/states.tsx'
 import { toExampleCommand } from './keys/example.ts'
 import { isComplete, KeyFields, NEW_KEY, toKeyPatch } from './keys/fields.tsx'
 
-export function ApiKeyNewScreen() {
+export default function ApiKeyNewScreen() {
   const [created, setCreated] = useState<CreatedApiKey>()
   return created ? <CreatedKey apiKey={created} /> : <NewKeyForm onCreated={setCreated} />
 }

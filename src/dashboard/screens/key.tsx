@@ -5,20 +5,15 @@ import { type FormEvent, useState } from 'react'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
 import { useApiKeys, useChangeApiKey, useRevokeApiKey } from '../api/keys.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
+import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
+import { EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { ADMIN_SCOPE, describeScope } from '../parts/scopes.ts'
-import { Section } from '../parts/section.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import { isComplete, KeyFields, type KeyInput, toKeyInput, toKeyPatch } from './keys/fields.tsx'
 
-export function ApiKeyScreen() {
+export default function ApiKeyScreen() {
   const { id } = useParams({ from: '/keys/$id' })
   const reason = useAllowed('admin')
   const query = useApiKeys(reason === undefined)

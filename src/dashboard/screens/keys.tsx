@@ -4,13 +4,12 @@ import { useNavigate } from '@tanstack/react-router'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
 import { useApiKeys } from '../api/keys.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
+import { ActionButton } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
+import { EmptyState, Page, QueryView } from '../parts/page.tsx'
 import { summariseScopes } from '../parts/scopes.ts'
-import { EmptyState, QueryView } from '../parts/states.tsx'
 import { StatusLabel } from '../parts/status.tsx'
+import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 
 const COLUMNS: readonly Column<ApiKeyRecord>[] = [
@@ -40,7 +39,7 @@ const COLUMNS: readonly Column<ApiKeyRecord>[] = [
   { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
-export function ApiKeysScreen() {
+export default function ApiKeysScreen() {
   const reason = useAllowed('admin')
   const query = useApiKeys(reason === undefined)
   const navigate = useNavigate()

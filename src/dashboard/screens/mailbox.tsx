@@ -6,30 +6,22 @@ import { type FormEvent, useEffect, useState } from 'react'
 import type { ListedMessage, ListedThread, MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts'
 import { get, type PageOf, request } from '../api/client.ts'
 import { isMissing, mailboxPath, PAGE_SIZE } from '../api/inbound.ts'
-import { useLiveEvents } from '../api/live.tsx'
+import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { usePage, useRecord } from '../api/read.ts'
-import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
-import { DeleteButton } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
-import { findFieldError } from '../parts/field-error.ts'
+import { DeleteButton, findFieldError } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { SmallLink } from '../parts/links.tsx'
-import { useLiveRows } from '../parts/live-rows.ts'
-import { NewRows } from '../parts/new-rows.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { Section } from '../parts/section.tsx'
-import { ErrorState, QueryView } from '../parts/states.tsx'
+import { ErrorState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { useLiveRows } from '../parts/rows.ts'
+import { type Column, DataTable, NewRows, Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id')
 
-export function MailboxScreen() {
+export default function MailboxScreen() {
   const { id } = route.useParams()
   const { q, page = 1 } = route.useSearch()
   const navigate = useNavigate()

@@ -7,19 +7,14 @@ import type { MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import { request } from '../api/client.ts'
 import { PAGE_SIZE, useAllDomains } from '../api/inbound.ts'
-import { useLiveEvents } from '../api/live.tsx'
+import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { usePage } from '../api/read.ts'
-import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { findFieldError } from '../parts/field-error.ts'
+import { ActionButton, DialogFrame, findFieldError } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
+import { EmptyState, Page, QueryView } from '../parts/page.tsx'
+import { type Column, DataTable, Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { InboundNavigation } from './inbound/marks.tsx'
 
@@ -61,7 +56,7 @@ const createCommand = () => `curl ${location.origin}/v1/agent-mailboxes \\
 
 const isReceiving = ({ status, inbound_enabled: isEnabled }: DomainWire): boolean => status === 'verified' && isEnabled
 
-export function MailboxesScreen() {
+export default function MailboxesScreen() {
   const { page = 1 } = route.useSearch()
   const [isOpen, setIsOpen] = useState(false)
   const query = usePage<MailboxRecord>(['mailboxes', 'list', page], '/v1/agent-mailboxes', {

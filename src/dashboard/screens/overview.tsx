@@ -1,14 +1,13 @@
 /** @module The first screen: what is left to set up, what needs attention, the last 24 hours, the newest events. */
-import { Card, Stack, Text } from '@mantine/core'
+import { Alert, Anchor, Card, Stack, Text } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useSession } from '../api/session.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { ErrorState, LoadingState, QueryView } from '../parts/states.tsx'
-import { Attention } from './overview/attention.tsx'
+import { ErrorState, LoadingState, Page, QueryView, Section } from '../parts/page.tsx'
+import { Time } from '../parts/time.tsx'
 import { Checklist } from './overview/checklist.tsx'
 import { type Counts, SHOWN_METRICS, type ShownMetric, sumHours } from './overview/format.ts'
-import { listNotices } from './overview/notices.ts'
+import { listNotices, type Notice, type NoticeAction } from './overview/notices.ts'
 import { isForbidden, useOverviewQueries, useRefreshByEvents, useTimeseries } from './overview/queries.ts'
 import { RecentEvents } from './overview/recent-events.tsx'
 import { listSteps } from './overview/steps.ts'
@@ -57,7 +56,7 @@ const Grid = ({ now, before }: { readonly now: Counts; readonly before: Counts }
   </div>
 )
 
-export function OverviewScreen() {
+export default function OverviewScreen() {
   useRefreshByEvents()
   return (
     <Page title="Overview">
@@ -100,3 +99,57 @@ function Setup() {
     </Stack>
   )
 }
+
+export const Attention = ({ notices }: { readonly notices: readonly Notice[] }) => (
+  <Section title="Needs attention">
+    {notices.length === 0 && <Text>Nothing now. Single bounces are not listed here; the events below have them.</Text>}
+    {notices.map((notice) => (
+      <NoticeItem key={notice.key} notice={notice} />
+    ))}
+  </Section>
+)
+
+const LEVELS = {
+  problem: { colour: 'red', icon: '▲', word: 'Problem' },
+  warning: { colour: 'yellow', icon: '■', word: 'Warning' },
+} as const
+
+function NoticeItem({ notice: { level, title, text, at, action } }: { readonly notice: Notice }) {
+  const { colour, icon, word } = LEVELS[level]
+  return (
+    <Alert
+      color={colour}
+      role="group"
+      title={`${word}: ${title}`}
+      icon={<span aria-hidden="true">{icon}</span>}
+      // The tint of an alert leaves too little contrast for its title.
+      styles={{ title: { color: 'var(--mantine-color-text)' }, label: { overflow: 'visible', textOverflow: 'clip' } }}
+    >
+      <Stack gap="xs" align="flex-start">
+        <Text size="sm">
+          {text}
+          {at && (
+            <>
+              {' '}
+              {at.label} <Time iso={at.iso} />.
+            </>
+          )}
+        </Text>
+        <Action action={action} />
+      </Stack>
+    </Alert>
+  )
+}
+
+const Action = ({ action }: { readonly action: NoticeAction }) => (
+  <Anchor
+    component={Link}
+    to={action.to}
+    search={(action.search ?? {}) as never}
+    size="sm"
+    c="inherit"
+    underline="always"
+  >
+    {action.label}
+  </Anchor>
+)

@@ -7,10 +7,9 @@ import { useInbox, useUnreadCount } from '../api/captured.ts'
 import { toSendCommand } from '../api/commands.ts'
 import { useExampleDomain } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
+import { ActionButton } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
-import { Page } from '../parts/page.tsx'
-import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
+import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
 import { DeleteDialog, type Deletion } from './sandbox/delete.tsx'
 import { InboxList, NewEmails } from './sandbox/list.tsx'
 import { MessageView } from './sandbox/message.tsx'
@@ -23,7 +22,7 @@ const NARROW = '(max-width: 67.99em)'
 
 const DeleteContext = createContext<(deletion: Deletion) => void>(() => undefined)
 
-export function SandboxScreen() {
+export default function SandboxScreen() {
   const { q, unread, cursor } = route.useSearch()
   const navigate = route.useNavigate()
   const { id: openId }: { readonly id?: string } = useParams({ strict: false })
@@ -36,8 +35,7 @@ export function SandboxScreen() {
   useDeleteKey(openId, ask)
   const onDeleted = ({ id }: Deletion) => {
     setDeletion(undefined)
-    if (id === undefined) inbox.reset()
-    else inbox.drop(id)
+    inbox.drop(id)
     if (openId !== undefined && (id === undefined || id === openId))
       void navigate({ to: '/sandbox', search: (before) => before, replace: true })
   }
@@ -83,7 +81,7 @@ export function SandboxScreen() {
                   <Stack gap="xs" style={{ opacity: inbox.query.isPlaceholderData ? 0.6 : 1 }}>
                     <InboxList rows={inbox.rows} openId={openId} />
                     <Pages
-                      next={inbox.pagination?.next_cursor}
+                      next={inbox.page?.pagination.next_cursor}
                       isFirst={!cursor}
                       onPage={(next) =>
                         search({ ...(q && { q }), ...(unread && { unread }), ...(next && { cursor: next }) })

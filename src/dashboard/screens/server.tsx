@@ -3,17 +3,16 @@ import { List, Stack, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { ServerHealth } from '#app/operator/model.ts'
 import { useHealth } from '../api/server.ts'
-import { Facts } from '../parts/facts.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
-import { Section } from '../parts/section.tsx'
+import { Facts, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { DeliveryAlerts } from './server/alerts.tsx'
 import { Checks } from './server/checks.tsx'
 import { ServerPage } from './server/frame.tsx'
 
-export function ServerScreen() {
+export default function ServerScreen() {
   const query = useHealth()
   return (
     <ServerPage title="Server" query={query}>

@@ -6,17 +6,13 @@ import type { AccountChange, AccountRecord } from '#features/core/accounts/model
 import { request } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { Facts } from '../parts/facts.tsx'
-import { findFieldError } from '../parts/field-error.ts'
-import { FormError } from '../parts/form-error.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { FormError, findFieldError, omitFieldErrors, SaveRow } from '../parts/form.tsx'
+import { Facts, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { SettingsPage } from './settings/frame.tsx'
 import { ACCOUNT_KEY, formatLimit, useAccount, useChange } from './settings/queries.ts'
-import { omitFieldErrors, SaveRow } from './settings/submit.tsx'
 
-export function SettingsScreen() {
+export default function SettingsScreen() {
   const query = useAccount()
   return (
     <SettingsPage title="Settings">

@@ -16,8 +16,7 @@ import {
 import { type FormEvent, useEffect, useRef, useState } from 'react'
 import { useAllowed } from '../api/session.tsx'
 import { useRefreshSuppressions } from '../api/suppressions.ts'
-import { ActionButton } from '../parts/action.tsx'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
@@ -28,7 +27,7 @@ import { KNOWN_REASONS, MANUAL } from './suppressions/reasons.ts'
 /** A browser reads a file of this size in about a second. */
 const MAX_FILE_MIB = 64
 
-export function SuppressionsImportScreen() {
+export default function SuppressionsImportScreen() {
   const [preview, setPreview] = useState<FilePreview>()
   const [text, setText] = useState('')
   // Kept, so that the same list has the same reason again.

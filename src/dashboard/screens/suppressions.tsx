@@ -3,22 +3,17 @@ import { Alert, Anchor, Button, Code, Group, List, NativeSelect, Stack, Text, Te
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
-import { useLiveEvents } from '../api/live.tsx'
-import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { EXPORT_URL, useRemoveSuppression, useSuppressions, useSuppressionsOf } from '../api/suppressions.ts'
-import { ActionButton } from '../parts/action.tsx'
-import { CursorPages } from '../parts/cursor-pages.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
+import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { SmallLink } from '../parts/links.tsx'
-import { useLiveRows } from '../parts/live-rows.ts'
-import { NewRows } from '../parts/new-rows.tsx'
-import { Page } from '../parts/page.tsx'
-import { EmptyState, ErrorState, LoadingState } from '../parts/states.tsx'
+import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
+import { useLiveRows } from '../parts/rows.ts'
 import { StatusLabel } from '../parts/status.tsx'
+import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { AddDialog } from './suppressions/add.tsx'
 import { parseSuppressionFilters, type SuppressionFilters } from './suppressions/filters.ts'
@@ -75,7 +70,7 @@ function RemoveDialog({ address, onClose }: RemoveDialogProps) {
 
 const route = getRouteApi('/suppressions')
 
-export function SuppressionsScreen() {
+export default function SuppressionsScreen() {
   const { cursor, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
   const query = useSuppressions({ ...filters, cursor })

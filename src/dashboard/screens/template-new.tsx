@@ -2,18 +2,16 @@
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useTemplate } from '../api/templates.ts'
-import { Page } from '../parts/page.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Page, QueryView } from '../parts/page.tsx'
 import { TemplateEditor } from './templates/editor.tsx'
 import { proposeData } from './templates/json-data.ts'
 import { STARTER, STARTER_DATA } from './templates/starter.ts'
-import type { EditorTab } from './templates/tabs.ts'
-import { EMPTY_FIELDS, type TemplateFields, toFields } from './templates/texts.ts'
+import { type EditorTab, EMPTY_FIELDS, type TemplateFields, toFields } from './templates/texts.ts'
 import { useTemplateDraft } from './templates/use-draft.ts'
 
 const EXAMPLE = 'example'
 
-export function TemplateNewScreen() {
+export default function TemplateNewScreen() {
   const { from } = useSearch({ from: '/templates/new' })
   const copied = useTemplate(from === EXAMPLE ? undefined : from)
   if (from === undefined) return <NewTemplate key="" initial={EMPTY_FIELDS} initialData={'{\n}\n'} />

@@ -6,19 +6,16 @@ import type { MemberRecord } from '#features/people/team/model.ts'
 import type { TemplateRecord, TemplateVersionRecord, TemplateVersionRow } from '#features/setup/templates/model.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { useMembers, useRestoreVersion, useTemplate, useVersion, useVersions } from '../api/templates.ts'
-import { ActionButton } from '../parts/action.tsx'
 import { CodeEditor } from '../parts/code-editor.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
+import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Page, QueryView, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
+import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { DiffView } from './templates/diff-view.tsx'
 
-export function TemplateVersionsScreen() {
+export default function TemplateVersionsScreen() {
   const { id } = useParams({ from: '/templates/$id/versions' })
   const { version } = useSearch({ from: '/templates/$id/versions' })
   const template = useTemplate(id)

@@ -3,14 +3,13 @@ import { useState } from 'react'
 import type { TemplateRecord } from '#features/setup/templates/model.ts'
 import { useTemplate } from '../api/templates.ts'
 import { TextLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Page, QueryView } from '../parts/page.tsx'
 import { TemplateEditor } from './templates/editor.tsx'
 import { proposeData } from './templates/json-data.ts'
 import { toFields } from './templates/texts.ts'
 import { useTemplateDraft } from './templates/use-draft.ts'
 
-export function TemplateScreen() {
+export default function TemplateScreen() {
   const { id } = useParams({ from: '/templates/$id' })
   const query = useTemplate(id)
   if (query.data) return <SavedTemplate key={id} template={query.data} />

@@ -6,12 +6,10 @@ import type { TemplateRow } from '#features/setup/templates/model.ts'
 import type { PageOf } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
 import { useTemplates } from '../api/templates.ts'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
+import { ActionButton } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
+import { EmptyState, Page, QueryView } from '../parts/page.tsx'
+import { type Column, DataTable, Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 
 const COLUMNS: readonly Column<TemplateRow>[] = [
@@ -35,7 +33,7 @@ const MAX_SHOWN_LENGTH = 120
 const toShort = (text: string): string =>
   text.length <= MAX_SHOWN_LENGTH ? text : `${text.slice(0, MAX_SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '')}…`
 
-export function TemplatesScreen() {
+export default function TemplatesScreen() {
   const { page = 1, search } = useSearch({ from: '/templates' })
   const query = useTemplates(page, search)
   const reason = useAllowed('developer')

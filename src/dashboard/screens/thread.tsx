@@ -4,21 +4,16 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tansta
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { ListedMessage, ThreadPage } from '#features/receiving/agent-mailboxes/model.ts'
-import { get, newIdempotencyKey, request } from '../api/client.ts'
+import { get, newIdempotencyKey, requestData } from '../api/client.ts'
 import { isMissing, mailboxPath } from '../api/inbound.ts'
-import { useLiveEvents } from '../api/live.tsx'
-import { readAgain, useRefreshSoon } from '../api/refresh-soon.ts'
+import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/action.tsx'
-import { FormError } from '../parts/form-error.tsx'
+import { ActionButton, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { useEscape } from '../parts/use-escape.ts'
+import { Pages } from '../parts/table.tsx'
 import { ThreadMessage } from './inbound/thread-message.tsx'
 import { toVisible } from './inbound/visible.ts'
 
@@ -44,7 +39,7 @@ async function readThread(path: string, page: number, signal: AbortSignal): Prom
   return { subject: thread.subject, messages: data, totalPages }
 }
 
-export function ThreadScreen() {
+export default function ThreadScreen() {
   const { id, thread: threadId } = route.useParams()
   const { page = 1 } = route.useSearch()
   const navigate = useNavigate()
@@ -109,13 +104,11 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
   const reason = useAllowed('developer')
   const newest = messages.findLast(({ direction }) => direction === 'received')
   const reply = useMutation({
-    mutationFn: async ({ mailbox_id: mailbox, id }: ListedMessage) =>
-      (
-        await request<{ data: SentReply }>('POST', mailboxPath(mailbox, `/messages/${encodeURIComponent(id)}/reply`), {
-          body: { text_body: text },
-          idempotencyKey: key,
-        })
-      ).data,
+    mutationFn: ({ mailbox_id: mailbox, id }: ListedMessage) =>
+      requestData<SentReply>('POST', mailboxPath(mailbox, `/messages/${encodeURIComponent(id)}/reply`), {
+        body: { text_body: text },
+        idempotencyKey: key,
+      }),
     onSuccess: () => {
       setText('')
       setKey(newIdempotencyKey())

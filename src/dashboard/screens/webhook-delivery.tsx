@@ -5,22 +5,17 @@ import { useState } from 'react'
 import type { DeliveryDetail, DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
 import { useDelivery, useReplayDelivery, useWebhook } from '../api/webhooks.ts'
-import { ActionButton } from '../parts/action.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { DialogFrame } from '../parts/dialog.tsx'
-import { Facts } from '../parts/facts.tsx'
+import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { formatDuration } from '../parts/format.ts'
 import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
-import { Page } from '../parts/page.tsx'
-import { Section } from '../parts/section.tsx'
-import { QueryView } from '../parts/states.tsx'
+import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { useEscape } from '../parts/use-escape.ts'
 import { DeliveryStatus } from './webhooks/marks.tsx'
 import { toPrettyJson, toWebhookName } from './webhooks/state.ts'
 
-export function WebhookDeliveryScreen() {
+export default function WebhookDeliveryScreen() {
   const { id, deliveryId } = useParams({ from: '/webhooks/$id/deliveries/$deliveryId' })
   const webhook = useWebhook(id)
   const query = useDelivery(id, deliveryId)

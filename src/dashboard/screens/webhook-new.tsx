@@ -5,11 +5,9 @@ import { flushSync } from 'react-dom'
 import type { CreatedWebhook } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
 import { useCreateWebhook, type WebhookInput } from '../api/webhooks.ts'
-import { SubmitButton } from '../parts/action.tsx'
-import { FormError } from '../parts/form-error.tsx'
+import { FormError, SubmitButton, useFocusInvalid } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
-import { useFocusInvalid } from '../parts/use-focus-invalid.ts'
 import { USUAL_EVENTS } from './webhooks/events.ts'
 import { findProblems, hasFieldErrors, WebhookFields } from './webhooks/fields.tsx'
 import { SecretText, VerifyHint } from './webhooks/secret.tsx'
@@ -17,7 +15,7 @@ import { SendTest } from './webhooks/send-test.tsx'
 
 const EMPTY: WebhookInput = { url: '', description: '', events: USUAL_EVENTS, format: 'tassis' }
 
-export function WebhookNewScreen() {
+export default function WebhookNewScreen() {
   const [created, setCreated] = useState<CreatedWebhook>()
   return (
     <Page title={created ? 'The webhook was added' : 'Add a webhook'}>

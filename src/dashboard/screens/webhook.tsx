@@ -5,9 +5,8 @@ import { useState } from 'react'
 import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
 import { useDeleteWebhook } from '../api/webhooks.ts'
-import { ActionButton } from '../parts/action.tsx'
-import { DeleteButton } from '../parts/dialog.tsx'
-import { Section } from '../parts/section.tsx'
+import { ActionButton, DeleteButton } from '../parts/form.tsx'
+import { Section } from '../parts/page.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
 import { WebhookFrame } from './webhooks/frame.tsx'
 import { ReplayDialog } from './webhooks/replay.tsx'
@@ -46,7 +45,7 @@ function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) {
   )
 }
 
-export function WebhookScreen() {
+export default function WebhookScreen() {
   const { id } = useParams({ from: '/webhooks/$id' })
   const { tab = 'deliveries', page = 1, ...filters } = useSearch({ from: '/webhooks/$id' })
   return (

@@ -5,11 +5,9 @@ import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts
 import type { PageOf } from '../api/client.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { useWebhooks } from '../api/webhooks.ts'
-import { ActionButton } from '../parts/action.tsx'
-import { type Column, DataTable } from '../parts/data-table.tsx'
-import { Page } from '../parts/page.tsx'
-import { Pages } from '../parts/pages.tsx'
-import { EmptyState, QueryView } from '../parts/states.tsx'
+import { ActionButton } from '../parts/form.tsx'
+import { EmptyState, Page, QueryView } from '../parts/page.tsx'
+import { type Column, DataTable, Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { WebhookStatus } from './webhooks/marks.tsx'
 import { findLastAttempt, toWebhookName } from './webhooks/state.ts'
@@ -61,7 +59,7 @@ function LastAttempt({ webhook }: { readonly webhook: WebhookRecord }) {
   )
 }
 
-export function WebhooksScreen() {
+export default function WebhooksScreen() {
   const { page = 1 } = useSearch({ from: '/webhooks' })
   const query = useWebhooks(page)
   const reason = useAllowed('developer')

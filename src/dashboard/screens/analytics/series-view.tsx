@@ -3,7 +3,7 @@ import { Checkbox, Group, Stack, Table, Text, useComputedColorScheme } from '@ma
 import { lazy, Suspense, useMemo, useState } from 'react'
 import type { Metric, TimePoint } from '#features/reporting/analytics/model.ts'
 import { Copy } from '../../parts/copy.tsx'
-import { EmptyState, LoadingState } from '../../parts/states.tsx'
+import { EmptyState, LoadingState } from '../../parts/page.tsx'
 import { type AnalyticsFilters, listMetrics, listShown, toggleMetric, toLabel } from './filters.ts'
 import { formatPoint, hasActivity, LINE_STYLES, toText } from './series.ts'
 

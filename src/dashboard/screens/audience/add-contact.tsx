@@ -4,8 +4,7 @@ import { useState } from 'react'
 import type { ContactListRecord, ContactRecord } from '#features/audience/contact-lists/model.ts'
 import { toListPath, useContactChange } from '../../api/audience.ts'
 import { ApiError, request } from '../../api/client.ts'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { DialogFrame, findFieldError } from '../../parts/form.tsx'
 import { CONTACT_STATES, type ContactStatus, parseMetadataText } from './contact-search.ts'
 
 const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']

@@ -4,8 +4,7 @@ import { useState } from 'react'
 import type { ContactListRecord } from '#features/audience/contact-lists/model.ts'
 import { useSaveList } from '../../api/audience.ts'
 import { ApiError } from '../../api/client.ts'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { DialogFrame, findFieldError } from '../../parts/form.tsx'
 
 interface ListDialogProps {
   /** Undefined: a new list. */

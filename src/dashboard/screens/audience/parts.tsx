@@ -1,6 +1,6 @@
 /** @module What the screens of the audience share: the links between them, the state of a contact. */
 import { Text } from '@mantine/core'
-import { AreaNavigation } from '../../parts/area-navigation.tsx'
+import { AreaNavigation } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Tone } from '../../parts/tone.ts'
 import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact-search.ts'

@@ -2,9 +2,9 @@
 import { Alert, Button, NativeSelect, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import { useAllLists } from '../../api/audience.ts'
-import { FormError } from '../../parts/form-error.tsx'
+import { FormError } from '../../parts/form.tsx'
 import { TextLink } from '../../parts/links.tsx'
-import { EmptyState, QueryView } from '../../parts/states.tsx'
+import { EmptyState, QueryView } from '../../parts/page.tsx'
 
 interface ChooseListProps {
   readonly initial: string

@@ -4,10 +4,7 @@ import { type FormEvent, useRef, useState } from 'react'
 import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
 import { type DraftFields, useSaveDraft, useSenderDomains, useTemplates } from '../../api/broadcasts.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
-import { LeaveGuard } from '../../parts/leave-guard.tsx'
+import { ActionButton, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
 
 interface ContentFormProps {
   readonly listId: string

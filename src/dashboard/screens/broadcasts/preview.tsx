@@ -4,11 +4,10 @@ import { type FormEvent, useState } from 'react'
 import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
 import type { NewsletterPreviewRecord } from '#features/sending/newsletters/preview.ts'
 import { usePreview } from '../../api/broadcasts.ts'
-import { Facts } from '../../parts/facts.tsx'
-import { FormError } from '../../parts/form-error.tsx'
+import { FormError } from '../../parts/form.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
-import { LoadingState } from '../../parts/states.tsx'
+import { Facts, LoadingState } from '../../parts/page.tsx'
 
 interface DraftPreviewProps {
   readonly draft: NewsletterRecord

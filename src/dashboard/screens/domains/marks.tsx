@@ -1,4 +1,4 @@
-/** @module States of domains and of their records, by word, shape and colour. */
+/** @module States of domains and of their records, by word, shape and colour; and the steps of setting one up. */
 import { VisuallyHidden } from '@mantine/core'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -30,4 +30,24 @@ export const RecordMarks = ({ domain }: { readonly domain: DomainWire }) => (
       </li>
     ))}
   </ul>
+)
+
+const STEPS = ['Name', 'DNS records', 'Test email'] as const
+
+/** @param current number of the current step, from 1 */
+export const Steps = ({ current }: { readonly current: number }) => (
+  <ol className="steps" aria-label="Steps">
+    {STEPS.map((label, index) => (
+      <li key={label} {...(index + 1 === current && { 'aria-current': 'step' })}>
+        {index + 1 < current ? (
+          <StatusLabel tone="good">
+            {index + 1}. {label}
+            <VisuallyHidden>, done</VisuallyHidden>
+          </StatusLabel>
+        ) : (
+          `${index + 1}. ${label}`
+        )}
+      </li>
+    ))}
+  </ol>
 )

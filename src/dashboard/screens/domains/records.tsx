@@ -5,9 +5,8 @@ import type { DomainWire, PublishedDnsWire } from '#features/setup/domains/model
 import { toZoneFileUrl, useDomainDns, useRefreshDomain, useVerify } from '../../api/domains.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import { FormError } from '../../parts/form-error.tsx'
-import { Section } from '../../parts/section.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { FormError } from '../../parts/form.tsx'
+import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { formatTime } from '../../parts/time.tsx'
 import {

@@ -4,9 +4,8 @@ import { type FormEvent, useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import { useChangeDomain } from '../../api/domains.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
-import { Section } from '../../parts/section.tsx'
+import { FormError, findFieldError } from '../../parts/form.tsx'
+import { Section } from '../../parts/page.tsx'
 
 interface SettingProps {
   readonly domain: DomainWire

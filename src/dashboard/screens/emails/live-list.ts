@@ -4,10 +4,9 @@ import { useEffect, useState } from 'react'
 import type { FeedEvent } from '#features/core/events/model.ts'
 import type { EmailRow } from '#features/sending/emails/model.ts'
 import type { PageOf, QueryValues } from '../../api/client.ts'
-import { useLiveEvents } from '../../api/live.tsx'
+import { readAgain, useLiveEvents, useRefreshSoon } from '../../api/live.tsx'
 import { usePage } from '../../api/read.ts'
-import { readAgain, useRefreshSoon } from '../../api/refresh-soon.ts'
-import { type LiveRows, useLiveRows } from '../../parts/live-rows.ts'
+import { type LiveRows, useLiveRows } from '../../parts/rows.ts'
 
 export interface LiveList extends LiveRows<EmailRow> {
   readonly query: UseQueryResult<PageOf<EmailRow>>

@@ -2,7 +2,7 @@
 import { Accordion, Button, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { EmailDetail, EmailRecipient, RecipientExplanation } from '#features/sending/emails/model.ts'
-import { Facts } from '../../parts/facts.tsx'
+import { Facts } from '../../parts/page.tsx'
 import { EventBadge, StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { RESPONSIBLE_LABELS } from './format.ts'

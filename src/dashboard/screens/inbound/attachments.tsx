@@ -1,7 +1,7 @@
 /** @module The attachments of a received message, each to download. Names and types are those of the sender. */
 import { Anchor, Text } from '@mantine/core'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { formatBytes } from '../../parts/format.ts'
+import { type Column, DataTable } from '../../parts/table.tsx'
 import { toVisible } from './visible.ts'
 
 export interface ShownAttachment {

@@ -1,7 +1,7 @@
 /** @module The checks of a received message as a list: SPF, DKIM, DMARC, ARC, reverse DNS. */
 import { Text } from '@mantine/core'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
 import { type Check, type CheckedMessage, listChecks } from './proof.ts'
 
 const COLUMNS: readonly Column<Check>[] = [

@@ -1,5 +1,5 @@
 /** @module Small pieces that the screens of received mail share. */
-import { AreaNavigation } from '../../parts/area-navigation.tsx'
+import { AreaNavigation } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Tone } from '../../parts/tone.ts'
 

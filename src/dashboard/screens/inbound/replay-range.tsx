@@ -4,11 +4,10 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
 import type { ReplayResult } from '#features/webhooks/webhooks/history/model.ts'
-import { request } from '../../api/client.ts'
+import { request, requestData } from '../../api/client.ts'
 import { routePath } from '../../api/inbound.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
+import { ActionButton, DialogFrame } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { isDeactivated } from './format.ts'
 
@@ -25,8 +24,7 @@ interface Range {
 const useCount = (id: string, range: Range | undefined) =>
   useQuery({
     queryKey: ['inbound-routes', 'replay-count', id, range],
-    queryFn: async ({ signal }) =>
-      (await request<{ data: ReplayResult }>('POST', routePath(id, '/replay/count'), { body: range, signal })).data,
+    queryFn: ({ signal }) => requestData<ReplayResult>('POST', routePath(id, '/replay/count'), { body: range, signal }),
     enabled: range !== undefined,
     retry: false,
   })

@@ -3,11 +3,9 @@ import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { SecretResult } from '#features/webhooks/webhooks/history/model.ts'
-import { request } from '../../api/client.ts'
+import { requestData } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { FormError } from '../../parts/form-error.tsx'
+import { ActionButton, DialogFrame, FormError } from '../../parts/form.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
 import { SecretText, VerifyHint } from '../webhooks/secret.tsx'
 
@@ -15,9 +13,7 @@ function useSecret(action: 'reveal' | 'rotate') {
   const withPassword = usePasswordAgain()
   return useMutation({
     mutationFn: () =>
-      withPassword(
-        async () => (await request<{ data: SecretResult }>('POST', `/v1/inbound-routes/secret/${action}`)).data.secret,
-      ),
+      withPassword(async () => (await requestData<SecretResult>('POST', `/v1/inbound-routes/secret/${action}`)).secret),
   })
 }
 

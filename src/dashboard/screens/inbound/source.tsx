@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { ApiError } from '../../api/client.ts'
 import { formatBytes } from '../../parts/format.ts'
 import { LongText } from '../../parts/long-text.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { QueryView } from '../../parts/page.tsx'
 
 /** A message may have 40 MiB. */
 const MAX_SHOWN_BYTES = 256 * 1024

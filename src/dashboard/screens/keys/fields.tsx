@@ -1,8 +1,7 @@
 /** @module The fields of an API key: name, scopes, and what restricts it. */
 import { Alert, Button, Checkbox, Code, Fieldset, Group, SimpleGrid, Stack, Text, TextInput } from '@mantine/core'
 import type { ApiKeyPatch, ApiKeyRecord } from '#features/setup/api-keys/model.ts'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
+import { FormError, findFieldError } from '../../parts/form.tsx'
 import { toLocalMinute } from '../../parts/format.ts'
 import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS } from '../../parts/scopes.ts'
 

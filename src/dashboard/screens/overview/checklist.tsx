@@ -7,7 +7,7 @@ import { useExampleDomain } from '../../api/domains.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { TextLink } from '../../parts/links.tsx'
-import { CommandBlock } from '../../parts/states.tsx'
+import { CommandBlock } from '../../parts/page.tsx'
 import type { Step, StepName } from './steps.ts'
 
 interface StepText {

@@ -2,7 +2,7 @@
 import { Text } from '@mantine/core'
 import { useRef } from 'react'
 import { useDeleteCaptured } from '../../api/captured.ts'
-import { DialogFrame } from '../../parts/dialog.tsx'
+import { DialogFrame } from '../../parts/form.tsx'
 
 export interface Deletion {
   /** Id of the email; undefined: all captured mail. */

@@ -3,10 +3,9 @@ import { Code, Stack, Text } from '@mantine/core'
 import type { CheckedLink } from '#features/sending/capture/model.ts'
 import { useCheckLinks } from '../../api/captured.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
-import { FormError } from '../../parts/form-error.tsx'
+import { ActionButton, FormError } from '../../parts/form.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
 import type { Tone } from '../../parts/tone.ts'
 
 const RESULTS: Readonly<Record<CheckedLink['result'], readonly [word: string, tone: Tone]>> = {

@@ -4,11 +4,9 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorAccountDetail } from '#app/operator/model.ts'
 import { useAccount, usePauseAccount, useResumeAccount } from '../../api/server.ts'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { Facts } from '../../parts/facts.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { DialogFrame, findFieldError } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
-import { Section } from '../../parts/section.tsx'
+import { Facts, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
@@ -20,7 +18,7 @@ const route = getRouteApi('/server/accounts/$id')
 const MAX_REASON_LENGTH = 300
 const MAX_TITLE_LENGTH = 80
 
-export function AccountScreen() {
+export default function AccountScreen() {
   const { id } = route.useParams()
   const query = useAccount(id)
   const account = query.data

@@ -3,12 +3,11 @@ import { NativeSelect, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorAccount } from '#app/operator/model.ts'
 import { useAccounts } from '../../api/server.ts'
-import type { Column } from '../../parts/data-table.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
-import { Pages } from '../../parts/pages.tsx'
-import { EmptyState } from '../../parts/states.tsx'
+import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_STATES, type AccountState } from './filters.ts'
 import { ServerPage, SteadyTable } from './frame.tsx'
@@ -54,7 +53,7 @@ const COLUMNS: readonly Column<OperatorAccount>[] = [
   { header: 'Created', width: '15%', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
-export function AccountsScreen() {
+export default function AccountsScreen() {
   const filters = route.useSearch()
   const { page = 1, q, state } = filters
   const query = useAccounts(filters)

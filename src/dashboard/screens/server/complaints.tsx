@@ -3,9 +3,8 @@ import { Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorComplaint } from '#app/operator/model.ts'
 import { useComplaints } from '../../api/server.ts'
-import type { Column } from '../../parts/data-table.tsx'
-import { Pages } from '../../parts/pages.tsx'
-import { EmptyState } from '../../parts/states.tsx'
+import { EmptyState } from '../../parts/page.tsx'
+import { type Column, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
 import { ServerPage, SteadyTable } from './frame.tsx'
@@ -25,7 +24,7 @@ const COLUMNS: readonly Column<OperatorComplaint>[] = [
   { header: 'Email', cell: ({ email_id: id }) => id ?? 'Deleted' },
 ]
 
-export function ComplaintsScreen() {
+export default function ComplaintsScreen() {
   const filters = route.useSearch()
   const query = useComplaints(filters)
   const navigate = route.useNavigate()

@@ -3,9 +3,9 @@ import { Group, Progress, Stack, Text, Title } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { ServerDisk } from '#app/operator/model.ts'
 import { useDisk } from '../../api/server.ts'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
 import { findDeletion, formatPercent, toGroupName, toKindName } from './format.ts'
@@ -14,7 +14,7 @@ import { ServerPage } from './frame.tsx'
 type Use = NonNullable<ServerDisk['use']>
 type Kind = Use['kinds'][number]
 
-export function DiskScreen() {
+export default function DiskScreen() {
   const query = useDisk()
   return (
     <ServerPage title="Disk" query={query}>

@@ -3,11 +3,9 @@ import { Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { Finding } from '#app/operator/model.ts'
 import { useFindings } from '../../api/server.ts'
-import type { Column } from '../../parts/data-table.tsx'
-import { Facts } from '../../parts/facts.tsx'
-import { Pages } from '../../parts/pages.tsx'
-import { EmptyState } from '../../parts/states.tsx'
+import { EmptyState, Facts } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
 import { toDetailText, toSourceName } from './format.ts'
@@ -46,7 +44,7 @@ function Details({ finding: { reason, detail, email_id: emailId } }: { readonly 
   )
 }
 
-export function FindingsScreen() {
+export default function FindingsScreen() {
   const filters = route.useSearch()
   const query = useFindings(filters)
   const navigate = route.useNavigate()

@@ -4,15 +4,12 @@ import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorMailDetail, OperatorMailRecord } from '#app/operator/model.ts'
 import { useDeleteMail, useMessage, useOperatorMail, useRetryMail } from '../../api/server.ts'
-import type { Column } from '../../parts/data-table.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { Facts } from '../../parts/facts.tsx'
+import { DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
-import { Pages } from '../../parts/pages.tsx'
-import { Section } from '../../parts/section.tsx'
-import { EmptyState } from '../../parts/states.tsx'
+import { EmptyState, Facts, Section } from '../../parts/page.tsx'
+import { type Column, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { MAIL_KINDS, type MailKind } from './filters.ts'
 import { shorten } from './format.ts'
@@ -51,7 +48,7 @@ const COLUMNS: readonly Column<OperatorMailRecord>[] = [
   { header: 'Received', width: '14%', cell: ({ received_at: at }) => <Time iso={at} /> },
 ]
 
-export function MailScreen() {
+export default function MailScreen() {
   const filters = listRoute.useSearch()
   const query = useOperatorMail(filters)
   const navigate = listRoute.useNavigate()

@@ -4,10 +4,9 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ServerProvider } from '#app/operator/model.ts'
 import { useProviders, useResumeProvider } from '../../api/server.ts'
-import type { Column } from '../../parts/data-table.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { Pages } from '../../parts/pages.tsx'
+import { DialogFrame } from '../../parts/form.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DeliveryAlerts } from './alerts.tsx'
 import { shorten } from './format.ts'
@@ -80,7 +79,7 @@ function State({ row }: { readonly row: ServerProvider }) {
   )
 }
 
-export function ProvidersScreen() {
+export default function ProvidersScreen() {
   const { page, provider } = route.useSearch()
   const query = useProviders(page)
   const [isResuming, setIsResuming] = useState(false)

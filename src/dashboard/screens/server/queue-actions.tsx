@@ -2,8 +2,7 @@
 import { Button, Group, Text, Textarea } from '@mantine/core'
 import { useState } from 'react'
 import { type QueueAction, type QueueSelector, useQueueAction, useSelection } from '../../api/server.ts'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { DialogFrame, findFieldError } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { ACTIONS, describeResult, describeSelector } from './queue-format.ts'
 

@@ -7,11 +7,10 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { QueueLane, QueueRecipient } from '#app/operator/model.ts'
 import { type QueueSelector, useLane, useQueue } from '../../api/server.ts'
-import type { Column } from '../../parts/data-table.tsx'
 import { formatCount } from '../../parts/format.ts'
-import { Pages } from '../../parts/pages.tsx'
-import { EmptyState } from '../../parts/states.tsx'
+import { EmptyState } from '../../parts/page.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
+import { type Column, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
 import { Done, ServerPage, SteadyTable } from './frame.tsx'
@@ -52,7 +51,7 @@ const toSelector = (domain: string | undefined, account: string | undefined): Qu
   ...(account !== undefined && { account_id: account }),
 })
 
-export function QueueScreen() {
+export default function QueueScreen() {
   const { lane, account } = route.useSearch()
   return lane === undefined ? <Lanes /> : <Lane lane={lane} accountId={account} />
 }

@@ -4,13 +4,11 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ReceivedEntry, UnparsedMessage } from '#app/operator/model.ts'
 import { useReceived, useRetryUnparsed, useUnparsed } from '../../api/server.ts'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
+import { DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
-import { Pages } from '../../parts/pages.tsx'
-import { Section } from '../../parts/section.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, DataTable, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { Done, ServerPage, SteadyTable } from './frame.tsx'
 
@@ -36,7 +34,7 @@ const ENTRY_COLUMNS: readonly Column<ReceivedEntry>[] = [
   },
 ]
 
-export function ReceivedScreen() {
+export default function ReceivedScreen() {
   const { page = 1 } = route.useSearch()
   const query = useReceived(page)
   return (

@@ -3,14 +3,12 @@ import { Button, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import type { DomainReport } from '#app/operator/model.ts'
 import { useReport, useReports } from '../../api/server.ts'
-import type { Column } from '../../parts/data-table.tsx'
-import { Facts } from '../../parts/facts.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { findFieldError } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
-import { Pages } from '../../parts/pages.tsx'
-import { EmptyState } from '../../parts/states.tsx'
+import { EmptyState, Facts } from '../../parts/page.tsx'
+import { type Column, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ServerPage, SteadyTable } from './frame.tsx'
 import { SearchForm } from './search-form.tsx'
@@ -40,7 +38,7 @@ function Period({ report: { period_start: start, period_end: end } }: { readonly
   )
 }
 
-export function ReportsScreen() {
+export default function ReportsScreen() {
   const filters = listRoute.useSearch()
   const query = useReports(filters)
   const navigate = listRoute.useNavigate()

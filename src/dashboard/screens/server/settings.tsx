@@ -3,8 +3,8 @@ import { Code, Stack, Switch, Text, Title } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { SettingRecord } from '#app/operator/model.ts'
 import { useSettings } from '../../api/server.ts'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
-import { EmptyState } from '../../parts/states.tsx'
+import { EmptyState } from '../../parts/page.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
 import { ServerPage } from './frame.tsx'
 import { SearchForm } from './search-form.tsx'
 
@@ -33,7 +33,7 @@ const COLUMNS: readonly Column<SettingRecord>[] = [
   },
 ]
 
-export function ServerSettingsScreen() {
+export default function ServerSettingsScreen() {
   const { q, set } = route.useSearch()
   const query = useSettings()
   const navigate = route.useNavigate()

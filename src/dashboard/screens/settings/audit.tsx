@@ -3,12 +3,9 @@ import { Anchor, Button, Code, Stack, Text } from '@mantine/core'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
 import type { PageOf } from '../../api/client.ts'
-import { CursorPages } from '../../parts/cursor-pages.tsx'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
-import { Facts } from '../../parts/facts.tsx'
-import { NewRows } from '../../parts/new-rows.tsx'
-import { EmptyState, QueryView } from '../../parts/states.tsx'
-import { useSteadyRows } from '../../parts/steady-rows.ts'
+import { EmptyState, Facts, QueryView } from '../../parts/page.tsx'
+import { useLiveRows } from '../../parts/rows.ts'
+import { type Column, CursorPages, DataTable, NewRows } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { AuditFilterForm } from './audit-filter-form.tsx'
@@ -26,7 +23,7 @@ import { useRead } from './queries.ts'
 
 const PER_PAGE = 50
 
-export function AuditScreen() {
+export default function AuditScreen() {
   const search = useSearch({ from: '/settings/audit' })
   const navigate = useNavigate()
   const actors = useKnownActors()
@@ -36,7 +33,7 @@ export function AuditScreen() {
   })
   const show = (next: AuditSearch) => void navigate({ to: '/settings/audit', search: next as never })
   const { cursor, ...filters } = search
-  const steady = useSteadyRows(JSON.stringify(search), query.isPlaceholderData ? undefined : query.data?.data)
+  const list = useLiveRows(query, JSON.stringify(search), ({ created_at: at }) => at)
   return (
     <SettingsPage title="Audit log">
       <Text size="sm" maw={640}>
@@ -47,15 +44,14 @@ export function AuditScreen() {
       <QueryView query={query}>
         {({ data, pagination }) => (
           <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-            <NewRows count={steady.newCount} onShow={steady.show} />
+            <NewRows count={list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
             {data.length === 0 ? (
               <Nothing isFiltered={hasFilters(search) || cursor !== undefined} onClear={() => show({})} />
             ) : (
               <DataTable
                 label="Entries, newest first"
                 columns={toColumns(actors)}
-                // While the next page is read, the one before stays.
-                rows={query.isPlaceholderData ? data : steady.rows}
+                rows={list.page?.data ?? data}
                 toKey={({ id }) => id}
               />
             )}

@@ -2,17 +2,14 @@
 import { Alert, Button, Group, Modal, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CreatedInvitation, InvitationRecord } from '#features/people/team/model.ts'
-import { request } from '../../api/client.ts'
+import { request, requestData } from '../../api/client.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { ActionButton, DialogFrame, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
-import { CommandBlock } from '../../parts/states.tsx'
+import { CommandBlock } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useChange } from './queries.ts'
 import { type Role, RoleField } from './role-field.tsx'
-import { omitFieldErrors } from './submit.tsx'
 
 const TEAM_KEY = ['team'] as const
 
@@ -23,11 +20,7 @@ interface Invitee {
 
 /** Another invitation of the same address replaces the first. */
 const useInvite = () =>
-  useChange(
-    async (body: Invitee) =>
-      (await request<{ data: CreatedInvitation }>('POST', '/v1/team/invitations', { body })).data,
-    TEAM_KEY,
-  )
+  useChange((body: Invitee) => requestData<CreatedInvitation>('POST', '/v1/team/invitations', { body }), TEAM_KEY)
 
 export function InviteDialog({ onClose }: { onClose(): void }) {
   const [email, setEmail] = useState('')

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import type { MemberRecord } from '#features/people/team/model.ts'
 import { request } from '../../api/client.ts'
 import { useSession } from '../../api/session.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
+import { DialogFrame } from '../../parts/form.tsx'
 import { useChange } from './queries.ts'
 import { type Role, RoleField } from './role-field.tsx'
 

@@ -3,10 +3,8 @@ import { Button, Group, PasswordInput, Stack, Text, TextInput, VisuallyHidden } 
 import { type FormEvent, useState } from 'react'
 import { request } from '../../api/client.ts'
 import { useSession } from '../../api/session.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
+import { FormError, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
 import { useChange } from './queries.ts'
-import { omitFieldErrors } from './submit.tsx'
 
 const EMPTY = { current: '', next: '' }
 

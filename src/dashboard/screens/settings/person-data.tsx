@@ -8,13 +8,9 @@ import type { ErasureResult } from '#features/lifecycle/privacy/model.ts'
 import { get, request } from '../../api/client.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { ActionButton, DialogFrame, FormError, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
+import { QueryView } from '../../parts/page.tsx'
 import { useChange } from './queries.ts'
-import { omitFieldErrors } from './submit.tsx'
 
 const CHECK_INTERVAL_MS = 2000
 const ENDED: readonly string[] = ['completed', 'failed']

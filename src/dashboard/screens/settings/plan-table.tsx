@@ -3,11 +3,9 @@ import { Stack, Text } from '@mantine/core'
 import type { CheckoutRecord, PlanRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
 import { request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
-import { FormError } from '../../parts/form-error.tsx'
-import { openProviderPage } from './provider-page.ts'
-import { formatLimit, useChange } from './queries.ts'
+import { ActionButton, FormError } from '../../parts/form.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
+import { formatLimit, openProviderPage, useChange } from './queries.ts'
 
 interface PlanTableProps {
   readonly subscription: SubscriptionRecord

@@ -5,20 +5,16 @@ import type { AccountRecord } from '#features/core/accounts/model.ts'
 import type { PlanRecord, PortalRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
 import { type PageOf, request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { Facts } from '../../parts/facts.tsx'
-import { FormError } from '../../parts/form-error.tsx'
-import { Section } from '../../parts/section.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { ActionButton, FormError } from '../../parts/form.tsx'
+import { Facts, QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { Tone } from '../../parts/tone.ts'
 import { SettingsPage } from './frame.tsx'
 import { PlanTable } from './plan-table.tsx'
-import { openProviderPage } from './provider-page.ts'
-import { formatLimit, isLimited, useAccount, useChange, useRead } from './queries.ts'
+import { formatLimit, isLimited, openProviderPage, useAccount, useChange, useRead } from './queries.ts'
 
-export function PlanScreen() {
+export default function PlanScreen() {
   const account = useAccount()
   const subscription = useRead<{ data: SubscriptionRecord }>(['plan', 'subscription'], '/v1/billing/subscription')
   const plans = useRead<PageOf<PlanRecord>>(['plan', 'all'], '/v1/billing/plans')

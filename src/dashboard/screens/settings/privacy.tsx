@@ -3,10 +3,8 @@ import { Alert, List, Text } from '@mantine/core'
 import { request } from '../../api/client.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { DeleteButton } from '../../parts/dialog.tsx'
-import { FormError } from '../../parts/form-error.tsx'
-import { Section } from '../../parts/section.tsx'
+import { ActionButton, DeleteButton, FormError } from '../../parts/form.tsx'
+import { Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
 import { PersonData } from './person-data.tsx'
 import { useChange } from './queries.ts'
@@ -48,19 +46,21 @@ function DeleteAccount() {
   )
 }
 
-export const PrivacyScreen = () => (
-  <SettingsPage title="Privacy and deletion">
-    <Section id="person" title="Data of one person" align="flex-start">
-      <PersonData />
-    </Section>
-    <Section title="Export of the account" align="flex-start">
-      <AccountExport />
-    </Section>
-    <Section title="Delete the account" align="flex-start">
-      <DeleteAccount />
-    </Section>
-  </SettingsPage>
-)
+export default function PrivacyScreen() {
+  return (
+    <SettingsPage title="Privacy and deletion">
+      <Section id="person" title="Data of one person" align="flex-start">
+        <PersonData />
+      </Section>
+      <Section title="Export of the account" align="flex-start">
+        <AccountExport />
+      </Section>
+      <Section title="Delete the account" align="flex-start">
+        <DeleteAccount />
+      </Section>
+    </SettingsPage>
+  )
+}
 
 function AccountExport() {
   const reason = useAllowed('admin')

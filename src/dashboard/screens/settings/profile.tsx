@@ -1,15 +1,14 @@
 /** @module The signed-in user: password, authenticator app, browsers that are signed in. */
 import { Text } from '@mantine/core'
 import { useSession } from '../../api/session.tsx'
-import { Facts } from '../../parts/facts.tsx'
-import { Section } from '../../parts/section.tsx'
+import { Facts, Section } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 import { PasswordForm } from './password-form.tsx'
 import { SecondFactor } from './second-factor.tsx'
 import { Sessions } from './sessions.tsx'
 
-export function ProfileScreen() {
+export default function ProfileScreen() {
   const { user, role, accounts } = useSession()
   return (
     <SettingsPage title="Your sign-in">

@@ -40,3 +40,10 @@ export const useAccount = (): UseQueryResult<{ readonly data: AccountRecord }> =
 export const formatLimit = (limit: number): string => (limit >= UNLIMITED ? 'Unlimited' : limit.toLocaleString())
 
 export const isLimited = (limit: number): boolean => limit < UNLIMITED
+
+/** Leaves the dashboard. Only web pages are opened: the URL comes from another host. */
+export function openProviderPage(url: string): void {
+  const { protocol } = new URL(url)
+  if (protocol !== 'https:' && protocol !== 'http:') throw new Error('The payment provider returned no web page.')
+  location.assign(url)
+}

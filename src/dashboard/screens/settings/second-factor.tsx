@@ -2,16 +2,13 @@
 import { Alert, Group, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { RecoveryCodes } from '#features/people/team/model.ts'
-import { request } from '../../api/client.ts'
+import { request, requestData } from '../../api/client.ts'
 import { useSession } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { ActionButton, DialogFrame, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
 import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { useChange } from './queries.ts'
-import { omitFieldErrors } from './submit.tsx'
 
 const FEW_RECOVERY_CODES = 3
 
@@ -68,7 +65,7 @@ function RenewDialog({ onClose }: { onClose(): void }) {
   const [factors, setFactors] = useState(NO_FACTORS)
   const renew = useChange(
     async (body: Factors) =>
-      (await request<{ data: RecoveryCodes }>('POST', '/v1/auth/totp/recovery-codes', { body })).data.recovery_codes,
+      (await requestData<RecoveryCodes>('POST', '/v1/auth/totp/recovery-codes', { body })).recovery_codes,
     SESSION_KEY,
   )
   const finish = (codes: readonly string[]) => {

@@ -6,17 +6,11 @@ import type { StreamDetail } from '#features/setup/streams/model.ts'
 import type { StreamPriority } from '#features/setup/streams/priority.ts'
 import { request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { DeleteButton } from '../../parts/dialog.tsx'
-import { Facts } from '../../parts/facts.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
-import { Section } from '../../parts/section.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { DeleteButton, FormError, findFieldError, omitFieldErrors, SaveRow } from '../../parts/form.tsx'
+import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
-import { useEscape } from '../../parts/use-escape.ts'
 import { SettingsPage } from './frame.tsx'
 import { useChange, useRead } from './queries.ts'
-import { omitFieldErrors, SaveRow } from './submit.tsx'
 
 /** In the order in which mail goes. */
 const PRIORITY_OPTIONS: readonly { readonly value: StreamPriority; readonly label: string }[] = [
@@ -31,7 +25,7 @@ const DEFAULT_REASON = 'Every send without a stream uses this one, so it keeps i
 
 const toPath = (id: string): string => `/v1/streams/${encodeURIComponent(id)}`
 
-export function StreamScreen() {
+export default function StreamScreen() {
   const { id } = useParams({ from: '/settings/streams/$id' })
   const query = useRead<{ data: StreamDetail }>(['streams', 'one', id], toPath(id))
   const navigate = useNavigate()

@@ -3,20 +3,16 @@ import { Code, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { StreamRecord } from '#features/setup/streams/model.ts'
-import { type PageOf, request } from '../../api/client.ts'
+import { type PageOf, requestData } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { ActionButton, DialogFrame, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
 import { NameLink } from '../../parts/links.tsx'
-import { Pages } from '../../parts/pages.tsx'
-import { EmptyState, QueryView } from '../../parts/states.tsx'
+import { EmptyState, QueryView } from '../../parts/page.tsx'
+import { type Column, DataTable, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toSlug } from './format.ts'
 import { SettingsPage } from './frame.tsx'
 import { useChange, useRead } from './queries.ts'
-import { omitFieldErrors } from './submit.tsx'
 
 const PER_PAGE = 50
 
@@ -32,7 +28,7 @@ const COLUMNS: readonly Column<StreamRecord>[] = [
   { header: 'Changed', width: '18%', cell: ({ updated_at: at }) => <Time iso={at} /> },
 ]
 
-export function StreamsScreen() {
+export default function StreamsScreen() {
   const { page = 1 } = useSearch({ from: '/settings/streams' })
   const query = useRead<PageOf<StreamRecord>>(['streams', 'list'], '/v1/streams', { page, per_page: PER_PAGE })
   const reason = useAllowed('developer')
@@ -73,8 +69,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
   const slug = typedSlug ?? toSlug(name)
   const navigate = useNavigate()
   const create = useChange(
-    async () =>
-      (await request<{ data: StreamRecord }>('POST', '/v1/streams', { body: { name: name.trim(), slug } })).data,
+    () => requestData<StreamRecord>('POST', '/v1/streams', { body: { name: name.trim(), slug } }),
     ['streams'],
   )
   return (

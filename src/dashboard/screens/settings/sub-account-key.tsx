@@ -3,12 +3,10 @@ import { Button, Code, Group, Modal, Radio, Stack, Text, TextInput } from '@mant
 import { useState } from 'react'
 import type { SubAccountRecord } from '#features/people/sub-accounts/model.ts'
 import type { CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
-import { request } from '../../api/client.ts'
+import { requestData } from '../../api/client.ts'
 import { Copy } from '../../parts/copy.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { DialogFrame, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
 import { useChange } from './queries.ts'
-import { omitFieldErrors } from './submit.tsx'
 
 interface KeyChoice {
   readonly label: string
@@ -37,13 +35,10 @@ interface KeyDialogProps {
 export function KeyDialog({ account, onClose }: KeyDialogProps) {
   const [name, setName] = useState('')
   const [choice, setChoice] = useState<ChoiceName>('mail')
-  const create = useChange(
-    async (body: NewApiKey) =>
-      (
-        await request<{ data: CreatedApiKey }>('POST', `/v1/accounts/${encodeURIComponent(account.id)}/api-keys`, {
-          body,
-        })
-      ).data,
+  const create = useChange((body: NewApiKey) =>
+    requestData<CreatedApiKey>('POST', `/v1/accounts/${encodeURIComponent(account.id)}/api-keys`, {
+      body,
+    }),
   )
   if (create.data) return <CreatedKey created={create.data} onClose={onClose} />
   const { scopes } = CHOICES[choice]

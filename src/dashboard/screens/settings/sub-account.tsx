@@ -6,22 +6,15 @@ import type { SubAccountRecord } from '#features/people/sub-accounts/model.ts'
 import type { Overview } from '#features/reporting/analytics/model.ts'
 import { request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { Facts } from '../../parts/facts.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
-import { Section } from '../../parts/section.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { ActionButton, DialogFrame, FormError, findFieldError, omitFieldErrors, SaveRow } from '../../parts/form.tsx'
+import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
-import { useEscape } from '../../parts/use-escape.ts'
 import { SettingsPage } from './frame.tsx'
 import { isLimited, useChange, useRead } from './queries.ts'
 import { KeyDialog } from './sub-account-key.tsx'
 import { QuotaField, SubAccountStatus, toUsage } from './sub-accounts.tsx'
-import { omitFieldErrors, SaveRow } from './submit.tsx'
 
-export function SubAccountScreen() {
+export default function SubAccountScreen() {
   const { id } = useParams({ from: '/settings/accounts/$id' })
   const reason = useAllowed('admin')
   const navigate = useNavigate()

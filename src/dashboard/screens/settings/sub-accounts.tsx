@@ -3,20 +3,16 @@ import { Alert, NumberInput, PasswordInput, Text, TextInput } from '@mantine/cor
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { NewSubAccountBody, SubAccountRecord } from '#features/people/sub-accounts/model.ts'
-import { type PageOf, request } from '../../api/client.ts'
+import { type PageOf, requestData } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { ActionButton, DialogFrame, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
 import { NameLink } from '../../parts/links.tsx'
-import { Pages } from '../../parts/pages.tsx'
-import { EmptyState, QueryView } from '../../parts/states.tsx'
+import { EmptyState, QueryView } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, DataTable, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 import { formatLimit, useAccount, useChange, useRead } from './queries.ts'
-import { omitFieldErrors } from './submit.tsx'
 
 const PER_PAGE = 50
 
@@ -38,7 +34,7 @@ const COLUMNS: readonly Column<SubAccountRecord>[] = [
   { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
-export function SubAccountsScreen() {
+export default function SubAccountsScreen() {
   const reason = useAllowed('admin')
   const [isCreating, setIsCreating] = useState(false)
   const create = (
@@ -93,8 +89,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
   const [quota, setQuota] = useState<number>()
   const navigate = useNavigate()
   const create = useChange(
-    async (body: NewSubAccountBody) =>
-      (await request<{ data: SubAccountRecord }>('POST', '/v1/accounts', { body })).data,
+    (body: NewSubAccountBody) => requestData<SubAccountRecord>('POST', '/v1/accounts', { body }),
     ['sub-accounts'],
   )
   const submit = () =>

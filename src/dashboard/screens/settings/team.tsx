@@ -5,12 +5,10 @@ import { useState } from 'react'
 import type { InvitationRecord, MemberRecord } from '#features/people/team/model.ts'
 import type { PageOf } from '../../api/client.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { type Column, DataTable } from '../../parts/data-table.tsx'
-import { Pages } from '../../parts/pages.tsx'
-import { Section } from '../../parts/section.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { ActionButton } from '../../parts/form.tsx'
+import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, DataTable, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
@@ -22,7 +20,7 @@ const MEMBERS_PER_PAGE = 50
 /** More than there can be. */
 const MAX_INVITATIONS = 100
 
-export function TeamScreen() {
+export default function TeamScreen() {
   const { page = 1 } = useSearch({ from: '/settings/team' })
   const members = useRead<PageOf<MemberRecord>>(['team', 'members'], '/v1/team', { page, per_page: MEMBERS_PER_PAGE })
   const invitations = useRead<PageOf<InvitationRecord>>(['team', 'invitations'], '/v1/team/invitations', {

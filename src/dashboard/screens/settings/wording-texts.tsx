@@ -5,11 +5,8 @@ import type { WordingRecord } from '#features/setup/wording/model.ts'
 import type { TextName } from '#features/setup/wording/texts.ts'
 import type { Language } from '#platform/http/language.ts'
 import { request } from '../../api/client.ts'
-import { ActionButton } from '../../parts/action.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
+import { ActionButton, FormError, findFieldError, omitFieldErrors, SaveRow } from '../../parts/form.tsx'
 import { useChange } from './queries.ts'
-import { omitFieldErrors, SaveRow } from './submit.tsx'
 import { hasLines, LANGUAGE_NAMES, listFields, PLACE_NAMES, PLACES } from './wording-fields.ts'
 
 export const WORDING_KEY = ['wording'] as const

@@ -5,15 +5,10 @@ import type { WordingRecord } from '#features/setup/wording/model.ts'
 import type { Language } from '#platform/http/language.ts'
 import { request } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
-import { LeaveGuard } from '../../parts/leave-guard.tsx'
-import { Section } from '../../parts/section.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { ActionButton, FormError, findFieldError, LeaveGuard, omitFieldErrors, SaveRow } from '../../parts/form.tsx'
+import { QueryView, Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
 import { useChange, useRead } from './queries.ts'
-import { omitFieldErrors, SaveRow } from './submit.tsx'
 import { LANGUAGE_NAMES, PLACE_NAMES, PLACES, type PlaceName } from './wording-fields.ts'
 import { type Values, WORDING_KEY, WordingTexts } from './wording-texts.tsx'
 
@@ -53,7 +48,7 @@ function WordingPreview({ language, version }: WordingPreviewProps) {
 
 const PATH = '/v1/account/wording'
 
-export function WordingScreen() {
+export default function WordingScreen() {
   const query = useRead<{ readonly data: WordingRecord }>(WORDING_KEY, PATH)
   const [language, setLanguage] = useState<Language>('en')
   // Of each language, so that changing the language loses nothing.

@@ -2,8 +2,7 @@
 import { NativeSelect, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useAddSuppression } from '../../api/suppressions.ts'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
+import { DialogFrame, findFieldError } from '../../parts/form.tsx'
 import { KNOWN_REASONS, MANUAL, UNSUBSCRIBE } from './reasons.ts'
 
 const OTHER = 'other'

@@ -3,11 +3,8 @@ import { Alert, Button, Code, Group, SimpleGrid, Stack, Tabs, Text, TextInput } 
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { RenderProblem, TemplateRecord } from '#features/setup/templates/model.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/action.tsx'
 import { CodeEditor } from '../../parts/code-editor.tsx'
-import { findFieldError } from '../../parts/field-error.ts'
-import { FormError } from '../../parts/form-error.tsx'
-import { LeaveGuard } from '../../parts/leave-guard.tsx'
+import { ActionButton, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -15,8 +12,16 @@ import { Time } from '../../parts/time.tsx'
 import { DiffView } from './diff-view.tsx'
 import { addVariable } from './json-data.ts'
 import { Preview } from './preview.tsx'
-import { EDITOR_TABS, type EditorTab } from './tabs.ts'
-import { FIELD_LABELS, FIELD_NAMES, proposeAlias, type TemplateFields, toCodeProblem, toFields } from './texts.ts'
+import {
+  EDITOR_TABS,
+  type EditorTab,
+  FIELD_LABELS,
+  FIELD_NAMES,
+  proposeAlias,
+  type TemplateFields,
+  toCodeProblem,
+  toFields,
+} from './texts.ts'
 import { TemplateTools } from './tools.tsx'
 import type { TemplateDraft } from './use-draft.ts'
 import { type Rendering, useRendered } from './use-rendered.ts'

@@ -7,8 +7,8 @@ import type { DraftResult } from '#features/setup/templates/model.ts'
 import { useDomains } from '../../api/domains.ts'
 import { useSession } from '../../api/session.tsx'
 import { useSendTestEmail } from '../../api/templates.ts'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { QueryView } from '../../parts/states.tsx'
+import { DialogFrame } from '../../parts/form.tsx'
+import { QueryView } from '../../parts/page.tsx'
 
 interface TestEmailProps {
   readonly rendered: DraftResult

@@ -65,3 +65,7 @@ export const toCodeProblem = ({ line, message }: RenderProblem): CodeProblem => 
 })
 
 const capitalise = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
+/** The tabs of the editor of a template. */
+export const EDITOR_TABS = ['html', 'text', 'data'] as const
+export type EditorTab = (typeof EDITOR_TABS)[number]

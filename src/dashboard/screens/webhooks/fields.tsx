@@ -2,7 +2,7 @@
 import { Anchor, Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
 import type { WebhookInput } from '../../api/webhooks.ts'
-import { findFieldError } from '../../parts/field-error.ts'
+import { findFieldError } from '../../parts/form.tsx'
 import { EVENT_GROUPS, EVENT_NAMES } from './events.ts'
 
 interface WebhookFieldsProps {

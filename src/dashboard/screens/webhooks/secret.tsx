@@ -4,11 +4,9 @@ import { useState } from 'react'
 import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { useRevealSecret, useRotateSecret } from '../../api/webhooks.ts'
-import { ActionButton } from '../../parts/action.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import { DialogFrame } from '../../parts/dialog.tsx'
-import { FormError } from '../../parts/form-error.tsx'
-import { Section } from '../../parts/section.tsx'
+import { ActionButton, DialogFrame, FormError } from '../../parts/form.tsx'
+import { Section } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 
 export const SecretText = ({ secret }: { readonly secret: string }) => (

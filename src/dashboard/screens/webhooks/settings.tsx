@@ -6,11 +6,8 @@ import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts
 import { ApiError } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { useChangeWebhook, type WebhookInput } from '../../api/webhooks.ts'
-import { SubmitButton } from '../../parts/action.tsx'
-import { Facts } from '../../parts/facts.tsx'
-import { FormError } from '../../parts/form-error.tsx'
-import { Section } from '../../parts/section.tsx'
-import { useFocusInvalid } from '../../parts/use-focus-invalid.ts'
+import { FormError, SubmitButton, useFocusInvalid } from '../../parts/form.tsx'
+import { Facts, Section } from '../../parts/page.tsx'
 import { FORMAT_TEXTS, findProblems, hasFieldErrors, WebhookFields } from './fields.tsx'
 import { toWebhookState } from './state.ts'
 

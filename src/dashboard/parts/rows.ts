@@ -1,11 +1,11 @@
-/**
- * @module A list that never jumps: the rows shown stay where they are while their contents are updated, and new rows
- * are counted until the reader asks for them.
- */
+/** @module A list that never jumps: rows change in place, and new ones are counted until the reader asks for them. */
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { PageOf } from '../api/client.ts'
-import type { Row } from './merge-rows.ts'
+
+interface Row {
+  readonly id: string
+}
 
 interface Shown<T> {
   readonly key: string
@@ -23,6 +23,8 @@ export interface LiveRows<T> {
   showNew(): void
   /** Reads the list again and shows it: after a change by the reader. */
   reload(): Promise<void>
+  /** Leaves out a row that was deleted; undefined: all. */
+  drop(id: string | undefined): void
 }
 
 /**
@@ -41,19 +43,23 @@ export function useLiveRows<T extends Row>(
   const isReplaced = !current?.isFresh || current.page.data.length === 0
   if (latest && isReplaced && (current?.page !== latest || current.isFresh !== isFresh))
     setShown({ key, page: latest, isFresh })
-  const reload = async () => {
-    const { data } = await query.refetch()
-    if (data) setShown({ key, page: data, isFresh: true })
+  const show = (page: PageOf<T> | undefined) => page && setShown({ key, page, isFresh: true })
+  const reload = async () => void show((await query.refetch()).data)
+  const drop = (id: string | undefined) => {
+    if (id === undefined) setShown(undefined)
+    else if (current) show({ ...current.page, data: current.page.data.filter((row) => row.id !== id) })
   }
+  const showNew = () => void show(latest)
   if (!current || !latest)
-    return { page: current?.page ?? query.data, newCount: 0, hasMoreNew: false, showNew: () => undefined, reload }
+    return { page: current?.page ?? query.data, newCount: 0, hasMoreNew: false, showNew, reload, drop }
   const { rows, newCount } = updateRows(current.page.data, latest.data, toTime)
   return {
     page: { data: rows, pagination: latest.pagination },
     newCount,
     hasMoreNew: newCount > 0 && newCount === latest.data.length,
-    showNew: () => setShown({ key, page: latest, isFresh: true }),
+    showNew,
     reload,
+    drop,
   }
 }
 

@@ -1,0 +1,269 @@
+/** @module Forms: their buttons, which say why they are not possible now, their errors, and the dialogs that ask first. */
+import {
+  Alert,
+  Button,
+  type ButtonProps,
+  Code,
+  Group,
+  List,
+  Modal,
+  Stack,
+  Text,
+  TextInput,
+  Tooltip,
+} from '@mantine/core'
+import { useBlocker } from '@tanstack/react-router'
+import { type ReactNode, type RefObject, useCallback, useEffect, useRef, useState } from 'react'
+import { ApiError } from '../api/client.ts'
+
+interface ActionProps extends ButtonProps {
+  /** Why the action is not possible; undefined when it is. */
+  readonly reason: string | undefined
+  onClick(): void
+}
+
+/** The disabled button can still have the focus, so that its reason can be read by keyboard and screen reader. */
+export const ActionButton = ({ reason, onClick, children, ...props }: ActionProps) =>
+  reason === undefined ? (
+    <Button {...props} onClick={onClick}>
+      {children}
+    </Button>
+  ) : (
+    <Tooltip label={reason} position="bottom" events={{ hover: true, focus: true, touch: true }} multiline maw={300}>
+      <Button {...props} data-disabled aria-disabled="true" aria-description={reason}>
+        {children}
+      </Button>
+    </Tooltip>
+  )
+
+interface SubmitProps extends ButtonProps {
+  readonly reason: string | undefined
+}
+
+/** The button that sends a form, unless it is not possible now. */
+export const SubmitButton = ({ reason, children, ...props }: SubmitProps) =>
+  reason === undefined ? (
+    <Button type="submit" {...props}>
+      {children}
+    </Button>
+  ) : (
+    <ActionButton reason={reason} onClick={() => undefined}>
+      {children}
+    </ActionButton>
+  )
+
+/** The message for a field in a 422; undefined for other errors. */
+export function findFieldError(error: unknown, field: string): string | undefined {
+  if (!(error instanceof ApiError) || error.status !== 422) return undefined
+  return error.details.find((detail) => detail.field === field)?.message
+}
+
+/** Shows nothing without an error. */
+export function FormError({ error }: { readonly error: unknown }) {
+  if (!error) return null
+  if (!(error instanceof ApiError)) return <Alert color="red">{String(error)}</Alert>
+  const { message, details, retryAfter, requestId } = error
+  return (
+    <Alert color="red" role="alert">
+      <Text>{message}</Text>
+      {details.length > 0 && (
+        <List size="sm">
+          {details.map((detail) => (
+            <List.Item key={`${detail.field} ${detail.message}`}>
+              {detail.field && <Code>{detail.field}</Code>} {detail.message}
+            </List.Item>
+          ))}
+        </List>
+      )}
+      {retryAfter !== undefined && <Text size="sm">You can try again in {retryAfter} s.</Text>}
+      {requestId && (
+        <Text size="sm">
+          Request id: <Code>{requestId}</Code>
+        </Text>
+      )}
+    </Alert>
+  )
+}
+
+interface SaveRowProps {
+  readonly save: { readonly isPending: boolean; readonly isSuccess: boolean }
+  readonly isUnchanged: boolean
+  /** Why it cannot be saved, apart from being unchanged. */
+  readonly reason?: string | undefined
+  readonly label?: string
+  /** Another button. */
+  readonly children?: ReactNode
+}
+
+export function SaveRow({ save, isUnchanged, reason, label = 'Save', children }: SaveRowProps) {
+  const obstacle = reason ?? (isUnchanged ? 'Nothing was changed yet.' : undefined)
+  return (
+    <Group>
+      <SubmitButton reason={obstacle} loading={save.isPending}>
+        {label}
+      </SubmitButton>
+      {children}
+      <Text component="span" role="status" size="sm">
+        {save.isSuccess && isUnchanged && 'Saved.'}
+      </Text>
+    </Group>
+  )
+}
+
+/** The error, unless every part of it is shown beside one of these fields. */
+export function omitFieldErrors(error: unknown, ...fields: readonly string[]): unknown {
+  if (!(error instanceof ApiError) || !fields.some((field) => findFieldError(error, field) !== undefined)) return error
+  return error.details.every(({ field }) => field !== undefined && fields.includes(field)) ? undefined : error
+}
+
+/**
+ * Focuses whenever there is a new `error` of a request. `focusInvalid` does it for problems found before a request; they
+ * must be rendered already.
+ */
+export function useFocusInvalid(error: unknown): {
+  readonly form: RefObject<HTMLFormElement | null>
+  focusInvalid(): void
+} {
+  const form = useRef<HTMLFormElement>(null)
+  const focusInvalid = useCallback(() => {
+    form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus()
+  }, [])
+  useEffect(() => {
+    if (error) focusInvalid()
+  }, [error, focusInvalid])
+  return { form, focusInvalid }
+}
+
+interface DialogFrameProps {
+  readonly title: string
+  /** Label of the button that does it. */
+  readonly confirm: string
+  readonly isDangerous?: boolean
+  /** What the button starts. */
+  readonly work?: { readonly isPending: boolean; readonly error: unknown }
+  /** Whether something is still to be filled in. */
+  readonly isIncomplete?: boolean
+  /** Must be typed before it can be done: a name, or a number. */
+  readonly typed?: string
+  readonly children: ReactNode
+  /** Another button. */
+  readonly extra?: ReactNode
+  onConfirm(): void
+  onClose(): void
+  /** Called when the dialog is removed: what gets the focus; by default the element that opened it. */
+  findNextFocus?(): HTMLElement | null | undefined
+}
+
+/** Moves the focus after the dialog: it is unmounted at once, without its closing steps. */
+function useFocusReturn(findNext: (() => HTMLElement | null | undefined) | undefined): void {
+  const [opener] = useState(() => document.activeElement)
+  const latest = useRef(findNext)
+  latest.current = findNext
+  useEffect(
+    () => () => {
+      const next = latest.current?.() ?? opener
+      setTimeout(() => next instanceof HTMLElement && next.isConnected && next.focus())
+    },
+    [opener],
+  )
+}
+
+/** Stays open, with what was typed, when the action fails. */
+export function DialogFrame(props: DialogFrameProps) {
+  const [text, setText] = useState('')
+  const { typed } = props
+  useFocusReturn(props.findNextFocus)
+  const [isWrong, setIsWrong] = useState(false)
+  return (
+    <Modal opened onClose={props.onClose} title={props.title} closeButtonProps={{ 'aria-label': 'Close' }}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          const isTyped = typed === undefined || text.trim().toLowerCase() === typed.toLowerCase()
+          setIsWrong(!isTyped)
+          if (isTyped && !props.isIncomplete) props.onConfirm()
+        }}
+      >
+        <Stack>
+          {props.children}
+          {typed !== undefined && (
+            <TextInput
+              label={`Type ${typed} to confirm`}
+              value={text}
+              onChange={(event) => setText(event.currentTarget.value)}
+              error={isWrong && `This is not ${typed}.`}
+              autoComplete="off"
+              autoCapitalize="none"
+              spellCheck={false}
+              data-autofocus
+            />
+          )}
+          <FormError error={props.work?.error} />
+          <Group justify="flex-end" gap="xs">
+            <Button variant="default" onClick={props.onClose}>
+              Back
+            </Button>
+            {props.extra}
+            <Button
+              type="submit"
+              loading={props.work?.isPending ?? false}
+              disabled={props.isIncomplete ?? false}
+              {...(props.isDangerous && { color: 'red.8' })}
+            >
+              {props.confirm}
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  )
+}
+
+interface DeleteButtonProps extends Omit<DialogFrameProps, 'isDangerous' | 'onClose'> {
+  readonly label: string
+  /** Why nothing can be deleted now. */
+  readonly reason: string | undefined
+  readonly size?: 'xs' | 'sm'
+}
+
+/** A button with a dialog that asks before something is deleted. */
+export function DeleteButton({ label, reason, size = 'sm', ...dialog }: DeleteButtonProps) {
+  const [isAsking, setIsAsking] = useState(false)
+  return (
+    <>
+      <ActionButton size={size} variant="default" reason={reason} onClick={() => setIsAsking(true)}>
+        {label}
+      </ActionButton>
+      {isAsking && <DialogFrame {...dialog} isDangerous onClose={() => setIsAsking(false)} />}
+    </>
+  )
+}
+
+interface LeaveGuardProps {
+  /** What is lost, as a sentence. */
+  readonly text: string
+  /** Asked at the moment of leaving. */
+  isDirty(): boolean
+  /** Whether a change of the query alone leaves the text too. */
+  readonly isQueryGuarded?: boolean
+}
+
+export function LeaveGuard({ text, isDirty, isQueryGuarded = false }: LeaveGuardProps) {
+  const blocker = useBlocker({
+    shouldBlockFn: ({ current, next }) => (isQueryGuarded || current.pathname !== next.pathname) && isDirty(),
+    enableBeforeUnload: isDirty,
+    withResolver: true,
+  })
+  if (blocker.status !== 'blocked') return null
+  return (
+    <DialogFrame
+      title="Leave without saving?"
+      confirm="Leave"
+      isDangerous
+      onConfirm={blocker.proceed}
+      onClose={blocker.reset}
+    >
+      <Text>{text}</Text>
+    </DialogFrame>
+  )
+}

@@ -1,0 +1,179 @@
+/** @module Lists of records: a table on wide screens, cards on narrow ones; their pages, and the button that offers new rows. */
+import { Button, Group, Table, Text } from '@mantine/core'
+import { useMediaQuery } from '@mantine/hooks'
+import { Link, useNavigate, useRouterState, useSearch } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { ROW_MARK } from './keyboard.tsx'
+import { parseCursor } from './search.ts'
+
+export interface Column<Row> {
+  readonly header: string
+  /** The first column has the link of the row. */
+  cell(row: Row): ReactNode
+  /** CSS width; the columns without one share the rest. */
+  readonly width?: string
+}
+
+interface DataTableProps<Row> {
+  /** Names the list for screen readers. */
+  readonly label: string
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+  /** Whether the columns need more room than a tablet has. */
+  readonly isWide?: boolean
+  toKey(row: Row): string
+}
+
+/** Also narrow: a wide screen with large text, because media queries count in the browser's text size. */
+const NARROW = '(max-width: 47.99em)'
+const NARROW_FOR_WIDE = '(max-width: 63.99em)'
+
+export function DataTable<Row>({ label, columns, rows, isWide = false, toKey }: DataTableProps<Row>) {
+  const isNarrow = useMediaQuery(isWide ? NARROW_FOR_WIDE : NARROW, undefined, { getInitialValueInEffect: false })
+  if (isNarrow)
+    return (
+      <ul className="cards" aria-label={label}>
+        {rows.map((row) => (
+          <li key={toKey(row)} {...ROW_MARK}>
+            <dl>
+              {columns.map(({ header, cell }) => (
+                <div key={header}>
+                  <dt>{header}</dt>
+                  <dd>{cell(row)}</dd>
+                </div>
+              ))}
+            </dl>
+          </li>
+        ))}
+      </ul>
+    )
+  return (
+    <Table className="data-table" aria-label={label} layout="fixed" verticalSpacing={6} highlightOnHover>
+      <Table.Thead>
+        <Table.Tr>
+          {columns.map(({ header, width }) => (
+            <Table.Th key={header} scope="col" {...(width !== undefined && { w: width })}>
+              {header}
+            </Table.Th>
+          ))}
+        </Table.Tr>
+      </Table.Thead>
+      <Table.Tbody>
+        {rows.map((row) => (
+          <Table.Tr key={toKey(row)} {...ROW_MARK}>
+            {columns.map(({ header, cell }) => (
+              <Table.Td key={header}>{cell(row)}</Table.Td>
+            ))}
+          </Table.Tr>
+        ))}
+      </Table.Tbody>
+    </Table>
+  )
+}
+
+interface NewRowsProps {
+  readonly count: number
+  /** Whether there may be more than were counted. */
+  readonly hasMore?: boolean
+  onShow(): void
+}
+
+/** Always in the page, so that screen readers announce a change and the list does not move. */
+export const NewRows = ({ count, hasMore = false, onShow }: NewRowsProps) => (
+  <div role="status" style={{ minHeight: '1.875rem' }}>
+    {count > 0 && (
+      <Button
+        variant="light"
+        size="xs"
+        fullWidth
+        onClick={() => {
+          onShow()
+          scrollTo({ top: 0 })
+        }}
+      >
+        {count}
+        {hasMore && '+'} new
+      </Button>
+    )}
+  </div>
+)
+
+interface PagesProps {
+  /** Path of the list. */
+  readonly path: string
+  /** From 1. */
+  readonly page: number
+  readonly totalPages: number
+}
+
+/** Shows nothing for a list of one page. The other filters in the URL are kept. */
+export function Pages({ path, page, totalPages }: PagesProps) {
+  const search: Readonly<Record<string, unknown>> = useSearch({ strict: false })
+  if (page <= 1 && totalPages <= 1) return null
+  // Links to a path that is not known here take no typed query.
+  const toSearch = (wanted: number) => ({ ...search, page: wanted > 1 ? wanted : undefined }) as never
+  return (
+    <Group component="nav" aria-label="Pages">
+      {page > 1 && (
+        <Button component={Link} to={path} search={toSearch(page - 1)} variant="default">
+          Newer
+        </Button>
+      )}
+      {page < totalPages && (
+        <Button component={Link} to={path} search={toSearch(page + 1)} variant="default">
+          Older
+        </Button>
+      )}
+      <Text size="sm">
+        Page {page} of {totalPages}
+      </Text>
+    </Group>
+  )
+}
+
+/** What the location keeps beside its URL: the cursors of the pages before; an empty one is the first page. */
+interface CursorState {
+  readonly before?: readonly string[]
+}
+
+interface CursorPagesProps {
+  /** `pagination.next_cursor`. */
+  readonly next: string | undefined
+  /** Says how many rows there are. */
+  readonly summary: string
+  /** Whether the newest rows are first. */
+  readonly isByTime?: boolean
+}
+
+const WORDS = { first: 'First page', previous: 'Previous', next: 'Next' }
+const WORDS_BY_TIME = { first: 'Newest', previous: 'Newer', next: 'Older' }
+
+/** The other filters in the URL are kept. */
+export function CursorPages({ next, summary, isByTime = false }: CursorPagesProps) {
+  const words = isByTime ? WORDS_BY_TIME : WORDS
+  const navigate = useNavigate()
+  const search: Readonly<Record<string, unknown>> = useSearch({ strict: false })
+  const { cursor } = parseCursor(search)
+  const { before = [] } = useRouterState({ select: ({ location }) => location.state as CursorState })
+  const go = (wanted: string | undefined, state: CursorState) =>
+    void navigate({ to: '.', search: { ...search, cursor: wanted || undefined }, state } as never)
+  return (
+    <Group justify="space-between" component="nav" aria-label="Pages">
+      <Text size="sm" c="dimmed">
+        {summary}
+      </Text>
+      <Group gap="xs">
+        {cursor !== undefined && (
+          <Button variant="default" size="xs" onClick={() => go(before.at(-1), { before: before.slice(0, -1) })}>
+            {before.length > 1 ? words.previous : words.first}
+          </Button>
+        )}
+        {next !== undefined && (
+          <Button variant="default" size="xs" onClick={() => go(next, { before: [...before, cursor ?? ''] })}>
+            {words.next}
+          </Button>
+        )}
+      </Group>
+    </Group>
+  )
+}
