@@ -110,8 +110,8 @@ async function serveCall({ handlers, version, log }: AdminSocketOptions, request
 const toErrorResponse = (status: number, code: string, error: string): Response =>
   Response.json({ error, code }, { status })
 
-export type AdminReply =
-  | { readonly kind: 'ok'; readonly value: unknown }
+export type AdminReply<T = unknown> =
+  | { readonly kind: 'ok'; readonly value: T }
   /** The message is one sentence for a person, the code a name for programs. */
   | { readonly kind: 'refused'; readonly message: string; readonly code: string }
   /** No service listens: none is running, or it is starting or stopping. */
@@ -123,15 +123,15 @@ export type AdminReply =
  * Calls the service that owns `dataDir`, if one is running.
  * @param signal ends the wait for the response; the reply is then `silent`
  */
-export async function callAdminSocket(
+export async function callAdminSocket<T>(
   dataDir: string,
   call: { readonly version: string; readonly operation: string; readonly input: unknown },
   signal: AbortSignal,
-): Promise<AdminReply> {
+): Promise<AdminReply<T>> {
   const unix = adminSocketPath(dataDir)
   if (unix === undefined) return { kind: 'nobody' }
   let response: Response
-  let body: { readonly value?: unknown; readonly error?: string; readonly code?: string }
+  let body: { readonly value?: T; readonly error?: string; readonly code?: string }
   try {
     response = await fetch(`http://tassis/${call.operation}`, {
       unix,
@@ -145,7 +145,7 @@ export async function callAdminSocket(
   } catch {
     return { kind: signal.aborted ? 'silent' : 'nobody' }
   }
-  if (response.ok) return { kind: 'ok', value: body.value }
+  if (response.ok) return { kind: 'ok', value: body.value as T }
   const message = body.error ?? `The running service returned status ${response.status}.`
   return { kind: 'refused', message, code: body.code ?? 'command_failed' }
 }

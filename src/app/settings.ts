@@ -11,6 +11,7 @@ import {
   type LoadedConfig,
   readSettings,
   type SettingGroup,
+  type SettingReport,
 } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import {
@@ -485,3 +486,14 @@ function localHostName(): string {
   const name = systemHostname()
   return HOST_NAME.test(name) ? name : 'localhost'
 }
+
+/** A setting as operators see it. */
+export const toSettingRecord = ({ topic, variable, tomlKey, value, source, setting }: SettingReport) => ({
+  topic,
+  variable,
+  toml_key: tomlKey,
+  value,
+  source,
+  allowed: setting.allowed,
+  description: setting.doc,
+})

@@ -103,7 +103,6 @@ const createCases = (ids: Ids, stub: string): readonly Case[] => [
   { args: ['domains records', 'other.test'], prints: 'one', fails: [['none.test'], 1] },
   { args: ['domains rotate-dkim', '--all'], prints: 'list', fails: [[], 2] },
   { args: ['domains verify', 'other.test'], prints: 'one', exitCode: 1, fails: [['none.test'], 1] },
-  { args: ['domains vouch', 'other.test'], prints: 'one', fails: [['none.test'], 1] },
   { args: ['domains remove', 'other.test', '--yes'], prints: 'one', fails: [['sender.test'], 1] },
   {
     args: ['send', '--from', 'a@captured.test', '--to', 'b@one.test'],

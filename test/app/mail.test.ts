@@ -103,12 +103,12 @@ test('operator mail can be listed, shown and deleted, without control characters
 
   const shown = await run('show', id)
   expect(shown.out.split('\n')).toEqual([
-    `Received:  2026-03-15 12:30:00Z from 198.51.100.7, ${Buffer.byteLength(MESSAGE)} bytes`,
-    'Kind:      abuse',
-    'Why here:  The message is addressed to the operator.',
-    'Envelope:  bob@receiver.test to abuse@mail.tassis.test, postmaster@mail.tassis.test',
-    'From:       ]0;owned [2J 31m gnp.exe  <bob@receiver.test>',
-    'Subject:   Spam ]0;owned [2J 31m gnp.exe ',
+    `Received: 2026-03-15 12:30:00Z from 198.51.100.7, ${Buffer.byteLength(MESSAGE)} bytes`,
+    'Kind:     abuse',
+    'Why here: The message is addressed to the operator.',
+    'Envelope: bob@receiver.test to abuse@mail.tassis.test, postmaster@mail.tassis.test',
+    'From:      ]0;owned [2J 31m gnp.exe  <bob@receiver.test>',
+    'Subject:  Spam ]0;owned [2J 31m gnp.exe ',
     '',
     'First line, für dich.',
     expect.stringMatching(/^Second .*line\.$/),
@@ -162,11 +162,10 @@ test('--json returns the exact bytes of a message of any size from a running ser
     ['mail', 'show', id, '--raw'],
     data.settings,
   )
-  expect(Object.keys(rest).sort()).toEqual(Object.keys(head).sort())
-  expect(rest).toMatchObject({ ...head, received_at: expect.stringContaining('2026-03-15T12:30:00') })
+  expect(rest).toEqual({ ...head, text: expect.any(String), source: expect.any(String) })
   expect(Buffer.from(String(base64), 'base64').equals(large)).toBe(true)
   const shown = await runTassisJson<{ text: string }>(['mail', 'show', id], data.settings)
-  expect([shown.text.length, shown.text.startsWith('First line, für dich.')]).toEqual([100_000, true])
+  expect([shown.text.length, shown.text.startsWith('First line, für dich.')]).toEqual([128 * 1024, true])
   expect(await runTassisJson(['mail', 'delete', id], data.settings)).toEqual({ deleted: id })
   expect(await runTassisJson(['mail', 'list'], data.settings)).toEqual({ total: 0, data: [], has_more: false })
 })
@@ -248,6 +247,8 @@ test('complaints are shown by account with their rate over 30 days, newest first
     accounts: [{ account_id: accountId, account: 'Acme', delivered: 4, complaints: 1, rate: 0.25 }],
     data: [
       {
+        id: '1',
+        account_id: accountId,
         account: 'Acme',
         email_id: emailId,
         complainer: 'bob@receiver.test',

@@ -108,12 +108,12 @@ test('reports can be listed and shown with and without a service, without contro
   expect((await run('list', '--limit', '2')).out).toMatch(/\n… and more \(--limit\)$/)
   const shown = await run('show', id(2))
   expect(shown.out).toBe(
-    `Received:  2025-11-21 06:07:08Z, ${Buffer.byteLength(dmarcXml({ domain: 'sender.test' })) + 16} bytes unpacked
-Kind:      DMARC aggregate
-Domain:    sender.test (account Acme)
-From:      receiver [2J.example
-Id:        r 1
-Period:    2025-11-20
+    `Received: 2025-11-21 06:07:08Z, ${Buffer.byteLength(dmarcXml({ domain: 'sender.test' })) + 16} bytes unpacked
+Kind:     DMARC aggregate
+Domain:   sender.test (account Acme)
+From:     receiver [2J.example
+Id:       r 1
+Period:   2025-11-20
 
 ${dmarcXml({ domain: 'sender.test' })}\t<!--  [31m -->`,
   )

@@ -237,7 +237,7 @@ try {
   await runCommand('accounts', 'create', '--name', 'Smoke', '--email', 'smoke@smoke.test')
   await runCommand('domains', 'add', 'smoke.test')
   // Sandbox mail is not tracked.
-  await runCommand('domains', 'vouch', 'smoke.test')
+  await runCommand('domains', 'verify', 'smoke.test', '--without-dns')
   const { key } = JSON.parse(await runCommand('keys', 'create', '--name', 'smoke', '--json')) as {
     readonly key: string
   }

@@ -1,25 +1,18 @@
 /** @module `tassis accounts pause`, `resume`, `findings` and `show`: the operator pauses an account and sees why. */
 import type { Command } from 'commander'
 import { listNewestFindings } from '#features/reporting/abuse/findings.ts'
-import { type FindingView, toFindingView } from '../operator/abuse.ts'
-import {
-  type AccountStatusView,
-  parsePauseReason,
-  pauseByOperator,
-  type ResumeView,
-  readAccountStatus,
-  resumeByOperator,
-} from '../operator/accounts.ts'
-import { resolveOperator } from './accounts.ts'
+import { toFindingWire } from '../operator/abuse.ts'
+import { parsePauseReason, pauseByOperator, readAccountStatus, resumeByOperator } from '../operator/accounts.ts'
+import type { Finding, OperatorAccountStatus, ResumeResult } from '../operator/model.ts'
+import { findAccountId, resolveAccount, resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
-import { type JsonOption, withJson, withLimit } from './options.ts'
+import { type AccountOption, addCommand, type JsonOption, withLimit } from './options.ts'
 import {
   formatCount,
-  formatTable,
   formatUtc,
   type List,
-  MORE_LINE,
+  printList,
   printResult,
   toLimitedList,
   toPrintable,
@@ -41,67 +34,58 @@ const resume = defineAdminCommand('accounts.resume', ({ opened: { app } }, { acc
 
 const findings = defineAdminCommand(
   'accounts.findings',
-  ({ opened: { app } }, { account, limit }: { account?: string; limit: number }): List<FindingView> => {
-    const only = account === undefined ? undefined : resolveOperator(app, account).accountId
-    return toLimitedList(listNewestFindings(app.db, limit + 1, only).map(toFindingView), limit)
+  ({ opened: { app } }, { account, limit }: AccountOption & { limit: number }): List<Finding> => {
+    const only = findAccountId(app, account)
+    return toLimitedList(listNewestFindings(app.db, limit + 1, only).map(toFindingWire), limit)
   },
 )
 
 const show = defineAdminCommand('accounts.show', ({ opened: { app } }, { account }: { account: string }) =>
-  readAccountStatus(app, resolveOperator(app, account).accountId),
+  readAccountStatus(app, resolveAccount(app, account)),
 )
 
 export const abuseAdminCommands = [pause, resume, findings, show]
 
 /** @param accounts the group `tassis accounts` */
 export function addPauseCommands(accounts: Command): void {
-  withJson(accounts.command('pause').description('pause an account: it cannot send, and its queued mail is held'))
+  addCommand(accounts, 'pause', 'pause an account: it cannot send, and its queued mail is held')
     .argument('<account>', 'ID or name of the account')
     .requiredOption('--reason <sentence>', 'why; the users of the account read it')
     .action(async (account: string, options: JsonOption & { reason: string }) => {
       const done = await runAdminCommand(pause, { account, reason: options.reason })
       printResult(options, done, (shown) => `Paused ${toPrintable(shown.account)}: ${toPrintable(shown.reason)}`)
     })
-  withJson(accounts.command('resume').description('resume a paused account and release its held mail'))
+  addCommand(accounts, 'resume', 'resume a paused account and release its held mail')
     .argument('<account>', 'ID or name of the account')
     .action(async (account: string, options: JsonOption) => {
       printResult(options, await runAdminCommand(resume, { account }), formatResumed)
     })
-  const findingsCommand = accounts.command('findings').description('list abuse findings, newest first')
-  withLimit(withJson(findingsCommand), 'maximum number of findings', 50)
+  withLimit(addCommand(accounts, 'findings', 'list abuse findings, newest first'), 'findings', 50)
     .argument('[account]', 'ID or name of the account; default: all accounts')
     .action(async (account: string | undefined, options: JsonOption & { limit: number }) => {
-      const input = { limit: options.limit, ...(account !== undefined && { account }) }
-      printResult(options, await runAdminCommand(findings, input), formatFindings)
+      printList(
+        options,
+        await runAdminCommand(findings, { account, limit: options.limit }),
+        'No findings.',
+        ['WHEN', 'ACCOUNT', 'SOURCE', '', 'REASON', 'DETAIL'],
+        ({ created_at, account: name, source, paused, reason, detail }) => [
+          formatUtc(created_at),
+          truncate(name, 30),
+          source,
+          paused ? 'paused' : '',
+          reason,
+          detail === null ? '' : truncate(JSON.stringify(detail), 120),
+        ],
+      )
     })
-  withJson(
-    accounts.command('show').description('show an account: plan, quota, rates and thresholds, and whether it may send'),
-  )
+  addCommand(accounts, 'show', 'show an account: plan, quota, rates and thresholds, and whether it may send')
     .argument('<account>', 'ID or name of the account')
     .action(async (account: string, options: JsonOption) => {
       printResult(options, await runAdminCommand(show, { account }), formatAccountStatus)
     })
 }
 
-const formatFindings = ({ data: findings, has_more }: List<FindingView>): string =>
-  findings.length === 0
-    ? 'No findings.'
-    : [
-        formatTable(
-          ['WHEN', 'ACCOUNT', 'SOURCE', '', 'REASON', 'DETAIL'],
-          findings.map(({ created_at, account: name, source, paused, reason, detail }) => [
-            formatUtc(created_at),
-            truncate(toPrintable(name), 30),
-            source,
-            paused ? 'paused' : '',
-            toPrintable(reason),
-            detail === null ? '' : truncate(toPrintable(JSON.stringify(detail)), 120),
-          ]),
-        ),
-        ...(has_more ? [MORE_LINE] : []),
-      ].join('\n')
-
-function formatResumed({ account, released, released_is_at_least, still_stopped }: ResumeView): string {
+function formatResumed({ account, released, released_is_at_least, still_stopped }: ResumeResult): string {
   const name = toPrintable(account)
   if (still_stopped !== null) return `Resumed ${name}, but it still may not send. ${toPrintable(still_stopped)}`
   if (released === 0 && !released_is_at_least) return `Resumed ${name}. No mail was held.`
@@ -112,7 +96,7 @@ function formatResumed({ account, released, released_is_at_least, still_stopped 
 
 const formatRate = (rate: number | null, unit: string): string => (rate === null ? 'no data yet' : `${rate} ${unit}`)
 
-function formatAccountStatus(shown: AccountStatusView): string {
+function formatAccountStatus(shown: OperatorAccountStatus): string {
   const { last_24_hours: day, thresholds: limits } = shown
   const lines = [
     `${toPrintable(shown.name)} (${shown.id}), ${toPrintable(shown.email)}`,

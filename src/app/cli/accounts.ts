@@ -5,14 +5,15 @@ import { PLANS, type Plan } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { AppError } from '#platform/errors.ts'
+import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type AccountView, type PoolView, readPools, setPool, toAccountView } from '../operator/accounts.ts'
+import { readPools, setPool, toAccountView } from '../operator/accounts.ts'
+import type { AccountPools, OperatorAccount } from '../operator/model.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand, withData } from './call.ts'
-import { type JsonOption, withJson } from './options.ts'
-import { formatTable, formatUtc, printResult, printWholeList, toPrintable } from './output.ts'
+import { addCommand, type JsonOption } from './options.ts'
+import { formatUtc, printList, printResult, toList, toPrintable } from './output.ts'
 
 /**
  * Returns the actor with which the operator acts for the named account; without a name, for the only account. Throws
@@ -31,33 +32,28 @@ export function resolveOwner(app: App, account: string | undefined, hasIt: (acco
   return only && !other ? toOperatorActor(only) : resolveOperator(app, account)
 }
 
-function resolveAccount(app: App, requested: string | undefined): Account {
-  const accounts = listAccounts(app.config, app.db)
-  const matches =
-    requested === undefined
-      ? accounts
-      : accounts.filter(
-          ({ uuid, name }) => formatUuid(uuid) === requested || name.toLowerCase() === requested.toLowerCase(),
-        )
+/** The id of the named account; undefined without a name. Throws AppError 404 or 409 with the fix. */
+export const findAccountId = (app: Pick<App, 'config' | 'db'>, account: string | undefined): number | undefined =>
+  account === undefined ? undefined : resolveAccount(app, account).id
+
+export function resolveAccount({ config, db }: Pick<App, 'config' | 'db'>, requested: string | undefined): Account {
+  const accounts = listAccounts(config, db)
+  const matches = accounts.filter(
+    ({ uuid, name }) =>
+      requested === undefined || formatUuid(uuid) === requested || name.toLowerCase() === requested.toLowerCase(),
+  )
   const [only] = matches
   if (only && matches.length === 1) return only
   if (accounts.length === 0)
-    throw createAppError(404, 'account_not_found', 'There is no account yet; create one with `tassis accounts create`.')
+    throw notFound('account_not_found', 'There is no account yet; create one with `tassis accounts create`.')
   if (matches.length === 0)
-    throw createAppError(
-      404,
-      'account_not_found',
-      `Account "${requested}" not found; \`tassis accounts list\` shows all.`,
-    )
+    throw notFound('account_not_found', `Account "${requested}" not found; \`tassis accounts list\` shows all.`)
   const ids = matches.slice(0, 5).map(({ uuid, name }) => `${formatUuid(uuid)} (${name})`)
-  throw createAppError(
-    409,
+  throw conflict(
     'account_ambiguous',
     `There are ${matches.length} accounts${requested === undefined ? '' : ` named "${requested}"`}; choose one with --account: ${ids.join(', ')}${matches.length > 5 ? ', …' : ''}.`,
   )
 }
-
-const createAppError = (status: number, code: string, message: string): AppError => new AppError(status, code, message)
 
 const create = defineAdminCommand(
   'accounts.create',
@@ -71,9 +67,9 @@ const list = defineAdminCommand('accounts.list', ({ opened: { app } }, _: null) 
 
 interface PoolInput {
   readonly account: string
-  readonly stream?: string
+  readonly stream?: string | undefined
   /** Null: none; undefined: leaves all as it is. */
-  readonly pool?: string | null
+  readonly pool?: string | null | undefined
 }
 
 /** The pools of an account, after they were changed if the input says so. */
@@ -88,7 +84,7 @@ export const accountAdminCommands = [create, list, setAndReadPools]
 /** Returns the command group `tassis accounts`, to which other modules add commands. */
 export function addAccountCommands(program: Command): Command {
   const accounts = program.command('accounts').description('create, list, show, pause, resume and delete accounts')
-  withJson(accounts.command('create').description('create an account'))
+  addCommand(accounts, 'create', 'create an account')
     .requiredOption('--name <name>', 'name of the account')
     .requiredOption('--email <address>', 'email address of the owner')
     .addOption(new Option('--plan <plan>', 'plan of the account').choices(PLANS).default('unlimited'))
@@ -107,28 +103,25 @@ export function addAccountCommands(program: Command): Command {
           `Created account ${toPrintable(name)} (${id}), plan ${plan}.\nNext: \`tassis keys create --name app${accountFlag}\` and \`tassis domains add example.com${accountFlag}\`.`,
       )
     })
-  withJson(accounts.command('list').description('list all accounts')).action(async (options: JsonOption) => {
-    const found = await runAdminCommand(list, null)
-    printWholeList(options, found, 'There is no account yet; create one with `tassis accounts create`.', (shown) =>
-      formatTable(
-        ['ID', 'NAME', 'EMAIL', 'PLAN', 'USED THIS MONTH', 'CREATED', ''],
-        shown.map((account) => [
-          account.id,
-          account.name,
-          account.email,
-          account.plan,
-          `${account.used_this_month} of ${account.monthly_quota ?? 'unlimited'}`,
-          formatUtc(account.created_at),
-          describeStatus(account, shown),
-        ]),
-      ),
+  addCommand(accounts, 'list', 'list all accounts').action(async (options: JsonOption) => {
+    const shown = await runAdminCommand(list, null)
+    printList(
+      options,
+      toList(shown),
+      'There is no account yet; create one with `tassis accounts create`.',
+      ['ID', 'NAME', 'EMAIL', 'PLAN', 'USED THIS MONTH', 'CREATED', ''],
+      (account) => [
+        account.id,
+        account.name,
+        account.email,
+        account.plan,
+        `${account.used_this_month} of ${account.monthly_quota ?? 'unlimited'}`,
+        formatUtc(account.created_at),
+        describeStatus(account, shown),
+      ],
     )
   })
-  withJson(
-    accounts
-      .command('pool')
-      .description('show or choose the outgoing addresses from which the mail of an account leaves'),
-  )
+  addCommand(accounts, 'pool', 'show or choose the outgoing addresses from which the mail of an account leaves')
     .argument('<account>', 'ID or name of the account; its sub-accounts follow it unless they have a pool of their own')
     .argument('[pool]', 'name of a pool in TASSIS_OUTBOUND_IPS; without it, shows the pools')
     .option('--stream <slug>', 'only mail of this stream, from now on; its pool wins over that of the account')
@@ -141,7 +134,7 @@ export function addAccountCommands(program: Command): Command {
         const { stream } = options
         const input = {
           account,
-          ...(stream !== undefined && { stream }),
+          stream,
           ...(options.none ? { pool: null } : pool !== undefined && { pool }),
         }
         printResult(options, await runAdminCommand(setAndReadPools, input), formatPools)
@@ -150,7 +143,7 @@ export function addAccountCommands(program: Command): Command {
   return accounts
 }
 
-function formatPools({ account, pool, stream_pools: streams }: PoolView & { readonly account: string }): string {
+function formatPools({ account, pool, stream_pools: streams }: AccountPools & { readonly account: string }): string {
   const ofAccount =
     pool === null
       ? `${toPrintable(account)} has no pool: its mail leaves from the pool of its parent account, or from the addresses without one.`
@@ -163,8 +156,8 @@ function formatPools({ account, pool, stream_pools: streams }: PoolView & { read
 
 /** Describes the status of an account: paused, disabled, sub-account. */
 function describeStatus(
-  { paused_at, disabled_at, parent_account_id }: AccountView,
-  all: readonly AccountView[],
+  { paused_at, disabled_at, parent_account_id }: OperatorAccount,
+  all: readonly OperatorAccount[],
 ): string {
   const parent = all.find(({ id }) => id === parent_account_id)
   return [

@@ -10,9 +10,9 @@ export interface AdminCommandContext {
   /** Undefined when this process delivers no mail. */
   readonly delivery: RunningDelivery | undefined
   /** Undefined when this process is not the service. */
-  readonly doctor?: Doctor
+  readonly doctor?: Doctor | undefined
   /** The URL of the HTTP API from this machine; undefined when this process is not the service. */
-  readonly url?: string
+  readonly url?: string | undefined
 }
 
 /** Input and output travel as JSON. Throws AppError when it refuses the input. */

@@ -1,10 +1,5 @@
-/**
- * @module `tassis audit`: verifies the hash chain of the audit log and lists entries of all accounts. Reads over its
- * own connection, so it works with and without a running service. Never writes.
- */
-import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
-import { findAccount, listAccounts } from '#features/core/accounts/accounts.ts'
+import { findAccount } from '#features/core/accounts/accounts.ts'
 import { toAuditLogWire } from '#features/core/audit-logs/model.ts'
 import { type AuditFilter, listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
 import { type AuditVerification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
@@ -13,17 +8,18 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError, UsageError } from './admin-command.ts'
+import { findAccountId } from './accounts.ts'
+import { UsageError } from './admin-command.ts'
 import { requireData } from './call.ts'
 import {
   type AccountOption,
+  addCommand,
   type JsonOption,
   ONLY_ACCOUNT_DESCRIPTION,
   withAccount,
-  withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, formatUtc, MORE_LINE, printResult, toLimitedList, toPrintable, truncate } from './output.ts'
+import { formatUtc, printList, printResult, toLimitedList, toPrintable, truncate } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 import { parseInstantOption, TIME_FORMS } from './times.ts'
 
@@ -94,27 +90,16 @@ function verify(config: Config, expected: string | undefined): VerificationView 
 }
 
 interface ListOptions extends JsonOption, AccountOption {
-  readonly action?: string
-  readonly since?: string
+  readonly action?: string | undefined
+  readonly since?: string | undefined
   readonly limit: number
-}
-
-function resolveAccountId(config: Config, db: Database, requested: string): number {
-  const matches = listAccounts(config, db).filter(
-    ({ uuid, name }) => formatUuid(uuid) === requested || name.toLowerCase() === requested.toLowerCase(),
-  )
-  const [only] = matches
-  if (!only) throw new CommandError(`Account "${requested}" not found; \`tassis accounts list\` shows all.`)
-  if (matches.length > 1)
-    throw new CommandError(`There are ${matches.length} accounts named "${requested}"; use the ID of one.`)
-  return only.id
 }
 
 function list(config: Config, { account, action, since, limit }: ListOptions) {
   const from = parseInstantOption('--since', since, systemClock.now())
   return withSnapshot(config, (db) => {
-    const filter: AuditFilter = { ...(action !== undefined && { action }), ...(from !== undefined && { from }) }
-    const accountId = account === undefined ? undefined : resolveAccountId(config, db, account)
+    const filter: AuditFilter = { action, from }
+    const accountId = findAccountId({ config, db }, account)
     const entries = listNewestAuditEntries(db, accountId, filter, limit + 1).map((entry) => {
       const owner = entry.accountId === null ? undefined : findAccount(config, db, entry.accountId)
       return {
@@ -130,32 +115,13 @@ function list(config: Config, { account, action, since, limit }: ListOptions) {
 
 const MAX_METADATA_LENGTH = 60
 
-const formatList = ({ data: entries, has_more }: ReturnType<typeof list>): string =>
-  [
-    formatTable(
-      ['TIME', 'ACCOUNT', 'ACTION', 'BY', 'FROM', 'ON', 'MORE'],
-      entries.map((entry) => [
-        formatUtc(entry.created_at),
-        entry.account ?? '-',
-        entry.action,
-        entry.actor_type === entry.actor_id || entry.actor_id === 'cli'
-          ? entry.actor_type
-          : `${entry.actor_type} ${entry.actor_id}`,
-        entry.ip_address ?? '-',
-        entry.resource_id ?? entry.resource_type ?? '-',
-        entry.metadata === null ? '' : truncate(JSON.stringify(entry.metadata), MAX_METADATA_LENGTH),
-      ]),
-    ),
-    ...(has_more ? [MORE_LINE] : []),
-  ].join('\n')
-
 export function addAuditCommands(program: Command): void {
   const audit = program.command('audit').description('list or verify the audit log of all accounts')
 
-  withJson(
-    audit
-      .command('verify')
-      .description('verify the hash chain of the log; exit code 1 if an entry was changed, removed or inserted'),
+  addCommand(
+    audit,
+    'verify',
+    'verify the hash chain of the log; exit code 1 if an entry was changed, removed or inserted',
   )
     .option('--expect <hash>', 'require the log to contain this hash from an earlier run')
     .action((options: JsonOption & { expect?: string }) => {
@@ -170,13 +136,8 @@ export function addAuditCommands(program: Command): void {
     })
 
   withLimit(
-    withJson(
-      withAccount(
-        audit.command('list').description('list the newest entries of all accounts'),
-        ONLY_ACCOUNT_DESCRIPTION,
-      ),
-    ),
-    'maximum number of entries',
+    withAccount(addCommand(audit, 'list', 'list the newest entries of all accounts'), ONLY_ACCOUNT_DESCRIPTION),
+    'entries',
     50,
   )
     .option('--action <action>', 'only this action, such as api_key.created')
@@ -184,9 +145,22 @@ export function addAuditCommands(program: Command): void {
     .action((options: ListOptions) => {
       const { config } = loadConfig()
       requireData(config)
-      const found = list(config, options)
-      printResult(options, found, (shown) =>
-        shown.data.length === 0 ? `No entries${formatFilter(options)}.` : formatList(shown),
+      printList(
+        options,
+        list(config, options),
+        `No entries${formatFilter(options)}.`,
+        ['TIME', 'ACCOUNT', 'ACTION', 'BY', 'FROM', 'ON', 'MORE'],
+        (entry) => [
+          formatUtc(entry.created_at),
+          entry.account ?? '-',
+          entry.action,
+          entry.actor_type === entry.actor_id || entry.actor_id === 'cli'
+            ? entry.actor_type
+            : `${entry.actor_type} ${entry.actor_id}`,
+          entry.ip_address ?? '-',
+          entry.resource_id ?? entry.resource_type ?? '-',
+          entry.metadata === null ? '' : truncate(JSON.stringify(entry.metadata), MAX_METADATA_LENGTH),
+        ],
       )
     })
 }

@@ -8,7 +8,7 @@ import { attempt } from '#platform/attempt.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
+import { RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { isArchiveName } from '../backup/archive.ts'
 import type { BackupJob, BackupReport } from '../backup/job.ts'
 import { findMissingKeys, formatKeys, readKeyText } from '../backup/key.ts'
@@ -21,12 +21,11 @@ import { createScheduledJob } from '../backup/scheduled.ts'
 import { recordSuccess } from '../backup/state.ts'
 import { runAsOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
-import { VERSION } from '../version.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { requireData } from './call.ts'
-import { formatSize } from './disk.ts'
-import { createWholeNumberParser, type JsonOption, withJson } from './options.ts'
-import { formatCount, formatUtc, type List, printResult, toList } from './output.ts'
+import { callService } from './local-service.ts'
+import { addCommand, createWholeNumberParser, type JsonOption } from './options.ts'
+import { formatCount, formatSize, formatUtc, type List, printResult, toList } from './output.ts'
 import { formatBackupPath, openNamedBackup } from './restore.ts'
 
 interface HoldInput {
@@ -49,54 +48,55 @@ const record = defineAdminCommand('backup.record', ({ opened: { app } }, report:
 export const backupAdminCommands = [hold, release, record]
 
 interface BackupOptions extends JsonOption {
-  readonly withKey?: boolean
-  readonly keep?: number
-  readonly verify?: boolean
-  readonly list?: boolean
+  readonly withKey?: boolean | undefined
+  readonly keep?: number | undefined
+  readonly verify?: boolean | undefined
+  readonly list?: boolean | undefined
 }
 
 const MAX_KEPT = 10_000
 
 export function addBackupCommand(program: Command): void {
-  withJson(
-    program
-      .command('backup')
-      .description('write a backup of the data directory while the service runs, or verify or list backups')
-      .argument(
-        '[path]',
-        'folder in which the backup gets a folder of its own, or a file ending in .tar or .tar.zst; default: the places of scheduled backups',
-      )
-      .option('--with-key', 'include the master key; whoever has the backup can then read everything in it')
-      .option(
-        '--keep <count>',
-        'remove older backups beyond this number; default: TASSIS_BACKUP_KEEP in the places of scheduled backups, elsewhere none are removed',
-        createWholeNumberParser(1, MAX_KEPT),
-      )
-      .addOption(
-        new Option('--verify', 'compare an existing backup with its manifest; exit code 1 if it is damaged').conflicts([
-          'list',
-          'keep',
-          'withKey',
-        ]),
-      )
-      .addOption(
-        new Option('--list', 'list the backups in the folder, or in the places of scheduled backups').conflicts([
-          'keep',
-          'withKey',
-        ]),
-      ),
-  ).action(async (path: string | undefined, options: BackupOptions) => {
-    if (options.list) printResult(options, toList(await list(path)), formatList)
-    else if (options.verify) await verify(path, options)
-    else printResult(options, toReportView(await write(path, options)), formatReport)
-  })
+  addCommand(
+    program,
+    'backup',
+    'write a backup of the data directory while the service runs, or verify or list backups',
+  )
+    .argument(
+      '[path]',
+      'folder in which the backup gets a folder of its own, or a file ending in .tar or .tar.zst; default: the places of scheduled backups',
+    )
+    .option('--with-key', 'include the master key; whoever has the backup can then read everything in it')
+    .option(
+      '--keep <count>',
+      'remove older backups beyond this number; default: TASSIS_BACKUP_KEEP in the places of scheduled backups, elsewhere none are removed',
+      createWholeNumberParser(1, MAX_KEPT),
+    )
+    .addOption(
+      new Option('--verify', 'compare an existing backup with its manifest; exit code 1 if it is damaged').conflicts([
+        'list',
+        'keep',
+        'withKey',
+      ]),
+    )
+    .addOption(
+      new Option('--list', 'list the backups in the folder, or in the places of scheduled backups').conflicts([
+        'keep',
+        'withKey',
+      ]),
+    )
+    .action(async (path: string | undefined, options: BackupOptions) => {
+      if (options.list) printResult(options, toList(await list(path)), formatList)
+      else if (options.verify) await verify(path, options)
+      else printResult(options, toReportView(await write(path, options)), formatReport)
+    })
 }
 
 async function write(path: string | undefined, { withKey = false, keep }: BackupOptions): Promise<BackupReport> {
   const { config } = loadConfig()
   requireData(config)
   const masterKey = withKey ? readKeyText(config) : undefined
-  if (path === undefined) return runConfigured(config, { masterKey, ...(keep !== undefined && { keep }) })
+  if (path === undefined) return runConfigured(config, { masterKey, keep: keep ?? config.backupKeep })
   const isArchive = isArchiveName(path)
   if (isArchive && keep !== undefined) throw new UsageError('--keep is for a folder of backups, not for a file.')
   const { dataDir, hostname } = config
@@ -110,7 +110,7 @@ const run = (config: Config, job: BackupJob): Promise<BackupReport> =>
 /** Does what the schedule does, now, and has a running service record that it was done. */
 async function runConfigured(config: Config, options: Pick<BackupJob, 'masterKey' | 'keep'>): Promise<BackupReport> {
   const report = await run(config, { ...createScheduledJob(config), ...options })
-  await callService(config, record.name, report)
+  await callService(config, record, report, RESPONSE_TIMEOUT_MS)
   return report
 }
 
@@ -138,22 +138,18 @@ const listFolder = (folder: string): BackupList => ({
 const formatList = ({ data: places }: List<BackupList>): string =>
   places.flatMap(({ place, backups }) => (backups.length === 0 ? [`No backup in ${place}`] : backups)).join('\n')
 
-const callService = ({ dataDir }: Config, operation: string, input: unknown) =>
-  callAdminSocket(dataDir, { version: VERSION, operation, input }, AbortSignal.timeout(RESPONSE_TIMEOUT_MS))
-
 /** The hold in the running service, if there is one. */
 function createHold(config: Config): HoldHandle {
   const id = formatUuid(newUuid())
-  const call = (operation: string) => callService(config, operation, { id })
   let isFirst = true
   return {
     async renew() {
-      const reply = await call(hold.name)
+      const reply = await callService(config, hold, { id }, RESPONSE_TIMEOUT_MS)
       // Later failures matter less: a hold lasts for minutes, and a service that has just started deletes nothing yet.
       if (isFirst && reply.kind === 'refused') throw new CommandError(reply.message)
       isFirst = false
     },
-    release: () => call(release.name),
+    release: () => callService(config, release, { id }, RESPONSE_TIMEOUT_MS),
   }
 }
 

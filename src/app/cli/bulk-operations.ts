@@ -15,19 +15,20 @@ import { statusCode } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import { resolveOperator } from './accounts.ts'
+import { findAccountId } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { findListName } from './lists.ts'
 import {
   type AccountOption,
+  addCommand,
   type JsonOption,
   ONLY_ACCOUNT_DESCRIPTION,
   withAccount,
   withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, formatUtc, type List, printResult, toList, toPrintable, truncate } from './output.ts'
+import { formatFields, formatList, formatUtc, type List, printResult, toList, truncate } from './output.ts'
 
 interface OperationView extends OperationRecord {
   readonly account: string
@@ -88,7 +89,7 @@ interface ListInput extends AccountOption {
 }
 
 const list = defineAdminCommand('operations.list', ({ opened: { app } }, { account, open, limit }: ListInput) => {
-  const only = account === undefined ? null : resolveOperator(app, account).accountId
+  const only = findAccountId(app, account) ?? null
   const { count, newest } = sql(app.db)
   const shown = newest.all(only, open ? 1 : 0, limit).map((found) => toOperationView(app, found))
   return { ...toList(shown, count.get(only, open ? 1 : 0)?.n ?? 0), under_way: count.get(only, 1)?.n ?? 0 }
@@ -136,24 +137,24 @@ export function addBulkCommands(program: Command): void {
         ONLY_ACCOUNT_DESCRIPTION,
       ),
     ),
-    'maximum number of operations',
+    'operations',
     20,
   )
     .option('--open', 'only operations in progress')
     .action(async (options: JsonOption & AccountOption & { limit: number; open?: boolean }) => {
       const { account, limit, open = false } = options
-      const found = await runAdminCommand(list, { limit, open, ...(account !== undefined && { account }) })
-      printResult(options, found, (value) => formatList(value, open))
+      const found = await runAdminCommand(list, { limit, open, account })
+      printResult(options, found, (value) => formatOperations(value, open))
     })
 
-  withJson(operations.command('show').description('show an operation and the status of its emails'))
+  addCommand(operations, 'show', 'show an operation and the status of its emails')
     .argument('<id>', 'operation ID, as shown by `tassis operations`')
     .action(async (id: string, options: JsonOption) => {
       printResult(options, await runAdminCommand(show, { id }), formatOperation)
     })
 
   for (const verb of ['pause', 'resume', 'cancel'] as const) {
-    withJson(operations.command(verb).description(VERB_DESCRIPTIONS[verb]))
+    addCommand(operations, verb, VERB_DESCRIPTIONS[verb])
       .argument('<id>', 'operation ID, as shown by `tassis operations`')
       .action(async (id: string, options: JsonOption) => {
         const done = await runAdminCommand(control, { id, verb })
@@ -164,13 +165,13 @@ export function addBulkCommands(program: Command): void {
 
 /** The metadata of a broadcast or import; other operations have none. */
 interface OperationDetails {
-  readonly state?: string
-  readonly subject?: string
-  readonly contact_list_id?: string
+  readonly state?: string | undefined
+  readonly subject?: string | undefined
+  readonly contact_list_id?: string | undefined
   /** Set for an import. */
-  readonly list_id?: string
-  readonly begins_at?: string
-  readonly emails?: Readonly<Record<string, number>>
+  readonly list_id?: string | undefined
+  readonly begins_at?: string | undefined
+  readonly emails?: Readonly<Record<string, number>> | undefined
 }
 
 const readDetails = ({ metadata }: OperationView): OperationDetails => (metadata ?? {}) as OperationDetails
@@ -198,12 +199,14 @@ interface OperationList extends Required<List<OperationView>> {
   readonly under_way: number
 }
 
-function formatList({ data: operations, total, under_way: inProgress }: OperationList, isOpenOnly: boolean): string {
-  if (operations.length === 0) return isOpenOnly ? 'No operation in progress.' : 'There is no operation yet.'
+function formatOperations(list: OperationList, isOpenOnly: boolean): string {
+  const { data, under_way: inProgress } = list
   return [
-    formatTable(
+    formatList(
+      list,
+      isOpenOnly ? 'No operation in progress.' : 'There is no operation yet.',
       ['ID', 'ACCOUNT', 'TYPE', 'LIST', 'SUBJECT', 'STATE', 'PROGRESS', 'SINCE', 'WHY'],
-      operations.map((shown) => [
+      (shown) => [
         shown.id,
         shown.account,
         shown.operation_type,
@@ -213,53 +216,36 @@ function formatList({ data: operations, total, under_way: inProgress }: Operatio
         formatProgress(shown),
         formatUtc(shown.created_at),
         truncate(shown.error_summary?.message ?? '', MAX_CELL_LENGTH),
-      ]),
+      ],
     ),
-    ...(total > operations.length ? [`… and ${total - operations.length} more (--limit)`] : []),
-    ...(!isOpenOnly && inProgress > 0 ? [`${inProgress} in progress (--open shows only these).`] : []),
+    ...(data.length > 0 && !isOpenOnly && inProgress > 0
+      ? [`${inProgress} in progress (--open shows only these).`]
+      : []),
   ].join('\n')
 }
 
-const formatOperation = (shown: OperationView): string =>
-  (
-    [
-      ['Operation', shown.id],
-      ['Account', `${shown.account} (${shown.account_id})`],
-      ['Type', shown.operation_type],
-      ...(shown.list_name === null ? [] : [['List', shown.list_name] as const]),
-      ...formatSubject(shown),
-      ['State', getState(shown)],
-      ['Since', formatUtc(shown.created_at)],
-      ...formatBegin(shown),
-      ['Progress', formatProgress(shown)],
-      ...formatEmails(shown),
-      ...(shown.error_summary === null ? [] : [['Why', shown.error_summary.message] as const]),
-      ...(shown.completed_at === null ? [] : [['Ended', formatUtc(shown.completed_at)] as const]),
-    ] as const
-  )
-    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${toPrintable(value)}`)
-    .join('\n')
-
-function formatSubject(shown: OperationView): (readonly [string, string])[] {
-  const { subject } = readDetails(shown)
-  return subject === undefined ? [] : [['Subject', subject]]
+function formatOperation(shown: OperationView): string {
+  const { subject, state, begins_at: beginsAt, emails } = readDetails(shown)
+  const isScheduled = beginsAt !== undefined && (state === 'waiting' || beginsAt > shown.created_at)
+  return formatFields([
+    ['Operation', shown.id],
+    ['Account', `${shown.account} (${shown.account_id})`],
+    ['Type', shown.operation_type],
+    ['List', shown.list_name],
+    ['Subject', subject ?? null],
+    ['State', getState(shown)],
+    ['Since', formatUtc(shown.created_at)],
+    ['Begins', isScheduled ? formatUtc(beginsAt) : null],
+    ['Progress', formatProgress(shown)],
+    ['Emails', emails ? formatEmails(emails) : null],
+    ['Why', shown.error_summary?.message ?? null],
+    ['Ended', shown.completed_at && formatUtc(shown.completed_at)],
+  ])
 }
 
-/** Formats the start time of an operation that was scheduled. */
-function formatBegin(shown: OperationView): (readonly [string, string])[] {
-  const { state, begins_at } = readDetails(shown)
-  return begins_at !== undefined && (state === 'waiting' || begins_at > shown.created_at)
-    ? [['Begins', formatUtc(begins_at)]]
-    : []
-}
-
-function formatEmails(shown: OperationView): (readonly [string, string])[] {
-  const { emails } = readDetails(shown)
-  if (!emails) return []
-  const nonZero = Object.entries(emails).filter(([, count]) => count > 0)
-  return [
-    ['Emails', nonZero.length === 0 ? 'none yet' : nonZero.map(([status, count]) => `${count} ${status}`).join(', ')],
-  ]
+function formatEmails(emails: Readonly<Record<string, number>>): string {
+  const counts = Object.entries(emails).flatMap(([status, count]) => (count > 0 ? [`${count} ${status}`] : []))
+  return counts.join(', ') || 'none yet'
 }
 
 function formatAdvice(shown: OperationView & { readonly is_service_running: boolean }): string[] {

@@ -30,9 +30,9 @@ export type Call = <Input, Output>(operation: AdminCommand<Input, Output>, input
 
 export interface CallOptions {
   /** Whether the command may set up an empty data directory; otherwise it fails. */
-  readonly canCreate?: boolean
+  readonly canCreate?: boolean | undefined
   /** Whether this process delivers mail while the command runs. Without effect if a service is running. */
-  readonly canDeliver?: boolean
+  readonly canDeliver?: boolean | undefined
 }
 
 const RETRY_INTERVAL_MS = 100

@@ -7,7 +7,7 @@ import { type CertificateState, certificateStates, type Mismatch, USE_NAMES } fr
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand, withData } from './call.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { addCommand, type JsonOption } from './options.ts'
 import { formatRelativeTime, formatTable, formatUtc, printResult, toList } from './output.ts'
 
 interface CertificateView {
@@ -57,26 +57,24 @@ export function addCertificateCommands(program: Command): void {
     .command('certificates')
     .description('show the certificates of this service, or order them again')
 
-  withJson(certificates.command('list').description('list the certificates that clients see')).action(
+  addCommand(certificates, 'list', 'list the certificates that clients see').action(async (options: JsonOption) => {
+    const found = await runAdminCommand(list, {})
+    printResult(options, toList(found.certificates), () => formatList(found.certificates, found.now))
+  })
+
+  addCommand(certificates, 'retry', 'order failed certificates now, after their cause was mended').action(
     async (options: JsonOption) => {
-      const found = await runAdminCommand(list, {})
-      printResult(options, toList(found.certificates), () => formatList(found.certificates, found.now))
+      const { config } = loadConfig()
+      if (!config.acmeTermsAgreed)
+        throw new CommandError('No certificates are ordered; set TASSIS_ACME_TERMS_AGREED=true (docs/certificates.md).')
+      const result = await withData(config, (call) => call(retry, {}))
+      printResult(options, result, ({ hosts }) =>
+        hosts.length === 0
+          ? 'No order has failed.'
+          : `The service orders again: ${hosts.join(', ')}. See \`tassis certificates list\` in a minute.`,
+      )
     },
   )
-
-  withJson(
-    certificates.command('retry').description('order failed certificates now, after their cause was mended'),
-  ).action(async (options: JsonOption) => {
-    const { config } = loadConfig()
-    if (!config.acmeTermsAgreed)
-      throw new CommandError('No certificates are ordered; set TASSIS_ACME_TERMS_AGREED=true (docs/certificates.md).')
-    const result = await withData(config, (call) => call(retry, {}))
-    printResult(options, result, ({ hosts }) =>
-      hosts.length === 0
-        ? 'No order has failed.'
-        : `The service orders again: ${hosts.join(', ')}. See \`tassis certificates list\` in a minute.`,
-    )
-  })
 }
 
 const SOURCES = { acme: 'certificate authority', file: 'TASSIS_TLS_CERT_FILE', none: 'self-signed' } as const

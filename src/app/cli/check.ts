@@ -20,7 +20,7 @@ import { defineAdminCommand } from './admin-command.ts'
 import { requireData } from './call.ts'
 import { checkContent, findCorruption } from './content-check.ts'
 import { askService } from './local-service.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { addCommand, type JsonOption } from './options.ts'
 import { formatTable, printResult, toPrintable } from './output.ts'
 import { findSettingWarnings } from './setting-warnings.ts'
 import { withSnapshot } from './snapshot.ts'
@@ -76,22 +76,23 @@ interface CheckResult {
 }
 
 interface CheckOptions extends JsonOption {
-  readonly content?: boolean
+  readonly content?: boolean | undefined
 }
 
 export function addCheckCommand(program: Command): void {
-  withJson(
-    program
-      .command('check')
-      .description('recount every counter and check the consistency rules; exit code 1 if something differs')
-      .option('--content', 'also read all stored content, and name what is not as it was stored'),
-  ).action(async (options: CheckOptions) => {
-    const { config } = loadConfig()
-    requireData(config)
-    const result = check(config, options, (await askService(config, warn)) ?? findSettingWarnings(config))
-    printResult(options, result, formatCheck)
-    if (!result.ok) process.exitCode = 1
-  })
+  addCommand(
+    program,
+    'check',
+    'recount every counter and check the consistency rules; exit code 1 if something differs',
+  )
+    .option('--content', 'also read all stored content, and name what is not as it was stored')
+    .action(async (options: CheckOptions) => {
+      const { config } = loadConfig()
+      requireData(config)
+      const result = check(config, options, (await askService(config, warn)) ?? findSettingWarnings(config))
+      printResult(options, result, formatCheck)
+      if (!result.ok) process.exitCode = 1
+    })
 }
 
 function check(

@@ -3,21 +3,22 @@ import type { Command } from 'commander'
 import { type Account, getAccount, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { listNewestComplaints, readComplaintRate } from '#features/receiving/complaints/rate.ts'
-import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { resolveOperator } from './accounts.ts'
+import { toComplaintWire } from '../operator/abuse.ts'
+import type { OperatorComplaint } from '../operator/model.ts'
+import { findAccountId } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import {
   type AccountOption,
+  addCommand,
   type JsonOption,
   ONLY_ACCOUNT_DESCRIPTION,
   withAccount,
-  withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, formatUtc, type List, MORE_LINE, printResult, toLimitedList, truncate } from './output.ts'
+import { formatList, formatTable, formatUtc, type List, printResult, toLimitedList, truncate } from './output.ts'
 
 const WINDOW_DAYS = 30
 
@@ -31,20 +32,7 @@ interface RateView {
   readonly rate: number | null
 }
 
-interface ComplaintView {
-  readonly account: string
-  /** Null if the email was deleted. */
-  readonly email_id: string | null
-  /** Null if the report does not name the recipient. */
-  readonly complainer: string | null
-  readonly feedback_type: string
-  /** Null if no feedback loop authenticates the report; such a complaint pauses no account. */
-  readonly feedback_loop: string | null
-  readonly reporter: string | null
-  readonly created_at: string
-}
-
-interface ComplaintsView extends List<ComplaintView> {
+interface ComplaintsView extends List<OperatorComplaint> {
   readonly days: number
   readonly accounts: readonly RateView[]
 }
@@ -65,22 +53,13 @@ interface ComplaintsInput extends AccountOption {
 const show = defineAdminCommand(
   'complaints',
   ({ opened: { app } }, { account, limit }: ComplaintsInput): ComplaintsView => {
-    const only = account === undefined ? undefined : resolveOperator(app, account).accountId
+    const only = findAccountId(app, account)
     const accounts = only === undefined ? listAccounts(app.config, app.db) : [getAccount(app.config, app.db, only)]
-    const names = new Map(accounts.map(({ id, name }) => [id, name]))
     return {
       days: WINDOW_DAYS,
       accounts: accounts.map((owner) => toRateView(app, owner)),
       ...toLimitedList(
-        listNewestComplaints(app.db, limit + 1, only).map((complaint) => ({
-          account: names.get(complaint.accountId) ?? '',
-          email_id: complaint.emailUuid === null ? null : formatUuid(complaint.emailUuid),
-          complainer: complaint.address,
-          feedback_type: complaint.feedbackType,
-          feedback_loop: complaint.feedbackLoop,
-          reporter: complaint.reporter,
-          created_at: isoTime(complaint.createdAt),
-        })),
+        listNewestComplaints(app.db, limit + 1, only).map((complaint) => toComplaintWire(app.db, complaint)),
         limit,
       ),
     }
@@ -91,19 +70,19 @@ export const complaintAdminCommands = [show]
 
 export function addComplaintsCommand(program: Command): void {
   withLimit(
-    withJson(
-      withAccount(
-        program
-          .command('complaints')
-          .description(`show complaint rates of the last ${WINDOW_DAYS} days and the newest complaints`),
-        ONLY_ACCOUNT_DESCRIPTION,
+    withAccount(
+      addCommand(
+        program,
+        'complaints',
+        `show complaint rates of the last ${WINDOW_DAYS} days and the newest complaints`,
       ),
+      ONLY_ACCOUNT_DESCRIPTION,
     ),
-    'maximum number of complaints',
+    'complaints',
     20,
   ).action(async (options: JsonOption & AccountOption & { limit: number }) => {
     const { account, limit } = options
-    const found = await runAdminCommand(show, { limit, ...(account !== undefined && { account }) })
+    const found = await runAdminCommand(show, { limit, account })
     printResult(options, found, formatComplaints)
   })
 }
@@ -112,27 +91,26 @@ const MAX_REPORTER_LENGTH = 40
 
 const formatRate = (rate: number | null): string => (rate === null ? '-' : `${(rate * 100).toFixed(3)} %`)
 
-const formatComplaints = ({ accounts, data: newest, has_more, days: span }: ComplaintsView): string =>
+const formatComplaints = (found: ComplaintsView): string =>
   [
-    `The last ${span} days, without sandbox mail:`,
+    `The last ${found.days} days, without sandbox mail:`,
     formatTable(
       ['ACCOUNT', 'DELIVERED', 'COMPLAINTS', 'RATE'],
-      accounts.map((row) => [row.account, String(row.delivered), String(row.complaints), formatRate(row.rate)]),
+      found.accounts.map((row) => [row.account, String(row.delivered), String(row.complaints), formatRate(row.rate)]),
     ),
     '',
-    newest.length === 0
-      ? 'No complaints.'
-      : formatTable(
-          ['WHEN', 'ACCOUNT', 'COMPLAINER', 'TYPE', 'LOOP', 'REPORTED BY', 'EMAIL'],
-          newest.map((row) => [
-            formatUtc(row.created_at),
-            row.account,
-            row.complainer ?? '(not reported)',
-            row.feedback_type,
-            row.feedback_loop ?? '(unproven)',
-            truncate(row.reporter ?? '', MAX_REPORTER_LENGTH),
-            row.email_id ?? '(deleted)',
-          ]),
-        ),
-    ...(has_more ? [MORE_LINE] : []),
+    formatList(
+      found,
+      'No complaints.',
+      ['WHEN', 'ACCOUNT', 'COMPLAINER', 'TYPE', 'LOOP', 'REPORTED BY', 'EMAIL'],
+      (row) => [
+        formatUtc(row.created_at),
+        row.account ?? '',
+        row.complainer ?? '(not reported)',
+        row.feedback_type,
+        row.feedback_loop ?? '(unproven)',
+        truncate(row.reporter ?? '', MAX_REPORTER_LENGTH),
+        row.email_id ?? '(deleted)',
+      ],
+    ),
   ].join('\n')

@@ -5,16 +5,11 @@
 import type { Command } from 'commander'
 import { probeRsaSigner } from '#platform/crypto/rsa-signer.ts'
 import type { Config, LoadedConfig } from '#platform/settings/config.ts'
-import { seconds } from '#platform/units.ts'
-import { callAdminSocket } from '../admin-socket.ts'
-import { loadConfig } from '../settings.ts'
-import { VERSION } from '../version.ts'
+import { loadConfig, toSettingRecord } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { callService } from './local-service.ts'
+import { addCommand, type JsonOption } from './options.ts'
 import { formatTable, printResult, toList } from './output.ts'
-
-/** The settings are shown without the comparison, too. */
-const COMPARISON_TIMEOUT_MS = seconds(3)
 
 /** Returns the names of the given settings whose values differ in the running service. */
 const findDiffering = defineAdminCommand(
@@ -34,24 +29,20 @@ export const configAdminCommands = [findDiffering]
 async function findDifferingVariables({ config, report: settings }: LoadedConfig): Promise<string[]> {
   const shown = settings.filter(({ value }) => value !== SECRET_PLACEHOLDER)
   const input = Object.fromEntries(shown.map(({ name }) => [name, config[name]]))
-  const reply = await callAdminSocket(
-    config.dataDir,
-    { version: VERSION, operation: findDiffering.name, input },
-    AbortSignal.timeout(COMPARISON_TIMEOUT_MS),
-  )
+  const reply = await callService(config, findDiffering, input)
   if (reply.kind === 'silent')
     process.stderr.write(
       `The service that uses ${config.dataDir} does not respond, so its settings are not compared with these.\n`,
     )
   // A service that refuses the call has another version; other commands report that.
-  const names = new Set(reply.kind === 'ok' ? (reply.value as string[]) : [])
+  const names = new Set(reply.kind === 'ok' ? reply.value : [])
   return shown.filter(({ name }) => names.has(name)).map(({ variable }) => variable)
 }
 
 const SECRET_PLACEHOLDER = '(set)'
 
 export function addConfigCommand(program: Command): void {
-  withJson(program.command('config').description('show every setting, its value and its source'))
+  addCommand(program, 'config', 'show every setting, its value and its source')
     .option('--explain', 'also show the meaning and the allowed values of each')
     .action(async (options: JsonOption & { explain?: boolean }) => {
       const loaded = loadConfig()
@@ -62,16 +53,7 @@ export function addConfigCommand(program: Command): void {
         )
       printResult(
         options,
-        toList(
-          loaded.report.map(({ variable, tomlKey, value, source, setting: { allowed, doc } }) => ({
-            variable,
-            toml_key: tomlKey,
-            value,
-            source,
-            allowed,
-            description: doc,
-          })),
-        ),
+        toList(loaded.report.map(toSettingRecord)),
         ({ data: settings }) =>
           `${
             options.explain

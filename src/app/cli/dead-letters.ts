@@ -16,7 +16,7 @@ import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/de
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
-import { resolveOperator } from './accounts.ts'
+import { findAccountId } from './accounts.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
@@ -29,16 +29,16 @@ import {
   withJson,
   withLimit,
 } from './options.ts'
-import { formatCount, formatTable, formatUtc, printResult, toList, toPrintable, truncate } from './output.ts'
+import { formatCount, formatList, formatUtc, type List, printResult, toList, toPrintable, truncate } from './output.ts'
 
 type LetterView = DeadLetterRecord & { readonly account: string }
 
 interface ListInput extends AccountOption {
   readonly reasons: readonly DeadLetterReason[]
   /** ID of an email, or its beginning. */
-  readonly email?: string
+  readonly email?: string | undefined
   /** Only letters with a lower id. */
-  readonly before?: number
+  readonly before?: number | undefined
   readonly limit: number
 }
 
@@ -49,7 +49,7 @@ function toLetterView({ config, db }: App, letter: DeadLetter): LetterView {
 
 const list = defineAdminCommand('dead-letters.list', ({ opened: { app } }, input: ListInput) => {
   const { account, reasons, email, before, limit } = input
-  const accountId = account === undefined ? undefined : resolveOperator(app, account).accountId
+  const accountId = findAccountId(app, account)
   if (email === undefined) {
     const { letters, total } = selectDeadLetters(app.db, { accountId, reasons }, { before, limit })
     return toList(
@@ -108,8 +108,8 @@ async function retryOne(app: App, id: string): Promise<Retried['error']> {
 export const deadLetterAdminCommands = [list, findUncertain, retry]
 
 interface SelectOptions extends JsonOption, AccountOption {
-  readonly reason?: DeadLetterReason
-  readonly email?: string
+  readonly reason?: DeadLetterReason | undefined
+  readonly email?: string | undefined
 }
 
 const withSelection = (command: Command): Command =>
@@ -119,8 +119,8 @@ const withSelection = (command: Command): Command =>
 
 const toSelection = ({ account, email, reason }: SelectOptions, fallback: readonly DeadLetterReason[]) => ({
   reasons: reason === undefined ? fallback : [reason],
-  ...(account !== undefined && { account }),
-  ...(email !== undefined && { email }),
+  account,
+  email,
 })
 
 export function addDeadLetterCommands(program: Command): void {
@@ -130,11 +130,11 @@ export function addDeadLetterCommands(program: Command): void {
 
   withLimit(
     withSelection(letters.command('list').description('list the newest dead letters of all accounts')),
-    'maximum number of dead letters',
+    'dead letters',
     30,
   ).action(async (options: SelectOptions & { readonly limit: number }) => {
     const input = { ...toSelection(options, DEAD_LETTER_REASONS), limit: options.limit }
-    printResult(options, await runAdminCommand(list, input), ({ data, total }) => formatList(data, total))
+    printResult(options, await runAdminCommand(list, input), formatLetters)
   })
 
   withSelection(
@@ -191,7 +191,7 @@ async function retrySelected(call: Call, options: SelectOptions & { readonly yes
     const page: Awaited<ReturnType<typeof list.run>> = await call(list, {
       ...selection,
       limit: BATCH_SIZE,
-      ...(before !== undefined && { before }),
+      before,
     })
     retried.push(...(await call(retry, { ids: page.data.map(({ id }) => id) })))
     before = Number(page.data.at(-1)?.id)
@@ -202,27 +202,30 @@ async function retrySelected(call: Call, options: SelectOptions & { readonly yes
 const MAX_CELL_LENGTH = 40
 const MAX_ERROR_LENGTH = 80
 
-const formatList = (letters: readonly LetterView[], total: number): string =>
-  letters.length === 0
-    ? 'There is no dead letter.'
-    : [
-        formatTable(
-          ['ID', 'SINCE', 'REASON', 'TO', 'SUBJECT', 'ACCOUNT', 'EMAIL', 'LAST ERROR'],
-          letters.map((row) => [
-            row.id,
-            formatUtc(row.failed_at),
-            row.failure_reason,
-            truncate(row.to_address, MAX_CELL_LENGTH),
-            truncate(row.subject, MAX_CELL_LENGTH),
-            truncate(row.account, MAX_CELL_LENGTH),
-            row.email_id,
-            truncate(row.last_error, MAX_ERROR_LENGTH),
-          ]),
-        ),
-        ...(total > letters.length ? [`… and ${total - letters.length} more (--limit)`] : []),
-        '',
-        '`tassis emails explain EMAIL` says what happened. `tassis dead-letters retry ID` tries one again; an uncertain one may arrive twice.',
-      ].join('\n')
+const formatLetters = (list: List<LetterView>): string =>
+  [
+    formatList(
+      list,
+      'There is no dead letter.',
+      ['ID', 'SINCE', 'REASON', 'TO', 'SUBJECT', 'ACCOUNT', 'EMAIL', 'LAST ERROR'],
+      (row) => [
+        row.id,
+        formatUtc(row.failed_at),
+        row.failure_reason,
+        truncate(row.to_address, MAX_CELL_LENGTH),
+        truncate(row.subject, MAX_CELL_LENGTH),
+        truncate(row.account, MAX_CELL_LENGTH),
+        row.email_id,
+        truncate(row.last_error, MAX_ERROR_LENGTH),
+      ],
+    ),
+    ...(list.data.length === 0
+      ? []
+      : [
+          '',
+          '`tassis emails explain EMAIL` says what happened. `tassis dead-letters retry ID` tries one again; an uncertain one may arrive twice.',
+        ]),
+  ].join('\n')
 
 function formatRetried(retried: readonly Retried[]): string {
   const failed = retried.filter(({ error }) => error !== null)

@@ -7,8 +7,8 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
-import { type JsonOption, withJson } from './options.ts'
-import { formatCount, formatTable, formatUtc, printResult, printWholeList, toPrintable } from './output.ts'
+import { addCommand, type JsonOption } from './options.ts'
+import { formatCount, formatUtc, printList, printResult, toList, toPrintable } from './output.ts'
 
 const remove = defineAdminCommand(
   'accounts.delete',
@@ -59,11 +59,7 @@ export const accountDeletionAdminCommands = [remove, deletions]
 
 /** @param accounts the group `tassis accounts` */
 export function addAccountDeletionCommands(accounts: Command): void {
-  withJson(
-    accounts
-      .command('delete')
-      .description('delete an account with all its data and sub-accounts; this cannot be undone'),
-  )
+  addCommand(accounts, 'delete', 'delete an account with all its data and sub-accounts; this cannot be undone')
     .argument('<account>', 'ID or name of the account')
     .requiredOption('--confirm <name>', 'the name of the account, to confirm')
     .action(async (account: string, options: JsonOption & { confirm: string }) => {
@@ -74,20 +70,19 @@ export function addAccountDeletionCommands(accounts: Command): void {
           `${toPrintable(name)} is closed: its keys and sessions are revoked, its waiting mail is cancelled, mail to its domains is rejected.\nThe running service deletes its data, which takes ten minutes or more; \`tassis accounts deletions\` shows the progress.`,
       )
     })
-  withJson(accounts.command('deletions').description('list account deletions in progress')).action(
-    async (options: JsonOption) => {
-      printWholeList(options, await runAdminCommand(deletions, null), 'No account is being deleted.', (rows) =>
-        formatTable(
-          ['ACCOUNT NUMBER', 'STEP', '', 'REMOVED', 'CONTINUES'],
-          rows.map(({ account_number, step, rows: removed, next_at }) => [
-            String(account_number),
-            step,
-            STEP_DESCRIPTIONS[step] ?? '',
-            formatCount(removed, 'row'),
-            formatUtc(next_at),
-          ]),
-        ),
-      )
-    },
-  )
+  addCommand(accounts, 'deletions', 'list account deletions in progress').action(async (options: JsonOption) => {
+    printList(
+      options,
+      toList(await runAdminCommand(deletions, null)),
+      'No account is being deleted.',
+      ['ACCOUNT NUMBER', 'STEP', '', 'REMOVED', 'CONTINUES'],
+      ({ account_number, step, rows, next_at }) => [
+        String(account_number),
+        step,
+        STEP_DESCRIPTIONS[step] ?? '',
+        formatCount(rows, 'row'),
+        formatUtc(next_at),
+      ],
+    )
+  })
 }

@@ -11,15 +11,23 @@ import { type DiskUse, measureDisk, readFileSystem } from '../operator/disk.ts'
 import type { ServerDisk } from '../operator/model.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
-import { type JsonOption, withJson } from './options.ts'
-import { formatCount, formatRelativeTime, formatTable, formatUtc, printResult, toPrintable } from './output.ts'
+import { addCommand, type JsonOption } from './options.ts'
+import {
+  formatCount,
+  formatRelativeTime,
+  formatSize,
+  formatTable,
+  formatUtc,
+  printResult,
+  toPrintable,
+} from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 
 export function addDiskCommand(program: Command): void {
-  withJson(
-    program
-      .command('disk')
-      .description('show what uses the disk, how long each kind of data is retained and what is deleted next'),
+  addCommand(
+    program,
+    'disk',
+    'show what uses the disk, how long each kind of data is retained and what is deleted next',
   ).action((options: JsonOption) => {
     const { config } = loadConfig()
     requireData(config)
@@ -140,13 +148,4 @@ function formatNext({ goes_at: goesAt, over_before: overBefore }: KindUsage, now
   if (goesAt === null) return '-'
   const at = Date.parse(goesAt)
   return at <= now ? 'the oldest, within the hour' : `the oldest, ${formatRelativeTime(at, now)}`
-}
-
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
-
-/** Formats a size with at most three digits, such as `3.4 GiB`. */
-export function formatSize(bytes: number): string {
-  const step = Math.min(UNITS.length - 1, bytes < 1024 ? 0 : Math.floor(Math.log2(bytes) / 10))
-  const value = bytes / 1024 ** step
-  return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`
 }

@@ -13,15 +13,14 @@ import { createLog } from '#platform/log/log.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { callAdminSocket } from '../admin-socket.ts'
 import { createDoctorResolver, listDnsServers } from '../doctor/context.ts'
 import type { DoctorReport } from '../doctor/doctor.ts'
 import { type Finding, type FindingStatus, failure } from '../doctor/finding.ts'
 import { runChecks } from '../doctor/run.ts'
 import { loadConfig } from '../settings.ts'
-import { VERSION } from '../version.ts'
 import { defineAdminCommand } from './admin-command.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { callService } from './local-service.ts'
+import { addCommand, type JsonOption } from './options.ts'
 import { formatCount, printResult, toPrintable } from './output.ts'
 
 const doctor = defineAdminCommand(
@@ -42,30 +41,25 @@ interface DoctorResult {
 }
 
 export function addDoctorCommand(program: Command): void {
-  withJson(
-    program
-      .command('doctor')
-      .description(
-        'check names, network, machine and service, and say how to mend what is wrong; exit code 1 if a check failed',
-      )
-      .option('-a, --all', 'also show what is well or was not checked'),
-  ).action(async (options: JsonOption & { readonly all?: boolean }) => {
-    const findings = await examine(loadConfig().config)
-    const isOk = findings.every(({ status }) => status !== 'failure')
-    const result: DoctorResult = { ok: isOk, at: isoTime(systemClock.now()), findings }
-    printResult(options, result, (shown) => formatDoctor(shown, options.all ?? false))
-    if (!isOk) process.exitCode = 1
-  })
+  addCommand(
+    program,
+    'doctor',
+    'check names, network, machine and service, and say how to mend what is wrong; exit code 1 if a check failed',
+  )
+    .option('-a, --all', 'also show what is well or was not checked')
+    .action(async (options: JsonOption & { readonly all?: boolean }) => {
+      const findings = await examine(loadConfig().config)
+      const isOk = findings.every(({ status }) => status !== 'failure')
+      const result: DoctorResult = { ok: isOk, at: isoTime(systemClock.now()), findings }
+      printResult(options, result, (shown) => formatDoctor(shown, options.all ?? false))
+      if (!isOk) process.exitCode = 1
+    })
 }
 
 /** Has the service make the checks, or makes them here when none answers. */
 async function examine(config: Config): Promise<readonly Finding[]> {
-  const reply = await callAdminSocket(
-    config.dataDir,
-    { version: VERSION, operation: doctor.name, input: null },
-    AbortSignal.timeout(SERVICE_TIMEOUT_MS),
-  )
-  if (reply.kind === 'ok') return (reply.value as DoctorReport).findings
+  const reply = await callService(config, doctor, null, SERVICE_TIMEOUT_MS)
+  if (reply.kind === 'ok' && reply.value) return reply.value.findings
   const findings = await examineHere(config)
   if (reply.kind === 'nobody') return findings
   const service =

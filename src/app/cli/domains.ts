@@ -27,8 +27,8 @@ import { runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { formatChecks, formatRecords, formatZone, type RecordView } from './dns-text.ts'
 import { type DomainInput, requireDomain, toDomainInput } from './find-domain.ts'
-import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { formatTable, formatUtc, printResult, toList, toPrintable } from './output.ts'
+import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
+import { formatUtc, printList, printResult, toList, toPrintable } from './output.ts'
 
 interface RemoveInput extends DomainInput {
   /** False: only finds it. */
@@ -49,10 +49,10 @@ const removeDomain = defineAdminCommand(
 /** @param domains the group `tassis domains` */
 const addRemoveDomainCommand = (domains: Command): Command =>
   withAccount(
-    withJson(
-      domains
-        .command('remove')
-        .description('remove a domain: nothing more is sent or received for it, and its scheduled mail is cancelled'),
+    addCommand(
+      domains,
+      'remove',
+      'remove a domain: nothing more is sent or received for it, and its scheduled mail is cancelled',
     ),
   )
     .argument('<domain>', 'name or ID')
@@ -168,16 +168,19 @@ const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, 
 /** Whether the domain is verified and configured to accept mail. */
 const acceptsMail = ({ verifiedAt, inboundEnabled }: Domain): boolean => verifiedAt !== null && inboundEnabled
 
-const markVerified = defineAdminCommand('domains.vouch', async ({ opened: { app } }, input: DomainInput) => {
-  const { actor, domain } = requireDomain(app, input)
-  return {
-    ...toDomainView(app, await vouchForDomain(app, actor, formatUuid(domain.uuid))),
-    warnings:
-      app.config.inboundAddr === ''
-        ? ['The service receives no mail until it runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
-        : [],
-  }
-})
+const markVerified = defineAdminCommand(
+  'domains.verify-without-dns',
+  async ({ opened: { app } }, input: DomainInput) => {
+    const { actor, domain } = requireDomain(app, input)
+    return {
+      ...toDomainView(app, await vouchForDomain(app, actor, formatUuid(domain.uuid))),
+      warnings:
+        app.config.inboundAddr === ''
+          ? ['The service receives no mail until it runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
+          : [],
+    }
+  },
+)
 
 interface RotateDkimInput extends AccountOption {
   /** Name or id; null: all verified domains of the account. */
@@ -215,7 +218,7 @@ export const domainAdminCommands = [add, list, records, verify, markVerified, re
 export function addDomainCommands(program: Command): void {
   const domains = program.command('domains').description('register, verify and remove sending domains')
 
-  withAccount(withJson(domains.command('add').description('register a domain and print the DNS records to publish')))
+  withAccount(addCommand(domains, 'add', 'register a domain and print the DNS records to publish'))
     .argument('<domain>', 'such as example.com')
     .action(async (domain: string, options: JsonOption & AccountOption) => {
       printResult(options, await runAdminCommand(add, toDomainInput(domain, options)), (shown) =>
@@ -230,31 +233,25 @@ export function addDomainCommands(program: Command): void {
       )
     })
 
-  withAccount(withJson(domains.command('list').description('list the domains of an account'))).action(
+  withAccount(addCommand(domains, 'list', 'list the domains of an account')).action(
     async (options: JsonOption & AccountOption) => {
-      const { account } = options
-      const found = await runAdminCommand(list, account === undefined ? {} : { account })
-      printResult(options, found, ({ data: shown, total }) =>
-        total === 0
-          ? 'The account has no domain; add one with `tassis domains add example.com`.'
-          : [
-              formatTable(
-                ['DOMAIN', 'STATE', 'LAST CHECK', 'ID', ''],
-                shown.map((domain) => [
-                  domain.domain,
-                  formatState(domain),
-                  domain.checked_at === null ? 'never' : formatUtc(domain.checked_at),
-                  domain.id,
-                  describeMissingRecords(domain),
-                ]),
-              ),
-              ...(total > shown.length ? [`… and ${total - shown.length} more`] : []),
-            ].join('\n'),
+      printList(
+        options,
+        await runAdminCommand(list, options),
+        'The account has no domain; add one with `tassis domains add example.com`.',
+        ['DOMAIN', 'STATE', 'LAST CHECK', 'ID', ''],
+        (domain) => [
+          domain.domain,
+          formatState(domain),
+          domain.checked_at === null ? 'never' : formatUtc(domain.checked_at),
+          domain.id,
+          describeMissingRecords(domain),
+        ],
       )
     },
   )
 
-  withAccount(withJson(domains.command('records').description('print the DNS records to publish')))
+  withAccount(addCommand(domains, 'records', 'print the DNS records to publish'))
     .argument('<domain>', 'name or ID')
     .addOption(new Option('--zone', 'print zone file lines').conflicts('json'))
     .action(async (domain: string, options: JsonOption & AccountOption & { zone?: boolean }) => {
@@ -274,12 +271,10 @@ export function addDomainCommands(program: Command): void {
     })
 
   withAccount(
-    withJson(
-      domains
-        .command('rotate-dkim')
-        .description(
-          'create new DKIM keys, which sign once their DNS records are found; the present ones sign until then',
-        ),
+    addCommand(
+      domains,
+      'rotate-dkim',
+      'create new DKIM keys, which sign once their DNS records are found; the present ones sign until then',
     ),
   )
     .argument('[domain]', 'name or ID')
@@ -287,7 +282,7 @@ export function addDomainCommands(program: Command): void {
     .action(async (domain: string | undefined, options: JsonOption & AccountOption & { all?: boolean }) => {
       if ((domain === undefined) === (options.all === undefined))
         throw new UsageError('Name a domain, or use --all for all verified domains of the account.')
-      const input = { domain: domain ?? null, ...(options.account !== undefined && { account: options.account }) }
+      const input = { domain: domain ?? null, account: options.account }
       const rotated = await runAdminCommand(rotateDkim, input)
       printResult(options, toList(rotated), ({ data: shown }) =>
         shown.length === 0
@@ -296,22 +291,12 @@ export function addDomainCommands(program: Command): void {
       )
     })
 
-  withAccount(
-    withJson(domains.command('verify').description('check DNS now; exit code 1 if a record needed to send is missing')),
-  )
+  withAccount(addCommand(domains, 'verify', 'check DNS now; exit code 1 if a record needed to send is missing'))
     .argument('<domain>', 'name or ID')
     .option('--without-dns', `${WITHOUT_DNS_DESCRIPTION}; expires 72 hours after a check that finds no records`)
     .action((domain: string, { withoutDns, ...options }: VerifyOptions) =>
       withoutDns ? markDomainVerified(domain, options) : checkDns(domain, options),
     )
-
-  withAccount(
-    withJson(
-      domains.command('vouch').description(`${WITHOUT_DNS_DESCRIPTION}; the older name of \`verify --without-dns\``),
-    ),
-  )
-    .argument('<domain>', 'name or ID')
-    .action(markDomainVerified)
 
   addRemoveDomainCommand(domains)
 }
@@ -348,7 +333,7 @@ const describeFormer = ({ domain, former_dkim_selectors: former }: DomainView): 
 const WITHOUT_DNS_DESCRIPTION = 'mark a domain verified without a DNS check, for testing'
 
 interface VerifyOptions extends JsonOption, AccountOption {
-  readonly withoutDns?: boolean
+  readonly withoutDns?: boolean | undefined
 }
 
 async function checkDns(domain: string, options: JsonOption & AccountOption): Promise<void> {

@@ -17,7 +17,7 @@ import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { EMAIL_ARGUMENT, type FoundEmail, requireEmail } from './find-email.ts'
-import { collectOption, type JsonOption, withJson } from './options.ts'
+import { addCommand, collectOption, type JsonOption } from './options.ts'
 import { formatCount, formatUtc, printResult, toPrintable, truncate } from './output.ts'
 import { formatHeldAndInDelivery, formatSuspended } from './queue-format.ts'
 
@@ -103,7 +103,7 @@ const cancel = defineAdminCommand('emails.cancel', async ({ opened: { app } }, {
 })
 
 interface ResendInput extends IdInput {
-  readonly to?: readonly string[]
+  readonly to?: readonly string[] | undefined
 }
 
 function resolveResend(app: App, { id, to }: ResendInput) {
@@ -136,21 +136,13 @@ export const emailActionAdminCommands = [retry, cancel, preview, resend]
 
 /** @param emails the group `tassis emails` */
 export function addEmailActionCommands(emails: Command): void {
-  withJson(
-    emails
-      .command('retry')
-      .description('make an email due now that waits for another attempt; what is held stays held'),
-  )
+  addCommand(emails, 'retry', 'make an email due now that waits for another attempt; what is held stays held')
     .argument('<id>', EMAIL_ARGUMENT)
     .action(async (id: string, options: JsonOption) => {
       printResult(options, await runAdminCommand(retry, { id }), formatRetried)
     })
 
-  withJson(
-    emails
-      .command('cancel')
-      .description('cancel an email that is scheduled or waits; no bounce, and its quota is given back'),
-  )
+  addCommand(emails, 'cancel', 'cancel an email that is scheduled or waits; no bounce, and its quota is given back')
     .argument('<id>', EMAIL_ARGUMENT)
     .action(async (id: string, options: JsonOption) => {
       printResult(
@@ -161,7 +153,7 @@ export function addEmailActionCommands(emails: Command): void {
       )
     })
 
-  withJson(emails.command('resend').description('send a stored email that has ended again, as a new email'))
+  addCommand(emails, 'resend', 'send a stored email that has ended again, as a new email')
     .argument('<id>', EMAIL_ARGUMENT)
     .option('--to <address>', 'only to this recipient of the email; repeat for several', collectOption)
     .option('--yes', 'do not ask, although a recipient may get it twice or is suppressed')

@@ -14,22 +14,22 @@ import { AppError, conflict } from '#platform/errors.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
 import { systemClock, yieldToEventLoop } from '#platform/time/clock.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { resolveOperator } from './accounts.ts'
+import { findAccountId } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import {
   type AccountOption,
+  addCommand,
   type JsonOption,
   ONLY_ACCOUNT_DESCRIPTION,
   withAccount,
-  withJson,
   withLimit,
 } from './options.ts'
 import { formatTable, printResult, toPrintable, truncate } from './output.ts'
 import { parseTimeOption, TIME_FORMS } from './times.ts'
 
 interface Filters extends SearchText {
-  readonly status?: Status
+  readonly status?: Status | undefined
   readonly from_date?: string
   readonly to_date?: string
   readonly limit: number
@@ -89,7 +89,7 @@ const isOfOneAccount = (error: unknown): boolean =>
 const compareNewest = (a: StoredEmail, b: StoredEmail): number => b.createdAt - a.createdAt || b.id - a.id
 
 async function findEmailsOfAccount(app: App, accountId: number, filters: Filters) {
-  const { from = ANY_TIME.from, to = ANY_TIME.to } = removeUndefined(parseDateRange(filters))
+  const { from = ANY_TIME.from, to = ANY_TIME.to } = parseDateRange(filters)
   const filter = { status: filters.status, from, to }
   const search = parseSearch(app.db, accountId, filters, { allowsPrefixes: true })
   const emails: StoredEmail[] = []
@@ -112,11 +112,6 @@ async function findEmailsOfAccount(app: App, accountId: number, filters: Filters
   return { emails, total, isExact, hasMore }
 }
 
-const removeUndefined = ({ from, to }: ReturnType<typeof parseDateRange>) => ({
-  ...(from !== undefined && { from }),
-  ...(to !== undefined && { to }),
-})
-
 function listPage(
   { db }: App,
   accountId: number,
@@ -132,7 +127,7 @@ function listPage(
 
 const list = defineAdminCommand('emails.list', async ({ opened: { app } }, { account, ...filters }: ListInput) => {
   const all = listAccounts(app.config, app.db)
-  const only = account === undefined ? undefined : resolveOperator(app, account).accountId
+  const only = findAccountId(app, account)
   const accounts = only === undefined ? all : all.filter(({ id }) => id === only)
   const { emails, total, isExact, hasMore } = await findEmails(app, accounts, filters)
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
@@ -177,23 +172,21 @@ export async function findNewestEmailTo(app: App, text: string): Promise<StoredE
 const MAX_SHOWN_ADDRESSES = 5
 
 interface ListOptions extends JsonOption, AccountOption, Omit<SearchText, 'message_id'> {
-  readonly messageId?: string
-  readonly status?: Status
-  readonly since?: string
-  readonly until?: string
+  readonly messageId?: string | undefined
+  readonly status?: Status | undefined
+  readonly since?: string | undefined
+  readonly until?: string | undefined
   readonly limit: number
 }
 
 /** @param emails the group `tassis emails` */
 export const addEmailListCommand = (emails: Command): Command =>
   withLimit(
-    withJson(
-      withAccount(
-        emails.command('list').description('list the newest emails of all accounts, by any of these filters'),
-        ONLY_ACCOUNT_DESCRIPTION,
-      ),
+    withAccount(
+      addCommand(emails, 'list', 'list the newest emails of all accounts, by any of these filters'),
+      ONLY_ACCOUNT_DESCRIPTION,
     ),
-    'maximum number of emails',
+    'emails',
     30,
   )
     .option(
@@ -213,7 +206,7 @@ export const addEmailListCommand = (emails: Command): Command =>
       const now = systemClock.now()
       const input: ListInput = {
         ...options,
-        ...(messageId !== undefined && { message_id: messageId }),
+        message_id: messageId,
         ...(since !== undefined && { from_date: parseTimeOption('--since', since, now) }),
         ...(until !== undefined && { to_date: parseTimeOption('--until', until, now) }),
       }

@@ -11,8 +11,8 @@ import { addEmailActionCommands, emailActionAdminCommands } from './email-action
 import { addEmailListCommand, emailListAdminCommands } from './email-list.ts'
 import { addExplainCommand } from './explain.ts'
 import { EMAIL_ARGUMENT, requireEmail } from './find-email.ts'
-import { type JsonOption, withJson } from './options.ts'
-import { formatCount, formatUtc, printResult, toPrintable } from './output.ts'
+import { addCommand, type JsonOption } from './options.ts'
+import { formatCount, formatFields, formatUtc, printResult, toPrintable } from './output.ts'
 import { type EventView, formatEvent, toEventView } from './send.ts'
 
 interface EmailView extends EmailRow {
@@ -40,9 +40,7 @@ export function addEmailCommands(program: Command): void {
   const emails = program.command('emails').description('find emails, explain them, and retry, cancel or resend one')
 
   addEmailListCommand(emails)
-  withJson(
-    emails.command('show').description('show an email: its recipients, the replies of their servers, its events'),
-  )
+  addCommand(emails, 'show', 'show an email: its recipients, the replies of their servers, its events')
     .argument('<id>', EMAIL_ARGUMENT)
     .action(async (id: string, options: JsonOption) => {
       printResult(options, await runAdminCommand(show, { id }), formatEmail)
@@ -53,25 +51,22 @@ export function addEmailCommands(program: Command): void {
 }
 
 function formatEmail(email: EmailView): string {
-  const lines: [name: string, value: string][] = [
-    ['Email', email.id],
-    ['Account', `${email.account} (${email.account_id})`],
-    ['From', email.from_address],
-    ['To', email.to],
-    ...(email.cc.length > 0 ? [['Cc', email.cc.join(', ')] as [string, string]] : []),
-    ...(email.bcc.length > 0 ? [['Bcc', email.bcc.join(', ')] as [string, string]] : []),
-    ['Subject', email.subject],
-    ...(email.tags.length > 0 ? [['Tags', email.tags.join(', ')] as [string, string]] : []),
-    ['Message-ID', email.message_id],
-    ['Accepted', formatUtc(email.created_at)],
-    ...(email.scheduled_at ? [['Scheduled', formatUtc(email.scheduled_at)] as [string, string]] : []),
-    ['State', `${email.state}. ${email.sentence}`],
-    ...(email.sandbox
-      ? [['Sandbox', 'its domain was never verified, or its recipients are at the simulator'] as [string, string]]
-      : []),
-  ]
   return [
-    ...lines.map(([name, value]) => `${`${name}:`.padEnd(12)}${toPrintable(value)}`),
+    formatFields([
+      ['Email', email.id],
+      ['Account', `${email.account} (${email.account_id})`],
+      ['From', email.from_address],
+      ['To', email.to],
+      ['Cc', email.cc.length > 0 ? email.cc.join(', ') : null],
+      ['Bcc', email.bcc.length > 0 ? email.bcc.join(', ') : null],
+      ['Subject', email.subject],
+      ['Tags', email.tags.length > 0 ? email.tags.join(', ') : null],
+      ['Message-ID', email.message_id],
+      ['Accepted', formatUtc(email.created_at)],
+      ['Scheduled', email.scheduled_at ? formatUtc(email.scheduled_at) : null],
+      ['State', `${email.state}. ${email.sentence}`],
+      ['Sandbox', email.sandbox ? 'its domain was never verified, or its recipients are at the simulator' : null],
+    ]),
     '',
     formatCount(email.recipients.length, 'recipient'),
     ...email.recipients.flatMap(formatRecipient),

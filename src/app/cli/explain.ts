@@ -19,9 +19,9 @@ import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { findNewestEmailTo } from './email-list.ts'
 import { readWaits } from './explain-wait.ts'
-import { EMAIL_ARGUMENT, type FoundEmail, requireEmail, withAccount } from './find-email.ts'
-import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatCount, formatRelativeTime, formatUtc, printResult, toPrintable } from './output.ts'
+import { EMAIL_ARGUMENT, type FoundEmail, requireEmail, withOwner } from './find-email.ts'
+import { addCommand, type JsonOption, withLimit } from './options.ts'
+import { formatCount, formatFields, formatRelativeTime, formatUtc, printResult, toPrintable } from './output.ts'
 
 interface Input {
   readonly id: string
@@ -88,7 +88,7 @@ async function requireEmailOrNewestTo(app: App, text: string): Promise<FoundEmai
   } catch (error) {
     const newest = isNotFound(error) ? await findNewestEmailTo(app, text) : undefined
     if (!newest) throw error
-    return withAccount(app, newest)
+    return withOwner(app, newest)
   }
 }
 
@@ -96,14 +96,14 @@ const isNotFound = (error: unknown): boolean => error instanceof AppError && err
 
 interface ExplainOptions extends JsonOption {
   readonly limit: number
-  readonly all?: boolean
+  readonly all?: boolean | undefined
 }
 
 /** @param parent the program, or the group `tassis emails` */
 export function addExplainCommand(parent: Command): void {
   withLimit(
-    withJson(parent.command('explain').description('explain an email: its attempts, what comes next, who must act')),
-    'maximum number of recipients',
+    addCommand(parent, 'explain', 'explain an email: its attempts, what comes next, who must act'),
+    'recipients',
     10,
   )
     .argument('<id>', `${EMAIL_ARGUMENT}; or an address or its beginning, for the newest email to it`)
@@ -123,24 +123,20 @@ const RESPONSIBLE_LABELS: Readonly<Record<Responsible, string>> = {
 
 function formatExplanation(explained: ExplainedEmail, isAll: boolean): string {
   const { recipients, recipient_count: count, state, sentence } = explained
-  const lines: [name: string, value: string][] = [
-    ['Email', explained.id],
-    ['Account', explained.account],
-    ['From', explained.from_address],
-    ['Subject', explained.subject],
-    ['Accepted', formatUtc(explained.accepted_at)],
-    ['State', count === 1 ? state : `${state}. ${sentence}`],
-  ]
   const now = Date.parse(explained.now)
   return [
-    ...lines.map(([name, value]) => formatField(name, value, 0)),
+    formatFields([
+      ['Email', explained.id],
+      ['Account', explained.account],
+      ['From', explained.from_address],
+      ['Subject', explained.subject],
+      ['Accepted', formatUtc(explained.accepted_at)],
+      ['State', count === 1 ? state : `${state}. ${sentence}`],
+    ]),
     ...recipients.flatMap((recipient) => ['', ...formatRecipient(recipient, now, isAll)]),
     ...(count > recipients.length ? ['', `… and ${count - recipients.length} more recipients (--limit)`] : []),
   ].join('\n')
 }
-
-const formatField = (name: string, value: string, indent: number): string =>
-  toPrintable(`${' '.repeat(indent)}${`${name}:`.padEnd(11)}${value}`)
 
 function formatRecipient(recipient: RecipientView, now: Millis, isAll: boolean): string[] {
   const {
@@ -155,11 +151,16 @@ function formatRecipient(recipient: RecipientView, now: Millis, isAll: boolean):
   } = recipient
   return [
     toPrintable(`${address} (${kind}): ${state} after ${formatCount(count, 'attempt')}`),
-    formatField('Why', sentence, 2),
-    ...(advice === null ? [] : [formatField('To do', advice, 2)]),
-    formatField('Who acts', RESPONSIBLE_LABELS[recipient.who_must_act], 2),
-    formatField('Next', formatNext(recipient, now), 2),
-    ...(expiresAt !== null && nextAt !== null ? [formatField('Deadline', formatTime(expiresAt, now), 2)] : []),
+    formatFields(
+      [
+        ['Why', sentence],
+        ['To do', advice],
+        ['Who acts', RESPONSIBLE_LABELS[recipient.who_must_act]],
+        ['Next', formatNext(recipient, now)],
+        ['Deadline', expiresAt !== null && nextAt !== null ? formatTime(expiresAt, now) : null],
+      ],
+      2,
+    ),
     ...recipient.attempts.flatMap((attempt, index) => ['', ...formatAttempt(attempt, now, isAll || index === 0)]),
   ]
 }
@@ -179,17 +180,21 @@ function formatNext(recipient: RecipientView, now: Millis): string {
 
 function formatAttempt(attempt: Attempt, now: Millis, withDialogue: boolean): string[] {
   const { host, address, source, tls, timings, dialogue } = attempt
-  const field = (name: string, value: string | null) => (value === null ? [] : [formatField(name, value, 4)])
   const reply = attempt.smtp_response
   return [
     `  Attempt ${attempt.attempt}, ${formatTime(attempt.ended_at, now)}: ${attempt.outcome}`,
-    ...field('Server', host === null ? null : `${host} [${address}]${source === null ? '' : `, from ${source}`}`),
-    ...field('TLS', tls),
-    ...field('Reply', reply),
-    ...field('Reason', attempt.reason === reply ? null : attempt.reason),
-    ...field('Category', attempt.category),
-    ...field('Rule', attempt.rule),
-    ...field('Timings', timings && formatTimings(timings)),
+    formatFields(
+      [
+        ['Server', host === null ? null : `${host} [${address}]${source === null ? '' : `, from ${source}`}`],
+        ['TLS', tls],
+        ['Reply', reply],
+        ['Reason', attempt.reason === reply ? null : attempt.reason],
+        ['Category', attempt.category],
+        ['Rule', attempt.rule],
+        ['Timings', timings && formatTimings(timings)],
+      ],
+      4,
+    ),
     ...(withDialogue && dialogue ? ['    Dialogue, in ms:', ...dialogue.map(formatLine)] : []),
   ]
 }

@@ -28,15 +28,25 @@ import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, requireData, runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatCount, formatTable, formatUtc, type List, print, printResult, toList, toPrintable } from './output.ts'
+import {
+  formatCount,
+  formatMore,
+  formatTable,
+  formatUtc,
+  type List,
+  print,
+  printResult,
+  toList,
+  toPrintable,
+} from './output.ts'
 import { parseInstantOption, TIME_FORMS } from './times.ts'
 
 interface Selected {
-  readonly domain?: string
+  readonly domain?: string | undefined
   /** ID or name. */
-  readonly account?: string
+  readonly account?: string | undefined
   /** Unix time in ms. */
-  readonly since?: Millis
+  readonly since?: Millis | undefined
 }
 
 function resolveSelection(app: App, { domain, account, since }: Selected): FenceSelection {
@@ -74,8 +84,8 @@ const drop = defineAdminCommand('fence.drop', async ({ opened: { app } }, { afte
 export const fenceAdminCommands = [read, release, drop]
 
 interface FenceOptions extends JsonOption, Omit<Selected, 'since'> {
-  readonly since?: string
-  readonly yes?: boolean
+  readonly since?: string | undefined
+  readonly yes?: boolean | undefined
   readonly limit: number
 }
 
@@ -85,9 +95,9 @@ const readOptions = (command: Command): FenceOptions => command.optsWithGlobals<
 function toSelected({ domain, account, since: time }: FenceOptions): Selected {
   const since = parseInstantOption('--since', time, systemClock.now())
   return {
-    ...(domain !== undefined && { domain }),
-    ...(account !== undefined && { account }),
-    ...(since !== undefined && { since }),
+    domain,
+    account,
+    since,
   }
 }
 
@@ -101,7 +111,7 @@ const withSelection = (command: Command): Command =>
 const NOTHING_WAITS = 'Nothing waits: the data were not restored from a backup, or all of it was released or dropped.'
 
 export function addFenceCommands(program: Command): void {
-  const fence = withLimit(withJson(program.command('fence')), 'maximum number of accounts and domains', 20)
+  const fence = withLimit(withJson(program.command('fence')), 'accounts and domains', 20)
     .description('show what waits since the data were restored from a backup or a copy, to release or drop it')
     .action(async (_, command: Command) => {
       const options = readOptions(command)
@@ -190,7 +200,10 @@ async function confirm(call: Call, options: FenceOptions, selected: Selected, qu
   if (!found) throw new CommandError(NOTHING_WAITS, 'nothing_waits')
   const { recipients, broadcasts, contact_mails, imports } = found
   // Without a selection, this ends the fence of a copy in which nothing waits.
-  if (Object.keys(selected).length > 0 && recipients + broadcasts + contact_mails + imports === 0)
+  if (
+    Object.values(selected).some((value) => value !== undefined) &&
+    recipients + broadcasts + contact_mails + imports === 0
+  )
     throw new CommandError('Nothing that waits matches; `tassis fence` lists what waits.', 'nothing_waits')
   confirmAction(options, `Waiting as restored: ${formatTotals(found)}`, question)
   return found
@@ -272,7 +285,7 @@ function formatFence(view: FenceList): string {
     `Waiting as restored: ${formatTotals(view)}. They may have been sent after the ${view.kind} was taken; new mail flows.`,
     '',
     ...(rows.length > 0 ? [formatTable(['ACCOUNT', 'DOMAIN', 'MESSAGES', 'ACCEPTED FROM', 'TO'], rows)] : []),
-    ...(view.has_more ? [`… and ${view.total - rows.length} more (--limit)`] : []),
+    ...formatMore(view),
     ...(rows.length > 0 ? [''] : []),
     'tassis fence release   sends them; some receivers may get them twice',
     'tassis fence drop      cancels them; what was not sent before is lost',

@@ -14,7 +14,7 @@ export interface DomainInput extends AccountOption {
 
 export const toDomainInput = (domain: string, { account }: AccountOption): DomainInput => ({
   domain,
-  ...(account !== undefined && { account }),
+  account,
 })
 
 /** The domain, and the actor of its account. Throws 404, and 409 if several accounts have it and none is named. */

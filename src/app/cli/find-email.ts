@@ -41,10 +41,10 @@ export function requireEmail(app: App, text: string): FoundEmail {
       `${quoted} matches several emails; give the ID of one: ${shown.join(', ')}${found.length > MAX_SHOWN ? ', …' : ''}.`,
     )
   }
-  return withAccount(app, email)
+  return withOwner(app, email)
 }
 
-export function withAccount({ config, db }: App, email: StoredEmail): FoundEmail {
+export function withOwner({ config, db }: App, email: StoredEmail): FoundEmail {
   const account = findAccountByUuid(config, db, email.accountUuid)
   if (!account) throw notFound('email_not_found', 'The account of the email was deleted.')
   return { email, accountId: account.id, account: account.name }

@@ -6,22 +6,12 @@
 import { type Command, Option } from 'commander'
 import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/process/retry.ts'
 import type { RetryResult } from '../operator/model.ts'
-import { START_POSITION, toUnparsedView, type UnparsedView } from '../operator/received.ts'
+import { START_POSITION, toUnparsedView } from '../operator/received.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, runAdminCommand, withData } from './call.ts'
-import { type JsonOption, withJson, withLimit } from './options.ts'
-import {
-  formatCount,
-  formatTable,
-  formatUtc,
-  type List,
-  MORE_LINE,
-  printResult,
-  toList,
-  toPrintable,
-  truncate,
-} from './output.ts'
+import { addCommand, type JsonOption, withLimit } from './options.ts'
+import { formatCount, formatUtc, type List, printList, printResult, toList, toPrintable, truncate } from './output.ts'
 
 interface ListInput {
   readonly after: UnparsedCursor
@@ -46,20 +36,28 @@ export const inboundAdminCommands = [list, retry]
 export function addInboundCommands(program: Command): void {
   const inbound = program.command('inbound').description('list or retry received mail that could not be parsed')
 
-  withLimit(
-    withJson(inbound.command('list').description('list unparsed messages, oldest first')),
-    'maximum number of messages of each kind',
-    30,
-  ).action(async (options: JsonOption & { readonly limit: number }) => {
-    const found = await runAdminCommand(list, { after: START_POSITION, limit: options.limit })
-    printResult(options, { data: found.messages, has_more: found.place !== null }, formatList)
-  })
-
-  withJson(
-    inbound
-      .command('retry')
-      .description('parse a message again and store its content; its events are not emitted again'),
+  withLimit(addCommand(inbound, 'list', 'list unparsed messages, oldest first'), 'messages of each kind', 30).action(
+    async (options: JsonOption & { readonly limit: number }) => {
+      const found = await runAdminCommand(list, { after: START_POSITION, limit: options.limit })
+      printList(
+        options,
+        { data: found.messages, has_more: found.place !== null },
+        'All received messages were parsed.',
+        ['ID', 'RECEIVED', 'KIND', 'TO', 'FROM', 'SUBJECT', 'WHY'],
+        (row) => [
+          row.id,
+          formatUtc(row.received_at),
+          row.kind,
+          truncate(row.to, MAX_CELL_LENGTH),
+          truncate(row.from, MAX_CELL_LENGTH),
+          truncate(row.subject, MAX_CELL_LENGTH),
+          row.parse_error,
+        ],
+      )
+    },
   )
+
+  addCommand(inbound, 'retry', 'parse a message again and store its content; its events are not emitted again')
     .argument('[id]', 'message ID, as shown by `tassis inbound list`')
     .addOption(new Option('--all', 'all messages that could not be parsed'))
     .action(async (id: string | undefined, options: JsonOption & { readonly all?: boolean }) => {
@@ -86,25 +84,6 @@ async function retryAll(call: Call): Promise<RetryResult[]> {
 }
 
 const MAX_CELL_LENGTH = 40
-
-function formatList({ data: messages, has_more }: List<UnparsedView>): string {
-  if (messages.length === 0) return 'All received messages were parsed.'
-  return [
-    formatTable(
-      ['ID', 'RECEIVED', 'KIND', 'TO', 'FROM', 'SUBJECT', 'WHY'],
-      messages.map((row) => [
-        row.id,
-        formatUtc(row.received_at),
-        row.kind,
-        truncate(row.to, MAX_CELL_LENGTH),
-        truncate(row.from, MAX_CELL_LENGTH),
-        truncate(row.subject, MAX_CELL_LENGTH),
-        row.parse_error,
-      ]),
-    ),
-    ...(has_more ? [MORE_LINE] : []),
-  ].join('\n')
-}
 
 function formatRetried({ data: messages }: List<RetryResult>): string {
   const failed = messages.filter((message) => message.parse_error !== null)

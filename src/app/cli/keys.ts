@@ -8,19 +8,19 @@ import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { resolveOperator } from './accounts.ts'
+import { findAccountId, resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { addMasterKeyCommands } from './master-keys.ts'
 import {
   type AccountOption,
+  addCommand,
   collectOption,
   type JsonOption,
   ONLY_ACCOUNT_DESCRIPTION,
   withAccount,
-  withJson,
 } from './options.ts'
-import { formatTable, formatUtc, printResult, printSecret, printWholeList, toPrintable } from './output.ts'
+import { formatUtc, printList, printResult, printSecret, toList, toPrintable } from './output.ts'
 
 interface KeyView {
   readonly id: string
@@ -44,17 +44,14 @@ interface CreateKeyInput extends AccountOption {
   readonly name: string
   readonly scopes: readonly string[]
   /** The operator's own key string; undefined to generate one. */
-  readonly key?: string
+  readonly key?: string | undefined
 }
 
 const create = defineAdminCommand(
   'keys.create',
   async ({ opened: { app } }, { account, name, scopes, key }: CreateKeyInput) => {
-    const created = await createApiKey(app, resolveOperator(app, account), {
-      name,
-      scopes,
-      ...(key !== undefined && { key }),
-    })
+    const input = { name, scopes, ...(key !== undefined && { key }) }
+    const created = await createApiKey(app, resolveOperator(app, account), input)
     return { ...toKeyView(created), key: created.key }
   },
 )
@@ -80,7 +77,7 @@ interface OwnedKey {
 /** The key with this id or beginning, else with this name. Throws 404, and 409 with the ids if several match. */
 function requireKey(app: App, { account, key: text }: AccountOption & { readonly key: string }): OwnedKey {
   const all = listAccounts(app.config, app.db)
-  const only = account === undefined ? undefined : resolveOperator(app, account).accountId
+  const only = findAccountId(app, account)
   const keys = all
     .filter(({ id }) => only === undefined || id === only)
     .flatMap((owner) => listApiKeys(app.db, owner.id).map((key): OwnedKey => ({ key, account: owner })))
@@ -114,12 +111,12 @@ const SCOPE_DESCRIPTION = `scope of the key; repeat for several; default: all, t
 export function addKeyCommands(program: Command): void {
   const keys = program.command('keys').description('create, import, list and revoke API keys; rotate the master key')
 
-  withAccount(withJson(keys.command('create').description('create an API key; it is shown only once')))
+  withAccount(addCommand(keys, 'create', 'create an API key; it is shown only once'))
     .requiredOption('--name <name>', 'name of the key')
     .option('--scope <scope>', SCOPE_DESCRIPTION, collectOption)
     .action(async (options: JsonOption & AccountOption & { name: string; scope?: readonly string[] }) => {
       const { account, name, scope } = options
-      const input = { ...(account !== undefined && { account }), name, scopes: scope ?? [] }
+      const input = { account, name, scopes: scope ?? [] }
       const created = await runAdminCommand(create, input)
       printSecret(
         options,
@@ -129,7 +126,7 @@ export function addKeyCommands(program: Command): void {
       )
     })
 
-  withAccount(withJson(keys.command('import').description('import your own key string from standard input or a file')))
+  withAccount(addCommand(keys, 'import', 'import your own key string from standard input or a file'))
     .argument('[key]', 'the key; an argument is visible in the process list, so prefer standard input')
     .requiredOption('--name <name>', 'name of the key')
     .option('--file <path>', 'file with the key; default: standard input')
@@ -143,7 +140,7 @@ export function addKeyCommands(program: Command): void {
         if (keyArgument !== undefined && options.file !== undefined)
           throw new UsageError('Give the key as an argument or with --file, not both.')
         const key = keyArgument ?? readKey(options.file)
-        const input = { ...(account !== undefined && { account }), name, scopes: scope ?? [], key }
+        const input = { account, name, scopes: scope ?? [], key }
         const imported = await runAdminCommand(create, input)
         const { key: _, ...shown } = imported
         printResult(
@@ -155,31 +152,29 @@ export function addKeyCommands(program: Command): void {
       },
     )
 
-  withAccount(withJson(keys.command('list').description('list the keys of an account'))).action(
+  withAccount(addCommand(keys, 'list', 'list the keys of an account')).action(
     async (options: JsonOption & AccountOption) => {
-      const { account } = options
-      const found = await runAdminCommand(list, account === undefined ? {} : { account })
-      const sentence = 'The account has no key; create one with `tassis keys create --name app`.'
-      printWholeList(options, found, sentence, (shown) =>
-        formatTable(
-          ['ID', 'NAME', 'BEGINS WITH', 'LAST USED', 'CREATED', 'SCOPES'],
-          shown.map((key) => [
-            key.id,
-            key.name,
-            key.key_prefix,
-            key.last_used_at === null ? 'never' : formatUtc(key.last_used_at),
-            formatUtc(key.created_at),
-            formatScopes(key.scopes),
-          ]),
-        ),
+      printList(
+        options,
+        toList(await runAdminCommand(list, options)),
+        'The account has no key; create one with `tassis keys create --name app`.',
+        ['ID', 'NAME', 'BEGINS WITH', 'LAST USED', 'CREATED', 'SCOPES'],
+        (key) => [
+          key.id,
+          key.name,
+          key.key_prefix,
+          key.last_used_at === null ? 'never' : formatUtc(key.last_used_at),
+          formatUtc(key.created_at),
+          formatScopes(key.scopes),
+        ],
       )
     },
   )
 
-  withAccount(withJson(keys.command('revoke').description('revoke a key immediately')), ONLY_ACCOUNT_DESCRIPTION)
+  withAccount(addCommand(keys, 'revoke', 'revoke a key immediately'), ONLY_ACCOUNT_DESCRIPTION)
     .argument('<key>', 'its name, its ID, its first 16 characters, or the whole key')
     .action(async (key: string, options: JsonOption & AccountOption) => {
-      const input = { ...(options.account !== undefined && { account: options.account }), key }
+      const input = { account: options.account, key }
       printResult(
         options,
         await runAdminCommand(revoke, input),

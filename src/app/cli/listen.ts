@@ -209,12 +209,12 @@ export function addListenCommand(program: Command): void {
 
 interface ListenCommand {
   readonly forward: string
-  readonly url?: string
-  readonly key?: string
-  readonly keyFile?: string
-  readonly event?: readonly string[]
+  readonly url?: string | undefined
+  readonly key?: string | undefined
+  readonly keyFile?: string | undefined
+  readonly event?: readonly string[] | undefined
   readonly format: PayloadFormat
-  readonly after?: number
+  readonly after?: number | undefined
 }
 
 /** In the order in which they are looked for: the options, the setting, the file. */

@@ -5,18 +5,18 @@ import { getAccount } from '#features/core/accounts/accounts.ts'
 import { CONTACT_STATUSES, type ContactStatus, readContactCount } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { resolveOperator } from './accounts.ts'
+import { findAccountId } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import {
   type AccountOption,
+  addCommand,
   type JsonOption,
   ONLY_ACCOUNT_DESCRIPTION,
   withAccount,
-  withJson,
   withLimit,
 } from './options.ts'
-import { formatTable, printResult, toList, truncate } from './output.ts'
+import { printList, toList, truncate } from './output.ts'
 
 interface ListView {
   readonly id: string
@@ -47,7 +47,7 @@ interface ListsInput extends AccountOption {
 
 const show = defineAdminCommand('lists', ({ opened: { app } }, { account, limit }: ListsInput) => {
   const { config, db } = app
-  const only = account === undefined ? null : resolveOperator(app, account).accountId
+  const only = findAccountId(app, account) ?? null
   const lists = sql(db)
     .lists.all(only, limit)
     .map(({ id, uuid, accountId, name }): ListView => {
@@ -70,32 +70,24 @@ const MAX_NAME_LENGTH = 40
 
 export function addListsCommand(program: Command): void {
   withLimit(
-    withJson(
-      withAccount(
-        program.command('lists').description('list the contact lists of all accounts with their numbers of contacts'),
-        ONLY_ACCOUNT_DESCRIPTION,
-      ),
+    withAccount(
+      addCommand(program, 'lists', 'list the contact lists of all accounts with their numbers of contacts'),
+      ONLY_ACCOUNT_DESCRIPTION,
     ),
-    'maximum number of lists',
+    'lists',
     50,
-  ).action(async (options: JsonOption & AccountOption & { limit: number }) => {
-    const { account, limit } = options
-    printResult(options, await runAdminCommand(show, { limit, ...(account !== undefined && { account }) }), formatLists)
-  })
-}
-
-function formatLists({ data: lists, total }: Awaited<ReturnType<(typeof show)['run']>>): string {
-  if (lists.length === 0) return 'There is no contact list.'
-  return [
-    formatTable(
+  ).action(async (options: JsonOption & ListsInput) => {
+    printList(
+      options,
+      await runAdminCommand(show, options),
+      'There is no contact list.',
       ['ACCOUNT', 'LIST', ...CONTACT_STATUSES.map((status) => status.toUpperCase()), 'ID'],
-      lists.map(({ account, name, contacts, id }) => [
+      ({ account, name, contacts, id }) => [
         account,
         truncate(name, MAX_NAME_LENGTH),
         ...CONTACT_STATUSES.map((status) => String(contacts[status])),
         id,
-      ]),
-    ),
-    ...(total > lists.length ? [`… and ${total - lists.length} more (--limit)`] : []),
-  ].join('\n')
+      ],
+    )
+  })
 }

@@ -1,8 +1,8 @@
-/** @module Where the service on this machine answers. */
+/** @module Calls a running service directly, for commands that also work without one. */
 import type { Config } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
-import { callAdminSocket } from '../admin-socket.ts'
+import { type AdminReply, callAdminSocket } from '../admin-socket.ts'
 import { VERSION } from '../version.ts'
 import { type AdminCommand, defineAdminCommand } from './admin-command.ts'
 
@@ -12,14 +12,22 @@ export const localServiceAdminCommands = [findUrl]
 
 const TIMEOUT_MS = seconds(3)
 
+/** Runs an admin command in the running service. */
+export const callService = <Input, Output>(
+  { dataDir }: Pick<Config, 'dataDir'>,
+  { name }: AdminCommand<Input, Output>,
+  input: Input,
+  timeoutMs = TIMEOUT_MS,
+): Promise<AdminReply<Output>> =>
+  callAdminSocket<Output>(dataDir, { version: VERSION, operation: name, input }, AbortSignal.timeout(timeoutMs))
+
 /** The answer of the running service; undefined without one that answers soon. */
 export async function askService<T>(
-  { dataDir }: Pick<Config, 'dataDir'>,
-  { name }: AdminCommand<null, T>,
+  config: Pick<Config, 'dataDir'>,
+  command: AdminCommand<null, T>,
 ): Promise<T | undefined> {
-  const call = { version: VERSION, operation: name, input: null }
-  const reply = await callAdminSocket(dataDir, call, AbortSignal.timeout(TIMEOUT_MS))
-  return reply.kind === 'ok' ? (reply.value as T) : undefined
+  const reply = await callService(config, command, null)
+  return reply.kind === 'ok' ? reply.value : undefined
 }
 
 /** The URL of the service on this machine, without a path: as the running one says, else as the settings do. */

@@ -11,7 +11,7 @@ import {
 } from '../master-key.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { addCommand, type JsonOption } from './options.ts'
 import { formatTable, formatUtc, printResult, toList } from './output.ts'
 
 const rotate = defineAdminCommand('keys.rotate-master', ({ opened: { app } }, _: null) =>
@@ -26,29 +26,29 @@ const list = defineAdminCommand('keys.list-master', async ({ opened: { app } }, 
 export const masterKeyAdminCommands = [rotate, list]
 
 export function addMasterKeyCommands(keys: Command): void {
-  withJson(
-    keys
-      .command('rotate-master')
-      .description('create a new master key and seal every stored secret again under it; delivery goes on'),
+  addCommand(
+    keys,
+    'rotate-master',
+    'create a new master key and seal every stored secret again under it; delivery goes on',
   ).action(async (options: JsonOption) => {
     const rotated = await runAdminCommand(rotate, null)
     printResult(options, rotated, formatRotated)
     if (rotated.unreadable > 0) process.exitCode = 1
   })
 
-  withJson(
-    keys.command('list-master').description('list the master keys, and the number of secrets sealed under each'),
-  ).action(async (options: JsonOption) => {
-    printResult(options, await runAdminCommand(list, null), ({ data: shown, newest_since: since }) =>
-      [
-        formatTable(
-          ['KEY', 'SECRETS', 'STATE'],
-          shown.map((each) => [each.key ?? 'unknown', String(each.secrets), describeState(each, since)]),
-        ),
-        ...formatRotation(shown),
-      ].join('\n\n'),
-    )
-  })
+  addCommand(keys, 'list-master', 'list the master keys, and the number of secrets sealed under each').action(
+    async (options: JsonOption) => {
+      printResult(options, await runAdminCommand(list, null), ({ data: shown, newest_since: since }) =>
+        [
+          formatTable(
+            ['KEY', 'SECRETS', 'STATE'],
+            shown.map((each) => [each.key ?? 'unknown', String(each.secrets), describeState(each, since)]),
+          ),
+          ...formatRotation(shown),
+        ].join('\n\n'),
+      )
+    },
+  )
 }
 
 /** A warning while a rotation is in progress. */

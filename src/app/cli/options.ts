@@ -2,12 +2,16 @@
 import { type Command, InvalidArgumentError } from 'commander'
 
 export interface JsonOption {
-  readonly json?: boolean
+  readonly json?: boolean | undefined
 }
 
 export interface AccountOption {
-  readonly account?: string
+  readonly account?: string | undefined
 }
+
+/** Adds a command that prints its result as text, or as JSON. */
+export const addCommand = (parent: Command, name: string, description: string): Command =>
+  withJson(parent.command(name).description(description))
 
 export const withJson = (command: Command): Command => command.option('--json', 'print JSON')
 
@@ -21,9 +25,14 @@ export const ONLY_ACCOUNT_DESCRIPTION = 'only this account'
 
 const MAX_ROWS = 1000
 
-/** Adds `--limit`, up to MAX_ROWS. @param description such as `maximum number of deliveries` */
-export const withLimit = (command: Command, description: string, fallback: number): Command =>
-  command.option('--limit <count>', `${description}, up to ${MAX_ROWS}`, createWholeNumberParser(1, MAX_ROWS), fallback)
+/** Adds `--limit`, up to MAX_ROWS. @param rows such as `deliveries` */
+export const withLimit = (command: Command, rows: string, fallback: number): Command =>
+  command.option(
+    '--limit <count>',
+    `maximum number of ${rows}, up to ${MAX_ROWS}`,
+    createWholeNumberParser(1, MAX_ROWS),
+    fallback,
+  )
 
 /** Creates a parser for an option that is a whole number within limits. */
 export function createWholeNumberParser(min: number, max: number): (text: string) => number {

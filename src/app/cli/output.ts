@@ -14,6 +14,13 @@ const UNESCAPED = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g
 /** Puts untrusted text on one line without control characters. */
 export const toPrintable = (text: string): string => text.replace(UNPRINTABLE, ' ')
 
+/** Removes control characters except tabs from untrusted text of several lines. */
+export const toPrintableLines = (text: string): string =>
+  text
+    .split(/\r?\n/)
+    .map((line) => line.split('\t').map(toPrintable).join('\t'))
+    .join('\n')
+
 /** Cuts text to `maxLength` characters, with an ellipsis. */
 export const truncate = (text: string, maxLength: number): string =>
   text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text
@@ -44,7 +51,7 @@ export function printResult<T>(
 export interface List<T> {
   readonly data: readonly T[]
   /** Number of rows without `--limit`; left out when it is not counted. */
-  readonly total?: number
+  readonly total?: number | undefined
   readonly has_more: boolean
 }
 
@@ -61,18 +68,29 @@ export const toLimitedList = <T>(rows: readonly T[], limit: number): List<T> => 
   has_more: rows.length > limit,
 })
 
-/** The last line of a list with more rows, which were not counted. */
-export const MORE_LINE = '… and more (--limit)'
+/** The last line of a list with more rows; empty if there are none. */
+export const formatMore = <T>({ data, total, has_more }: List<T>): string[] =>
+  has_more ? [`… and ${total === undefined ? '' : `${total - data.length} `}more (--limit)`] : []
 
-/** Prints a list that is whole; without rows and without `--json`, the sentence. */
-export function printWholeList<T>(
-  options: { readonly json?: boolean | undefined },
-  rows: readonly T[],
+/** Formats a list as a table; without rows, the sentence. */
+export const formatList = <T>(
+  list: List<T>,
   sentenceWithoutRows: string,
-  text: (rows: readonly T[]) => string,
-): void {
-  printResult(options, toList(rows), ({ data }) => (data.length === 0 ? sentenceWithoutRows : text(data)))
-}
+  headings: readonly string[],
+  toCells: (row: T) => readonly string[],
+): string =>
+  list.data.length === 0
+    ? sentenceWithoutRows
+    : [formatTable(headings, list.data.map(toCells)), ...formatMore(list)].join('\n')
+
+/** Prints a list as JSON with `--json`, else as `formatList` does. */
+export const printList = <T>(
+  options: { readonly json?: boolean | undefined },
+  list: List<T>,
+  sentenceWithoutRows: string,
+  headings: readonly string[],
+  toCells: (row: T) => readonly string[],
+): void => printResult(options, list, (shown) => formatList(shown, sentenceWithoutRows, headings, toCells))
 
 /** Puts an error on one line of JSON, in the form of the API's errors. */
 export const formatJsonError = (code: string, message: string): string => formatJsonLine({ error: { code, message } })
@@ -109,6 +127,13 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
     .join('\n')
 }
 
+/** Formats one field a line, with aligned values and control characters removed; leaves out those that are null. */
+export function formatFields(fields: readonly (readonly [name: string, value: string | null])[], indent = 0): string {
+  const shown = fields.flatMap(([name, value]) => (value === null ? [] : [{ name: `${name}:`, value }]))
+  const width = Math.max(...shown.map(({ name }) => name.length))
+  return shown.map(({ name, value }) => toPrintable(`${' '.repeat(indent)}${name.padEnd(width)} ${value}`)).join('\n')
+}
+
 /** Formats a time as `2026-11-21 14:02:11Z`. */
 export const formatUtc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`
 
@@ -133,3 +158,12 @@ export const formatCount = (count: number, noun: string): string => `${count} ${
 /** Quotes a word for a shell when it needs that. */
 export const quoteShellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+
+const SIZE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+
+/** Formats a size with at most three digits, such as `3.4 GiB`. */
+export function formatSize(bytes: number): string {
+  const step = Math.min(SIZE_UNITS.length - 1, bytes < 1024 ? 0 : Math.floor(Math.log2(bytes) / 10))
+  const value = bytes / 1024 ** step
+  return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${SIZE_UNITS[step]}`
+}

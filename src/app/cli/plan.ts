@@ -5,7 +5,7 @@ import { assignPlan } from '#features/people/billing/assign.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { addCommand, type JsonOption } from './options.ts'
 import { printResult, toPrintable } from './output.ts'
 
 interface PlanView {
@@ -17,9 +17,9 @@ interface PlanView {
 
 interface AssignInput {
   readonly account: string
-  readonly plan?: string
+  readonly plan?: string | undefined
   /** Null for the quota of the plan. */
-  readonly monthlyQuota?: number | null
+  readonly monthlyQuota?: number | null | undefined
 }
 
 const assign = defineAdminCommand(
@@ -34,7 +34,7 @@ export const planAdminCommands = [assign]
 
 /** @param accounts the group `tassis accounts` */
 export function addPlanCommand(accounts: Command): void {
-  withJson(accounts.command('plan').description('set the plan or the monthly quota of an account'))
+  addCommand(accounts, 'plan', 'set the plan or the monthly quota of an account')
     .argument('<account>', 'ID or name of the account')
     .addArgument(new Argument('[plan]', 'the new plan').choices(PLANS))
     .option('--monthly-quota <recipients>', 'quota of the account; "plan" for the quota of the plan', parseQuota)
@@ -45,7 +45,7 @@ export function addPlanCommand(accounts: Command): void {
           throw new UsageError('Name a plan, --monthly-quota or both; `tassis accounts show` shows the present ones.')
         const input: AssignInput = {
           account,
-          ...(plan !== undefined && { plan }),
+          plan,
           ...(monthlyQuota !== undefined && { monthlyQuota: monthlyQuota === 'plan' ? null : monthlyQuota }),
         }
         printResult(

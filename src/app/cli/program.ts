@@ -41,7 +41,7 @@ import { addListenCommand } from './listen.ts'
 import { addListsCommand } from './lists.ts'
 import { findServiceUrl } from './local-service.ts'
 import { addMailCommands } from './mail.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { addCommand, type JsonOption } from './options.ts'
 import { formatJsonError, print, printResult, toPrintable } from './output.ts'
 import { addPlanCommand } from './plan.ts'
 import { addProviderCommands } from './providers.ts'
@@ -61,15 +61,15 @@ import { addWebhookCommands } from './webhooks.ts'
 const TIMEOUT_MS = 5000
 
 function addHealthCommand(program: Command): void {
-  withJson(
-    program.command('health').description('check whether the running service is ready; exit code 1 if not'),
-  ).action(async (options: JsonOption) => {
-    const url = await findServiceUrl(loadConfig().config)
-    const problem = await findReadinessProblem(`${url}/readyz`)
-    if (problem !== undefined) throw new CommandError(problem, 'not_ready')
-    // The address, because a service with other data may answer there.
-    printResult(options, { ready: true, url }, () => `ready: ${url}`)
-  })
+  addCommand(program, 'health', 'check whether the running service is ready; exit code 1 if not').action(
+    async (options: JsonOption) => {
+      const url = await findServiceUrl(loadConfig().config)
+      const problem = await findReadinessProblem(`${url}/readyz`)
+      if (problem !== undefined) throw new CommandError(problem, 'not_ready')
+      // The address, because a service with other data may answer there.
+      printResult(options, { ready: true, url }, () => `ready: ${url}`)
+    },
+  )
 }
 
 /** Returns why the service is not ready; undefined when it is. */

@@ -3,15 +3,15 @@ import type { Command } from 'commander'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { listAlerts } from '../operator/alerts.ts'
-import type { DeliveryAlert } from '../operator/model.ts'
-import { listProviders, type ProviderView, resumeProvider } from '../operator/providers.ts'
+import type { DeliveryAlert, ServerProvider } from '../operator/model.ts'
+import { listProviders, resumeProvider } from '../operator/providers.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
-import { type JsonOption, withJson, withLimit } from './options.ts'
+import { addCommand, type JsonOption, withLimit } from './options.ts'
 import {
   formatCount,
+  formatList,
   formatRelativeTime,
-  formatTable,
   formatUtc,
   type List,
   printResult,
@@ -30,7 +30,7 @@ interface ListInput {
   readonly all: boolean
 }
 
-interface ProviderList extends Required<List<ProviderView>> {
+interface ProviderList extends Required<List<ServerProvider>> {
   /** Replies of the last day that blame our addresses or set-up. */
   readonly alerts: readonly DeliveryAlert[]
   /** What is wrong with the reverse DNS of our addresses, as sentences. */
@@ -62,16 +62,17 @@ export const providerAdminCommands = [list, resume]
 
 export function addProviderCommands(program: Command): void {
   const providers = withLimit(
-    withJson(
-      program.command('providers').description('show limits, rates, suspensions and alerts of receiving providers'),
-    ).option('--all', 'also listed providers to which nothing was sent'),
-    'maximum number of providers',
+    addCommand(program, 'providers', 'show limits, rates, suspensions and alerts of receiving providers').option(
+      '--all',
+      'also listed providers to which nothing was sent',
+    ),
+    'providers',
     30,
   ).action(async (options: JsonOption & { limit: number; all?: boolean }) => {
     const found = await runAdminCommand(list, { limit: options.limit, all: options.all ?? false })
     printResult(options, found, (shown) => formatProviders(shown, systemClock.now()))
   })
-  withJson(providers.command('resume').description('lift the suspension of a provider, and restore a lowered rate'))
+  addCommand(providers, 'resume', 'lift the suspension of a provider, and restore a lowered rate')
     .argument('<name>', 'name of the provider, as `tassis providers` shows it')
     .action(async (name: string, _: unknown, command: Command) => {
       // `--json` may also stand before `resume`.
@@ -107,27 +108,24 @@ function formatAlert({ provider, source, rule, reply, count, first_at, last_at, 
   ].join('\n')
 }
 
-function formatTraffic({ total, data: providers }: ProviderList, now: number): string {
-  if (providers.length === 0) return 'Nothing was sent yet; --all shows the limits of all listed providers.'
-  return [
-    formatTable(
-      ['PROVIDER', 'FROM', 'CONNECTIONS', 'PER MINUTE', 'IN DELIVERY', 'LAST HOUR', 'STATE'],
-      providers.map((row) => [
-        truncate(toPrintable(row.provider), MAX_NAME_LENGTH),
-        row.source ?? '-',
-        String(row.limits.connections),
-        row.rate_per_minute === null ? 'no limit' : String(row.rate_per_minute),
-        String(row.in_delivery),
-        `${row.last_hour.accepted} accepted, ${row.last_hour.deferred} deferred, ${row.last_hour.refused} refused`,
-        formatState(row, now),
-      ]),
-    ),
-    ...(providers.length < total ? [`… and ${formatCount(total - providers.length, 'provider')} more (--limit)`] : []),
-  ].join('\n')
-}
+const formatTraffic = (found: ProviderList, now: number): string =>
+  formatList(
+    found,
+    'Nothing was sent yet; --all shows the limits of all listed providers.',
+    ['PROVIDER', 'FROM', 'CONNECTIONS', 'PER MINUTE', 'IN DELIVERY', 'LAST HOUR', 'STATE'],
+    (row) => [
+      truncate(row.provider, MAX_NAME_LENGTH),
+      row.source ?? '-',
+      String(row.limits.connections),
+      row.rate_per_minute === null ? 'no limit' : String(row.rate_per_minute),
+      String(row.in_delivery),
+      `${row.last_hour.accepted} accepted, ${row.last_hour.deferred} deferred, ${row.last_hour.refused} refused`,
+      formatState(row, now),
+    ],
+  )
 
 function formatState(
-  { suspension, rate_factor: factor, warm_up: warmUp, waiting_lanes: waiting }: ProviderView,
+  { suspension, rate_factor: factor, warm_up: warmUp, waiting_lanes: waiting }: ServerProvider,
   now: number,
 ): string {
   const budget = warmUp ? `; warm-up: ${warmUp.used} of ${warmUp.budget} messages of the day` : ''

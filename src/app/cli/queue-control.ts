@@ -9,17 +9,16 @@ import { releaseWithoutContent } from '#features/sending/delivery/verdict/held-m
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import { type MailSelector, QUEUE_RULE_KINDS, type QueueRuleKind } from '#features/sending/queue/queue-rules.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { QueueRuleRecord, QueueSelection } from '../operator/model.ts'
 import {
   changeMail,
   holdMail,
   parseReason,
   parseSelector,
   type QueueAction,
-  type RuleView,
   readSelection,
   redirectMail,
   releaseMail,
-  type SelectionView,
 } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
@@ -32,12 +31,12 @@ import { formatCount, formatUtc, type List, print, printResult, toList, toPrinta
 import { formatArgument, formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-format.ts'
 
 interface Selected {
-  readonly domain?: string
-  readonly provider?: string
+  readonly domain?: string | undefined
+  readonly provider?: string | undefined
   /** ID or name. */
-  readonly account?: string
+  readonly account?: string | undefined
   /** ID, its beginning, or Message-ID. */
-  readonly email?: string
+  readonly email?: string | undefined
 }
 
 function resolveSelector(app: App, { domain, provider, account, email }: Selected): MailSelector {
@@ -64,7 +63,7 @@ const redirect = defineAdminCommand(
 
 const release = defineAdminCommand(
   'queue.release-held',
-  ({ opened: { app } }, { kind, ...selected }: Selected & { kind?: QueueRuleKind }) =>
+  ({ opened: { app } }, { kind, ...selected }: Selected & { kind?: QueueRuleKind | undefined }) =>
     releaseMail(app, CLI_OPERATOR, resolveSelector(app, selected), kind),
 )
 
@@ -97,8 +96,8 @@ const releaseContent = defineAdminCommand('queue.release', async ({ opened: { ap
 export const queueControlAdminCommands = [select, hold, redirect, release, change, releaseContent]
 
 interface ControlOptions extends JsonOption, Selected {
-  readonly yes?: boolean
-  readonly reason?: string
+  readonly yes?: boolean | undefined
+  readonly reason?: string | undefined
 }
 
 /** Options that name mail by its lanes, without `--email`. */
@@ -119,10 +118,10 @@ const withSelector = (command: Command): Command =>
 const readOptions = <T extends ControlOptions>(command: Command): T => command.optsWithGlobals<T>()
 
 const toSelected = ({ domain, provider, account, email }: ControlOptions): Selected => ({
-  ...(domain !== undefined && { domain }),
-  ...(provider !== undefined && { provider }),
-  ...(account !== undefined && { account }),
-  ...(email !== undefined && { email }),
+  domain,
+  provider,
+  account,
+  email,
 })
 
 const describeSelected = ({ domain, provider, account, email }: Selected): string =>
@@ -148,7 +147,7 @@ function requireSelected(options: ControlOptions): Selected {
 }
 
 /** Counts what matches and asks; throws CommandError without a yes. Without a terminal, `--yes` is required. */
-async function confirmSelected(call: Call, options: ControlOptions, question: string): Promise<SelectionView> {
+async function confirmSelected(call: Call, options: ControlOptions, question: string): Promise<QueueSelection> {
   const found = await call(select, toSelected(options))
   const matches = `${formatCount(found.waiting, 'waiting message')} ${found.waiting === 1 ? 'matches' : 'match'}, and ${found.in_delivery} in delivery`
   confirmAction(options, matches, question)
@@ -212,7 +211,7 @@ async function endRules(options: ControlOptions, kind: QueueRuleKind | undefined
   const selected = requireSelected(options)
   const ended = await withData(loadConfig().config, async (call) => {
     await confirmSelected(call, options, question)
-    return call(release, { ...selected, ...(kind !== undefined && { kind }) })
+    return call(release, { ...selected, kind })
   })
   printResult(options, toList(ended), formatEnded)
 }
@@ -256,7 +255,7 @@ const addRedirect = (queue: Command): Command =>
       )
     })
 
-const formatEnded = ({ data: ended }: List<RuleView>): string =>
+const formatEnded = ({ data: ended }: List<QueueRuleRecord>): string =>
   ended.length === 0
     ? 'No hold or redirect matches; `tassis queue` shows them.'
     : ended.map((rule) => `Ended: ${formatRule(rule)}`).join('\n')
@@ -312,7 +311,7 @@ async function changeAll(
 }
 
 /** One line about a hold or redirect. */
-export function formatRule(rule: RuleView): string {
+export function formatRule(rule: QueueRuleRecord): string {
   const { kind, domain, provider, account, account_id, email_id, to, reason, created_by, created_at } = rule
   const mail =
     email_id === null

@@ -7,6 +7,7 @@ import { countOpen, type OpenLane, QUEUE_START, type QueuePosition } from '#feat
 import { isoTime } from '#platform/http/envelope.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import type { RunningDelivery } from '../create.ts'
+import type { QueueRecipient, QueueRuleRecord } from '../operator/model.ts'
 import {
   countWebhooks,
   describeLanes,
@@ -15,13 +16,12 @@ import {
   listLaneRecipients,
   MAX_ERROR_LENGTH,
   readLanes,
-  type WaitingRecipient,
 } from '../operator/queue.ts'
-import { type RuleView, readRules } from '../operator/queue-control.ts'
+import { readRules } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
-import { type JsonOption, withJson, withLimit } from './options.ts'
+import { addCommand, type JsonOption, withLimit } from './options.ts'
 import { formatCount, formatRelativeTime, formatTable, formatUtc, printResult, truncate } from './output.ts'
 import { addQueueControlCommands, formatRule, queueControlAdminCommands } from './queue-control.ts'
 
@@ -57,7 +57,7 @@ interface QueueView {
   readonly domains: readonly WaitingDomain[]
   readonly lanes: readonly WaitingLane[]
   /** The earliest recipients of each lane in `lanes`. */
-  readonly recipients: readonly WaitingRecipient[]
+  readonly recipients: readonly QueueRecipient[]
   readonly webhooks: {
     /** Deliveries that wait for a retry, or for their first attempt after a replay. */
     readonly waiting: number
@@ -67,7 +67,7 @@ interface QueueView {
   /** Received messages that are not processed yet. */
   readonly received: number
   /** Holds and redirects by operators. */
-  readonly rules: readonly RuleView[]
+  readonly rules: readonly QueueRuleRecord[]
 }
 
 const MAX_PER_LANE = 10
@@ -139,12 +139,12 @@ async function listRecipients(
   app: App,
   lanes: readonly { readonly lane: string }[],
   limit: number,
-): Promise<WaitingRecipient[]> {
+): Promise<QueueRecipient[]> {
   const holds = await findProviderHolds(
     app,
     lanes.map(({ lane }) => lane),
   )
-  const found: WaitingRecipient[] = []
+  const found: QueueRecipient[] = []
   for (const { lane } of lanes) {
     const capacity = Math.min(MAX_PER_LANE, limit - found.length)
     if (capacity <= 0) break
@@ -180,8 +180,8 @@ export const queueAdminCommands = [queue, lanePage, ...queueControlAdminCommands
 
 export function addQueueCommand(program: Command): void {
   const queueCommand = withLimit(
-    withJson(program.command('queue').description('show what waits for delivery, why and until when')),
-    'maximum number of domains and of recipients',
+    addCommand(program, 'queue', 'show what waits for delivery, why and until when'),
+    'domains and of recipients',
     30,
   )
     .option('--all', 'every lane (account and domain), not only the domains with the earliest mail')
@@ -205,7 +205,7 @@ const formatQueue = (found: QueueView, now: number, isAll: boolean): string =>
 
 const MAX_SHOWN_RULES = 20
 
-const formatRules = (rules: readonly RuleView[]): string[] =>
+const formatRules = (rules: readonly QueueRuleRecord[]): string[] =>
   rules.length === 0
     ? []
     : [
@@ -235,7 +235,7 @@ const formatReceived = (received: number): string[] =>
   received === 0 ? [] : ['', `${formatCount(received, 'received message')} not processed yet`]
 
 /** The table of domains says why mail that is due waits. */
-function formatNextAttempt({ waits_for: waitsFor, next_at: nextAt }: WaitingRecipient, due: string, now: number) {
+function formatNextAttempt({ waits_for: waitsFor, next_at: nextAt }: QueueRecipient, due: string, now: number) {
   if (waitsFor !== null) return waitsFor === 'hold' ? 'held' : 'fenced'
   return Date.parse(nextAt) > now ? due : `due ${formatRelativeTime(Date.parse(nextAt), now)}`
 }

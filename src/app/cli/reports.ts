@@ -4,24 +4,22 @@
  */
 import type { Command } from 'commander'
 import { listReports } from '#features/receiving/domain-reports/store.ts'
-import { parseDomainName, type ReportView, readReport, toReportView } from '../operator/domain-reports.ts'
+import { parseDomainName, readReport, toReportView } from '../operator/domain-reports.ts'
+import type { DomainReport } from '../operator/model.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
-import { type JsonOption, withJson, withLimit } from './options.ts'
-import { formatTable, formatUtc, type List, printResult, toPrintable, truncate } from './output.ts'
+import { addCommand, type JsonOption, withLimit } from './options.ts'
+import { formatFields, formatUtc, printList, printResult, toLimitedList, toPrintableLines, truncate } from './output.ts'
 
 interface ListInput {
-  readonly domain?: string
+  readonly domain?: string | undefined
   readonly limit: number
 }
 
 const list = defineAdminCommand('reports.list', ({ opened: { app } }, { domain, limit }: ListInput) => {
   // Reading one extra row shows whether there are more; a count would read all rows.
-  const found = listReports(app.db, {
-    domain: domain === undefined ? undefined : parseDomainName(domain),
-    limit: limit + 1,
-  })
-  return { data: found.slice(0, limit).map(toReportView), has_more: found.length > limit }
+  const filter = { domain: domain === undefined ? undefined : parseDomainName(domain), limit: limit + 1 }
+  return toLimitedList(listReports(app.db, filter).map(toReportView), limit)
 })
 
 const show = defineAdminCommand('reports.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
@@ -36,66 +34,48 @@ export function addReportCommands(program: Command): void {
     .command('reports')
     .description('list or show DMARC and TLS reports that other hosts send about your domains')
 
-  withLimit(withJson(reports.command('list').description('list the newest reports')), 'maximum number of reports', 30)
+  withLimit(addCommand(reports, 'list', 'list the newest reports'), 'reports', 30)
     .option('--domain <domain>', 'only this domain')
     .action(async (options: JsonOption & ListInput) => {
-      const { domain, limit } = options
-      printResult(options, await runAdminCommand(list, { limit, ...(domain !== undefined && { domain }) }), formatList)
+      printList(
+        options,
+        await runAdminCommand(list, options),
+        'There are no reports.',
+        ['ID', 'RECEIVED', 'KIND', 'DOMAIN', 'FROM', 'PERIOD', 'ACCOUNT'],
+        (row) => [
+          row.id,
+          formatUtc(row.received_at),
+          row.kind,
+          row.domain,
+          truncate(row.organisation, MAX_CELL_LENGTH),
+          formatPeriod(row),
+          row.account ?? '',
+        ],
+      )
     })
 
-  withJson(reports.command('show').description('show the unpacked XML or JSON of a report'))
+  addCommand(reports, 'show', 'show the unpacked XML or JSON of a report')
     .argument('<id>', 'report ID, as shown by `tassis reports list`')
     .action(async (id: string, options: JsonOption) => {
       const found = await runAdminCommand(show, { id })
-      printResult(options, found, (shown) => `${formatHeader(shown)}\n\n${toPrintableLines(shown.content)}`)
+      printResult(options, found, (shown) => `${formatHeader(shown)}\n\n${toPrintableLines(shown.content.trimEnd())}`)
     })
 }
 
-/** Removes control characters except tabs from text of several lines. */
-const toPrintableLines = (text: string): string =>
-  text
-    .trimEnd()
-    .split(/\r?\n/)
-    .map((line) => line.split('\t').map(toPrintable).join('\t'))
-    .join('\n')
-
 const MAX_CELL_LENGTH = 40
 
-function formatList({ data: reports, has_more }: List<ReportView>): string {
-  if (reports.length === 0) return 'There are no reports.'
-  return [
-    formatTable(
-      ['ID', 'RECEIVED', 'KIND', 'DOMAIN', 'FROM', 'PERIOD', 'ACCOUNT'],
-      reports.map((row) => [
-        row.id,
-        formatUtc(row.received_at),
-        row.kind,
-        row.domain,
-        truncate(row.organisation, MAX_CELL_LENGTH),
-        formatPeriod(row),
-        row.account ?? '',
-      ]),
-    ),
-    ...(has_more ? ['… and more (--limit)'] : []),
-  ].join('\n')
-}
-
 /** Formats a period as `2026-11-20` or `2026-11-19 to 2026-11-20`: nearly all reports cover whole days. */
-function formatPeriod({ period_start, period_end }: ReportView): string {
+function formatPeriod({ period_start, period_end }: DomainReport): string {
   const [first, last] = [period_start?.slice(0, 10), period_end?.slice(0, 10)]
   return first === undefined || last === undefined || first === last ? (first ?? last ?? '') : `${first} to ${last}`
 }
 
-const formatHeader = (shown: ReportView): string =>
-  (
-    [
-      ['Received', `${formatUtc(shown.received_at)}, ${shown.size_bytes} bytes unpacked`],
-      ['Kind', shown.kind === 'tls' ? 'TLS-RPT' : 'DMARC aggregate'],
-      ['Domain', `${shown.domain} (${shown.account === null ? 'no account' : `account ${shown.account}`})`],
-      ['From', shown.organisation],
-      ['Id', shown.report_id],
-      ['Period', formatPeriod(shown)],
-    ] as const
-  )
-    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${toPrintable(value)}`)
-    .join('\n')
+const formatHeader = (shown: DomainReport): string =>
+  formatFields([
+    ['Received', `${formatUtc(shown.received_at)}, ${shown.size_bytes} bytes unpacked`],
+    ['Kind', shown.kind === 'tls' ? 'TLS-RPT' : 'DMARC aggregate'],
+    ['Domain', `${shown.domain} (${shown.account === null ? 'no account' : `account ${shown.account}`})`],
+    ['From', shown.organisation],
+    ['Id', shown.report_id],
+    ['Period', formatPeriod(shown)],
+  ])

@@ -4,7 +4,7 @@ import { type RemovedCounts, runRetention } from '#features/lifecycle/retention/
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
-import { type JsonOption, withJson } from './options.ts'
+import { addCommand, type JsonOption } from './options.ts'
 import { formatCount, printResult } from './output.ts'
 
 const run = defineAdminCommand('retention.run', ({ opened: { app } }): Promise<RemovedCounts> => runRetention(app))
@@ -13,10 +13,10 @@ export const retentionAdminCommands = [run]
 
 export function addRetentionCommands(program: Command): void {
   const retention = program.command('retention').description('delete expired and excess data')
-  withJson(
-    retention
-      .command('run')
-      .description('delete data beyond its retention or size limit now, as the service does every hour'),
+  addCommand(
+    retention,
+    'run',
+    'delete data beyond its retention or size limit now, as the service does every hour',
   ).action(async (options: JsonOption) => {
     const { config } = loadConfig()
     await withData(config, async (call) => printResult(options, await call(run, {}), formatRemoved))

@@ -31,7 +31,7 @@ import { formatSendingBlock } from './queue-format.ts'
 
 export interface EventView {
   /** Set for mail that is only captured. */
-  readonly sandbox?: true
+  readonly sandbox?: true | undefined
   readonly seq: number
   readonly type: string
   readonly at: string
@@ -103,12 +103,12 @@ export const sendAdminCommands = [send, follow]
 interface SendOptions extends JsonOption, AccountOption {
   readonly from: string
   readonly to: readonly string[]
-  readonly cc?: readonly string[]
-  readonly bcc?: readonly string[]
+  readonly cc?: readonly string[] | undefined
+  readonly bcc?: readonly string[] | undefined
   readonly subject: string
-  readonly text?: string
-  readonly html?: string
-  readonly stream?: string
+  readonly text?: string | undefined
+  readonly html?: string | undefined
+  readonly stream?: string | undefined
   readonly follow: boolean
 }
 
@@ -150,7 +150,7 @@ async function sendAndFollow(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { account } = options
-  const sent = await call(send, { ...(account !== undefined && { account }), request: toRequest(options) })
+  const sent = await call(send, { account, request: toRequest(options) })
   const printLine = (value: unknown, text: string) => print(options.json ? JSON.stringify(value) : text)
   const isSimulated = options.to.some((to) => domainOfMailbox(to).toLowerCase() === simulatorDomain(config))
   const isCaptured = sent.sandbox && !isSimulated
@@ -214,17 +214,16 @@ const formatGoLive = (id: string, domain: string): string =>
   ` GET /v1/emails/${id}/captured shows it. To go live, publish what \`tassis domains records ${domain}\` prints, then run \`tassis domains verify ${domain}\`.`
 
 function toRequest(options: SendOptions): SendRequest {
-  const { from, to, cc, bcc, subject, text, html, stream } = options
-  const hasBody = text !== undefined || html !== undefined
+  const { from, to, cc = [], bcc = [], subject, text, html, stream } = options
+  const isEmpty = text === undefined && html === undefined
   return {
     from,
     to: [...to],
+    cc: [...cc],
+    bcc: [...bcc],
     subject,
-    ...(cc && { cc: [...cc] }),
-    ...(bcc && { bcc: [...bcc] }),
-    ...(hasBody ? {} : { text_body: 'This message was sent with `tassis send`.\n' }),
-    ...(text !== undefined && { text_body: text }),
-    ...(html !== undefined && { html_body: html }),
+    text_body: isEmpty ? 'This message was sent with `tassis send`.\n' : (text ?? null),
+    html_body: html ?? null,
     ...(stream !== undefined && { stream }),
   }
 }

@@ -152,7 +152,7 @@ async function sendFirstEmail(url: string, key: string, domain: string): Promise
 interface EmailResponse {
   readonly id: string
   readonly status: string
-  readonly events?: readonly { readonly type: string }[]
+  readonly events?: readonly { readonly type: string }[] | undefined
 }
 
 async function callApi(url: string, init: RequestInit): Promise<EmailResponse> {

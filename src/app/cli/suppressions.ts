@@ -10,13 +10,22 @@ import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand, withData } from './call.ts'
 import { findListName } from './lists.ts'
-import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
-import { formatCount, formatTable, formatUtc, printResult, toList, toPrintable, truncate } from './output.ts'
+import { type AccountOption, addCommand, type JsonOption, withAccount, withLimit } from './options.ts'
+import {
+  formatCount,
+  formatUtc,
+  printList,
+  printResult,
+  toList,
+  toPrintable,
+  toPrintableLines,
+  truncate,
+} from './output.ts'
 
 interface ListInput extends AccountOption {
   readonly limit: number
-  readonly reason?: string
-  readonly email?: string
+  readonly reason?: string | undefined
+  readonly email?: string | undefined
 }
 
 const list = defineAdminCommand(
@@ -35,7 +44,7 @@ const list = defineAdminCommand(
 
 interface AddInput extends AccountOption {
   readonly address: string
-  readonly reason?: string
+  readonly reason?: string | undefined
 }
 
 const add = defineAdminCommand(
@@ -71,79 +80,59 @@ type SuppressionOptions = JsonOption & AccountOption
 
 const MAX_NAME_LENGTH = 40
 
-const pickAccount = ({ account }: AccountOption): AccountOption => (account === undefined ? {} : { account })
-
 export function addSuppressionCommands(program: Command): void {
   const suppressions = program
     .command('suppressions')
     .description('list, change, import or export the suppressed addresses of an account')
-  withLimit(
-    withJson(withAccount(suppressions.command('list').description('list the newest suppressions'))),
-    'maximum number of suppressions',
-    30,
-  )
+  withLimit(withAccount(addCommand(suppressions, 'list', 'list the newest suppressions')), 'suppressions', 30)
     .option('--reason <reason>', 'only with this reason, such as hard_bounce, complaint, unsubscribe or manual')
     .option('--email <address>', 'only this address')
     .action(async (options: SuppressionOptions & Omit<ListInput, 'account'>) => {
-      const { limit, reason, email } = options
-      const input = {
-        ...pickAccount(options),
-        limit,
-        ...(reason !== undefined && { reason }),
-        ...(email !== undefined && { email }),
-      }
-      const found = await runAdminCommand(list, input)
-      printResult(options, found, ({ data: shown, total }) =>
-        shown.length === 0
-          ? 'No suppressions found.'
-          : [
-              formatTable(
-                ['ADDRESS', 'REASON', 'STREAM', 'LIST', 'SINCE', 'EMAIL'],
-                shown.map((row) => [
-                  row.email_address,
-                  row.reason,
-                  row.stream ?? '',
-                  truncate(row.list_name ?? '', MAX_NAME_LENGTH),
-                  formatUtc(row.created_at),
-                  row.source_email_id ?? '',
-                ]),
-              ),
-              ...(total > shown.length ? [`… and ${total - shown.length} more (--limit)`] : []),
-            ].join('\n'),
+      printList(
+        options,
+        await runAdminCommand(list, options),
+        'No suppressions found.',
+        ['ADDRESS', 'REASON', 'STREAM', 'LIST', 'SINCE', 'EMAIL'],
+        (row) => [
+          row.email_address,
+          row.reason,
+          row.stream ?? '',
+          truncate(row.list_name ?? '', MAX_NAME_LENGTH),
+          formatUtc(row.created_at),
+          row.source_email_id ?? '',
+        ],
       )
     })
-  withJson(withAccount(suppressions.command('add').description('suppress an address')))
+  withAccount(addCommand(suppressions, 'add', 'suppress an address'))
     .argument('<address>', 'email address')
     .option('--reason <text>', 'reason; unsubscribe suppresses only mail with transactional: false', 'manual')
     .action(async (address: string, options: SuppressionOptions & { reason: string }) => {
       printResult(
         options,
-        await runAdminCommand(add, { ...pickAccount(options), address, reason: options.reason }),
+        await runAdminCommand(add, { account: options.account, address, reason: options.reason }),
         ({ email_address, reason, created_at }) =>
           `${toPrintable(email_address)} has been suppressed since ${formatUtc(created_at)}: ${toPrintable(reason)}.`,
       )
     })
-  withJson(withAccount(suppressions.command('remove').description('remove an address from the list')))
+  withAccount(addCommand(suppressions, 'remove', 'remove an address from the list'))
     .argument('<address>', 'email address')
     .action(async (address: string, options: SuppressionOptions) => {
-      printResult(options, await runAdminCommand(remove, { ...pickAccount(options), address }), ({ removed }) =>
+      printResult(options, await runAdminCommand(remove, { account: options.account, address }), ({ removed }) =>
         removed === 0 ? 'The address was not on the list.' : `Removed ${formatCount(removed, 'suppression')}.`,
       )
     })
-  withJson(
-    withAccount(
-      suppressions
-        .command('import')
-        .description(
-          'import a CSV file; its first line names the columns email_address (or email, or address), reason, stream and list; exit code 1 if a line is invalid',
-        ),
+  withAccount(
+    addCommand(
+      suppressions,
+      'import',
+      'import a CSV file; its first line names the columns email_address (or email, or address), reason, stream and list; exit code 1 if a line is invalid',
     ),
   )
     .argument('<file>', 'path of the file, in UTF-8; - for standard input')
     .option('--reason <text>', 'reason for lines without one', 'manual')
     .action(async (file: string, options: SuppressionOptions & { reason: string }) => {
       const { config } = loadConfig()
-      const input = { ...pickAccount(options), csv: readCsvFile(file, config.maxBodyBytes), reason: options.reason }
+      const input = { account: options.account, csv: readCsvFile(file, config.maxBodyBytes), reason: options.reason }
       const result = await withData(config, (call) => call(importFile, input))
       printResult(options, result, ({ data, errors }) =>
         [
@@ -161,7 +150,7 @@ export function addSuppressionCommands(program: Command): void {
     async (options: AccountOption) => {
       await withData(loadConfig().config, async (call) => {
         for (let after: number | undefined = 0; after !== undefined; ) {
-          const batch: ReturnType<typeof readExportBatch> = await call(exportBatch, { ...pickAccount(options), after })
+          const batch: ReturnType<typeof readExportBatch> = await call(exportBatch, { account: options.account, after })
           process.stdout.write(process.stdout.isTTY ? toPrintableLines(batch.csv) : batch.csv)
           after = batch.next
         }
@@ -169,9 +158,6 @@ export function addSuppressionCommands(program: Command): void {
     },
   )
 }
-
-/** Removes control characters from CSV for a terminal. Files and pipes get the unchanged bytes. */
-const toPrintableLines = (csv: string): string => csv.split('\r\n').map(toPrintable).join('\n')
 
 /**
  * Reads a file, or standard input for `-`. Refuses text that is not UTF-8, because decoding would replace bytes. Also

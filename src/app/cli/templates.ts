@@ -15,7 +15,7 @@ import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
-import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
+import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
 import { formatCount, printResult, toList, toPrintable } from './output.ts'
 
 const POSTMARK_URL = 'https://api.postmarkapp.com'
@@ -55,13 +55,11 @@ interface ImportOptions extends JsonOption, AccountOption {
 
 export function addTemplateCommands(program: Command): void {
   const templates = program.command('templates').description('import the templates of another provider')
-  withJson(
-    withAccount(
-      templates
-        .command('import')
-        .description(
-          'import templates, converted into our syntax; reads the server token of Postmark from standard input; exit code 1 if one has to be converted by hand',
-        ),
+  withAccount(
+    addCommand(
+      templates,
+      'import',
+      'import templates, converted into our syntax; reads the server token of Postmark from standard input; exit code 1 if one has to be converted by hand',
     ),
   )
     .addOption(new Option('--from <provider>', 'provider').choices(['postmark']).makeOptionMandatory())
@@ -69,9 +67,7 @@ export function addTemplateCommands(program: Command): void {
     .action(async (options: ImportOptions) => {
       const converted = convertTemplates(await readTemplates(options.url, readToken()))
       const { account } = options
-      const results = await withData(loadConfig().config, (call) =>
-        importEach(call, converted, account === undefined ? {} : { account }),
-      )
+      const results = await withData(loadConfig().config, (call) => importEach(call, converted, { account }))
       printResult(options, toList(results), () => results.flatMap(toLines).concat(summarise(results)).join('\n'))
       if (results.some(({ result }) => result === 'left')) process.exitCode = 1
     })

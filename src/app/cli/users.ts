@@ -20,8 +20,8 @@ import { formatUuid } from '#platform/ids.ts'
 import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
-import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { formatCount, formatTable, formatUtc, printResult, printSecret, printWholeList, toPrintable } from './output.ts'
+import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
+import { formatCount, formatUtc, printList, printResult, printSecret, toList, toPrintable } from './output.ts'
 
 interface UserView {
   readonly id: string
@@ -126,9 +126,7 @@ const LINK_DESCRIPTION = 'sets a password once, within 24 hours'
 export function addUserCommands(program: Command): void {
   const users = program.command('users').description('manage the users who sign in with a browser')
 
-  withAccount(
-    withJson(users.command('create').description('create a user, or add an existing one to the team of an account')),
-  )
+  withAccount(addCommand(users, 'create', 'create a user, or add an existing one to the team of an account'))
     .argument('<email>', 'email address of the user')
     .addOption(new Option('--role <role>', 'role of the user').choices(ROLES).default('owner'))
     .option('--name <name>', 'name of the user')
@@ -139,7 +137,7 @@ export function addUserCommands(program: Command): void {
       const input = {
         email,
         role,
-        ...(account !== undefined && { account }),
+        account,
         ...(name !== undefined && { name }),
         ...(password !== undefined && { password }),
       }
@@ -154,44 +152,43 @@ export function addUserCommands(program: Command): void {
       )
     })
 
-  withJson(users.command('list').description('list all users')).action(async (options: JsonOption) => {
-    const found = await runAdminCommand(list, null)
-    const sentence = 'There is no user yet; create one with `tassis users create ada@example.com`.'
-    printWholeList(options, found, sentence, (shown) =>
-      formatTable(
-        ['EMAIL', 'NAME', 'ACCOUNTS', 'SECOND FACTOR', 'LAST LOGIN', ''],
-        shown.map((user) => [
-          user.email,
-          user.name,
-          user.accounts.map(({ name, role }) => `${name}: ${role}`).join(', '),
-          user.totp_enabled ? 'app' : 'none',
-          user.last_login_at === null ? 'never' : formatUtc(user.last_login_at),
-          [...(user.is_operator ? ['operator'] : []), ...(user.has_password ? [] : ['no password yet'])].join(', '),
-        ]),
-      ),
+  addCommand(users, 'list', 'list all users').action(async (options: JsonOption) => {
+    printList(
+      options,
+      toList(await runAdminCommand(list, null)),
+      'There is no user yet; create one with `tassis users create ada@example.com`.',
+      ['EMAIL', 'NAME', 'ACCOUNTS', 'SECOND FACTOR', 'LAST LOGIN', ''],
+      (user) => [
+        user.email,
+        user.name,
+        user.accounts.map(({ name, role }) => `${name}: ${role}`).join(', '),
+        user.totp_enabled ? 'app' : 'none',
+        user.last_login_at === null ? 'never' : formatUtc(user.last_login_at),
+        [...(user.is_operator ? ['operator'] : []), ...(user.has_password ? [] : ['no password yet'])].join(', '),
+      ],
     )
   })
 
   const emailArgument = ['<email>', 'email address of the user'] as const
-  withJson(users.command('reset').description('print a link to set a new password'))
+  addCommand(users, 'reset', 'print a link to set a new password')
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const { link } = await runAdminCommand(reset, { email })
       printSecret(options, { link }, link, `This link ${LINK_DESCRIPTION}: give it only to this user.`)
     })
 
-  withAccount(withJson(users.command('role').description('change the role of a user in the team of an account')))
+  withAccount(addCommand(users, 'role', 'change the role of a user in the team of an account'))
     .argument('<email>', 'email address of the user')
     .addArgument(new Argument('<role>', 'the new role').choices(ROLES))
     .action(async (email: string, requestedRole: TeamRole, options: JsonOption & AccountOption) => {
-      const input = { email, role: requestedRole, ...(options.account !== undefined && { account: options.account }) }
+      const input = { email, role: requestedRole, account: options.account }
       const updated = await runAdminCommand(role, input)
       printResult(options, updated, (shown) => `${toPrintable(shown.email)} now has the role ${shown.role}.`)
     })
-  withAccount(withJson(users.command('remove').description('remove a user from the team of an account')))
+  withAccount(addCommand(users, 'remove', 'remove a user from the team of an account'))
     .argument(...emailArgument)
     .action(async (email: string, { account, ...options }: AccountOption & JsonOption) => {
-      const removed = await runAdminCommand(remove, { email, ...(account !== undefined && { account }) })
+      const removed = await runAdminCommand(remove, { email, account })
       printResult(options, removed, ({ is_gone, has_owner }) =>
         [
           `Removed ${toPrintable(email)} from the team.`,
@@ -203,39 +200,39 @@ export function addUserCommands(program: Command): void {
       )
     })
 
-  withJson(users.command('totp-off').description('disable the second factor of a user who has lost it'))
+  addCommand(users, 'totp-off', 'disable the second factor of a user who has lost it')
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const done = await runAdminCommand(totpOff, { email })
       printResult(options, done, () => `${toPrintable(email)} now signs in without a code.`)
     })
 
-  withJson(users.command('operator').description('make a user an operator of the whole service'))
+  addCommand(users, 'operator', 'make a user an operator of the whole service')
     .argument(...emailArgument)
     .option('--remove', 'the user is no operator any more')
     .action(async (email: string, { remove, ...options }: JsonOption & { readonly remove?: boolean }) => {
       printResult(options, await runAdminCommand(operator, { email, is_operator: remove !== true }), formatOperator)
     })
 
-  withJson(users.command('sessions').description('list the sessions of a user'))
+  addCommand(users, 'sessions', 'list the sessions of a user')
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
-      const found = await runAdminCommand(sessions, { email })
-      printWholeList(options, found, `${toPrintable(email)} has no session.`, (shown) =>
-        formatTable(
-          ['ID', 'LAST SEEN', 'SIGNED IN', 'FROM', 'BROWSER'],
-          shown.map((session) => [
-            session.id,
-            formatUtc(session.last_seen_at),
-            formatUtc(session.created_at),
-            session.ip_address ?? '',
-            session.user_agent ?? '',
-          ]),
-        ),
+      printList(
+        options,
+        toList(await runAdminCommand(sessions, { email })),
+        `${toPrintable(email)} has no session.`,
+        ['ID', 'LAST SEEN', 'SIGNED IN', 'FROM', 'BROWSER'],
+        (session) => [
+          session.id,
+          formatUtc(session.last_seen_at),
+          formatUtc(session.created_at),
+          session.ip_address ?? '',
+          session.user_agent ?? '',
+        ],
       )
     })
 
-  withJson(users.command('sign-out').description('end all sessions of a user immediately'))
+  addCommand(users, 'sign-out', 'end all sessions of a user immediately')
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const done = await runAdminCommand(signOutAll, { email })
@@ -257,8 +254,8 @@ function formatOperator(done: {
 
 interface CreateOptions extends JsonOption, AccountOption {
   readonly role: TeamRole
-  readonly name?: string
-  readonly passwordStdin?: boolean
+  readonly name?: string | undefined
+  readonly passwordStdin?: boolean | undefined
 }
 
 /** Reads the password from standard input without its line end; never prompts. */

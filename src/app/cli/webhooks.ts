@@ -25,28 +25,27 @@ import { formatUuid } from '#platform/ids.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
-import { resolveOperator } from './accounts.ts'
+import { findAccountId, resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, runAdminCommand, withData } from './call.ts'
 import {
   type AccountOption,
+  addCommand,
   type JsonOption,
   ONLY_ACCOUNT_DESCRIPTION,
   withAccount,
-  withJson,
   withLimit,
 } from './options.ts'
 import {
   formatCount,
+  formatList,
   formatRelativeTime,
-  formatTable,
   formatUtc,
   type List,
   print,
   printJson,
   printResult,
   printSecret,
-  printWholeList,
   toList,
   toPrintable,
   truncate,
@@ -97,10 +96,8 @@ function resolveWebhook(app: App, id: string): { webhook: Webhook; account: Acco
 const MAX_LISTED = 1100
 
 const list = defineAdminCommand('webhooks.list', ({ opened: { app } }, { account }: AccountOption) => {
-  const accounts =
-    account === undefined
-      ? listAccounts(app.config, app.db)
-      : [getAccount(app.config, app.db, resolveOperator(app, account).accountId)]
+  const only = findAccountId(app, account)
+  const accounts = only === undefined ? listAccounts(app.config, app.db) : [getAccount(app.config, app.db, only)]
   return accounts.flatMap((owner) =>
     listWebhooksWithRoutes(app.db, owner.id, MAX_LISTED).map((webhook) => toWebhookView(app, webhook, owner)),
   )
@@ -155,8 +152,8 @@ const delivery = defineAdminCommand(
 )
 
 interface DeliveriesInput extends WebhookInput {
-  readonly status?: DeliveryStatus
-  readonly event?: string
+  readonly status?: DeliveryStatus | undefined
+  readonly event?: string | undefined
   readonly limit: number
 }
 
@@ -178,22 +175,15 @@ export const webhookAdminCommands = [list, secret, inboundSecret, test, delivery
 export function addWebhookCommands(program: Command): void {
   const webhooks = program.command('webhooks').description('list and test webhooks, show or rotate their secrets')
 
-  withAccount(
-    withJson(webhooks.command('list').description('list the webhooks of all accounts')),
-    ONLY_ACCOUNT_DESCRIPTION,
-  ).action(async (options: JsonOption & AccountOption) => {
-    const { account } = options
-    const found = await runAdminCommand(list, account === undefined ? {} : { account })
-    const sentence = 'There is no webhook; POST /v1/webhooks creates one for the account of the API key.'
-    printWholeList(options, found, sentence, (shown) => formatWebhooks(shown, systemClock.now()))
-  })
+  withAccount(addCommand(webhooks, 'list', 'list the webhooks of all accounts'), ONLY_ACCOUNT_DESCRIPTION).action(
+    async (options: JsonOption & AccountOption) => {
+      const found = toList(await runAdminCommand(list, options))
+      printResult(options, found, (shown) => formatWebhooks(shown, systemClock.now()))
+    },
+  )
 
   withAccount(
-    withJson(
-      webhooks
-        .command('secret')
-        .description('show or replace the signing secret of a webhook; requires --reveal or --rotate'),
-    ),
+    addCommand(webhooks, 'secret', 'show or replace the signing secret of a webhook; requires --reveal or --rotate'),
     'with `inbound`: the account; required only if there are several',
   )
     .argument(
@@ -210,39 +200,22 @@ export function addWebhookCommands(program: Command): void {
       if (!rotate && !options.reveal)
         throw new UsageError('Use --reveal to show the secret, or --rotate to replace it.')
       const { account } = options
-      if (id === INBOUND_SECRET_ID) {
-        const found = await runAdminCommand(inboundSecret, { rotate, ...(account !== undefined && { account }) })
-        const owner = toPrintable(found.account)
-        return printSecret(
-          options,
-          found,
-          found.secret,
-          rotate
-            ? `This is the new secret of the inbound routes of ${owner}. ${ROTATED}`
-            : `This is the secret of the inbound routes of ${owner}. The audit log records that it was shown.`,
-        )
-      }
-      if (account !== undefined)
+      const isInbound = id === INBOUND_SECRET_ID
+      if (!isInbound && account !== undefined)
         throw new UsageError(
           '--account is only for `tassis webhooks secret inbound`; a webhook ID already identifies its account.',
         )
-      const found = await runAdminCommand(secret, { webhook: id, rotate })
-      const url = toPrintable(found.url)
-      printSecret(
-        options,
-        found,
-        found.secret,
-        rotate
-          ? `This is the new secret of the webhook to ${url}. ${ROTATED}`
-          : `This is the secret of the webhook to ${url}. The audit log records that it was shown.`,
-      )
+      const found = isInbound
+        ? await runAdminCommand(inboundSecret, { rotate, account })
+        : await runAdminCommand(secret, { webhook: id, rotate })
+      const owner = 'url' in found ? `webhook to ${found.url}` : `inbound routes of ${found.account}`
+      const sentence = rotate
+        ? `This is the new secret of the ${owner}. ${ROTATED}`
+        : `This is the secret of the ${owner}. The audit log records that it was shown.`
+      printSecret(options, found, found.secret, toPrintable(sentence))
     })
 
-  withJson(
-    webhooks
-      .command('test')
-      .description('send a test event and show the result; exit code 1 unless the response is a 2xx'),
-  )
+  addCommand(webhooks, 'test', 'send a test event and show the result; exit code 1 unless the response is a 2xx')
     .argument('<id>', 'webhook ID, as shown by `tassis webhooks list`')
     .action(async (id: string, options: JsonOption) => {
       await withData(loadConfig().config, async (call) => {
@@ -254,11 +227,7 @@ export function addWebhookCommands(program: Command): void {
       })
     })
 
-  withLimit(
-    withJson(webhooks.command('deliveries').description('list the last deliveries of a webhook, newest first')),
-    'maximum number of deliveries',
-    25,
-  )
+  withLimit(addCommand(webhooks, 'deliveries', 'list the last deliveries of a webhook, newest first'), 'deliveries', 25)
     .argument('<id>', 'webhook ID, as shown by `tassis webhooks list`')
     .addOption(new Option('--status <status>', 'filter by status').choices(DELIVERY_STATUSES))
     .addOption(new Option('--event <event>', 'filter by event').choices(HISTORY_EVENTS))
@@ -315,23 +284,19 @@ function formatState(webhook: WebhookView): string {
 const formatAgo = (iso: string | null, now: number): string =>
   iso === null ? 'never' : formatRelativeTime(Date.parse(iso), now)
 
-function formatWebhooks(shown: readonly WebhookView[], now: number): string {
-  const hasSeveralAccounts = new Set(shown.map(({ account_id }) => account_id)).size > 1
-  const deactivated = shown.find((webhook) => webhook.off_by_failures)
+function formatWebhooks(list: List<WebhookView>, now: number): string {
+  const hasSeveralAccounts = new Set(list.data.map(({ account_id }) => account_id)).size > 1
+  const deactivated = list.data.find((webhook) => webhook.off_by_failures)
   return [
-    formatTable(
+    formatList(
+      list,
+      'There is no webhook; POST /v1/webhooks creates one for the account of the API key.',
       [
-        'ID',
-        'KIND',
-        'STATE',
-        'URL',
-        'LAST SUCCESS',
-        'LAST FAILURE',
-        'WHY',
+        ...['ID', 'KIND', 'STATE', 'URL', 'LAST SUCCESS', 'LAST FAILURE', 'WHY'],
         ...(hasSeveralAccounts ? ['ACCOUNT'] : []),
         'EVENTS',
       ],
-      shown.map((webhook) => [
+      (webhook) => [
         webhook.id,
         webhook.route === null ? 'webhook' : 'route',
         formatState(webhook),
@@ -341,14 +306,12 @@ function formatWebhooks(shown: readonly WebhookView[], now: number): string {
         truncate(webhook.last_failure_reason ?? '', MAX_ERROR_LENGTH),
         ...(hasSeveralAccounts ? [webhook.account] : []),
         formatEvents(webhook),
-      ]),
+      ],
     ),
     ...(deactivated
       ? [
           '',
-          deactivated.route === null
-            ? `A webhook deactivated by failures stays inactive until its user sends PUT /v1/webhooks/{id} with url, events and is_active. The failures: tassis webhooks deliveries ${deactivated.id} --status undeliverable`
-            : `A route whose webhook was deactivated by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. The failures: tassis webhooks deliveries ${deactivated.id} --status undeliverable`,
+          `${deactivated.route === null ? 'A webhook deactivated by failures stays inactive until its user sends PUT /v1/webhooks/{id} with url, events and is_active.' : 'A route whose webhook was deactivated by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field.'} The failures: tassis webhooks deliveries ${deactivated.id} --status undeliverable`,
         ]
       : []),
   ].join('\n')
@@ -363,15 +326,16 @@ interface DeliveriesView extends Required<List<DeliveryRecord & { readonly inbou
   readonly webhook: WebhookView
 }
 
-function formatDeliveries({ webhook, data: shown, total }: DeliveriesView, now: number): string {
-  const head = `${toPrintable(webhook.url)} (account ${toPrintable(webhook.account)}): ${formatState(webhook)}`
-  if (shown.length === 0) return `${head}\nNo deliveries found.`
+function formatDeliveries(found: DeliveriesView, now: number): string {
+  const { webhook } = found
   return [
-    head,
-    '',
-    formatTable(
+    `${toPrintable(webhook.url)} (account ${toPrintable(webhook.account)}): ${formatState(webhook)}`,
+    ...(found.data.length > 0 ? [''] : []),
+    formatList(
+      found,
+      'No deliveries found.',
       ['WHEN', 'EVENT', 'STATUS', 'ATTEMPTS', 'RESPONSE', 'TOOK', 'EMAIL', 'ID', ''],
-      shown.map((row) => [
+      (row) => [
         formatUtc(row.attempted_at ?? row.created_at),
         row.event,
         row.status,
@@ -381,9 +345,8 @@ function formatDeliveries({ webhook, data: shown, total }: DeliveriesView, now: 
         row.email_id ?? row.inbound_email_id ?? '-',
         row.id,
         formatNote(row, now),
-      ]),
+      ],
     ),
-    ...(total > shown.length ? [`… and ${total - shown.length} more (--limit)`] : []),
   ].join('\n')
 }
 

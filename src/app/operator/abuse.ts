@@ -5,20 +5,10 @@ import type { AbuseFinding } from '#features/reporting/abuse/findings.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { OperatorComplaint } from './model.ts'
+import type { Finding, OperatorComplaint } from './model.ts'
 
-export interface FindingView {
-  readonly account_id: string
-  readonly account: string
-  readonly source: string
-  readonly reason: string
-  readonly paused: boolean
-  readonly email_id: string | null
-  readonly detail: unknown
-  readonly created_at: string
-}
-
-export const toFindingView = (finding: AbuseFinding): FindingView => ({
+export const toFindingWire = (finding: AbuseFinding): Finding => ({
+  id: String(finding.id),
   account_id: formatUuid(finding.accountUuid),
   account: finding.accountName,
   source: finding.source,

@@ -8,13 +8,11 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { listMembers } from '#features/people/team/users.ts'
 import { listComplaints, readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { listFindings } from '#features/reporting/abuse/findings.ts'
-import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, notFoundById, PageBody, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { toComplaintWire, toFindingView } from './abuse.ts'
+import { toComplaintWire, toFindingWire } from './abuse.ts'
 import {
   parsePauseReason,
   pauseByOperator,
@@ -24,7 +22,7 @@ import {
   setPool,
   toAccountView,
 } from './accounts.ts'
-import type { OperatorContext } from './context.ts'
+import { type OperatorContext, operatorRoute } from './context.ts'
 import {
   AccountPools,
   AccountsQuery,
@@ -39,7 +37,6 @@ import {
 } from './model.ts'
 import { toServiceActor } from './view-log.ts'
 
-const tags = ['Operator']
 const params = Type.Object({ id: Type.String({ description: 'Id of the account.' }) })
 const RATE_DAYS = 30
 const MAX_MEMBERS_SHOWN = 20
@@ -63,7 +60,7 @@ export const operatorAccountRoutes = ({ opened: { app }, recordView }: OperatorC
       {
         query: AccountsQuery,
         response: PageBody(OperatorAccount),
-        detail: { summary: 'List the accounts', description: 'Newest first.', tags, ...operatorsOnly },
+        detail: operatorRoute('List the accounts', 'Newest first.'),
       },
     )
     .get(
@@ -76,12 +73,7 @@ export const operatorAccountRoutes = ({ opened: { app }, recordView }: OperatorC
       {
         params,
         response: DataBody(OperatorAccountDetail),
-        detail: {
-          summary: 'Get an account',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: ACCOUNT_NOT_FOUND }),
-        },
+        detail: operatorRoute('Get an account', undefined, { 404: ACCOUNT_NOT_FOUND }),
       },
     )
     .post(
@@ -103,13 +95,11 @@ export const operatorAccountRoutes = ({ opened: { app }, recordView }: OperatorC
         params,
         body: PauseRequest,
         response: DataBody(OperatorAccountDetail),
-        detail: {
-          summary: 'Pause an account',
-          description: 'It cannot send, and its queued mail is held. Its users are told, with the reason.',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: ACCOUNT_NOT_FOUND, 409: ['account_paused', 'The account is paused already.'] }),
-        },
+        detail: operatorRoute(
+          'Pause an account',
+          'It cannot send, and its queued mail is held. Its users are told, with the reason.',
+          { 404: ACCOUNT_NOT_FOUND, 409: ['account_paused', 'The account is paused already.'] },
+        ),
       },
     )
     .post(
@@ -129,13 +119,10 @@ export const operatorAccountRoutes = ({ opened: { app }, recordView }: OperatorC
       {
         params,
         response: DataBody(ResumeResult),
-        detail: {
-          summary: 'Resume a paused account',
-          description: 'Its held mail is queued again.',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: ACCOUNT_NOT_FOUND, 409: ['account_not_paused', 'The account is not paused.'] }),
-        },
+        detail: operatorRoute('Resume a paused account', 'Its held mail is queued again.', {
+          404: ACCOUNT_NOT_FOUND,
+          409: ['account_not_paused', 'The account is not paused.'],
+        }),
       },
     )
     .put(
@@ -149,16 +136,13 @@ export const operatorAccountRoutes = ({ opened: { app }, recordView }: OperatorC
         params,
         body: PoolRequest,
         response: DataBody(AccountPools),
-        detail: {
-          summary: 'Choose the outgoing addresses of an account or stream',
-          description:
-            'Its mail leaves from the addresses of the pool. The pool of a stream wins over that of its account, and holds for mail accepted from then on; a sub-account without a pool has that of its parent.',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({
+        detail: operatorRoute(
+          'Choose the outgoing addresses of an account or stream',
+          'Its mail leaves from the addresses of the pool. The pool of a stream wins over that of its account, and holds for mail accepted from then on; a sub-account without a pool has that of its parent.',
+          {
             404: ['account_not_found', 'No account has this id; for a stream, `stream_not_found`.'],
-          }),
-        },
+          },
+        ),
       },
     )
     .get(
@@ -169,21 +153,15 @@ export const operatorAccountRoutes = ({ opened: { app }, recordView }: OperatorC
         const accountId = findAccountId(app, query.account_id)
         if (accountId === null) return pageBody([], { ...page, total: 0 })
         const { findings, total } = listFindings(app.db, accountId, page)
-        return pageBody(
-          findings.map((finding) => ({ id: String(finding.id), ...toFindingView(finding) })),
-          { ...page, total },
-          idKey(findings),
-        )
+        return pageBody(findings.map(toFindingWire), { ...page, total }, idKey(findings))
       },
       {
         query: OfAccountQuery,
         response: PageBody(Finding),
-        detail: {
-          summary: 'List abuse findings',
-          description: 'What the monitoring of accounts found, and pauses; newest first.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute(
+          'List abuse findings',
+          'What the monitoring of accounts found, and pauses; newest first.',
+        ),
       },
     )
     .get(
@@ -203,7 +181,7 @@ export const operatorAccountRoutes = ({ opened: { app }, recordView }: OperatorC
       {
         query: OfAccountQuery,
         response: PageBody(OperatorComplaint),
-        detail: { summary: 'List spam complaints', description: 'Newest first.', tags, ...operatorsOnly },
+        detail: operatorRoute('List spam complaints', 'Newest first.'),
       },
     )
 
@@ -246,8 +224,7 @@ const toAccountActor = ({ id, uuid }: Account): Actor => ({
 function toAccountDetail(app: App, account: Account) {
   const to = app.clock.now()
   return {
-    ...toAccountView(app, account),
-    ...readAccountStatus(app, account.id),
+    ...readAccountStatus(app, account),
     last_30_days: readComplaintRate(app.db, account.id, { from: to - days(RATE_DAYS), to }),
     members: listMembers(app.db, account.id)
       .slice(0, MAX_MEMBERS_SHOWN)

@@ -23,30 +23,20 @@ import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
-import { MAX_PAUSE_REASON_LENGTH } from './model.ts'
+import {
+  type AccountPools,
+  MAX_PAUSE_REASON_LENGTH,
+  type OperatorAccount,
+  type OperatorAccountStatus,
+  type ResumeResult,
+} from './model.ts'
 
 /**
  * Maximum number of recipients examined per email status to count the held ones; examining that many takes some 50 ms.
  */
 const MAX_COUNTED_RECIPIENTS = 20_000
 
-export interface AccountView {
-  readonly id: string
-  readonly name: string
-  readonly email: string
-  readonly plan: string
-  /** Id of the parent account; null unless this is a sub-account. */
-  readonly parent_account_id: string | null
-  /** When its parent account disabled it. */
-  readonly disabled_at: string | null
-  /** Recipients per month; null if unlimited. */
-  readonly monthly_quota: number | null
-  readonly used_this_month: number
-  readonly paused_at: string | null
-  readonly created_at: string
-}
-
-export function toAccountView(app: App, account: Account): AccountView {
+export function toAccountView(app: App, account: Account): OperatorAccount {
   return {
     id: formatUuid(account.uuid),
     name: account.name,
@@ -66,57 +56,20 @@ function findParentUuid(app: App, { parentId }: Account): string | null {
   return parent ? formatUuid(parent.uuid) : null
 }
 
-export interface AccountStatusView extends PoolView {
-  readonly id: string
-  readonly name: string
-  readonly email: string
-  readonly plan: string
-  readonly monthly_quota: number | null
-  readonly used_this_month: number
-  /** Why the account may not send; null if it may. */
-  readonly stopped: string | null
-  readonly paused: { readonly since: string; readonly source: string; readonly reason: string } | null
-  /** When its parent account disabled it. */
-  readonly disabled_at: string | null
-  /** Recipients whose mail is held, counted as far as MAX_COUNTED_RECIPIENTS allows. */
-  readonly held: number
-  /** Whether its rates can pause it automatically, which depends on its plan. */
-  readonly judged: boolean
-  readonly last_24_hours: {
-    readonly delivered: number
-    readonly bounced: number
-    readonly complained: number
-    readonly bounce_percent: number | null
-    readonly complaints_per_mille: number | null
-  }
-  readonly thresholds: {
-    readonly minimum_volume: number
-    readonly bounce_percent: number
-    readonly complaints_per_mille: number
-  }
-}
-
 /** An account with what decides whether it may send. */
-export function readAccountStatus({ config, db, clock, eventTime }: App, accountId: number): AccountStatusView {
-  const found = getAccount(config, db, accountId)
-  const figures = readAbuseStats(db, accountId, eventTime())
-  const { delivered, bounced, complained } = figures
-  const paused = findPause(db, accountId)
+export function readAccountStatus(app: App, account: Account): OperatorAccountStatus {
+  const { config, db, eventTime } = app
+  const { delivered, bounced, complained } = readAbuseStats(db, account.id, eventTime())
+  const paused = findPause(db, account.id)
   const toRate = (part: number, whole: number, of: number) =>
     whole <= 0 ? null : Math.round((part / whole) * of * 100) / 100
   return {
-    id: formatUuid(found.uuid),
-    name: found.name,
-    email: found.email,
-    plan: found.plan,
-    monthly_quota: found.monthlyQuota >= UNLIMITED ? null : found.monthlyQuota,
-    used_this_month: readMonthlyUsage(db, accountId, monthOf(clock.now())),
-    stopped: findSendingBlock(db, accountId) ?? null,
+    ...toAccountView(app, account),
+    ...readPools(app, account.id),
+    stopped: findSendingBlock(db, account.id) ?? null,
     paused: paused ? { since: isoTime(paused.since), source: paused.source, reason: paused.reason } : null,
-    disabled_at: isoTimeOrNull(found.disabledAt),
-    held: countHeld(db, accountId, MAX_COUNTED_RECIPIENTS).held,
-    ...readPools({ db }, accountId),
-    judged: getPlanTerms(config, found.plan).isWatched,
+    held: countHeld(db, account.id, MAX_COUNTED_RECIPIENTS).held,
+    judged: getPlanTerms(config, account.plan).isWatched,
     last_24_hours: {
       delivered,
       bounced,
@@ -164,15 +117,8 @@ export async function pauseByOperator(
   return name
 }
 
-export interface PoolView {
-  /** Null: its mail leaves from the addresses of its parent account's pool, or from those without a pool. */
-  readonly pool: string | null
-  /** The streams with a pool of their own. */
-  readonly stream_pools: { readonly stream: string; readonly pool: string }[]
-}
-
 /** The pools of outgoing addresses of an account and of its streams. */
-export const readPools = ({ db }: Pick<App, 'db'>, accountId: number): PoolView => ({
+export const readPools = ({ db }: Pick<App, 'db'>, accountId: number): AccountPools => ({
   pool: findPool(db, accountId) ?? null,
   stream_pools: listStreamPools(db, accountId),
 })
@@ -218,15 +164,6 @@ function setAccountPool(app: App, tx: Tx, { id }: AuditActor, accountId: number,
   else addRule(tx, { kind: 'pool', selector, target, reason: '', createdBy: id, createdAt: app.clock.now() })
 }
 
-export interface ResumeView {
-  readonly account: string
-  /** Recipients whose mail is released, as far as they are counted. */
-  readonly released: number
-  readonly released_is_at_least: boolean
-  /** Why the account still may not send; null if it may. */
-  readonly still_stopped: string | null
-}
-
 /**
  * Resumes the actor's account. Throws 409 when it is not paused.
  * @param alsoWrite called in the transaction
@@ -235,7 +172,7 @@ export async function resumeByOperator(
   app: App,
   actor: Actor,
   alsoWrite: (tx: Tx) => void = () => undefined,
-): Promise<ResumeView> {
+): Promise<ResumeResult> {
   const { held, isAll } = countHeld(app.db, actor.accountId, MAX_COUNTED_RECIPIENTS)
   const isResumed = await app.commit.writeFromReserve((tx) => {
     if (!resumeAccount(app, tx, actor)) return false

@@ -1,5 +1,7 @@
 /** @module What the operator's routes share, created once per service. */
 import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
+import { operatorsOnly } from '#platform/http/access.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
 import type { OpenedApp, RunningDelivery } from '../create.ts'
 import type { DoctorReport } from '../doctor/doctor.ts'
@@ -24,4 +26,17 @@ export interface OperatorContext {
 export const createOperatorContext = (options: Omit<OperatorContext, 'recordView'>): OperatorContext => ({
   ...options,
   recordView: createViewLog(options.opened.app),
+})
+
+/** What the API description says of a route of operators. */
+export const operatorRoute = (
+  summary: string,
+  description?: string,
+  errors: Parameters<typeof errorResponses>[0] = {},
+) => ({
+  summary,
+  ...(description !== undefined && { description }),
+  tags: ['Operator'],
+  ...operatorsOnly,
+  ...errorResponses(errors),
 })

@@ -1,10 +1,9 @@
 /** @module /v1/operator/doctor: what the checks of `tassis doctor` found. Paths, schemas and one call each. */
 import { Elysia } from 'elysia'
 import { authenticated } from '#features/core/app/http.ts'
-import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTime } from '#platform/http/envelope.ts'
 import { DataBody } from '#platform/http/schemas.ts'
-import type { OperatorContext } from './context.ts'
+import { type OperatorContext, operatorRoute } from './context.ts'
 import { DoctorFindings } from './model.ts'
 
 export const operatorDoctorRoutes = ({ doctorReport, recordView }: OperatorContext) =>
@@ -26,12 +25,9 @@ export const operatorDoctorRoutes = ({ doctorReport, recordView }: OperatorConte
     },
     {
       response: DataBody(DoctorFindings),
-      detail: {
-        summary: 'Get what the checks of the service found',
-        description:
-          'The last run of the checks of `tassis doctor`, which the service makes every hour: names, network, machine and state.',
-        tags: ['Operator'],
-        ...operatorsOnly,
-      },
+      detail: operatorRoute(
+        'Get what the checks of the service found',
+        'The last run of the checks of `tassis doctor`, which the service makes every hour: names, network, machine and state.',
+      ),
     },
   )

@@ -5,23 +5,9 @@ import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
+import type { DomainReport } from './model.ts'
 
-export interface ReportView {
-  readonly id: string
-  /** `dmarc` or `tls`. */
-  readonly kind: string
-  /** Name of the account that has the domain; null if none has. */
-  readonly account: string | null
-  readonly domain: string
-  readonly organisation: string
-  readonly report_id: string
-  readonly period_start: string | null
-  readonly period_end: string | null
-  readonly size_bytes: number
-  readonly received_at: string
-}
-
-export const toReportView = (stored: StoredReport): ReportView => ({
+export const toReportView = (stored: StoredReport): DomainReport => ({
   id: formatUuid(stored.uuid),
   kind: stored.kind,
   account: stored.account,
@@ -42,7 +28,7 @@ export function parseDomainName(text: string): string {
 }
 
 /** A report with its content. Throws 404 for an unknown id, and when the content is no longer stored. */
-export function readReport(app: App, id: string): ReportView & { readonly content: Uint8Array } {
+export function readReport(app: App, id: string): DomainReport & { readonly content: Uint8Array } {
   const stored = findReport(app.db, id)
   try {
     return { ...toReportView(stored), content: app.content.get(stored.contentRef) }

@@ -5,12 +5,10 @@ import { authenticated } from '#features/core/app/http.ts'
 import { listReportPage } from '#features/receiving/domain-reports/store.ts'
 import { retryOperatorMail } from '#features/receiving/inbound/process/retry.ts'
 import { deleteOperatorMail, listOperatorMailPage } from '#features/receiving/postmaster/store.ts'
-import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
 import { KiB } from '#platform/units.ts'
-import type { OperatorContext } from './context.ts'
+import { type OperatorContext, operatorRoute } from './context.ts'
 import { parseDomainName, readReport, toReportView } from './domain-reports.ts'
 import {
   DomainReport,
@@ -23,7 +21,6 @@ import {
 import { readOperatorMail, toMailView } from './operator-mail.ts'
 import { toServiceActor } from './view-log.ts'
 
-const tags = ['Operator']
 const reportParams = Type.Object({ id: Type.String({ description: 'Id of the report.' }) })
 const mailParams = Type.Object({ id: Type.String({ description: 'Id of the message.' }) })
 const MAX_CONTENT_BYTES = 512 * KiB
@@ -44,12 +41,10 @@ export const operatorMailRoutes = ({ opened: { app, parser }, recordView }: Oper
       {
         query: ReportsQuery,
         response: PageBody(DomainReport),
-        detail: {
-          summary: 'List DMARC and TLS reports',
-          description: 'What other hosts report about domains of this service; newest first.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute(
+          'List DMARC and TLS reports',
+          'What other hosts report about domains of this service; newest first.',
+        ),
       },
     )
     .get(
@@ -66,12 +61,9 @@ export const operatorMailRoutes = ({ opened: { app, parser }, recordView }: Oper
       {
         params: reportParams,
         response: DataBody(DomainReportDetail),
-        detail: {
-          summary: 'Get a DMARC or TLS report',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: ['report_not_found', 'No report has this id, or it is no longer stored.'] }),
-        },
+        detail: operatorRoute('Get a DMARC or TLS report', undefined, {
+          404: ['report_not_found', 'No report has this id, or it is no longer stored.'],
+        }),
       },
     )
     .get(
@@ -80,17 +72,15 @@ export const operatorMailRoutes = ({ opened: { app, parser }, recordView }: Oper
         await recordView(actor, { name: 'operator_mails' })
         const page = parsePage(query)
         const { mail, total } = listOperatorMailPage(app.db, query.kind, page)
-        return pageBody(mail.map(toRecord), { ...page, total }, idKey(mail))
+        return pageBody(mail.map(toMailView), { ...page, total }, idKey(mail))
       },
       {
         query: MailQuery,
         response: PageBody(OperatorMailRecord),
-        detail: {
-          summary: 'List mail for the operator',
-          description: 'To postmaster and abuse, and reports that could not be parsed; newest first.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute(
+          'List mail for the operator',
+          'To postmaster and abuse, and reports that could not be parsed; newest first.',
+        ),
       },
     )
     .get(
@@ -103,12 +93,7 @@ export const operatorMailRoutes = ({ opened: { app, parser }, recordView }: Oper
       {
         params: mailParams,
         response: DataBody(OperatorMailDetail),
-        detail: {
-          summary: 'Get a message for the operator',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: MAIL_NOT_FOUND }),
-        },
+        detail: operatorRoute('Get a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
       },
     )
     .post(
@@ -119,16 +104,14 @@ export const operatorMailRoutes = ({ opened: { app, parser }, recordView }: Oper
       },
       {
         params: mailParams,
-        detail: {
-          summary: 'Process a message for the operator again',
-          description: 'A bounce or complaint that could not be read takes effect; other mail returns to the list.',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({
+        detail: operatorRoute(
+          'Process a message for the operator again',
+          'A bounce or complaint that could not be read takes effect; other mail returns to the list.',
+          {
             404: MAIL_NOT_FOUND,
             409: ['no_destination', 'None of its recipients belongs to this host, or a mailbox is full.'],
-          }),
-        },
+          },
+        ),
       },
     )
     .delete(
@@ -139,16 +122,6 @@ export const operatorMailRoutes = ({ opened: { app, parser }, recordView }: Oper
       },
       {
         params: mailParams,
-        detail: {
-          summary: 'Delete a message for the operator',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: MAIL_NOT_FOUND }),
-        },
+        detail: operatorRoute('Delete a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
       },
     )
-
-const toRecord = (mail: Parameters<typeof toMailView>[0]): OperatorMailRecord => {
-  const { rcpt_to, ...view } = toMailView(mail)
-  return { ...view, rcpt_to: [...rcpt_to] }
-}

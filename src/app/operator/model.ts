@@ -406,6 +406,7 @@ const POOL_FIELDS = {
   }),
 }
 export const AccountPools = Type.Object(POOL_FIELDS)
+export type AccountPools = Static<typeof AccountPools>
 export const PoolRequest = StrictObject({
   pool: Nullable(Type.String({ maxLength: MAX_FILTER_LENGTH }), {
     description: 'Name of a pool in TASSIS_OUTBOUND_IPS; null: none.',
@@ -413,7 +414,7 @@ export const PoolRequest = StrictObject({
   stream: filter('Slug of a stream: only its mail.'),
 })
 
-export const OperatorAccountDetail = Type.Object({
+const STATUS_FIELDS = {
   ...ACCOUNT_FIELDS,
   ...POOL_FIELDS,
   stopped: Nullable(Type.String(), { description: 'Why it may not send, a sentence; null: it may.' }),
@@ -445,6 +446,11 @@ export const OperatorAccountDetail = Type.Object({
     },
     { description: 'When it is paused automatically.' },
   ),
+}
+export const OperatorAccountStatus = Type.Object(STATUS_FIELDS)
+export type OperatorAccountStatus = Static<typeof OperatorAccountStatus>
+export const OperatorAccountDetail = Type.Object({
+  ...STATUS_FIELDS,
   last_30_days: Type.Object(
     {
       delivered: count('Delivered recipients, without sandbox mail.'),

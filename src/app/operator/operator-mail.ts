@@ -7,29 +7,14 @@ import { MissingBlobError } from '#platform/content/read.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
-import type { OperatorMailDetail } from './model.ts'
+import type { OperatorMailDetail, OperatorMailRecord } from './model.ts'
 
-export interface MailView {
-  readonly id: string
-  readonly kind: string
-  /** Why the message is stored for the operator. */
-  readonly reason: string
-  /** Empty for the null reverse-path. */
-  readonly mail_from: string
-  readonly rcpt_to: readonly string[]
-  readonly from: string | null
-  readonly subject: string
-  readonly source_ip: string
-  readonly size_bytes: number
-  readonly received_at: string
-}
-
-export const toMailView = (mail: OperatorMail): MailView => ({
+export const toMailView = (mail: OperatorMail): OperatorMailRecord => ({
   id: formatUuid(mail.uuid),
   kind: mail.kind,
   reason: mail.reason,
   mail_from: mail.mailFrom,
-  rcpt_to: mail.rcptTo,
+  rcpt_to: [...mail.rcptTo],
   from: mail.from,
   subject: mail.subject,
   source_ip: mail.sourceIp,
@@ -46,7 +31,6 @@ export async function readOperatorMail(app: App, parser: Parser, id: string): Pr
   const source = readSource(app, mail)
   return {
     ...toMailView(mail),
-    rcpt_to: [...mail.rcptTo],
     text: source === null ? null : await readText(app, parser, mail),
     source,
   }

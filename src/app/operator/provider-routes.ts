@@ -2,17 +2,13 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { authenticated } from '#features/core/app/http.ts'
-import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { listAlerts } from './alerts.ts'
-import type { OperatorContext } from './context.ts'
+import { type OperatorContext, operatorRoute } from './context.ts'
 import { DeliveryAlert, ProviderResumeResult, ServerProvider } from './model.ts'
 import { listProviders, resumeProvider } from './providers.ts'
 import { toServiceActor } from './view-log.ts'
-
-const tags = ['Operator']
 
 export const operatorProviderRoutes = (context: OperatorContext) => {
   const { app } = context.opened
@@ -30,13 +26,10 @@ export const operatorProviderRoutes = (context: OperatorContext) => {
       {
         query: PageQuery,
         response: PageBody(ServerProvider),
-        detail: {
-          summary: 'List receiving providers',
-          description:
-            'By provider and outgoing address: limits, rates, suspensions and figures. Suspended ones first, then slowed ones, then those in use.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute(
+          'List receiving providers',
+          'By provider and outgoing address: limits, rates, suspensions and figures. Suspended ones first, then slowed ones, then those in use.',
+        ),
       },
     )
     .get(
@@ -50,13 +43,10 @@ export const operatorProviderRoutes = (context: OperatorContext) => {
       {
         query: PageQuery,
         response: PageBody(DeliveryAlert),
-        detail: {
-          summary: 'List delivery alerts',
-          description:
-            'Replies that blame our addresses or set-up (block lists, reputation, authentication), by provider, outgoing address and rule: the last day, since the start of the service, the newest first. The mail is retried.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute(
+          'List delivery alerts',
+          'Replies that blame our addresses or set-up (block lists, reputation, authentication), by provider, outgoing address and rule: the last day, since the start of the service, the newest first. The mail is retried.',
+        ),
       },
     )
     .post(
@@ -68,14 +58,11 @@ export const operatorProviderRoutes = (context: OperatorContext) => {
       {
         params: Type.Object({ name: Type.String({ maxLength: 300, description: 'Name of the provider.' }) }),
         response: DataBody(ProviderResumeResult),
-        detail: {
-          summary: 'Lift the suspension of a provider',
-          description:
-            'Also restores a lowered rate. Mail that is due is tried at once; if the provider rejects it again, the suspension begins again.',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: ['provider_not_found', 'Nothing was sent to a provider of this name.'] }),
-        },
+        detail: operatorRoute(
+          'Lift the suspension of a provider',
+          'Also restores a lowered rate. Mail that is due is tried at once; if the provider rejects it again, the suspension begins again.',
+          { 404: ['provider_not_found', 'Nothing was sent to a provider of this name.'] },
+        ),
       },
     )
 }

@@ -13,43 +13,7 @@ import { notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import type { RunningDelivery } from '../create.ts'
-
-export interface ProviderView {
-  readonly provider: string
-  /** Our outgoing address; null when the system chooses it, or when nothing was sent yet. */
-  readonly source: string | null
-  /** Whether the provider has an entry in the list of providers; the others have the limits of `default`. */
-  readonly is_listed: boolean
-  readonly limits: {
-    readonly connections: number
-    readonly messages_per_connection: number
-    readonly connection_age_seconds: number
-    readonly idle_seconds: number
-    /** 0: no limit. */
-    readonly per_second: number
-    readonly per_minute: number
-    readonly tls: string
-    readonly route: string
-    readonly figures_from: string
-  }
-  /** Fraction of the limits in use. */
-  readonly rate_factor: number
-  /** Messages a minute in use; null: no limit. */
-  readonly rate_per_minute: number | null
-  readonly suspension: {
-    readonly rule: string
-    readonly reason: string
-    readonly since: string
-    readonly until: string
-    readonly failures: number
-  } | null
-  /** The daily budget while our address is new to the provider; null: it is not. */
-  readonly warm_up: { readonly budget: number; readonly used: number; readonly next_day_at: string } | null
-  readonly in_delivery: number
-  readonly waiting_lanes: number
-  readonly last_hour: TrafficCounts
-  readonly last_day: TrafficCounts
-}
+import type { ServerProvider } from './model.ts'
 
 const NO_TRAFFIC: TrafficCounts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
 
@@ -78,14 +42,14 @@ export function listProviders(app: App, delivery: RunningDelivery | undefined) {
   return {
     used: used.length,
     total: used.length + unused.length,
-    views: (from: number, to: number): ProviderView[] =>
+    views: (from: number, to: number): ServerProvider[] =>
       [...used, ...unused]
         .slice(from, to)
         .map((entry) => (entry instanceof Pair ? toPairView(entry, at) : toPolicyView(entry))),
   }
 }
 
-function toPairView(pair: Pair, at: Instant): ProviderView {
+function toPairView(pair: Pair, at: Instant): ServerProvider {
   const { provider, sourceIp, slots, traffic, ratePerMinute } = pair
   const { factor, suspension } = pair.state
   return {
@@ -112,7 +76,7 @@ function toPairView(pair: Pair, at: Instant): ProviderView {
   }
 }
 
-function toWarmUpView({ warmUp, slots }: Pair, { now }: Instant): ProviderView['warm_up'] {
+function toWarmUpView({ warmUp, slots }: Pair, { now }: Instant): ServerProvider['warm_up'] {
   const state = warmUp?.stateAt(now)
   if (!warmUp || !state || state.budget === null) return null
   return {
@@ -122,7 +86,7 @@ function toWarmUpView({ warmUp, slots }: Pair, { now }: Instant): ProviderView['
   }
 }
 
-const toPolicyView = (policy: ProviderPolicy): ProviderView => ({
+const toPolicyView = (policy: ProviderPolicy): ServerProvider => ({
   provider: policy.name,
   source: null,
   is_listed: true,

@@ -34,7 +34,7 @@ import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
-import { MAX_QUEUE_REASON_LENGTH } from './model.ts'
+import { MAX_QUEUE_REASON_LENGTH, type QueueRuleRecord, type QueueSelection } from './model.ts'
 
 const sql = prepareStatements((db) => ({
   email: db.prepare<{ id: number; accountId: number }, [Uint8Array]>(
@@ -112,19 +112,10 @@ export function parseReason(text: string | undefined, isRequired: boolean): stri
 }
 
 /** The selector in wire form; for the audit log and for views. */
-export interface SelectorView {
-  readonly domain: string | null
-  readonly provider: string | null
-  readonly account_id: string | null
-  /** Name of the account; null if none is named, or it is deleted. */
-  readonly account: string | null
-  readonly email_id: string | null
-}
-
 function toSelectorView(
   app: App,
   { domain, provider, accountId, emailId }: Partial<QueueRule> | MailSelector,
-): SelectorView {
+): Pick<QueueRuleRecord, 'domain' | 'provider' | 'account_id' | 'account' | 'email_id'> {
   const account = accountId == null ? undefined : findAccount(app.config, app.db, accountId)
   return {
     domain: domain ?? null,
@@ -135,17 +126,7 @@ function toSelectorView(
   }
 }
 
-export interface RuleView extends SelectorView {
-  readonly id: string
-  readonly kind: QueueRuleKind
-  /** Where redirected mail goes; null for a hold. */
-  readonly to: string | null
-  readonly reason: string
-  readonly created_by: string
-  readonly created_at: string
-}
-
-const toRuleView = (app: App, rule: QueueRule): RuleView => ({
+const toRuleView = (app: App, rule: QueueRule): QueueRuleRecord => ({
   id: String(rule.id),
   kind: rule.kind,
   ...toSelectorView(app, rule),
@@ -156,15 +137,9 @@ const toRuleView = (app: App, rule: QueueRule): RuleView => ({
 })
 
 /** The operator's holds and redirects, oldest first. */
-export const readRules = (app: App): RuleView[] => listRules(app.db).map((rule) => toRuleView(app, rule))
+export const readRules = (app: App): QueueRuleRecord[] => listRules(app.db).map((rule) => toRuleView(app, rule))
 
-export interface SelectionView {
-  readonly waiting: number
-  /** Recipients in delivery, which no action changes. */
-  readonly in_delivery: number
-}
-
-export async function readSelection(app: App, selector: MailSelector): Promise<SelectionView> {
+export async function readSelection(app: App, selector: MailSelector): Promise<QueueSelection> {
   const { waiting, inDelivery } = await countSelected(app, selector)
   return { waiting, in_delivery: inDelivery }
 }
@@ -196,7 +171,7 @@ export async function holdMail(
   actor: AuditActor,
   selector: MailSelector,
   reason: string,
-): Promise<SelectionView> {
+): Promise<QueueSelection> {
   await app.commit.writeFromReserve((tx) => {
     if (selector.emailId !== undefined) requireOpen(tx.db, selector.emailId)
     addRule(tx, { kind: 'hold', selector, reason, createdBy: actor.id, createdAt: app.eventTime() })
@@ -215,7 +190,7 @@ export async function redirectMail(
   selector: MailSelector,
   to: string,
   reason: string,
-): Promise<SelectionView> {
+): Promise<QueueSelection> {
   if (selector.emailId !== undefined)
     throw invalid('email_id', 'One email cannot be redirected; name a domain, a provider or an account.')
   const target = parseTarget(to)
@@ -240,7 +215,7 @@ export async function releaseMail(
   actor: AuditActor,
   selector: MailSelector,
   kind?: QueueRuleKind,
-): Promise<RuleView[]> {
+): Promise<QueueRuleRecord[]> {
   const ended = await releaseSelected(app, selector, kind, (tx, rules) =>
     auditAction(app, tx, actor, 'queue.released', selector, { kind, rules: rules.length }),
   )

@@ -4,13 +4,11 @@ import { Elysia } from 'elysia'
 import type { Actor } from '#features/core/app/app.ts'
 import { authenticated } from '#features/core/app/http.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
-import { operatorsOnly } from '#platform/http/access.ts'
 import { formatCursor, parseCursor } from '#platform/http/cursor.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody } from '#platform/http/schemas.ts'
 import { invalidFields } from '#platform/http/validation.ts'
-import type { OperatorContext } from './context.ts'
+import { type OperatorContext, operatorRoute } from './context.ts'
 import {
   QueueBounceRequest,
   QueueChange,
@@ -35,7 +33,6 @@ import {
 } from './queue-control.ts'
 import { toServiceActor } from './view-log.ts'
 
-const tags = ['Operator']
 const NOT_FOUND = ['account_not_found', 'No account has this id; for an email, `email_not_found`.'] as const
 const TOO_MANY = ['too_many_queue_rules', 'There are 1,000 holds and redirects.'] as const
 const NOT_HELD = [TOO_MANY[0], `${TOO_MANY[1]} For an email that has ended, \`email_ended\`.`] as const
@@ -69,7 +66,7 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
       },
       {
         response: DataBody(Type.Array(QueueRuleRecord)),
-        detail: { summary: 'List holds and redirects', description: 'Oldest first.', tags, ...operatorsOnly },
+        detail: operatorRoute('List holds and redirects', 'Oldest first.'),
       },
     )
     .get(
@@ -81,12 +78,7 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
       {
         query: QueueSelector,
         response: DataBody(QueueSelection),
-        detail: {
-          summary: 'Count the mail that an action would change',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: NOT_FOUND }),
-        },
+        detail: operatorRoute('Count the mail that an action would change', undefined, { 404: NOT_FOUND }),
       },
     )
     .post(
@@ -98,14 +90,11 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
       {
         body: QueueHoldRequest,
         response: DataBody(QueueSelection),
-        detail: {
-          summary: 'Hold mail',
-          description:
-            'What matches waits until it is released, also what comes later; it does not expire. The response counts what matches now; mail in delivery is left alone.',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: NOT_FOUND, 409: NOT_HELD }),
-        },
+        detail: operatorRoute(
+          'Hold mail',
+          'What matches waits until it is released, also what comes later; it does not expire. The response counts what matches now; mail in delivery is left alone.',
+          { 404: NOT_FOUND, 409: NOT_HELD },
+        ),
       },
     )
     .post(
@@ -117,14 +106,11 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
       {
         body: QueueRedirectRequest,
         response: DataBody(QueueSelection),
-        detail: {
-          summary: 'Redirect mail to another host',
-          description:
-            'What matches goes to this destination instead of its MX hosts, also what comes later, until it is released. Retry it if it waits for another attempt.',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: NOT_FOUND, 409: TOO_MANY }),
-        },
+        detail: operatorRoute(
+          'Redirect mail to another host',
+          'What matches goes to this destination instead of its MX hosts, also what comes later, until it is released. Retry it if it waits for another attempt.',
+          { 404: NOT_FOUND, 409: TOO_MANY },
+        ),
       },
     )
     .post(
@@ -134,51 +120,39 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
       {
         body: QueueReleaseRequest,
         response: DataBody(Type.Array(QueueRuleRecord)),
-        detail: {
-          summary: 'End holds and redirects',
-          description:
-            'Those that name at least what the request names; the response has them. Their mail is due again.',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: NOT_FOUND }),
-        },
+        detail: operatorRoute(
+          'End holds and redirects',
+          'Those that name at least what the request names; the response has them. Their mail is due again.',
+          { 404: NOT_FOUND },
+        ),
       },
     )
     .post('/retry', ({ actor, body }) => change(actor, 'retry', body), {
       body: QueueChangeRequest,
       response: DataBody(QueueChange),
-      detail: {
-        summary: 'Retry mail now',
-        description:
-          'Makes mail due that waits for another attempt, except held and scheduled mail, and ends the backoff of its mail hosts. A suspended provider stays suspended.',
-        tags,
-        ...operatorsOnly,
-        ...errorResponses({ 404: NOT_FOUND }),
-      },
+      detail: operatorRoute(
+        'Retry mail now',
+        'Makes mail due that waits for another attempt, except held and scheduled mail, and ends the backoff of its mail hosts. A suspended provider stays suspended.',
+        { 404: NOT_FOUND },
+      ),
     })
     .post('/bounce', ({ actor, body }) => change(actor, 'bounce', body, parseReason(body.reason, true)), {
       body: QueueBounceRequest,
       response: DataBody(QueueChange),
-      detail: {
-        summary: 'Bounce mail',
-        description:
-          'Ends what waits as soft bounces of the category `expired`, with events and dead letters. Mail in delivery is left alone.',
-        tags,
-        ...operatorsOnly,
-        ...errorResponses({ 404: NOT_FOUND }),
-      },
+      detail: operatorRoute(
+        'Bounce mail',
+        'Ends what waits as soft bounces of the category `expired`, with events and dead letters. Mail in delivery is left alone.',
+        { 404: NOT_FOUND },
+      ),
     })
     .post('/drop', ({ actor, body }) => change(actor, 'drop', body), {
       body: QueueChangeRequest,
       response: DataBody(QueueChange),
-      detail: {
-        summary: 'Drop mail',
-        description:
-          'Cancels what waits: no bounce and no dead letter, but an event with the reason `dropped_by_operator`; the quota is given back. A recipient of several, or of a broadcast, is rejected instead. Mail in delivery is left alone.',
-        tags,
-        ...operatorsOnly,
-        ...errorResponses({ 404: NOT_FOUND }),
-      },
+      detail: operatorRoute(
+        'Drop mail',
+        'Cancels what waits: no bounce and no dead letter, but an event with the reason `dropped_by_operator`; the quota is given back. A recipient of several, or of a broadcast, is rejected instead. Mail in delivery is left alone.',
+        { 404: NOT_FOUND },
+      ),
     })
 }
 

@@ -21,7 +21,7 @@ import {
   hasProviderRules,
   type QueueRule,
 } from '#features/sending/queue/queue-rules.ts'
-import { type Status, statusName } from '#features/sending/queue/status.ts'
+import { statusName } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -29,19 +29,7 @@ import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { formatRelativeTime, truncate } from '../cli/output.ts'
 import type { RunningDelivery } from '../create.ts'
-
-export interface WaitingRecipient {
-  readonly email_id: string
-  readonly account: string
-  readonly lane: string
-  readonly recipient: string
-  readonly status: Status
-  readonly attempts: number
-  readonly next_at: string
-  /** What an operator must end before the next attempt: a hold, or the fence of restored data; null: neither. */
-  readonly waits_for: Stop['waitsFor'] | null
-  readonly last_error: string | null
-}
+import type { QueueRecipient } from './model.ts'
 
 interface RecipientRow {
   emailId: number
@@ -193,7 +181,7 @@ export function listLaneRecipients(
   lane: string,
   limit: number,
   providerHold: QueueRule | undefined,
-): WaitingRecipient[] {
+): QueueRecipient[] {
   return sql(db)
     .ofLane.all(lane, limit)
     .map((row) => {

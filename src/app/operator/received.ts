@@ -7,20 +7,9 @@ import type { UnparsedCursor, UnparsedMail } from '#features/receiving/inbound/p
 import type { Destination } from '#features/receiving/received/message.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { ReceivedEntry } from './model.ts'
+import type { ReceivedEntry, UnparsedMessage } from './model.ts'
 
-export interface UnparsedView {
-  readonly id: string
-  /** `inbound` for a route or a domain; `mailbox` for an agent mailbox. */
-  readonly kind: string
-  readonly to: string
-  readonly from: string
-  readonly subject: string
-  readonly parse_error: string
-  readonly received_at: string
-}
-
-export const toUnparsedView = (unparsed: UnparsedMail): UnparsedView => ({
+export const toUnparsedView = (unparsed: UnparsedMail): UnparsedMessage => ({
   id: formatUuid(unparsed.uuid),
   kind: unparsed.kind,
   to: unparsed.to,

@@ -1,4 +1,5 @@
 /** @module /v1/operator: health, queue, received mail, disk and settings. Paths, schemas and one call each. */
+
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
@@ -9,15 +10,14 @@ import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/rece
 import { accountOfLane, domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
 import type { RowKey } from '#platform/db/row-window.ts'
-import { operatorsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { askWorker } from '#platform/process/workers.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import type { OperatorContext } from './context.ts'
+import { toSettingRecord } from '../settings.ts'
+import { type OperatorContext, operatorRoute } from './context.ts'
 import type { DiskUse } from './disk.ts'
 import { readFileSystem } from './disk.ts'
 import type { DiskRequest } from './disk-worker.ts'
@@ -79,7 +79,6 @@ function createDiskMeter(app: App): () => Promise<DiskReading> {
   }
 }
 
-const tags = ['Operator']
 const MAX_RECIPIENTS = 50
 const MAX_UNPARSED = 25
 
@@ -99,7 +98,7 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       },
       {
         response: DataBody(ServerHealth),
-        detail: { summary: 'Get the state of the service', tags, ...operatorsOnly },
+        detail: operatorRoute('Get the state of the service'),
       },
     )
     .get(
@@ -121,12 +120,10 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       {
         query: QueueQuery,
         response: PageBody(QueueLane),
-        detail: {
-          summary: 'List what waits for delivery',
-          description: 'By destination and account, the earliest first, with the reason. May be some seconds old.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute(
+          'List what waits for delivery',
+          'By destination and account, the earliest first, with the reason. May be some seconds old.',
+        ),
       },
     )
     .get(
@@ -140,12 +137,10 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       {
         query: QueueRecipientQuery,
         response: DataBody(Type.Array(QueueRecipient)),
-        detail: {
-          summary: 'List the recipients of a lane',
-          description: `The ${MAX_RECIPIENTS} whose next attempt is due first.`,
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute(
+          'List the recipients of a lane',
+          `The ${MAX_RECIPIENTS} whose next attempt is due first.`,
+        ),
       },
     )
     .get(
@@ -161,12 +156,7 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       {
         query: PageQuery,
         response: PageBody(ReceivedEntry),
-        detail: {
-          summary: 'List received mail that is not processed yet',
-          description: 'Oldest first.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute('List received mail that is not processed yet', 'Oldest first.'),
       },
     )
     .get(
@@ -185,12 +175,10 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
           data: Type.Array(UnparsedMessage),
           next_after: Nullable(Type.String(), { description: 'Value of `after` for the next page; null: the last.' }),
         }),
-        detail: {
-          summary: 'List received mail that could not be parsed',
-          description: 'Oldest first. Its account sees only the header and the raw message.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute(
+          'List received mail that could not be parsed',
+          'Oldest first. Its account sees only the header and the raw message.',
+        ),
       },
     )
     .post(
@@ -202,13 +190,11 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the message.' }) }),
         response: DataBody(RetryResult),
-        detail: {
-          summary: 'Parse a received message again',
-          description: 'Stores its content; its events are not emitted again.',
-          tags,
-          ...operatorsOnly,
-          ...errorResponses({ 404: ['message_not_found', 'No unparsed message has this id.'] }),
-        },
+        detail: operatorRoute(
+          'Parse a received message again',
+          'Stores its content; its events are not emitted again.',
+          { 404: ['message_not_found', 'No unparsed message has this id.'] },
+        ),
       },
     )
     .get(
@@ -225,29 +211,21 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       },
       {
         response: DataBody(ServerDisk),
-        detail: {
-          summary: 'Get the use of the disk, and what is deleted next',
-          description:
-            'Measuring reads the whole database, so the use is measured only while an operator looks, at most once a minute, and less often the longer it takes.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute(
+          'Get the use of the disk, and what is deleted next',
+          'Measuring reads the whole database, so the use is measured only while an operator looks, at most once a minute, and less often the longer it takes.',
+        ),
       },
     )
     .get(
       '/settings',
       async ({ actor }) => {
         await recordView(actor, { name: 'settings' })
-        return dataBody(toSettingRecords(context.settings))
+        return dataBody(context.settings.map(toSettingRecord))
       },
       {
         response: DataBody(Type.Array(SettingRecord)),
-        detail: {
-          summary: 'List the settings',
-          description: 'With their source; secrets are not shown.',
-          tags,
-          ...operatorsOnly,
-        },
+        detail: operatorRoute('List the settings', 'With their source; secrets are not shown.'),
       },
     )
 }
@@ -293,14 +271,3 @@ function parsePosition(after: string | undefined): UnparsedCursor {
   const [inbound, mailbox] = after.split('-').map(Number)
   return { inbound: inbound ?? 0, mailbox: mailbox ?? 0 }
 }
-
-const toSettingRecords = (settings: OperatorContext['settings']): SettingRecord[] =>
-  settings.map(({ topic, variable, tomlKey, value, source, setting: { allowed, doc } }) => ({
-    topic,
-    variable,
-    toml_key: tomlKey,
-    value,
-    source,
-    allowed,
-    description: doc,
-  }))
