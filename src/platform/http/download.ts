@@ -4,17 +4,10 @@
  */
 
 import type { MemoryBudget } from '#platform/process/memory-budget.ts'
-import { type Clock, yieldToEventLoop } from '#platform/time/clock.ts'
-import { KiB, seconds } from '../units.ts'
-import { serverBusy } from './body.ts'
-import {
-  cutConnection,
-  isRevoked,
-  liftTimeLimit,
-  requestContext,
-  restoreTimeLimit,
-  yieldFairly,
-} from './request-context.ts'
+import type { Clock } from '#platform/time/clock.ts'
+import { KiB } from '../units.ts'
+import { PacedBody, reserveForResponse } from './paced-body.ts'
+import { requestContext, yieldFairly } from './request-context.ts'
 import { responseHeaders } from './route-errors.ts'
 
 /**
@@ -88,140 +81,63 @@ export interface StreamContext {
 }
 
 /**
- * Memory per download: the compressed part of the file being read, the chunk decompressed from it, and what the socket
- * has not sent.
- */
-export const DOWNLOAD_BYTES = 512 * KiB
-/**
- * Downloads and large bodies together may use this fraction of the memory, so that slow clients cannot block all other
- * requests.
- */
-const MAX_DOWNLOAD_FRACTION = 0.75
-
-/**
  * A response with a file of any length, read chunk by chunk as the client takes it. Throws a 503 when there is no
  * memory for another download.
- * @param open starts reading; this function throws the errors of `open`. A later read error cuts the connection, so
- * that no client takes a partial file for the whole
+ * @param open starts reading; this function throws the errors of `open`. A later read error cuts the connection
  */
 export function streamDownload(
-  app: StreamContext,
+  { clock, memory, log }: StreamContext,
   request: Request,
   open: () => Iterable<Uint8Array>,
   file: FileName,
 ): Response {
-  const { memory, log } = app
   // HEAD has no body: a stream that no one reads would never end.
   if (request.method === 'HEAD') {
     open()
     return createDownload(null, file)
   }
-  const isCrowded = memory.inUseBytes + DOWNLOAD_BYTES > memory.limitBytes * MAX_DOWNLOAD_FRACTION
-  const reservation = isCrowded ? undefined : memory.reserve(DOWNLOAD_BYTES)
-  if (!reservation) throw serverBusy()
-  let slices: Iterable<Uint8Array>
+  const reservation = reserveForResponse(memory)
+  let chunks: Iterator<Uint8Array>
   try {
-    slices = open()
+    chunks = open()[Symbol.iterator]()
   } catch (error) {
     reservation.release()
     throw error
   }
-  liftTimeLimit(request)
-  const stream = createPacedStream({ clock: app.clock, yieldTurn: () => yieldFairly(request) }, slices, {
-    onEnded() {
-      reservation.release()
-      restoreTimeLimit(request)
+  const { stream } = new PacedBody({
+    request,
+    clock,
+    async next() {
+      // A client that reads everything immediately would monopolise the event loop.
+      await yieldFairly(request)
+      return joinChunks(chunks)
     },
-    isRevoked: () => isRevoked(request),
-    onCut: () => cutConnection(request),
+    onEnded() {
+      // Closes the file being read.
+      chunks.return?.()
+      reservation.release()
+    },
     onFailed(error) {
-      log.error(
-        { err: error, requestId: requestContext(request)?.requestId },
-        'download aborted: its content could not be read',
-      )
-      cutConnection(request)
+      const { requestId } = requestContext(request) ?? {}
+      log.error({ err: error, requestId }, 'download aborted: its content could not be read')
     },
   })
   return createDownload(stream, file)
 }
 
-/** A client that reads nothing for this long is treated as disconnected. */
-const STALL_MS = seconds(60)
-/** Smaller chunks are combined. */
-const MIN_CHUNK_BYTES = 64 * KiB
+/** Smaller chunks are joined. */
+const MIN_PIECE_BYTES = 64 * KiB
 
-export interface StreamEvents {
-  /** Called once when the stream ends for any reason, and before `onCut` and `onFailed`. */
-  onEnded(): void
-  /** Whether the client has lost access. */
-  isRevoked(): boolean
-  /** Called when the client has read nothing for a minute, or has lost access. */
-  onCut(): void
-  /** Called when reading the chunks failed. */
-  onFailed(error: unknown): void
-}
-
-/** A stream that reads the next chunk only on demand. A read after `onCut` or `onFailed` gets an error. */
-export function createPacedStream(
-  { clock, yieldTurn = yieldToEventLoop }: Pick<StreamContext, 'clock'> & { readonly yieldTurn?: () => Promise<void> },
-  slices: Iterable<Uint8Array>,
-  on: StreamEvents,
-): ReadableStream<Uint8Array> {
-  const iterator = slices[Symbol.iterator]()
-  let hasEnded = false
-  const end = (): void => {
-    if (hasEnded) return
-    hasEnded = true
-    stallTimer.cancel()
-    // Closes the file being read.
-    iterator.return?.()
-    on.onEnded()
+/** The next piece; undefined at the end. */
+function joinChunks(chunks: Iterator<Uint8Array>): Uint8Array | undefined {
+  const joined: Uint8Array[] = []
+  for (let sizeBytes = 0; sizeBytes < MIN_PIECE_BYTES; ) {
+    const { done, value } = chunks.next()
+    if (done) break
+    if (value.length > 0) joined.push(value)
+    sizeBytes += value.length
   }
-  const startStallTimer = () =>
-    clock.after(STALL_MS, () => {
-      end()
-      on.onCut()
-    })
-  let stallTimer = startStallTimer()
-  return new ReadableStream(
-    {
-      async pull(controller) {
-        stallTimer.cancel()
-        // A client that reads everything immediately would monopolise the event loop.
-        await yieldTurn()
-        if (!hasEnded && on.isRevoked()) {
-          end()
-          on.onCut()
-        }
-        if (hasEnded) return controller.error(new Error('the download has ended'))
-        const chunks: Uint8Array[] = []
-        let chunksBytes = 0
-        let isAtEnd = false
-        try {
-          while (!isAtEnd && chunksBytes < MIN_CHUNK_BYTES) {
-            const { done, value } = iterator.next()
-            isAtEnd = done === true
-            if (done) break
-            chunks.push(value)
-            chunksBytes += value.length
-          }
-        } catch (error) {
-          end()
-          on.onFailed(error)
-          return controller.error(error)
-        }
-        const [first] = chunks
-        if (first && chunksBytes > 0) controller.enqueue(chunks.length === 1 ? first : Buffer.concat(chunks))
-        if (isAtEnd) {
-          end()
-          return controller.close()
-        }
-        stallTimer = startStallTimer()
-      },
-      cancel: end,
-    },
-    { highWaterMark: 0 },
-  )
+  return joined.length <= 1 ? joined[0] : Buffer.concat(joined)
 }
 
 /**

@@ -1,10 +1,10 @@
 /**
- * @module Sends one POST over HTTPS to an address that the caller has chosen and checked, and keeps the connection for
- * the next POST. Limits what it reads; never follows a redirect, decompresses, resolves a name or uses a proxy. Uses
+ * @module Sends one request to an address that the caller has chosen and checked, and keeps an HTTPS connection for the
+ * next one. Limits what it reads; never follows a redirect, decompresses, resolves a name or uses a proxy. Uses
  * node:https instead of Bun's fetch for two reasons (measured in Bun 1.4.5): fetch sends at most 256 concurrent
  * requests per process, so that 256 silent endpoints would block all others; and fetch obeys HTTPS_PROXY.
  */
-import type { ClientRequest, IncomingMessage } from 'node:http'
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent, request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -20,11 +20,15 @@ export interface PostTarget {
   readonly host: string
   readonly authority: string
   readonly path: string
+  /** False: in plain text. Only for requests of the head. */
+  readonly isHttps: boolean
 }
 
 export interface PostContent {
-  /** Default: POST. A GET has no body. */
-  readonly method?: 'POST' | 'GET'
+  /** Default: POST. The others have no body. */
+  readonly method?: 'POST' | 'GET' | 'HEAD'
+  /** Reads only the head of the response, over a connection of its own. */
+  readonly isHeadOnly?: boolean
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
   readonly maxResponseBytes: number
@@ -52,7 +56,7 @@ export type PostResult =
       readonly body: string
       /** The Retry-After field, unchecked. */
       readonly retryAfter?: string | undefined
-      /** Present after a GET. */
+      /** Present after a GET or HEAD. */
       readonly bodyInfo?: BodyInfo
     }
   | PostFailure
@@ -108,7 +112,7 @@ export function createHttpsPoster({ clock, ca }: HttpsPosterOptions): HttpsPoste
   }
   return {
     async post(target, content, limits) {
-      const first = await exchange(target, content, limits, true)
+      const first = await exchange(target, content, limits, !content.isHeadOnly)
       // `stale`: the server closed an idle connection while the request was on its way (RFC 9112 §9.3.1).
       return first === 'stale' ? requireFresh(await exchange(target, content, limits, false)) : first
     },
@@ -133,8 +137,8 @@ function exchangeOnce(
     let response: ResponseReader | undefined
     let informational = 0
 
-    const outgoing = httpsRequest(toRequestOptions(target, content, context))
-    const phase = trackPhase(outgoing, () => connecting?.cancel())
+    const outgoing = (target.isHttps ? httpsRequest : httpRequest)(toRequestOptions(target, content, context))
+    const phase = trackPhase(outgoing, target, () => connecting?.cancel())
 
     const settle = (result: PostResult | 'stale') => {
       signal.removeEventListener('abort', end)
@@ -160,6 +164,9 @@ function exchangeOnce(
     outgoing.on('response', (incoming: IncomingMessage) => {
       const reader = readResponse(incoming, content, settle)
       response = reader
+      if (!content.isHeadOnly) return
+      settle(reader.readSoFar())
+      outgoing.destroy()
     })
     // This event also follows `destroy`, when the result is already settled.
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
@@ -200,7 +207,7 @@ function toRequestOptions(
     headers: {
       ...removeReservedHeaders(content.headers),
       host: target.authority,
-      ...(content.method !== 'GET' && { 'content-length': String(Buffer.byteLength(content.body)) }),
+      ...(hasBody(content.method) && { 'content-length': String(Buffer.byteLength(content.body)) }),
       'accept-encoding': 'identity',
     },
     agent,
@@ -211,13 +218,15 @@ function toRequestOptions(
   }
 }
 
+const hasBody = (method: PostContent['method'] = 'POST'): boolean => method === 'POST'
+
 type Phase = 'dialling' | 'handshake' | 'connected'
 
 /**
  * Returns a function that returns the state of the request's connection. A reused connection is connected from the
  * start.
  */
-function trackPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase {
+function trackPhase(outgoing: ClientRequest, { isHttps }: PostTarget, onDialled: () => void): () => Phase {
   let phase: Phase = 'dialling'
   outgoing.on('socket', (socket: Socket) => {
     if (!socket.connecting) {
@@ -225,7 +234,7 @@ function trackPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase
       return
     }
     socket.once('connect', () => {
-      phase = 'handshake'
+      phase = isHttps ? 'handshake' : 'connected'
       onDialled()
     })
     socket.once('secureConnect', () => {
@@ -251,7 +260,6 @@ function readResponse(
   { maxResponseBytes: maxBytes, method, takeChunk }: PostContent,
   done: (result: PostResult) => void,
 ): ResponseReader {
-  const isGet = method === 'GET'
   // Each chunk is decoded immediately: it may be a small view of a large buffer, which would otherwise stay in memory.
   const decoder = new TextDecoder()
   let body = ''
@@ -262,7 +270,7 @@ function readResponse(
     status: incoming.statusCode ?? 0,
     body,
     retryAfter: incoming.headers['retry-after'],
-    ...(isGet && {
+    ...(!hasBody(method) && {
       bodyInfo: {
         contentType: incoming.headers['content-type'] ?? '',
         location: incoming.headers.location ?? '',

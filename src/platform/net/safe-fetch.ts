@@ -6,7 +6,6 @@ import { isIP } from 'node:net'
 import { shuffle } from '#platform/ids.ts'
 import type { Clock, Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { type ProbeResult, probeOnce } from './http-probe.ts'
 import { type BodyInfo, createHttpsPoster, type PostContent, type PostFailure, type PostTarget } from './https-post.ts'
 
 export interface PostRequest {
@@ -31,7 +30,7 @@ export type FetchOutcome =
       readonly body: string
       /** The Retry-After field, unchecked. */
       readonly retryAfter?: string | undefined
-      /** Present after a GET. */
+      /** Present after a GET or HEAD. */
       readonly bodyInfo?: BodyInfo
       readonly address: string
       readonly durationMs: number
@@ -57,7 +56,8 @@ export interface HeadRequest {
 }
 
 export type HeadOutcome =
-  | ProbeResult
+  | { readonly kind: 'response'; readonly status: number; readonly location: string | undefined }
+  | { readonly kind: 'failed'; readonly reason: string }
   /** The URL may not be called. */
   | { readonly kind: 'refused'; readonly reason: string }
 
@@ -153,7 +153,11 @@ export class SafeFetch {
     return this.#call(url, { ...request, method: 'GET', body: '' })
   }
 
-  async #call(url: string, request: GetRequest & Pick<PostContent, 'method' | 'body'>): Promise<FetchOutcome> {
+  async #call(
+    url: string,
+    request: GetRequest & Pick<PostContent, 'method' | 'body' | 'isHeadOnly'>,
+    schemes?: readonly Scheme[],
+  ): Promise<FetchOutcome> {
     const startedMs = this.#options.clock.monotonicMs()
     const durationMs = () => Math.round(this.#options.clock.monotonicMs() - startedMs)
     const failed = (cause: FetchFailureCause, reason: string): FetchOutcome => ({
@@ -162,7 +166,7 @@ export class SafeFetch {
       reason,
       durationMs: durationMs(),
     })
-    const parsed = parseUrl(url)
+    const parsed = parseUrl(url, schemes)
     if (typeof parsed === 'string') return failed('refused', parsed)
     if (this.#isClosed) return failed('refused', 'The service is stopping.')
 
@@ -211,35 +215,14 @@ export class SafeFetch {
 
   /**
    * Sends a HEAD or GET, over http or https, and reads only the head of the response; never throws for network errors.
-   * Does not follow redirects. Tries one address, over a connection of its own.
+   * Does not follow redirects.
    */
   async readHead(url: string, request: HeadRequest): Promise<HeadOutcome> {
-    const parsed = parseUrl(url, ['https', 'http'])
-    if (typeof parsed === 'string') return { kind: 'refused', reason: parsed }
-    if (this.#isClosed) return { kind: 'refused', reason: 'The service is stopping.' }
-    const { host, isHttps, port } = parsed
-    // Requests in plain text to other services, such as mail servers, could be taken for their commands.
-    if (port < MIN_FREE_PORT && port !== 80 && port !== 443)
-      return { kind: 'refused', reason: `Port ${port} is not one of the web.` }
-    const callAbort = createCallAbort(this.#options.clock, request)
-    this.#activeCalls.add(callAbort)
-    try {
-      const resolution = await Promise.race([this.#resolve(parsed), callAbort.reached])
-      if (resolution === undefined) return { kind: 'failed', reason: describeLookupTimeout(host) }
-      if (resolution.kind === 'refused') return { kind: 'refused', reason: resolution.reason }
-      if (resolution.kind === 'unresolvable') return { kind: 'failed', reason: resolution.reason }
-      const [address] = resolution.addresses
-      if (address === undefined) return { kind: 'failed', reason: `${host} has no address.` }
-      const { signal } = callAbort
-      const result = await probeOnce({ ...parsed, isHttps, address }, request, { signal, ca: this.#options.ca })
-      if (result.kind === 'response' || !signal.aborted) return result
-      return callAbort.why === 'timeout'
-        ? { kind: 'failed', reason: `${host} did not answer within ${request.timeoutMs / 1000} seconds.` }
-        : { kind: 'failed', reason: 'The service aborted the call before a response arrived.' }
-    } finally {
-      this.#activeCalls.delete(callAbort)
-      callAbort.release()
-    }
+    const head = { ...request, body: '', maxResponseBytes: 0, isHeadOnly: true }
+    const outcome = await this.#call(url, head, ['https', 'http'])
+    return outcome.kind === 'response'
+      ? { kind: 'response', status: outcome.status, location: outcome.bodyInfo?.location || undefined }
+      : { kind: outcome.cause === 'refused' ? 'refused' : 'failed', reason: outcome.reason }
   }
 
   /** Whether our own DNS servers are at fault when a look-up got no answer. */
@@ -284,7 +267,7 @@ export class SafeFetch {
 
 const describeLookupTimeout = (host: string): string => `The address of ${host} could not be looked up in time.`
 
-type ParsedUrl = Omit<PostTarget, 'address'> & { readonly isHttps: boolean }
+type ParsedUrl = Omit<PostTarget, 'address'>
 type Scheme = 'https' | 'http'
 
 /** RFC 1035 §2.3.4: lengths only; which characters are valid does not matter here. */
@@ -314,6 +297,9 @@ function parseUrl(text: string, schemes: readonly Scheme[] = ['https']): ParsedU
   const isHttps = url.protocol === 'https:'
   const defaultPort = isHttps ? 443 : 80
   const port = url.port === '' ? defaultPort : Number(url.port)
+  // Requests in plain text to other services, such as mail servers, could be taken for their commands.
+  if (schemes.includes('http') && port < MIN_FREE_PORT && port !== 80 && port !== 443)
+    return `Port ${port} is not one of the web.`
   const inHeader = isIP(host) === 6 ? `[${host}]` : host
   return {
     host,

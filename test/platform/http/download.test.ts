@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import { createDownload, createPacedStream, DOWNLOAD_BYTES, streamDownload } from '#platform/http/download.ts'
+import { createDownload, streamDownload } from '#platform/http/download.ts'
+import { DOWNLOAD_BYTES } from '#platform/http/paced-body.ts'
 import { setRequestContext } from '#platform/http/request-context.ts'
 import { MemoryBudget } from '#platform/process/memory-budget.ts'
 import { KiB, MiB, seconds } from '#platform/units.ts'
@@ -172,77 +173,54 @@ describe('a long download', () => {
   })
 })
 
-test("a download lifts its connection's time limit, restores it at the end, and sets it to one second when it stalls", async () => {
-  const clock = new ManualClock(Date.UTC(2026, 2, 15))
-  const limits: number[] = []
-  const begin = () => {
-    limits.splice(0)
+describe("a download's connection", () => {
+  const begin = (open: () => Iterable<Uint8Array>, actor: unknown = undefined) => {
+    const limits: number[] = []
+    const clock = new ManualClock(Date.UTC(2026, 2, 15))
+    const memory = new MemoryBudget(1 * MiB)
     const request = new Request('http://x.test/file')
     setRequestContext(request, {
       requestId: '1',
       path: '/file',
-      actor: undefined,
+      actor,
       reservation: undefined,
       clientIp: () => '',
       setTimeout: (limitSeconds) => void limits.push(limitSeconds),
       idleSeconds: 45,
     })
-    const app = { clock, memory: new MemoryBudget(1 * MiB), log: { error() {} } }
-    return streamDownload(app, request, () => [Buffer.from('x')], FILE)
+    const { body } = streamDownload({ clock, memory, log: { error() {} } }, request, open, FILE)
+    return { limits, clock, memory, reader: (body as ReadableStream<Uint8Array>).getReader() }
   }
-  await begin().text()
-  expect(limits).toEqual([0, 45])
-  const stalled = begin()
-  clock.advance(seconds(60))
-  expect(limits).toEqual([0, 45, 1])
-  await expect(stalled.text()).rejects.toThrow()
-})
 
-test('a download ends when its actor loses access, and so does its connection', async () => {
-  const limits: number[] = []
-  const request = new Request('http://x.test/file')
-  const actor = { isOpen: true, mayStillAct: () => actor.isOpen }
-  setRequestContext(request, {
-    requestId: '1',
-    path: '/file',
-    actor,
-    reservation: undefined,
-    clientIp: () => '',
-    setTimeout: (limitSeconds) => void limits.push(limitSeconds),
-    idleSeconds: 45,
+  test('has no time limit until the end', async () => {
+    const { limits, reader } = begin(() => [Buffer.from('x')])
+    while (!(await reader.read()).done);
+    expect(limits).toEqual([0, 45])
   })
-  const memory = new MemoryBudget(1 * MiB)
-  const { state, slices } = sliced(3)
-  const app = { clock: new ManualClock(0), memory, log: { error() {} } }
-  const reader = streamDownload(app, request, slices, FILE).body?.getReader()
-  expect((await reader?.read())?.value?.length).toBe(64 * KiB)
-  actor.isOpen = false
-  await expect(reader?.read()).rejects.toThrow('the download has ended')
-  expect({ ...state, limits, inUse: memory.inUseBytes }).toMatchObject({
-    read: 1,
-    closed: 1,
-    limits: [0, 45, 1],
-    inUse: 0,
-  })
-})
 
-test('small chunks are combined, and each read restarts the minute after which an unread download ends', async () => {
-  const clock = new ManualClock(Date.UTC(2026, 2, 15))
-  const events: string[] = []
-  const slices = Array.from({ length: 200 }, () => new Uint8Array(KiB))
-  const reader = createPacedStream({ clock }, slices, {
-    onEnded: () => events.push('over'),
-    isRevoked: () => false,
-    onCut: () => events.push('cut'),
-    onFailed: () => events.push('failed'),
-  }).getReader()
-  const sizes: number[] = []
-  for (let n = 0; n < 3; n++) {
-    clock.advance(seconds(59))
-    sizes.push((await reader.read()).value?.length ?? 0)
-  }
-  expect([sizes, events]).toEqual([[64 * KiB, 64 * KiB, 64 * KiB], []])
-  clock.advance(seconds(60))
-  expect(events).toEqual(['over', 'cut'])
-  await expect(reader.read()).rejects.toThrow('the download has ended')
+  test('is cut a minute after its client last read; small chunks are combined', async () => {
+    const { limits, clock, reader } = begin(() => Array.from({ length: 200 }, () => new Uint8Array(KiB)))
+    for (let n = 0; n < 3; n++) {
+      clock.advance(seconds(59))
+      expect((await reader.read()).value?.length).toBe(64 * KiB)
+    }
+    expect(limits).toEqual([0])
+    clock.advance(seconds(60))
+    expect(limits).toEqual([0, 45, 1])
+    await expect(reader.read()).rejects.toThrow('the response has ended')
+  })
+
+  test('is cut when its actor loses access', async () => {
+    const actor = { isOpen: true, mayStillAct: () => actor.isOpen }
+    const { state, slices } = sliced(3)
+    const { limits, memory, reader } = begin(slices, actor)
+    expect((await reader.read()).value?.length).toBe(64 * KiB)
+    actor.isOpen = false
+    await expect(reader.read()).rejects.toThrow('lost access')
+    expect({ closed: state.closed, limits, inUse: memory.inUseBytes }).toEqual({
+      closed: 1,
+      limits: [0, 45, 1],
+      inUse: 0,
+    })
+  })
 })

@@ -9,7 +9,7 @@ import {
   markInboundUndeliverable,
 } from '#features/receiving/inbound/api/model.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { DOWNLOAD_BYTES } from '#platform/http/download.ts'
+import { DOWNLOAD_BYTES } from '#platform/http/paced-body.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'

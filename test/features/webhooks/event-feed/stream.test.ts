@@ -10,7 +10,8 @@ import {
   MAX_STREAMS,
   MAX_STREAMS_PER_ACCOUNT,
 } from '#features/webhooks/event-feed/stream.ts'
-import { CLIENT_STALL_MS, openEventStream } from '#platform/http/event-stream.ts'
+import { openEventStream } from '#platform/http/event-stream.ts'
+import { CLIENT_STALL_MS } from '#platform/http/paced-body.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { MiB, seconds } from '#platform/units.ts'
