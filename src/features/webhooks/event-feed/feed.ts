@@ -104,22 +104,38 @@ export interface FeedRequest {
  * although more events follow.
  */
 export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, query: FeedRequest): FeedBatch {
-  const { after, upTo, types, characters: maxCharacters = MAX_PAGE_LENGTH } = query
+  const start = skipGap(app.db, owner.accountId, query.after, query.upTo)
+  const range = { after: start, upTo: Math.min(query.upTo, start + MAX_EXAMINED_PER_BATCH) }
+  const { after, ...batch } = readBatch(app, owner, { ...query, ...range }, 'forwards')
+  return { ...batch, nextAfter: leaveGap(app.db, owner.accountId, after) }
+}
+
+/** Reads until a limit is reached. Returns the part of the range that is not examined yet. */
+function readBatch(
+  app: Pick<App, 'db' | 'keys'>,
+  owner: EventOwner,
+  query: FeedRequest,
+  direction: 'forwards' | 'backwards',
+) {
+  const { types, characters: maxCharacters = MAX_PAGE_LENGTH } = query
+  const { page, pageBackwards } = sql(app.db)
+  const statement = direction === 'forwards' ? page : pageBackwards
   const limit = Math.min(query.limit, MAX_EVENTS_PER_BATCH)
   const events: FeedEvent[] = []
-  let position = skipGap(app.db, owner.accountId, after, upTo)
-  const end = Math.min(upTo, position + MAX_EXAMINED_PER_BATCH)
+  let { after, upTo } = query
   let characters = 0
-  while (position < end && events.length < limit && characters < maxCharacters) {
+  while (after < upTo && events.length < limit && characters < maxCharacters) {
     const max = Math.min(ROWS_PER_QUERY, limit - events.length)
-    const rows = sql(app.db).page.all(owner.accountId, position, end, types, max)
+    const rows = statement.all(owner.accountId, after, upTo, types, max)
     for (const row of rows) {
       events.push(toFeedWire(row, owner, app))
       characters += row.data?.length ?? 0
     }
-    position = (rows.length === max ? rows.at(-1)?.seq : undefined) ?? end
+    const last = rows.length === max ? rows.at(-1)?.seq : undefined
+    if (direction === 'forwards') after = last ?? upTo
+    else upTo = last === undefined ? after : last - 1
   }
-  return { events, nextAfter: leaveGap(app.db, owner.accountId, position), characters }
+  return { events, characters, after, upTo }
 }
 
 /** A position after which a reader may continue: never one that `parseAfter` rejects because of a gap. */
@@ -144,22 +160,10 @@ export function readFeedBackwards(
   /** All events from here on were examined. */
   readonly position: number
 } {
-  const { upTo, types, characters: maxCharacters = MAX_PAGE_LENGTH } = query
-  const limit = Math.min(query.limit, MAX_EVENTS_PER_BATCH)
-  const events: FeedEvent[] = []
-  let position = Math.max(query.after, findNewestUpTo(app.db, owner.accountId, upTo)) + 1
-  const end = Math.max(query.after, position - 1 - MAX_EXAMINED_PER_BATCH)
-  let characters = 0
-  while (position > end + 1 && events.length < limit && characters < maxCharacters) {
-    const max = Math.min(ROWS_PER_QUERY, limit - events.length)
-    const rows = sql(app.db).pageBackwards.all(owner.accountId, end, position - 1, types, max)
-    for (const row of rows) {
-      events.push(toFeedWire(row, owner, app))
-      characters += row.data?.length ?? 0
-    }
-    position = (rows.length === max ? rows.at(-1)?.seq : undefined) ?? end + 1
-  }
-  return { events, position, characters }
+  const newest = Math.max(query.after, findNewestUpTo(app.db, owner.accountId, query.upTo))
+  const range = { after: Math.max(query.after, newest - MAX_EXAMINED_PER_BATCH), upTo: newest }
+  const { upTo, ...batch } = readBatch(app, owner, { ...query, ...range }, 'backwards')
+  return { ...batch, position: upTo + 1 }
 }
 
 const toFeedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): FeedEvent => {

@@ -152,14 +152,18 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   }
 }
 
+interface StreamSource extends StreamStart {
+  /** Resolves when this stream may produce a piece. */
+  readonly awaitTurn: () => Promise<void>
+  /** By row id of the account. */
+  readonly lastPieces: Map<number, SharedPiece>
+}
+
 /** Produces the pieces of one stream. */
 class FeedSource {
   readonly #app: App
   readonly #actor: Actor
-  readonly #types: TypeMask
-  readonly #awaitTurn: () => Promise<void>
-  readonly #lastPieces: Map<number, SharedPiece>
-  readonly #sendsStart: boolean
+  readonly #from: StreamSource
   /** All events up to here were examined. */
   #position: number
   /** The id that the client would send if it reconnected now. */
@@ -170,21 +174,10 @@ class FeedSource {
   #wake: (() => void) | undefined
   #isStopped = false
 
-  /**
-   * @param from.awaitTurn resolves when this stream may produce a piece
-   * @param from.lastPieces by row id of the account
-   */
-  constructor(
-    app: App,
-    actor: Actor,
-    from: StreamStart & { awaitTurn: () => Promise<void>; lastPieces: Map<number, SharedPiece> },
-  ) {
+  constructor(app: App, actor: Actor, from: StreamSource) {
     this.#app = app
     this.#actor = actor
-    this.#types = from.types
-    this.#awaitTurn = from.awaitTurn
-    this.#lastPieces = from.lastPieces
-    this.#sendsStart = from.sendsStart === true
+    this.#from = from
     this.#position = from.after
     this.#sentId = from.after
   }
@@ -208,7 +201,7 @@ class FeedSource {
     const heartbeatAtMs = clock.monotonicMs() + HEARTBEAT_MS
     for (;;) {
       // A stream that lags far behind catches up in pieces; other streams take their turns in between.
-      await this.#awaitTurn()
+      await this.#from.awaitTurn()
       if (this.#isStopped) return undefined
       // Access is checked for every piece, because a session can expire without a signal.
       if (this.#actor.mayStillAct?.() === false) return undefined
@@ -229,7 +222,7 @@ class FeedSource {
     const lastSeq = readLastSeq(this.#app.db, this.#actor.accountId)
     await this.#app.commit.barrier()
     this.#durableSeq = Math.max(lastSeq, this.#recordedSeq)
-    return `${formatRetry(RECONNECT_MS)}${this.#sendsStart ? formatId(this.#position) : ''}`
+    return `${formatRetry(RECONNECT_MS)}${this.#from.sendsStart ? formatId(this.#position) : ''}`
   }
 
   #readPiece(upTo: number): string | undefined {
@@ -244,17 +237,17 @@ class FeedSource {
   }
 
   #findSharedPiece(): Piece | undefined {
-    const last = this.#lastPieces.get(this.#actor.accountId)
+    const last = this.#from.lastPieces.get(this.#actor.accountId)
     const isOurs =
       last?.after === this.#position &&
-      last.types === this.#types &&
+      last.types === this.#from.types &&
       this.#app.clock.monotonicMs() - last.readAtMs < SHARED_MS
     return isOurs ? last : undefined
   }
 
   #readOwnPiece(upTo: number): Piece {
     const { clock } = this.#app
-    const request = { after: this.#position, upTo, types: this.#types }
+    const request = { after: this.#position, upTo, types: this.#from.types }
     const { events, nextAfter } = readFeed(this.#app, this.#actor, {
       ...request,
       limit: EVENTS_PER_PIECE,
@@ -263,7 +256,7 @@ class FeedSource {
     const newest = events.at(-1)?.seq
     const text = events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
     const piece = { text, position: nextAfter, newest }
-    this.#lastPieces.set(this.#actor.accountId, { ...request, ...piece, readAtMs: clock.monotonicMs() })
+    this.#from.lastPieces.set(this.#actor.accountId, { ...request, ...piece, readAtMs: clock.monotonicMs() })
     return piece
   }
 

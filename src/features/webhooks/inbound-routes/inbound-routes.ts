@@ -9,7 +9,6 @@ import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import {
   deleteRouteRow,
   insertRoute,
-  type MatchType,
   matchTypeCode,
   matchTypeName,
   type RouteFields,
@@ -35,30 +34,17 @@ import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts
 import type { Millis } from '#platform/time/clock.ts'
 import { parsePattern } from './pattern.ts'
 
-export interface InboundRoute {
+type WebhookState = Pick<Webhook, 'failureCount' | 'lastFailureAt' | 'lastFailureReason' | 'lastSuccessAt'>
+
+/** A route with its domain and the state of its webhook: without a URL no failures and no times. */
+export interface InboundRoute extends RouteFields, WebhookState {
   readonly id: number
   readonly uuid: UuidBytes
   readonly accountId: number
-  readonly domainId: number
   readonly domainUuid: UuidBytes
   readonly domain: string
-  /** In the form of `toRouteKey`; `''` for catch_all. */
-  readonly pattern: string
-  /** The pattern as the account provided it. */
-  readonly givenPattern: string
-  readonly matchType: MatchType
-  /** Lower numbers come first. */
-  readonly priority: number
-  /** Null: mail is only stored. */
-  readonly webhookUrl: string | null
-  readonly isActive: boolean
   readonly createdAt: Millis
   readonly updatedAt: Millis
-  /** Consecutive failed attempts at the URL; 0 without a URL, and then the next three fields are null. */
-  readonly failureCount: number
-  readonly lastFailureAt: Millis | null
-  readonly lastFailureReason: string | null
-  readonly lastSuccessAt: Millis | null
 }
 
 interface Row extends Omit<InboundRoute, 'matchType' | 'isActive'> {
@@ -136,21 +122,14 @@ export const listRoutes = (
 
 const countRoutes = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
-export interface RouteInput {
+export interface RouteInput extends Omit<RouteFields, 'domainId' | 'givenPattern'> {
   /** Public id. */
   readonly domainId: string
-  readonly pattern: string
-  readonly matchType: MatchType
-  readonly priority: number
-  readonly webhookUrl: string | null
-  readonly isActive: boolean
 }
 
 /** The checked fields of a route, in stored form. */
-interface CheckedRoute extends Omit<RouteInput, 'domainId' | 'pattern'> {
+interface CheckedRoute extends Omit<RouteFields, 'domainId'> {
   readonly domain: Domain
-  readonly pattern: string
-  readonly givenPattern: string
 }
 
 /**

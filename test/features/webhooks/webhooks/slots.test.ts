@@ -92,14 +92,10 @@ describe('the routes of an account', () => {
     expect(taken).toHaveLength(50)
     const begun: number[] = []
     const pump = () => {
-      slots.pumpWaiting(
-        1,
-        () => true,
-        (id) => {
-          begun.push(id)
-          slots.acquire(routes.find(({ webhook }) => webhook.id === id) ?? createQueue(1), () => {})
-        },
-      )
+      slots.pumpWaiting(1, (id) => {
+        begun.push(id)
+        slots.acquire(routes.find(({ webhook }) => webhook.id === id) ?? createQueue(1), () => {})
+      })
     }
     pump()
     expect(begun).toEqual([])

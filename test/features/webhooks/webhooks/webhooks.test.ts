@@ -47,9 +47,8 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
       isTemporary: false,
       retryAfterMs: 0,
     } as const
-    await app.commit.write((tx) =>
-      writeAttempt(app, tx, webhook, { kind: 'event', seq: i + 1, event: 'sent' }, result, true, i + 1),
-    )
+    const task = { kind: 'event', seq: i + 1, event: 'sent', key: '', notBefore: 0 } as const
+    await app.commit.write((tx) => writeAttempt(app, tx, webhook, task, result, true, i + 1))
   }
 }
 

@@ -20,8 +20,8 @@ import { findWebhookById, listActiveWebhooks, type Webhook } from '../manage/web
 import { DEACTIVATION_REASON, ENDED_BY_FAILURES, Streak } from './failures.ts'
 import { moveCursor } from './outcome.ts'
 import { type Slot, Slots } from './slots.ts'
-import { PUT_BACK, type Task, type TaskResult, TaskRunner } from './task.ts'
-import { type RegistryEntry, WebhookQueue, WebhookRegistry } from './webhook-queue.ts'
+import { PUT_BACK, type TaskResult, TaskRunner } from './task.ts'
+import { type RegistryEntry, type Task, WebhookQueue, WebhookRegistry } from './webhook-queue.ts'
 
 /** How long a cursor that skipped unsubscribed events may stay unstored. */
 const CURSOR_STORE_DELAY_MS = seconds(10)
@@ -212,15 +212,12 @@ export class WebhookDispatcher {
     const backoffLeftMs = queue.streak.backoffLeftMs(this.#app.clock.monotonicMs())
     const isBackingOff = backoffLeftMs > 0
     let dueAt = hasStored ? undefined : firstDue
-    const takeStored = (): Task | undefined => {
-      const delivery = hasStored ? queue.nextStored(now, isBackingOff) : undefined
-      return delivery && { kind: 'stored', delivery }
-    }
+    const takeStored = (): Task | undefined => (hasStored ? queue.nextStored(now, isBackingOff) : undefined)
     const takeEvent = (): Task | undefined => {
       const before = queue.rowsRead
       const next = queue.webhook.isActive && !isBackingOff ? queue.nextEvent(durableSeq, now) : undefined
       this.#addCost((queue.rowsRead - before) / EVENTS_READ_PER_ATTEMPT)
-      if (typeof next === 'object') return { kind: 'event', event: next }
+      if (typeof next === 'object') return next
       if (next !== undefined) dueAt = Math.min(dueAt ?? next, next)
       return undefined
     }
@@ -242,11 +239,10 @@ export class WebhookDispatcher {
     this.#addCost(1)
     const { queue } = entry
     const { id, accountId } = queue.webhook
-    if (task.kind === 'event') queue.begin(task.event)
-    else queue.beginStored(task.delivery)
+    queue.begin(task)
     const slot = this.#slots.acquire(queue, () => {
-      queue.freeKey(task.kind === 'event' ? task.event : task.delivery)
-      this.#pumpWaiting(accountId)
+      queue.freeKey(task)
+      this.#slots.pumpWaiting(accountId, (id) => this.#pumpId(id))
       this.#pumpId(id)
     })
     this.#track(this.#run(entry, task, slot))
@@ -278,14 +274,6 @@ export class WebhookDispatcher {
     }
   }
 
-  #pumpWaiting(accountId: number): void {
-    this.#slots.pumpWaiting(
-      accountId,
-      (id) => this.#registry.get(id)?.queue.webhook.routeId !== null,
-      (id) => this.#pumpId(id),
-    )
-  }
-
   /** Registers work that `stop` waits for. */
   #track(work: Promise<void>): void {
     const logged = work.catch((error: unknown) => {
@@ -303,15 +291,11 @@ export class WebhookDispatcher {
     const { queue } = entry
     try {
       const done = await this.#tasks.run(queue, task, slot)
-      if (!done) return
-      if (done === PUT_BACK) {
-        if (task.kind === 'event') queue.putBack(task.event)
-        else queue.endStored(task.delivery.id)
-        return
+      if (done === PUT_BACK) queue.putBack(task)
+      else if (done) {
+        if (done.written) this.#onStored(entry, done.written)
+        queue.end(task)
       }
-      if (done.written) this.#onStored(entry, done.written)
-      if (task.kind === 'event') queue.end(task.event)
-      else queue.endStored(task.delivery.id)
     } finally {
       slot.release()
       this.#pumpId(queue.webhook.id)

@@ -9,7 +9,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { type DeliveryStatus, deliveryStatusCode } from '../event-names.ts'
+import { type DeliveryStatus, deliveryStatusCode, TEST_EVENT } from '../event-names.ts'
 import { endPendingBatch } from '../manage/pending.ts'
 import type { Webhook } from '../manage/webhooks.ts'
 import type { AttemptResult } from './attempt.ts'
@@ -22,19 +22,7 @@ import {
   MAX_ATTEMPTS,
   MAX_CONSECUTIVE_FAILURES,
 } from './failures.ts'
-
-/** What the attempt was made for. */
-export type AttemptOrigin =
-  /** The first attempt for an event, which has no delivery row yet. */
-  | { readonly kind: 'event'; readonly seq: number; readonly event: string }
-  /** A stored delivery. A test never changes the failure count and is not retried. */
-  | {
-      readonly kind: 'stored'
-      readonly deliveryId: number
-      readonly seq: number | null
-      readonly attempts: number
-      readonly isTest: boolean
-    }
+import type { Task } from './webhook-queue.ts'
 
 /** The webhook of a delivery, and its inbound route. */
 type DeliveryTarget = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
@@ -97,7 +85,7 @@ export function writeAttempt(
   app: App,
   tx: Tx,
   { id: webhookId, accountId, routeId, updatedAt }: DeliveryTarget & Pick<Webhook, 'updatedAt'>,
-  origin: AttemptOrigin,
+  task: Task,
   result: AttemptResult,
   isFailure: boolean,
   cursor: number,
@@ -105,18 +93,19 @@ export function writeAttempt(
   const webhook = sql(tx.db).state.get(webhookId)
   // The webhook was deleted during the attempt.
   if (!webhook) return NOT_DEACTIVATED
-  const attempts = origin.kind === 'event' ? 1 : origin.attempts + 1
-  const isTest = origin.kind === 'stored' && origin.isTest
+  const attempts = task.kind === 'event' ? 1 : task.attempts + 1
+  // A test never changes the failure count and is not retried.
+  const isTest = task.event === TEST_EVENT
   const isActive = webhook.isActive === 1
   const failures = webhook.failureCount + (isFailure ? 1 : 0)
   // An attempt does not count for a webhook that was changed since then, because it used the old URL or secret.
   const isCounted = isActive && !isTest && webhook.updatedAt === updatedAt
   const isDeactivated = isCounted && isFailure && failures >= MAX_CONSECUTIVE_FAILURES
-  const isEnded = origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId)
+  const isEnded = task.kind === 'stored' && !sql(tx.db).isWaiting.get(task.id)
   const canRetry = result.kind === 'transient' && isActive && !isTest && !isDeactivated && !isEnded
   const delayMs = canRetry ? computeRetryDelayMs(attempts, randomFraction()) : undefined
   const nextAt = delayMs === undefined ? undefined : app.clock.now() + Math.max(delayMs, result.retryAfterMs)
-  writeDelivery(app, tx, { id: webhookId, accountId, routeId }, origin, attempts, result, nextAt)
+  writeDelivery(app, tx, { id: webhookId, accountId, routeId }, task, attempts, result, nextAt)
   if (!isCounted) {
     if (!isTest) moveCursor(tx, webhookId, cursor)
     return NOT_DEACTIVATED
@@ -124,14 +113,14 @@ export function writeAttempt(
   if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
   else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
   if (isDeactivated) deactivate(app, tx, webhookId, webhook)
-  return { isDeactivated: isDeactivated }
+  return { isDeactivated }
 }
 
 function writeDelivery(
   app: App,
   tx: Tx,
   webhook: DeliveryTarget,
-  origin: AttemptOrigin,
+  task: Task,
   attempts: number,
   result: Omit<AttemptResult, 'cause' | 'isTemporary' | 'retryAfterMs'>,
   nextAt: Millis | undefined,
@@ -140,23 +129,13 @@ function writeDelivery(
     result.kind === 'delivered' ? 'delivered' : nextAt === undefined ? 'undeliverable' : 'pending'
   const isGivenUp = result.kind === 'transient' && attempts >= MAX_ATTEMPTS
   const error = isGivenUp ? `${result.error} That was the last of ${MAX_ATTEMPTS} attempts.` : result.error
-  updateInboundEmail(app, tx, webhook, origin.seq, { status, at: result.at, error: error ?? '' })
-  const isErased = origin.seq !== null && isAboutErased(tx.db, webhook.accountId, origin.seq)
+  updateInboundEmail(app, tx, webhook, task.seq, { status, at: result.at, error: error ?? '' })
+  const isErased = task.seq !== null && isAboutErased(tx.db, webhook.accountId, task.seq)
   const response = isErased ? null : result.response
-  const columns = [result.at, result.durationMs, result.statusCode, response, error] as const
-  if (origin.kind === 'event') {
-    sql(tx.db).insert.run(
-      newUuid(),
-      webhook.id,
-      origin.seq,
-      origin.event,
-      deliveryStatusCode(status),
-      attempts,
-      nextAt ?? null,
-      ...columns,
-      result.at,
-    )
-  } else sql(tx.db).update.run(deliveryStatusCode(status), attempts, nextAt ?? null, ...columns, origin.deliveryId)
+  const state = [deliveryStatusCode(status), attempts, nextAt ?? null]
+  const columns = [...state, result.at, result.durationMs, result.statusCode, response, error]
+  if (task.kind === 'event') sql(tx.db).insert.run(newUuid(), webhook.id, task.seq, task.event, ...columns, result.at)
+  else sql(tx.db).update.run(...columns, task.id)
 }
 
 /** Updates the inbound email with the result of its route's webhook. Does nothing for other webhooks and events. */
@@ -181,28 +160,20 @@ export function writeUnreadable(
   app: App,
   tx: Tx,
   webhook: DeliveryTarget,
-  origin: AttemptOrigin,
+  task: Task,
   retryAt: Millis | undefined,
 ): void {
   const state = sql(tx.db).state.get(webhook.id)
   // The webhook was deleted in the meantime. A delivery row written now would never be purged.
   if (!state) return
-  const isEnded = state.isActive === 0 || (origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId))
+  const isEnded = state.isActive === 0 || (task.kind === 'stored' && !sql(tx.db).isWaiting.get(task.id))
   const nextAt = isEnded ? undefined : retryAt
   const isGivenUp = nextAt === undefined
-  const attempts = origin.kind === 'stored' ? origin.attempts : isGivenUp ? 1 : 0
+  const attempts = task.kind === 'stored' ? task.attempts : isGivenUp ? 1 : 0
   const error = `The event could not be read${isGivenUp ? '' : '; it will be tried again'}.`
   const kind = isGivenUp ? 'permanent' : 'transient'
-  const at = app.clock.now()
-  writeDelivery(
-    app,
-    tx,
-    webhook,
-    origin,
-    attempts,
-    { kind, at, durationMs: 0, statusCode: null, response: null, error },
-    nextAt,
-  )
+  const result = { kind, at: app.clock.now(), durationMs: 0, statusCode: null, response: null, error } as const
+  writeDelivery(app, tx, webhook, task, attempts, result, nextAt)
 }
 
 /**

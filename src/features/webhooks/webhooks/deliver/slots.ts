@@ -56,8 +56,8 @@ export class Slots {
   readonly #routeAttempts = new Counts()
   /** Length of the bodies in flight by account. */
   readonly #characters = new Counts()
-  /** Webhooks by account that have no attempt in flight and wait for a slot, in order. */
-  readonly #waiting = new Map<number, Set<number>>()
+  /** Queues by account that have no attempt in flight and wait for a slot, in order. */
+  readonly #waiting = new Map<number, Set<WebhookQueue>>()
 
   /** @param maxPerWebhook concurrent attempts of one webhook */
   constructor(maxPerWebhook: number) {
@@ -74,10 +74,10 @@ export class Slots {
    * `pumpWaiting`.
    */
   hasCapacity(queue: WebhookQueue): boolean {
-    const { id, accountId, routeId } = queue.webhook
+    const { accountId, routeId } = queue.webhook
     const isFree = this.#hasBodyCapacity(accountId) && (routeId === null || this.#hasRouteCapacity(accountId))
     if (queue.running > 0) return isFree && this.#hasExtraCapacity(queue)
-    if (!isFree) this.#waiting.set(accountId, (this.#waiting.get(accountId) ?? new Set()).add(id))
+    if (!isFree) this.#waiting.set(accountId, (this.#waiting.get(accountId) ?? new Set()).add(queue))
     return isFree
   }
 
@@ -111,14 +111,14 @@ export class Slots {
   }
 
   /** Starts the webhooks that wait for a slot in an account, before the one that released a slot can take it again. */
-  pumpWaiting(accountId: number, isOfRoute: (id: number) => boolean, pump: (id: number) => void): void {
+  pumpWaiting(accountId: number, pump: (id: number) => void): void {
     const waiting = this.#waiting.get(accountId)
     if (!waiting) return
-    for (const id of waiting) {
+    for (const queue of waiting) {
       if (!this.#hasBodyCapacity(accountId)) return
-      if (!this.#hasRouteCapacity(accountId) && isOfRoute(id)) continue
-      waiting.delete(id)
-      pump(id)
+      if (!this.#hasRouteCapacity(accountId) && queue.webhook.routeId !== null) continue
+      waiting.delete(queue)
+      pump(queue.webhook.id)
     }
     if (waiting.size === 0) this.#waiting.delete(accountId)
   }

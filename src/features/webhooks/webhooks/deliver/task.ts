@@ -19,9 +19,9 @@ import type { Webhook } from '../manage/webhooks.ts'
 import { buildPayload, toMessageId } from '../payload/payload.ts'
 import { type AttemptResult, makeAttempt } from './attempt.ts'
 import { type FailureKind, OwnFailureDetector, type Streak } from './failures.ts'
-import { type AttemptOrigin, endDelivery, type WriteResult, writeAttempt, writeUnreadable } from './outcome.ts'
+import { endDelivery, type WriteResult, writeAttempt, writeUnreadable } from './outcome.ts'
 import type { Slot } from './slots.ts'
-import type { DueDelivery, WaitingEvent, WebhookQueue } from './webhook-queue.ts'
+import type { DueDelivery, Task, WebhookQueue } from './webhook-queue.ts'
 
 /** An endpoint that takes longer than this has few concurrent attempts; one that failed has one. */
 const SLOW_MS = seconds(1)
@@ -31,11 +31,6 @@ const SLOW_MS = seconds(1)
 const MAX_ATTEMPTS = 5
 /** Pause before an event is read again after that many transient failures. */
 const UNREAD_RETRY_DELAY_MS = minutes(1)
-
-/** The work in flight for a queue: the first attempt for an event, or a stored delivery. */
-export type Task =
-  | { readonly kind: 'event'; readonly event: WaitingEvent }
-  | { readonly kind: 'stored'; readonly delivery: DueDelivery }
 
 /**
  * `written` is the stored outcome, with the cursor stored together with it; it is missing when the task ended without
@@ -90,7 +85,7 @@ export class TaskRunner {
    */
   async run(queue: WebhookQueue, task: Task, slot: Slot): Promise<TaskResult | typeof PUT_BACK | undefined> {
     const { commit } = this.#app
-    const stored = task.kind === 'stored' ? task.delivery : undefined
+    const stored = task.kind === 'stored' ? task : undefined
     if (stored && stored.event !== TEST_EVENT && !queue.webhook.events.includes(stored.event))
       return await this.#endStored(queue.webhook, stored, `The webhook no longer subscribes to ${stored.event}.`)
     const webhook = queue.webhook
@@ -127,12 +122,7 @@ export class TaskRunner {
       commit.writeFromReserve((tx): TaskResult => {
         const { cursor } = queue
         const isFailure = failure === 'new'
-        return {
-          written: {
-            ...writeAttempt(this.#app, tx, webhook, toAttemptOrigin(task), result, isFailure, cursor),
-            cursor,
-          },
-        }
+        return { written: { ...writeAttempt(this.#app, tx, webhook, task, result, isFailure, cursor), cursor } }
       }),
     )
   }
@@ -170,7 +160,7 @@ export class TaskRunner {
     if (this.#isStopping) return undefined
     return await this.#store(() =>
       this.#app.commit.writeFromReserve((tx): TaskResult => {
-        writeUnreadable(this.#app, tx, webhook, toAttemptOrigin(task), retryAt)
+        writeUnreadable(this.#app, tx, webhook, task, retryAt)
         return {}
       }),
     )
@@ -216,14 +206,12 @@ export class TaskRunner {
 
   #messageIdOf({ accountId }: Webhook, task: Task): string {
     const { keys } = this.#app
-    return task.kind === 'stored'
-      ? toMessageId(keys, accountId, task.delivery)
-      : deriveEventUuid(keys, accountId, task.event.seq)
+    return task.kind === 'stored' ? toMessageId(keys, accountId, task) : deriveEventUuid(keys, accountId, task.seq)
   }
 
   #buildBody(queue: WebhookQueue, task: Task): EventBody | undefined {
-    const { payload, event, seq } = task.kind === 'stored' ? task.delivery : { payload: null, ...task.event }
-    if (payload !== null) return { event, text: payload }
+    const { event, seq } = task
+    if (task.kind === 'stored' && task.payload !== null) return { event, text: task.payload }
     const built = seq === null ? undefined : buildPayload(this.#app, queue.webhook.accountId, seq, queue.webhook.format)
     return built && { event: built.event, text: JSON.stringify(built.body) }
   }
@@ -245,7 +233,7 @@ export class TaskRunner {
   }
 
   #logFailure(webhook: Webhook, task: Task, { kind, error, statusCode, durationMs }: AttemptResult): void {
-    const attempts = task.kind === 'event' ? 1 : task.delivery.attempts + 1
+    const attempts = task.kind === 'event' ? 1 : task.attempts + 1
     this.#app.log.info(
       { ...this.#logFields(webhook, task), attempt: attempts, kind, error, statusCode, durationMs },
       'webhook attempt failed',
@@ -253,7 +241,7 @@ export class TaskRunner {
   }
 
   #logFields(webhook: Webhook, task: Task) {
-    const { event, seq } = task.kind === 'event' ? task.event : task.delivery
+    const { event, seq } = task
     const { db } = this.#app
     return {
       webhook: formatUuid(webhook.uuid),
@@ -264,17 +252,6 @@ export class TaskRunner {
     }
   }
 }
-
-const toAttemptOrigin = (task: Task): AttemptOrigin =>
-  task.kind === 'event'
-    ? { kind: 'event', seq: task.event.seq, event: task.event.event }
-    : {
-        kind: 'stored',
-        deliveryId: task.delivery.id,
-        seq: task.delivery.seq,
-        attempts: task.delivery.attempts,
-        isTest: task.delivery.event === TEST_EVENT,
-      }
 
 /** Whether the written data is at fault and not the database: another outcome would succeed. */
 const isDataError = (error: unknown): boolean =>

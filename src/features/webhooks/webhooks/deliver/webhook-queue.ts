@@ -11,12 +11,12 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { toEventCode, toEventType } from '#features/core/events/record.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis, Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { deliveryStatusCode } from '../event-names.ts'
 import type { SigningSecrets } from '../manage/signature.ts'
 import type { Webhook } from '../manage/webhooks.ts'
+import type { webhookDeliveries } from '../tables.ts'
 import { MAX_DELAY_MS, type Streak } from './failures.ts'
 
 /** Gives clients time to store the id of an email before its first events arrive. */
@@ -36,15 +36,11 @@ interface EventRow {
   createdAt: number | null
 }
 
-interface StoredRow {
-  id: number
-  uuid: UuidBytes
-  seq: number | null
-  event: string
-  payload: string | null
-  attempts: number
-  emailId: number | null
-  recipientId: number | null
+type DeliveryColumn = 'id' | 'uuid' | 'seq' | 'event' | 'payload' | 'attempts'
+
+interface StoredRow extends Readonly<Pick<typeof webhookDeliveries.$inferSelect, DeliveryColumn>> {
+  readonly emailId: number | null
+  readonly recipientId: number | null
 }
 
 const sql = prepareStatements((db) => ({
@@ -52,8 +48,10 @@ const sql = prepareStatements((db) => ({
     `SELECT seq, type, email_id AS emailId, recipient_id AS recipientId, emails.created_at AS createdAt
      FROM events LEFT JOIN emails ON emails.id = email_id WHERE events.account_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
   ),
-  ofRoute: db.prepare<{ seq: number }, [number, number, number, number]>(
-    'SELECT event_seq AS seq FROM inbound_emails WHERE route_id = ? AND event_seq > ? AND event_seq <= ? ORDER BY event_seq LIMIT ?',
+  // The mail of a route, and nothing else, even if the account has many other events.
+  ofRoute: db.prepare<EventRow, [number, number, number, number]>(
+    `SELECT event_seq AS seq, ${toEventCode('email.inbound')} AS type, NULL AS emailId, NULL AS recipientId, NULL AS createdAt
+     FROM inbound_emails WHERE route_id = ? AND event_seq > ? AND event_seq <= ? ORDER BY event_seq LIMIT ?`,
   ),
   withDelivery: db.prepare<{ seq: number }, [number, number]>(
     'SELECT DISTINCT seq FROM webhook_deliveries WHERE webhook_id = ? AND seq > ?',
@@ -79,8 +77,9 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** An event that waits for its first attempt. */
+/** An event that waits for its first attempt, and has no delivery row yet. */
 export interface WaitingEvent {
+  readonly kind: 'event'
   readonly seq: number
   readonly event: string
   /** Events with the same key are delivered one after another. */
@@ -89,17 +88,15 @@ export interface WaitingEvent {
   readonly notBefore: Millis
 }
 
-/** A delivery that is due, for the first time or again. */
-export interface DueDelivery {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly seq: number | null
-  readonly event: string
-  readonly payload: string | null
-  readonly attempts: number
+/** A stored delivery that is due, for the first time or again. */
+export interface DueDelivery extends Pick<StoredRow, DeliveryColumn> {
+  readonly kind: 'stored'
   /** The key of its event. */
   readonly key: string
 }
+
+/** What an attempt is made for. */
+export type Task = WaitingEvent | DueDelivery
 
 /**
  * How the last attempt ended: it succeeded quickly, it succeeded slowly, or it failed or has not been made yet. This
@@ -220,13 +217,17 @@ export class WebhookQueue {
   #read(durableSeq: number, now: Millis): boolean {
     if (this.#readSeq >= durableSeq) return false
     const { accountId, events, routeId } = this.webhook
-    if (routeId !== null) return this.#readRoute(routeId, durableSeq)
-    const rows = sql(this.#db).events.all(accountId, this.#readSeq, durableSeq, PAGE_SIZE)
+    const { events: all, ofRoute } = sql(this.#db)
+    const rows =
+      routeId === null
+        ? all.all(accountId, this.#readSeq, durableSeq, PAGE_SIZE)
+        : ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE_SIZE)
     this.rowsRead += rows.length
     for (const row of rows) {
       const event = toEventType(row.type)
       if (!events.includes(event) || this.#recordedSeqs.delete(row.seq)) continue
       this.#waiting.push({
+        kind: 'event',
         seq: row.seq,
         event,
         key: toOrderKey(row),
@@ -239,48 +240,34 @@ export class WebhookQueue {
     return true
   }
 
-  /** Reads a page of a route's mail, and nothing else, even if the account has many other events. */
-  #readRoute(routeId: number, durableSeq: number): true {
-    const rows = sql(this.#db).ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE_SIZE)
-    this.rowsRead += rows.length
-    for (const { seq } of rows)
-      if (!this.#recordedSeqs.delete(seq))
-        this.#waiting.push({
-          seq,
-          event: 'email.inbound',
-          key: toOrderKey({ seq, emailId: null, recipientId: null }),
-          notBefore: 0,
-        })
-    this.#readSeq = rows.length < PAGE_SIZE ? durableSeq : (rows.at(-1)?.seq ?? durableSeq)
-    return true
+  begin(task: Task): void {
+    if (task.kind === 'event') this.#begun.add(task.seq)
+    else this.#storedInFlight.add(task.id)
+    this.#busyKeys.add(task.key)
   }
 
-  begin({ seq, key }: WaitingEvent): void {
-    this.#begun.add(seq)
-    this.#busyKeys.add(key)
-  }
-
-  /** The attempt for this event has ended, so the next event of the recipient may begin. */
-  freeKey({ key }: Pick<WaitingEvent, 'key'>): void {
+  /** The attempt has ended, so the next event of the recipient may begin. */
+  freeKey({ key }: Task): void {
     this.#busyKeys.delete(key)
   }
 
-  /** The outcome of the event is durable. */
-  end({ seq }: WaitingEvent): void {
-    this.#begun.delete(seq)
+  /** The outcome is durable. */
+  end(task: Task): void {
+    if (task.kind === 'event') this.#begun.delete(task.seq)
+    else this.#storedInFlight.delete(task.id)
   }
 
   /**
-   * Puts back an event that was not delivered and has no stored outcome; it is next again, if the webhook still
-   * subscribes to it.
+   * Puts back what was not delivered and has no stored outcome; it is next again, if the webhook still subscribes to
+   * it.
    */
-  putBack(event: WaitingEvent): void {
-    this.#begun.delete(event.seq)
+  putBack(task: Task): void {
+    this.end(task)
     const { isActive, events, cursorSeq } = this.webhook
     // Not after a deactivation: events from before are not sent then.
-    if (!isActive || !events.includes(event.event) || event.seq <= cursorSeq) return
-    const index = this.#waiting.findIndex(({ seq }) => seq > event.seq)
-    this.#waiting.splice(index === -1 ? this.#waiting.length : index, 0, event)
+    if (task.kind === 'stored' || !isActive || !events.includes(task.event) || task.seq <= cursorSeq) return
+    const index = this.#waiting.findIndex(({ seq }) => seq > task.seq)
+    this.#waiting.splice(index === -1 ? this.#waiting.length : index, 0, task)
   }
 
   /**
@@ -291,19 +278,21 @@ export class WebhookQueue {
   nextStored(now: Millis, isBackingOff = false): DueDelivery | undefined {
     const { id, accountId } = this.webhook
     const isActive = this.webhook.isActive && !isBackingOff
-    const until = this.#dueUntil(now)
+    const first = this.#findFirstDue() ?? now
+    // A time beyond the retry schedule was stored under a fast clock, so it counts as due.
+    const until = isBeyondRetrySchedule(first, now) ? first : now
     const findFree = (rows: readonly StoredRow[]): StoredRow | undefined =>
       rows.find((row) => !this.#storedInFlight.has(row.id) && !this.#busyKeys.has(toOrderKey(row)))
     // One row more than are in flight suffices to find one that is not in flight.
     const page = this.#storedInFlight.size + STORED_PAGE_SIZE
     const test = findFree(sql(this.#db).dueTests.all(id, until, page))
-    if (test) return { ...test, key: toOrderKey(test) }
+    if (test) return toDueDelivery(test)
     // Usually one of the first rows may begin. More are read only when many belong to a recipient with an attempt in
     // flight.
     for (const limit of isActive ? [page, MAX_WAITING] : []) {
       const rows = sql(this.#db).due.all(accountId, id, until, limit)
       const found = findFree(rows)
-      if (found) return { ...found, key: toOrderKey(found) }
+      if (found) return toDueDelivery(found)
       if (rows.length < limit) break
     }
     return undefined
@@ -311,25 +300,16 @@ export class WebhookQueue {
 
   /** When the next stored delivery is due, possibly before `now`; undefined when there is none. */
   firstDue(now: Millis): Millis | undefined {
-    const at = sql(this.#db).firstDue.get(this.webhook.id)?.at ?? undefined
+    const at = this.#findFirstDue()
     return at !== undefined && isBeyondRetrySchedule(at, now) ? now : at
   }
 
-  /** A time beyond the retry schedule was stored under a fast clock, so it counts as due. */
-  #dueUntil(now: Millis): Millis {
-    const at = sql(this.#db).firstDue.get(this.webhook.id)?.at
-    return typeof at === 'number' && isBeyondRetrySchedule(at, now) ? at : now
-  }
-
-  beginStored({ id, key }: DueDelivery): void {
-    this.#storedInFlight.add(id)
-    this.#busyKeys.add(key)
-  }
-
-  endStored(id: number): void {
-    this.#storedInFlight.delete(id)
+  #findFirstDue(): Millis | undefined {
+    return sql(this.#db).firstDue.get(this.webhook.id)?.at ?? undefined
   }
 }
+
+const toDueDelivery = (row: StoredRow): DueDelivery => ({ kind: 'stored', key: toOrderKey(row), ...row })
 
 /** Events after `seq` that have a delivery. */
 const findSeqsAfter = (db: Database, webhookId: number, seq: number): number[] =>
@@ -339,21 +319,13 @@ const findSeqsAfter = (db: Database, webhookId: number, seq: number): number[] =
 
 const isBeyondRetrySchedule = (at: Millis, now: Millis): boolean => at - now > MAX_DELAY_MS
 
+type OrderColumn = 'seq' | 'emailId' | 'recipientId'
+
 /**
  * Events of one recipient share a key, as do those of an email without a recipient; an event without an email has its
  * own.
  */
-const toOrderKey = ({
-  seq,
-  id,
-  emailId,
-  recipientId,
-}: {
-  seq: number | null
-  id?: number
-  emailId: number | null
-  recipientId: number | null
-}) =>
+const toOrderKey = ({ seq, id, emailId, recipientId }: Pick<StoredRow, OrderColumn> & { readonly id?: number }) =>
   recipientId !== null
     ? `recipient ${recipientId}`
     : emailId !== null

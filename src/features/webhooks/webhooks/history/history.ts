@@ -4,15 +4,14 @@
  * costs no more than a short one.
  */
 
-import type { Database, Statement } from 'bun:sqlite'
+import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { deriveEventUuid, toEventCode } from '#features/core/events/record.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
-import { type Preparer, prepareStatements } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import {
   DELIVERY_STATUSES,
   type DeliveryStatus,
@@ -27,26 +26,12 @@ import { createRequestHeaders } from '../manage/signature.ts'
 import { type FindWebhook, getWebhook, type Webhook } from '../manage/webhooks.ts'
 import { buildPayload, toMessageId } from '../payload/payload.ts'
 import type { PayloadFormat } from '../payload/payload-format.ts'
+import type { webhookDeliveries } from '../tables.ts'
 
-/** A delivery with the objects that its event refers to. */
-export interface Delivery {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly seq: number | null
-  readonly event: string
-  /** JSON of the body; null when it is built from the event. */
-  readonly payload: string | null
+/** A row of `webhook_deliveries`, with the public ids of the email and the inbound email that its event refers to. */
+export interface Delivery extends Readonly<Omit<typeof webhookDeliveries.$inferSelect, 'webhookId' | 'status'>> {
   readonly status: DeliveryStatus
-  readonly attempts: number
-  readonly nextAt: Millis | null
-  readonly attemptedAt: Millis | null
-  readonly durationMs: number | null
-  readonly statusCode: number | null
-  readonly response: string | null
-  readonly error: string | null
-  readonly createdAt: Millis
   readonly emailUuid: UuidBytes | null
-  /** Public id of the event's inbound email; null when it has none. */
   readonly inboundEmailId: string | null
 }
 
@@ -74,32 +59,35 @@ const selectIds = (conditions: readonly string[]): string =>
     .map((condition) => `SELECT id FROM webhook_deliveries WHERE webhook_id = ?2 ${condition}`)
     .join(' UNION ALL ')
 
-const preparePage = (db: Preparer, conditions: readonly string[]): Statement<Row, (number | string)[]> =>
-  db.prepare(
-    `${SELECT} WHERE d.id IN (SELECT id FROM (${selectIds(conditions)} ORDER BY id DESC LIMIT ?3 OFFSET ?4)) ORDER BY d.id DESC`,
-  )
+const CONDITIONS = {
+  all: [''],
+  byEvent: DELIVERY_STATUSES.map((_, code) => `AND event = ?5 AND status = ${code}`),
+  byStatus: HISTORY_EVENTS.map((event) => `AND event = '${event}' AND status = ?5`),
+  byBoth: ['AND event = ?5 AND status = ?6'],
+}
 
-/** Uses ?1 for one reason: the parameters that it shares with the page query keep their numbers. */
-const prepareCount = (db: Preparer, conditions: readonly string[]): Statement<{ n: number }, (number | string)[]> =>
-  db.prepare(`SELECT COUNT(*) AS n FROM (${selectIds(conditions)} LIMIT ?3) WHERE ?1 IS NOT NULL`)
+const prepareEach = <T>(prepare: (ids: string) => T) =>
+  Object.fromEntries(
+    Object.entries(CONDITIONS).map(([name, conditions]) => [name, prepare(selectIds(conditions))]),
+  ) as Record<keyof typeof CONDITIONS, T>
 
-const ALL = ['']
-const BY_EVENT = DELIVERY_STATUSES.map((_, code) => `AND event = ?5 AND status = ${code}`)
-const BY_STATUS = HISTORY_EVENTS.map((event) => `AND event = '${event}' AND status = ?5`)
-const BY_BOTH = ['AND event = ?5 AND status = ?6']
-/** Renumbers the parameters of conditions for the count query, which has no parameter for the offset. */
-const withoutPageParameters = (conditions: readonly string[]): string[] =>
-  conditions.map((condition) => condition.replace('?5', '?4').replace('?6', '?5'))
+const pages = prepareStatements((db) =>
+  prepareEach((ids) =>
+    db.prepare<Row, (number | string)[]>(
+      `${SELECT} WHERE d.id IN (SELECT id FROM (${ids} ORDER BY id DESC LIMIT ?3 OFFSET ?4)) ORDER BY d.id DESC`,
+    ),
+  ),
+)
+/** Uses ?1 and ?4 for one reason: both queries have the same parameters. */
+const counts = prepareStatements((db) =>
+  prepareEach((ids) =>
+    db.prepare<{ n: number }, (number | string)[]>(
+      `SELECT COUNT(*) AS n FROM (${ids} LIMIT ?3) WHERE ?1 IS NOT NULL AND ?4 IS NOT NULL`,
+    ),
+  ),
+)
 
 const sql = prepareStatements((db) => ({
-  all: preparePage(db, ALL),
-  byEvent: preparePage(db, BY_EVENT),
-  byStatus: preparePage(db, BY_STATUS),
-  byBoth: preparePage(db, BY_BOTH),
-  countAll: prepareCount(db, ALL),
-  countByEvent: prepareCount(db, withoutPageParameters(BY_EVENT)),
-  countByStatus: prepareCount(db, withoutPageParameters(BY_STATUS)),
-  countByBoth: prepareCount(db, withoutPageParameters(BY_BOTH)),
   byUuid: db.prepare<Row, [number, number, Uint8Array]>(`${SELECT} WHERE d.webhook_id = ?2 AND d.uuid = ?3`),
 }))
 
@@ -119,19 +107,19 @@ export function listDeliveries(
   { status, event }: DeliveryFilter,
   { limit, offset }: { readonly limit: number; readonly offset: number },
 ): { deliveries: Delivery[]; total: number } {
-  const statements = sql(db)
-  const [rows, totals, filter] =
-    event !== undefined && status !== undefined
-      ? ([statements.byBoth, statements.countByBoth, [event, deliveryStatusCode(status)]] as const)
-      : event !== undefined
-        ? ([statements.byEvent, statements.countByEvent, [event]] as const)
-        : status !== undefined
-          ? ([statements.byStatus, statements.countByStatus, [deliveryStatusCode(status)]] as const)
-          : ([statements.all, statements.countAll, []] as const)
-  const total = totals.get(accountId, id, MAX_LISTED, ...filter)?.n ?? 0
+  const code = status === undefined ? [] : [deliveryStatusCode(status)]
+  const values = event === undefined ? code : [event, ...code]
+  const byStatus = event === undefined ? 'byStatus' : 'byBoth'
+  const filter = status === undefined ? (event === undefined ? 'all' : 'byEvent') : byStatus
+  const total = counts(db)[filter].get(accountId, id, MAX_LISTED, offset, ...values)?.n ?? 0
   const pageSize = Math.min(limit, total - offset)
   return {
-    deliveries: pageSize <= 0 ? [] : rows.all(accountId, id, pageSize, offset, ...filter).map(toDelivery),
+    deliveries:
+      pageSize <= 0
+        ? []
+        : pages(db)
+            [filter].all(accountId, id, pageSize, offset, ...values)
+            .map(toDelivery),
     total,
   }
 }

@@ -221,22 +221,19 @@ export const ReplayRange = StrictObject(
   { description: `Either from_seq or from is required. One call replays at most ${MAX_REPLAYED} events.` },
 )
 
-export const ReplayResult = Type.Object({
-  deliveries: Type.Integer({ description: 'Deliveries that were queued.' }),
-  from_seq: Nullable(Type.Integer(), {
-    description: 'Position of their first event; null when there is none.',
-  }),
-  to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
-})
+const replayFields = (deliveries: string) =>
+  Type.Object({
+    deliveries: Type.Integer({ description: deliveries }),
+    from_seq: Nullable(Type.Integer(), {
+      description: 'Position of their first event; null when there is none.',
+    }),
+    to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
+  })
+
+export const ReplayResult = replayFields('Deliveries that were queued.')
 export type ReplayResult = Static<typeof ReplayResult>
 
-export const ReplayCount = Type.Object({
-  deliveries: Type.Integer({ description: 'Deliveries that a replay would queue.' }),
-  from_seq: Nullable(Type.Integer(), {
-    description: 'Position of their first event; null when there is none.',
-  }),
-  to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
-})
+export const ReplayCount = replayFields('Deliveries that a replay would queue.')
 
 /** For the descriptions of lists. */
 export const HISTORY_LIMIT_NOTE = `The list and its total cover only the newest ${MAX_LISTED} deliveries under the filter.`

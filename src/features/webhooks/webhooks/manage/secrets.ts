@@ -15,7 +15,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { PREVIOUS_SECRET_MS, type SigningSecrets } from './signature.ts'
-import { getWebhook, openSecret, openSecrets, requireUnchanged, toSealContext, type Webhook } from './webhooks.ts'
+import { getWebhook, openSecret, requireUnchanged, toSealContext, type Webhook } from './webhooks.ts'
 
 const SECRET_PREFIX = 'whsec_'
 const RANDOM_LENGTH = 32
@@ -30,7 +30,7 @@ const sql = prepareStatements((db) => ({
     'UPDATE webhooks SET previous_secret = NULL WHERE previous_secret IS NOT NULL AND secret_rotated_at < ?',
   ),
   get: db.prepare<Row, [number]>(
-    `SELECT secret, previous_secret AS previousSecret, inbound_secrets.updated_at AS updatedAt, uuid AS accountUuid
+    `SELECT secret, previous_secret AS previousSecret, inbound_secrets.updated_at AS rotatedAt, uuid AS accountUuid
      FROM inbound_secrets JOIN accounts ON accounts.id = account_id WHERE account_id = ?`,
   ),
   put: db.prepare(
@@ -92,31 +92,41 @@ export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdated
   })
 }
 
-interface Row {
+interface SealedSecrets {
   readonly secret: Uint8Array
   readonly previousSecret: Uint8Array | null
-  readonly updatedAt: Millis
+  /** When the previous one was replaced. */
+  readonly rotatedAt: Millis | null
+}
+
+interface Row extends SealedSecrets {
   readonly accountUuid: Uint8Array
 }
 
+const toSigningSecrets = (
+  { secret, previousSecret, rotatedAt }: SealedSecrets,
+  open: (sealed: Uint8Array) => string,
+): SigningSecrets => ({
+  current: open(secret),
+  ...(previousSecret !== null &&
+    rotatedAt !== null && { previous: { secret: open(previousSecret), until: rotatedAt + PREVIOUS_SECRET_MS } }),
+})
+
 /** Seal context of an inbound secret, so that it opens for no other account. */
-export const toInboundSealContext = (accountUuid: string): string => `inbound:${accountUuid}`
+const toInboundSealContext = (accountUuid: string): string => `inbound:${accountUuid}`
+const toAccountContext = (uuid: Uint8Array): string => toInboundSealContext(formatUuid(uuid))
 
 function openInboundSecrets(db: Database, keys: KeyRing, accountId: number): SigningSecrets | undefined {
   const row = sql(db).get.get(accountId)
   if (!row) return undefined
-  const open = (sealed: Uint8Array) => keys.unsealText(sealed, toInboundSealContext(formatUuid(row.accountUuid)))
-  return {
-    current: open(row.secret),
-    previous: row.previousSecret
-      ? { secret: open(row.previousSecret), until: row.updatedAt + PREVIOUS_SECRET_MS }
-      : undefined,
-  }
+  return toSigningSecrets(row, (sealed) => keys.unsealText(sealed, toAccountContext(row.accountUuid)))
 }
 
 /** The secrets that sign a webhook's requests. Throws when one is missing or cannot be opened with this master key. */
 export function openSigningSecrets({ db, keys }: Pick<App, 'db' | 'keys'>, webhook: Webhook): SigningSecrets {
-  if (webhook.routeId === null) return openSecrets(keys, webhook)
+  const { uuid, secretRotatedAt: rotatedAt } = webhook
+  if (webhook.routeId === null)
+    return toSigningSecrets({ ...webhook, rotatedAt }, (secret) => openSecret(keys, { secret, uuid }))
   const secrets = openInboundSecrets(db, keys, webhook.accountId)
   if (secrets === undefined) throw new Error('the account has inbound routes with a URL, but no inbound secret')
   return secrets
@@ -166,8 +176,6 @@ export function dropPreviousSecrets(tx: Tx, now: Millis): void {
   sql(tx.db).dropPrevious.run(now - PREVIOUS_SECRET_MS)
   sql(tx.db).dropPreviousInbound.run(now - PREVIOUS_SECRET_MS)
 }
-
-const toAccountContext = (uuid: Uint8Array): string => toInboundSealContext(formatUuid(uuid))
 
 /** The sealed columns of webhooks, so that they can be sealed again under a new master key. */
 export const SEALED_COLUMNS: readonly SealedColumns[] = [

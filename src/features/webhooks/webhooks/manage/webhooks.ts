@@ -11,44 +11,18 @@ import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type PayloadFormat, payloadFormatName } from '../payload/payload-format.ts'
-import { PREVIOUS_SECRET_MS, type SigningSecrets } from './signature.ts'
+import type { webhooks } from '../tables.ts'
 
-export interface Webhook {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly url: string
-  readonly description: string | null
+type StoredWebhook = typeof webhooks.$inferSelect
+
+/**
+ * A row of `webhooks`. `secret` is sealed, and empty for a route webhook, which is signed with the account's inbound
+ * secret and has the public id of its route.
+ */
+export interface Webhook extends Readonly<Omit<StoredWebhook, 'events' | 'format' | 'noticeSentAt'>> {
   /** Names in WEBHOOK_EVENTS. */
   readonly events: readonly string[]
-  readonly isActive: boolean
-  /** Deactivated by consecutive failures, not by its user. */
-  readonly offByFailures: boolean
-  /** Sealed; `openSecret` opens it. Empty for a route webhook, which is signed with the account's inbound secret. */
-  readonly secret: Uint8Array
-  /** When the secret was last replaced; null: never. */
-  readonly secretRotatedAt: Millis | null
-  /** Sealed likewise: the secret before the last rotation; null: none, or it no longer signs. */
-  readonly previousSecret: Uint8Array | null
   readonly format: PayloadFormat
-  /** Consecutive failed attempts, over all events. */
-  readonly failureCount: number
-  /** When the first of them was made; null: there is none. */
-  readonly failingSince: Millis | null
-  readonly lastFailureAt: Millis | null
-  readonly lastFailureReason: string | null
-  readonly lastSuccessAt: Millis | null
-  /** All events of the account up to this one have a delivery, or are not subscribed. */
-  readonly cursorSeq: number
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
-  /** Null until the webhook is deleted. */
-  readonly deletedAt: Millis | null
-  /**
-   * Row id of the inbound route whose mail it gets; the route and the webhook have the same public id. Null for a
-   * webhook that the account created.
-   */
-  readonly routeId: number | null
 }
 
 interface Row extends Omit<Webhook, 'events' | 'isActive' | 'offByFailures' | 'format'> {
@@ -164,15 +138,3 @@ export const toSealContext = (uuid: UuidBytes): string => `webhook:${formatUuid(
 /** The signing secret in clear, `whsec_…`, of a webhook that an account created. Throws for another master key. */
 export const openSecret = (keys: KeyRing, webhook: Pick<Webhook, 'secret' | 'uuid'>): string =>
   keys.unsealText(webhook.secret, toSealContext(webhook.uuid))
-
-/** The secrets that sign its requests: the current one and, for a day after a rotation, the one before. */
-export function openSecrets(keys: KeyRing, webhook: Webhook): SigningSecrets {
-  const { previousSecret, secretRotatedAt, uuid } = webhook
-  return {
-    current: openSecret(keys, webhook),
-    previous:
-      previousSecret === null || secretRotatedAt === null
-        ? undefined
-        : { secret: openSecret(keys, { secret: previousSecret, uuid }), until: secretRotatedAt + PREVIOUS_SECRET_MS },
-  }
-}
