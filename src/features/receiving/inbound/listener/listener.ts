@@ -135,8 +135,7 @@ class InboundListener implements Listener {
   /** Files from the Worker that the content store has not adopted yet. */
   readonly #handedOverFiles = new Set<string>()
   readonly #receiving = new Set<Promise<void>>()
-  #onDrained: (() => void) | undefined
-  #onStopped: (() => void) | undefined
+  #onWorkerEnding: ((reported: 'drained' | 'stopped' | 'died') => void) | undefined
   #warnedAtMs = Number.NEGATIVE_INFINITY
 
   constructor(
@@ -176,31 +175,28 @@ class InboundListener implements Listener {
     this.#checks?.cancel()
     this.#state = 'draining'
     this.#post({ type: 'drain' })
-    if (this.#worker && graceMs > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = this.#clock.after(graceMs, resolve)
-        this.#onDrained = () => {
-          timer.cancel()
-          resolve()
-        }
-      })
-    }
+    if (graceMs > 0) await this.#waitForWorker('drained', graceMs)
     this.#state = 'stopping'
     await Promise.all(this.#receiving)
-    if (this.#worker) {
-      await new Promise<void>((resolve) => {
-        const timer = this.#clock.after(STOP_TIMEOUT_MS, resolve)
-        this.#onStopped = () => {
-          timer.cancel()
-          resolve()
-        }
-        this.#post({ type: 'stop' })
-      })
-    }
+    this.#post({ type: 'stop' })
+    await this.#waitForWorker('stopped', STOP_TIMEOUT_MS)
     this.#state = 'closed'
     this.#worker?.terminate()
     this.#worker = undefined
     this.#removeOrphans()
+  }
+
+  /** Resolves when the Worker has reported this or died, at the latest after this time. */
+  #waitForWorker(report: 'drained' | 'stopped', maxMs: number): Promise<void> {
+    if (!this.#worker) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = this.#clock.after(maxMs, resolve)
+      this.#onWorkerEnding = (reported) => {
+        if (reported !== report && reported !== 'died') return
+        timer.cancel()
+        resolve()
+      }
+    })
   }
 
   #post(message: ToListener): void {
@@ -292,8 +288,7 @@ class InboundListener implements Listener {
 
   #onWorkerDied(reason: string): void {
     this.#log.error({ reason }, 'SMTP listener died; restarting')
-    this.#onDrained?.()
-    this.#onStopped?.()
+    this.#onWorkerEnding?.('died')
     if (this.#state === 'open') this.#scheduleRestart()
   }
 
@@ -336,10 +331,8 @@ class InboundListener implements Listener {
         this.sessions = message.sessions
         return
       case 'drained':
-        this.#onDrained?.()
-        return
       case 'stopped':
-        this.#onStopped?.()
+        this.#onWorkerEnding?.(message.type)
         return
     }
   }

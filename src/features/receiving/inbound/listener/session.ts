@@ -130,6 +130,13 @@ const PAUSE_BYTES = 16 * KiB
 /** Commands run in a row before other sessions get a tick of the event loop. */
 const MAX_COMMANDS_PER_TICK = 100
 const MAX_UNKNOWN_COMMANDS = 10
+/** Replies to a step of the client towards a message. */
+const PROGRESS: ReadonlySet<Reply> = new Set([
+  REPLIES.loggedIn,
+  REPLIES.mailAccepted,
+  REPLIES.recipientAccepted,
+  REPLIES.startMessage,
+])
 /** Errors that are not reported outside a transaction, because they only mean that the client disconnected. */
 const QUIET_ERRORS: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH'])
 
@@ -278,7 +285,7 @@ export class InboundSession {
     this.#host.onClosed()
   }
 
-  #reply(reply: Reply, isProgress = false): void {
+  #reply(reply: Reply, isProgress = PROGRESS.has(reply)): void {
     this.#send(reply.code, [reply.text], isProgress)
   }
 
@@ -386,8 +393,8 @@ export class InboundSession {
       return
     }
     try {
-      if (this.#auth) this.#onAuthStep(this.#auth.read(line))
-      else this.#onCommand(command, line)
+      const reply = this.#auth ? this.#onAuthStep(this.#auth.read(line)) : this.#onCommand(command, line)
+      if (reply) this.#reply(reply)
     } catch (error) {
       this.#host.onError(error instanceof Error ? error : new Error(String(error)))
       this.#reply(REPLIES.internalError)
@@ -406,79 +413,61 @@ export class InboundSession {
     return isHttpRequest(line) ? REPLIES.httpRequest : undefined
   }
 
-  #onCommand(command: string, line: string): void {
-    if (this.#helo === undefined && /^(?:MAIL|RCPT|DATA)$/.test(command)) {
-      this.#reply(REPLIES.needsHelo)
-      return
-    }
+  /** Returns the reply; undefined: it was sent, or follows later. */
+  #onCommand(command: string, line: string): Reply | undefined {
+    if (this.#helo === undefined && /^(?:MAIL|RCPT|DATA)$/.test(command)) return REPLIES.needsHelo
     switch (command) {
       case 'EHLO':
       case 'HELO':
-        this.#onHelo(command, line)
-        return
+        return this.#onHelo(command, line)
       case 'STARTTLS':
-        this.#onStartTls(line)
-        return
+        return this.#onStartTls(line)
       case 'MAIL':
-        this.#onMail(line)
-        return
+        return this.#onMail(line)
       case 'RCPT':
-        this.#onRcpt(line)
-        return
+        return this.#onRcpt(line)
       case 'DATA':
-        this.#onData()
-        return
+        return this.#onData()
       case 'RSET':
         this.#reset()
-        this.#reply(REPLIES.reset)
-        return
+        return REPLIES.reset
       case 'NOOP':
-        this.#reply(REPLIES.noop)
-        return
+        return REPLIES.noop
       case 'HELP':
-        this.#reply(REPLIES.help)
-        return
+        return REPLIES.help
       case 'VRFY':
-        this.#reply(countArguments(line) > 0 ? REPLIES.notVerified : REPLIES.vrfySyntax)
-        return
+        return countArguments(line) > 0 ? REPLIES.notVerified : REPLIES.vrfySyntax
       case 'QUIT':
         this.end(REPLIES.bye)
-        return
+        return undefined
       case 'AUTH':
+        return this.#host.submission ? this.#onAuth(line) : this.#onUnknownCommand()
       case 'BDAT':
-        if (!this.#host.submission) this.#onUnknownCommand()
-        else if (command === 'AUTH') this.#onAuth(line)
-        else this.#onBdat(line)
-        return
+        return this.#host.submission ? this.#onBdat(line) : this.#onUnknownCommand()
       default:
-        this.#onUnknownCommand()
+        return this.#onUnknownCommand()
     }
   }
 
-  #onUnknownCommand(): void {
-    this.#unknownCommands++
-    if (this.#unknownCommands >= MAX_UNKNOWN_COMMANDS) this.end(REPLIES.tooManyUnknownCommands)
-    else this.#reply(REPLIES.unknownCommand)
+  #onUnknownCommand(): Reply | undefined {
+    if (++this.#unknownCommands < MAX_UNKNOWN_COMMANDS) return REPLIES.unknownCommand
+    this.end(REPLIES.tooManyUnknownCommands)
+    return undefined
   }
 
-  #onHelo(command: 'EHLO' | 'HELO', line: string): void {
+  #onHelo(command: 'EHLO' | 'HELO', line: string): Reply | undefined {
     const name = parseHelo(command, line)
-    if (typeof name !== 'string') {
-      this.#reply(name)
-      return
-    }
-    const { hostname, maxMessageBytes } = this.#host
+    if (typeof name !== 'string') return name
+    const { hostname, maxMessageBytes, submission } = this.#host
     this.#helo = name
     this.#reset()
-    if (command === 'HELO') {
-      this.#send(250, [hostname])
-      return
-    }
+    if (command === 'HELO') return { code: 250, text: hostname }
     const extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES']
     if (this.#tls === null) extensions.push('STARTTLS')
-    if (this.#host.submission) extensions.push('CHUNKING')
-    if (this.#host.submission && this.#tls !== null) extensions.push('AUTH PLAIN LOGIN')
+    if (submission) extensions.push('CHUNKING')
+    if (submission && this.#tls !== null) extensions.push('AUTH PLAIN LOGIN')
     this.#send(250, [hostname, ...extensions, `SIZE ${maxMessageBytes}`])
+    return undefined
   }
 
   /** Resets the transaction. */
@@ -488,15 +477,11 @@ export class InboundSession {
     this.#recipients.clear()
   }
 
-  #onAuth(line: string): void {
-    const rejection = this.#findAuthRejection()
-    const begun = rejection ?? AuthExchange.begin(line)
-    if ('code' in begun) {
-      this.#reply(begun)
-      return
-    }
+  #onAuth(line: string): Reply | undefined {
+    const begun = this.#findAuthRejection() ?? AuthExchange.begin(line)
+    if ('code' in begun) return begun
     this.#auth = begun.exchange
-    this.#onAuthStep(begun.step)
+    return this.#onAuthStep(begun.step)
   }
 
   #findAuthRejection(): Reply | undefined {
@@ -505,98 +490,81 @@ export class InboundSession {
     return this.#envelope ? REPLIES.authInTransaction : undefined
   }
 
-  #onAuthStep(step: AuthStep): void {
-    if (step.kind === 'challenge') {
-      this.#reply({ code: 334, text: step.text })
-      return
-    }
+  #onAuthStep(step: AuthStep): Reply | undefined {
+    if (step.kind === 'challenge') return { code: 334, text: step.text }
     this.#auth = undefined
-    if (step.kind === 'rejected') {
-      this.#reply(step.reply)
-      return
-    }
+    if (step.kind === 'rejected') return step.reply
     const { credentials } = step
+    const login = this.#host.submission?.logIn(credentials, this.#address)
+    if (login) this.#ask(login, (answer) => this.#onLoggedIn(credentials, 'code' in answer ? answer : undefined))
+    return undefined
+  }
+
+  /** Runs no command until the host has answered; a failure counts as a rejection. */
+  #ask<T>(question: Promise<T>, onAnswer: (answer: T | Reply) => void): void {
     this.#state = 'deciding'
-    this.#host.submission?.logIn(credentials, this.#address).then(
-      (result) => this.#onLoggedIn(credentials, 'code' in result ? result : undefined),
-      (error: Error) => {
-        this.#host.onError(error)
-        this.#onLoggedIn(credentials, REPLIES.internalError)
-      },
-    )
+    const answered = question.catch((error: Error) => {
+      this.#host.onError(error)
+      return REPLIES.internalError
+    })
+    void answered.then((answer) => {
+      if (this.#state !== 'deciding') return
+      onAnswer(answer)
+      if (!this.#isEnded()) this.#continue()
+    })
   }
 
   #onLoggedIn(credentials: Credentials, rejection: Reply | undefined): void {
-    if (this.#state !== 'deciding') return
     if (!rejection) {
       this.#login = credentials
-      this.#reply(REPLIES.loggedIn, true)
+      this.#reply(REPLIES.loggedIn)
     } else if (rejection.code === 421) this.end(rejection)
     else {
       this.#reply(rejection)
       if (++this.#failedLogins >= this.#host.limits.failedLogins) this.end(REPLIES.tooManyLogins)
     }
-    if (!this.#isEnded()) this.#continue()
   }
 
-  #onMail(line: string): void {
-    if (this.#host.submission && !this.#login) {
-      this.#reply(this.#tls === null ? REPLIES.needsTls : REPLIES.needsLogin)
-      return
-    }
+  #onMail(line: string): Reply | undefined {
+    const { submission, maxMessageBytes } = this.#host
+    if (submission && !this.#login) return this.#tls === null ? REPLIES.needsTls : REPLIES.needsLogin
     // The reverse-path of a submitted message has no effect, so it may be a local name.
-    const mail = parseMail(this.#host.submission ? line.replace(/<[^<>@]+>/, '<>') : line)
-    if ('code' in mail) {
-      this.#reply(mail)
-      return
-    }
-    const rejection = this.#envelope
-      ? REPLIES.nestedMail
-      : (checkMailParameters(mail, this.#host.maxMessageBytes) ??
-        (this.#host.submission ? undefined : this.#host.checkRates(this.#address)))
-    if (rejection) {
-      this.#reply(rejection)
-      return
-    }
+    const mail = parseMail(submission ? line.replace(/<[^<>@]+>/, '<>') : line)
+    if ('code' in mail) return mail
+    if (this.#envelope) return REPLIES.nestedMail
+    const rejection =
+      checkMailParameters(mail, maxMessageBytes) ?? (submission ? undefined : this.#host.checkRates(this.#address))
+    if (rejection) return rejection
     this.#envelope = {
       mailFrom: mail.address,
       announcedBytes: readAnnouncedBytes(mail),
       hasSmtpUtf8: mail.parameters.has('SMTPUTF8'),
     }
-    this.#reply(REPLIES.mailAccepted, true)
+    return REPLIES.mailAccepted
   }
 
-  #onRcpt(line: string): void {
-    const parse = this.#host.submission ? parseSubmittedRcpt : parseRcpt
+  #onRcpt(line: string): Reply | undefined {
+    const { submission, maxRecipients } = this.#host
+    const parse = submission ? parseSubmittedRcpt : parseRcpt
     const address = parse(line, this.#envelope?.hasSmtpUtf8 === true)
     if (typeof address !== 'string') {
       // A client that has logged in is not guessing names, and its other recipients shall get the message.
       if (this.#login) this.#errors--
-      this.#reply(address)
-      return
+      return address
     }
     const key = address.toLowerCase()
-    if (!this.#envelope) this.#reply(REPLIES.needsMail)
-    else if (this.#message) this.#reply(REPLIES.chunksBegun)
-    else if (this.#recipients.size >= this.#host.maxRecipients && !this.#recipients.has(key))
-      this.#reply(REPLIES.tooManyRecipients)
-    else if (this.#host.submission) {
+    if (!this.#envelope) return REPLIES.needsMail
+    if (this.#message) return REPLIES.chunksBegun
+    if (this.#recipients.size >= maxRecipients && !this.#recipients.has(key)) return REPLIES.tooManyRecipients
+    if (submission) {
       this.#recipients.set(key, { kind: 'any', address })
-      this.#reply(REPLIES.recipientAccepted, true)
-    } else {
-      this.#state = 'deciding'
-      this.#host.decide(address, this.#address).then(
-        (decision) => this.#onDecided(key, decision),
-        (error: Error) => {
-          this.#host.onError(error)
-          this.#onDecided(key, REPLIES.internalError)
-        },
-      )
+      return REPLIES.recipientAccepted
     }
+    this.#ask(this.#host.decide(address, this.#address), (decision) => this.#onDecided(key, decision))
+    return undefined
   }
 
   #onDecided(key: string, decision: Destination | Rejection): void {
-    if (this.#state !== 'deciding') return
     const { hostMessageBytes } = this.#host.limits
     if ('code' in decision) {
       if (decision.code >= 500) {
@@ -609,22 +577,16 @@ export class InboundSession {
       this.#reply(createTooLargeForHostReply(hostMessageBytes))
     else {
       this.#recipients.set(key, decision)
-      this.#reply(REPLIES.recipientAccepted, true)
+      this.#reply(REPLIES.recipientAccepted)
     }
-    this.#continue()
   }
 
-  #onStartTls(line: string): void {
-    if (countArguments(line) > 0) {
-      this.#reply(REPLIES.startTlsSyntax)
-      return
-    }
-    if (this.#tls !== null) {
-      this.#reply(REPLIES.alreadyTls)
-      return
-    }
+  #onStartTls(line: string): Reply | undefined {
+    if (countArguments(line) > 0) return REPLIES.startTlsSyntax
+    if (this.#tls !== null) return REPLIES.alreadyTls
     this.#reply(REPLIES.startTls)
     this.#startTls()
+    return undefined
   }
 
   #startTls(): void {
@@ -654,22 +616,21 @@ export class InboundSession {
 
   // Messages
 
-  #onData(): void {
-    if (this.#recipients.size === 0) {
-      // RFC 5321 §3.3: MAIL was accepted, every RCPT was rejected.
-      this.#reply(this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient)
-      return
-    }
-    if (this.#message) {
-      this.#reply(REPLIES.chunksBegun)
-      return
-    }
+  #onData(): Reply | undefined {
+    if (this.#recipients.size === 0) return this.#noRecipientReply()
+    if (this.#message) return REPLIES.chunksBegun
     this.#message = this.#createMessage(new DataDecoder())
     this.#state = 'message'
-    this.#reply(REPLIES.startMessage, true)
+    this.#reply(REPLIES.startMessage)
     const octets = this.#input.takeAll()
     this.#setPaused(false)
     if (octets.length > 0) this.#readMessage(this.#message, octets)
+    return undefined
+  }
+
+  /** RFC 5321 §3.3: 554 when MAIL was accepted and every RCPT rejected. */
+  #noRecipientReply(): Reply {
+    return this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient
   }
 
   #createMessage(decoder: DataDecoder): ArrivingMessage {
@@ -679,25 +640,21 @@ export class InboundSession {
   }
 
   /** RFC 3030: the octets of the chunk follow immediately, even when it is rejected. */
-  #onBdat(line: string): void {
+  #onBdat(line: string): Reply | undefined {
     const chunk = parseBdat(line)
-    if ('code' in chunk) {
-      // How many octets follow is unknown.
-      this.end(chunk)
-      return
+    if ('code' in chunk || chunk.sizeBytes > this.#host.maxMessageBytes * FLOOD_FACTOR) {
+      // After a syntax error it is unknown how many octets follow.
+      this.end('code' in chunk ? chunk : REPLIES.farTooLarge)
+      return undefined
     }
-    if (chunk.sizeBytes > this.#host.maxMessageBytes * FLOOD_FACTOR) {
-      this.end(REPLIES.farTooLarge)
-      return
-    }
-    const rejection =
-      this.#recipients.size > 0 ? undefined : this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient
+    const rejection = this.#recipients.size > 0 ? undefined : this.#noRecipientReply()
     if (!rejection) this.#message ??= this.#createMessage(new DataDecoder({ isDotStuffed: false }))
     this.#chunk = { ...chunk, remainingBytes: chunk.sizeBytes, rejection }
     this.#state = 'message'
     const octets = this.#input.takeAll()
     this.#setPaused(false)
     this.#readChunk(this.#chunk, octets)
+    return undefined
   }
 
   /** Octets of the message; ends the state `message` with the last of them. */
