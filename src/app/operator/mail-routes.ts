@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import { authenticated } from '#features/core/app/http.ts'
 import { listReportPage } from '#features/receiving/domain-reports/store.ts'
 import { retryOperatorMail } from '#features/receiving/inbound/process/retry.ts'
-import { deleteOperatorMail, listOperatorMailPage } from '#features/receiving/postmaster/store.ts'
+import { deleteOperatorMail, listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
 import { KiB } from '#platform/units.ts'
@@ -71,7 +71,7 @@ export const operatorMailRoutes = ({ opened: { app, parser }, recordView }: Oper
       async ({ actor, query }) => {
         await recordView(actor, { name: 'operator_mails' })
         const page = parsePage(query)
-        const { mail, total } = listOperatorMailPage(app.db, query.kind, page)
+        const { mail, total } = listOperatorMail(app.db, { kind: query.kind, ...page })
         return pageBody(mail.map(toMailView), { ...page, total }, idKey(mail))
       },
       {

@@ -8,12 +8,8 @@ import {
   listOperationsAfter,
   type OldOperation,
 } from '#features/core/operations/purge.ts'
-import {
-  findOldMessage,
-  listMessagesAfter,
-  type OldMessage,
-  removeOldMessage,
-} from '#features/receiving/agent-mailboxes/removal.ts'
+import { removeMessage } from '#features/receiving/agent-mailboxes/messages.ts'
+import { findOldMessage, listMessagesAfter, type OldMessage } from '#features/receiving/agent-mailboxes/removal.ts'
 import { deleteComplaints, findLastComplaintAt } from '#features/receiving/complaints/removal.ts'
 import {
   findInboundById,
@@ -138,7 +134,7 @@ export const mailboxScan: Scan<OldMessage> = {
   after: listMessagesAfter,
   byId: findOldMessage,
   retire(app, tx, message) {
-    removeOldMessage(app, tx, message)
+    removeMessage(app, tx, message)
     return true
   },
   isKept: ({ emailId, readAt }) => emailId === null && readAt === null,

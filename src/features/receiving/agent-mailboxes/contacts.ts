@@ -5,13 +5,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndText, type RowWindow } from '#platform/db/row-window.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { Mailbox } from './mailboxes.ts'
+import type { mailboxContacts } from './tables.ts'
 
-export interface Contact {
-  readonly address: string
-  readonly name: string | null
-  readonly messageCount: number
-  readonly lastMessageAt: Millis
-}
+export type Contact = Readonly<Omit<typeof mailboxContacts.$inferSelect, 'mailboxId'>>
 
 const sql = prepareStatements((db) => ({
   add: db.prepare(

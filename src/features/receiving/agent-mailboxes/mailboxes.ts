@@ -20,30 +20,12 @@ import type { Millis } from '#platform/time/clock.ts'
 import { GiB } from '#platform/units.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { unindexMessage } from './search.ts'
+import type { agentMailboxes, mailboxMessages } from './tables.ts'
 
-export interface Mailbox {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
+/** A row of `agent_mailboxes`, with its address and the public id of its account. The row of its domain may be deleted. */
+export interface Mailbox extends Readonly<Omit<typeof agentMailboxes.$inferSelect, 'deletedAt'>> {
   readonly accountUuid: UuidBytes
-  /** Row id of the domain, whose row may be deleted. */
-  readonly domainId: number
-  /** Lower case. */
-  readonly localPart: string
-  /** A-labels. */
-  readonly domain: string
   readonly address: string
-  readonly displayName: string | null
-  /** Counts received messages. */
-  readonly messageCount: number
-  readonly unreadCount: number
-  /** Octets of the unread messages as received. */
-  readonly unreadBytes: number
-  readonly threadCount: number
-  /** JSON of {enabled, rules}; null: never set. */
-  readonly autoResponder: string | null
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
 }
 
 interface MailboxDomain {
@@ -61,14 +43,10 @@ const SELECT = `SELECT m.id, m.uuid, m.account_id AS accountId, accounts.uuid AS
 const SELECT_DOMAIN =
   'SELECT id, domain, verified_at AS verifiedAt, inbound_enabled AS inboundEnabled FROM domains WHERE account_id = ? AND deleted_at IS NULL'
 
-/** References of a message into the content store; those of its attachments are in JSON. */
-interface MessageContent {
-  readonly textRef: number | null
-  readonly strippedRef: number | null
-  readonly htmlRef: number | null
-  readonly attachments: string
-  readonly rawRef: number | null
-}
+type MessageContent = Pick<
+  typeof mailboxMessages.$inferSelect,
+  'textRef' | 'strippedRef' | 'htmlRef' | 'attachments' | 'rawRef'
+>
 
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Mailbox, [number]>(`${SELECT} WHERE m.id = ? AND m.deleted_at IS NULL`),

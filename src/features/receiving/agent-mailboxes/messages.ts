@@ -16,60 +16,21 @@ import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { uncountContact } from './contacts.ts'
 import { getMailbox, type Mailbox } from './mailboxes.ts'
 import { searchMessageIds, unindexMessage } from './search.ts'
+import type { mailboxMessages } from './tables.ts'
 import type { Thread } from './threads.ts'
 
-export interface MailboxMessage {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly mailboxId: number
-  readonly threadId: number
+interface Row extends Readonly<typeof mailboxMessages.$inferSelect> {
   readonly threadUuid: UuidBytes
-  /** Row id of the email that was sent; null: the message was received. */
-  readonly emailId: number | null
   /** Also null when the email was deleted. */
   readonly emailUuid: UuidBytes | null
-  /** With angle brackets, like `inReplyTo` and `references`. */
-  readonly messageId: string | null
-  readonly inReplyTo: string | null
-  /** Separated by spaces. */
-  readonly references: string | null
-  readonly mailFrom: string
-  readonly fromHeader: string
-  /** Normalised. */
-  readonly fromAddress: string
-  readonly toHeader: string | null
-  readonly ccHeader: string | null
-  readonly replyTo: string | null
-  readonly subject: string
-  /** References into the content store. */
-  readonly textRef: number | null
-  readonly strippedRef: number | null
-  readonly htmlRef: number | null
-  readonly attachments: readonly AttachmentJson[]
-  /** In the store of raw messages; null: it was sent. */
-  readonly rawRef: number | null
-  readonly sizeBytes: number
-  readonly sourceIp: string | null
-  readonly helo: string | null
-  readonly tls: string | null
-  readonly authentication: AuthenticationResult | null
-  readonly classification: { readonly label: string; readonly confidence: number } | null
-  /** Why the message could not be parsed; null: it was parsed, or sent. */
-  readonly parseError: string | null
-  readonly labels: readonly string[]
-  readonly readAt: Millis | null
-  readonly leaseToken: Uint8Array | null
-  readonly leaseExpiresAt: Millis | null
-  readonly ackedAt: Millis | null
-  readonly receivedAt: Millis | null
-  readonly createdAt: Millis
 }
 
-interface Row extends Omit<MailboxMessage, 'attachments' | 'authentication' | 'classification' | 'labels'> {
-  readonly attachments: string
-  readonly authentication: string | null
-  readonly classification: string | null
-  readonly labels: string
+/** A row of `mailbox_messages`, with the public ids of its thread and of its email. */
+export interface MailboxMessage extends Omit<Row, 'attachments' | 'authentication' | 'classification' | 'labels'> {
+  readonly attachments: readonly AttachmentJson[]
+  readonly authentication: AuthenticationResult | null
+  readonly classification: { readonly label: string; readonly confidence: number } | null
+  readonly labels: readonly string[]
 }
 
 const buildSelect = (
@@ -240,27 +201,17 @@ export const readNewestMessages = (db: Database, threads: readonly Thread[]): Ne
     return row ? [{ thread, newest: toMailboxMessage(row) }] : []
   })
 
-export interface MailboxAnalytics {
-  readonly totalMessages: number
-  readonly unreadMessages: number
-  readonly totalThreads: number
-  /** Since midnight UTC. */
-  readonly messagesToday: number
-  /** In the last seven days, including today. */
-  readonly messagesThisWeek: number
-}
-
-/** Analytics of a mailbox, as of now. */
-export function readMailboxAnalytics(app: Pick<App, 'clock'>, db: Database, mailbox: Mailbox): MailboxAnalytics {
-  const now = app.clock.now()
+/** Analytics of a mailbox as of now, as `AnalyticsRecord`. */
+export function readMailboxAnalytics({ clock, db }: Pick<App, 'clock' | 'db'>, mailbox: Mailbox) {
+  const now = clock.now()
   const midnight = now - (now % days(1))
   const countSince = (at: Millis) => sql(db).countSince.get(mailbox.id, at)?.n ?? 0
   return {
-    totalMessages: mailbox.messageCount,
-    unreadMessages: mailbox.unreadCount,
-    totalThreads: mailbox.threadCount,
-    messagesToday: countSince(midnight),
-    messagesThisWeek: countSince(midnight - days(6)),
+    total_messages: mailbox.messageCount,
+    unread_messages: mailbox.unreadCount,
+    total_threads: mailbox.threadCount,
+    messages_today: countSince(midnight),
+    messages_this_week: countSince(midnight - days(6)),
   }
 }
 

@@ -23,7 +23,7 @@ import { KiB } from '#platform/units.ts'
 import { parseAutoResponder } from './auto-settings.ts'
 import type { Contact } from './contacts.ts'
 import type { Mailbox } from './mailboxes.ts'
-import { type MailboxAnalytics, type MailboxMessage, MESSAGE_STATUSES, type NewestMessage } from './messages.ts'
+import { type MailboxMessage, MESSAGE_STATUSES, type NewestMessage } from './messages.ts'
 import { MAX_SEARCH_RESULTS } from './search.ts'
 import type { Thread } from './threads.ts'
 
@@ -236,9 +236,9 @@ export function toMessageWire(app: Pick<App, 'content'>, message: MailboxMessage
   }
 }
 
-/** Limits of each body in a list and in a thread. A single message is returned with complete bodies. */
+/** Limits of each body in a list and in a thread, which is read as a whole. A single message is returned with complete bodies. */
 const MAX_BODY_BYTES_IN_LIST = 32 * KiB
-const MAX_BODY_BYTES_IN_THREAD = 64 * KiB
+export const MAX_BODY_BYTES_IN_THREAD = 64 * KiB
 
 /** A message in a list or thread. */
 export const ListedMessage = Type.Object(
@@ -259,11 +259,11 @@ export const ListedMessage = Type.Object(
 export type ListedMessage = Static<typeof ListedMessage>
 
 /** Messages with truncated bodies. 100 long messages take 100 ms, so other work runs in between. */
-async function toTruncatedMessagesWire(
+export async function toListedMessagesWire(
   app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
   messages: readonly MailboxMessage[],
   mailbox: Mailbox,
-  maxBytes: number,
+  maxBytes = MAX_BODY_BYTES_IN_LIST,
 ): Promise<ListedMessage[]> {
   const owner = getTenantId(app.db, mailbox.accountId)
   const wires: ListedMessage[] = []
@@ -276,20 +276,6 @@ async function toTruncatedMessagesWire(
 }
 
 const MESSAGES_PER_BATCH = 10
-
-/** Messages for a list. */
-export const toListedMessagesWire = (
-  app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
-  messages: readonly MailboxMessage[],
-  mailbox: Mailbox,
-) => toTruncatedMessagesWire(app, messages, mailbox, MAX_BODY_BYTES_IN_LIST)
-
-/** Messages of a thread, which is read as a whole. */
-export const toThreadMessagesWire = (
-  app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
-  messages: readonly MailboxMessage[],
-  mailbox: Mailbox,
-) => toTruncatedMessagesWire(app, messages, mailbox, MAX_BODY_BYTES_IN_THREAD)
 
 export const MessageQuery = Type.Object({
   ...ROW_RANGE_FIELDS,
@@ -430,13 +416,4 @@ export const AnalyticsRecord = Type.Object({
   total_threads: Type.Integer({ description: 'Conversations.' }),
   messages_today: Type.Integer({ description: 'Received since midnight (UTC).' }),
   messages_this_week: Type.Integer({ description: 'Received in the last seven days (UTC), including today.' }),
-})
-export type AnalyticsRecord = Static<typeof AnalyticsRecord>
-
-export const toAnalyticsWire = (analytics: MailboxAnalytics): AnalyticsRecord => ({
-  total_messages: analytics.totalMessages,
-  unread_messages: analytics.unreadMessages,
-  total_threads: analytics.totalThreads,
-  messages_today: analytics.messagesToday,
-  messages_this_week: analytics.messagesThisWeek,
 })

@@ -8,24 +8,16 @@ import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { findMessageById, type RemovableMessage, removeMessage } from './messages.ts'
+import { findMessageById, type MailboxMessage, type RemovableMessage, removeMessage } from './messages.ts'
 
-interface HeaderRow {
-  readonly id: number
+interface HeaderRow
+  extends Pick<MailboxMessage, 'id' | 'mailFrom' | 'fromHeader' | 'fromAddress' | 'toHeader' | 'ccHeader' | 'replyTo'> {
   readonly isOwn: number
-  readonly mailFrom: string
-  readonly fromHeader: string
-  readonly fromAddress: string
-  readonly toHeader: string | null
-  readonly ccHeader: string | null
-  readonly replyTo: string | null
 }
 
 /** The fields of a message that retention needs. */
 export interface OldMessage extends RemovableMessage {
   readonly createdAt: Millis
-  /** 1: its mailbox is marked as deleted, and the message will be deleted with it. */
-  readonly isOfDeleted: number
 }
 
 interface OldRow extends Omit<OldMessage, 'attachments'> {
@@ -34,9 +26,8 @@ interface OldRow extends Omit<OldMessage, 'attachments'> {
 }
 
 const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, size_bytes AS sizeBytes, from_address AS fromAddress,
-  text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt,
-  deleted_at IS NOT NULL AS isOfDeleted
-  FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id`
+  text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt
+  FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id AND deleted_at IS NULL`
 
 const sql = prepareStatements((db) => ({
   after: db.prepare<HeaderRow, [number, number, number]>(
@@ -79,11 +70,8 @@ export function findMessagesOfPerson(
 ): { readonly ids: readonly number[]; readonly next: number | undefined } {
   const rows = sql(db).after.all(search.after, search.accountId, SCAN_BATCH_SIZE)
   const matching = rows.filter(
-    ({ isOwn, mailFrom, fromHeader, fromAddress, toHeader, ccHeader, replyTo }) =>
-      isOwn === 1 &&
-      [mailFrom, fromHeader, fromAddress, toHeader, ccHeader, replyTo].some(
-        (text) => text !== null && search.isIn(text),
-      ),
+    ({ id: _, isOwn, ...texts }) =>
+      isOwn === 1 && Object.values(texts).some((text) => text !== null && search.isIn(text)),
   )
   const ids = matching.slice(0, search.max).map(({ id }) => id)
   if (matching.length > search.max) return { ids, next: ids.at(-1) }
@@ -110,7 +98,9 @@ export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: rea
 export const eraseCorrespondent = (tx: Tx, accountId: number, addressKey: string): number =>
   sql(tx.db).contact.run(accountId, addressKey).changes + sql(tx.db).autoReply.run(accountId, addressKey).changes
 
-/** Messages after a row id, in order; row ids ascend with created_at. */
+/**
+ * Messages after a row id, in order; row ids ascend with created_at. Those of a deleted mailbox are deleted with it.
+ */
 export const listMessagesAfter = (db: Database, id: number, limit: number): OldMessage[] =>
   sql(db).old.all(id, limit).map(toOldMessage)
 
@@ -123,11 +113,3 @@ const toOldMessage = (row: OldRow): OldMessage => ({
   ...row,
   attachments: JSON.parse(row.attachments) as OldMessage['attachments'],
 })
-
-/**
- * Deletes a message, unless its mailbox is marked as deleted: then the message is deleted with the mailbox. A thread or
- * contact is deleted with its last message.
- */
-export function removeOldMessage(app: App, tx: Tx, message: OldMessage): void {
-  if (message.isOfDeleted === 0) removeMessage(app, tx, message)
-}

@@ -83,24 +83,6 @@ export function formatReplySubject(subject: string): string {
 export const toHeaderText = (text: string): string =>
   text.toWellFormed().replace(CONTROLS, ' ').trim().slice(0, MAX_SUBJECT_LENGTH).toWellFormed()
 
-export interface ReplyInput {
-  readonly text_body?: string | null
-  readonly html_body?: string | null
-}
-
-export interface Reply {
-  readonly id: string
-  readonly status: string
-  /** With angle brackets. */
-  readonly message_id: string
-  /** Addresses, joined with ", ". */
-  readonly to: string
-  readonly subject: string
-  /** The idempotency key was used before: this is the first reply; `mismatch`: the request differed. */
-  readonly replayed?: boolean
-  readonly mismatch?: boolean
-}
-
 /**
  * Replies to a received message, to the addresses of Reply-To, otherwise of From; resolves when the reply is on disk.
  * Throws as a send does, 404 for an unknown mailbox or message, 422 for a message that cannot be replied to.
@@ -111,9 +93,9 @@ export async function replyToMessage(
   app: App,
   actor: Actor,
   { mailboxId, messageId }: { readonly mailboxId: string; readonly messageId: string },
-  input: ReplyInput,
+  input: Pick<SendRequest, 'text_body' | 'html_body'>,
   { idempotencyHeader, admit }: { readonly idempotencyHeader: string | undefined; readonly admit: () => void },
-): Promise<Reply> {
+) {
   const mailbox = getMailbox(app.db, actor.accountId, mailboxId)
   const message = getMessage(app.db, mailbox, messageId)
   if (message.emailId !== null)

@@ -28,18 +28,18 @@ import {
   DEFAULT_TIMEOUT_SECONDS,
   LeaseEnd,
   ListedThread,
+  MAX_BODY_BYTES_IN_THREAD,
   MAX_TIMEOUT_SECONDS,
   MailboxRecord,
   NewMailbox,
   NextMessage,
   NextQuery,
   ThreadPage,
-  toAnalyticsWire,
   toContactWire,
+  toListedMessagesWire,
   toListedThreadsWire,
   toMailboxWire,
   toMessageWire,
-  toThreadMessagesWire,
   toThreadWire,
 } from './model.ts'
 import { getThread, listThreads } from './threads.ts'
@@ -149,8 +149,9 @@ const overviewRoutes = (app: App) =>
         const range = parseRowRange(query)
         requireReachable(range, thread.messageCount)
         const messages = listThreadMessages(app.db, thread, range)
+        const wires = await toListedMessagesWire(app, messages, mailbox, MAX_BODY_BYTES_IN_THREAD)
         return {
-          ...pageBody(await toThreadMessagesWire(app, messages, mailbox), { ...range, total: thread.messageCount }),
+          ...pageBody(wires, { ...range, total: thread.messageCount }),
           thread: toThreadWire(thread, mailbox),
         }
       },
@@ -189,8 +190,7 @@ const overviewRoutes = (app: App) =>
     )
     .get(
       '/:id/analytics',
-      ({ actor, params }) =>
-        dataBody(toAnalyticsWire(readMailboxAnalytics(app, app.db, getMailbox(app.db, actor.accountId, params.id)))),
+      ({ actor, params }) => dataBody(readMailboxAnalytics(app, getMailbox(app.db, actor.accountId, params.id))),
       {
         params: MailboxParams,
         response: DataBody(AnalyticsRecord),

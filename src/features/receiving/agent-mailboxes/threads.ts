@@ -13,17 +13,9 @@ import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import type { Mailbox } from './mailboxes.ts'
 import { indexMessage } from './search.ts'
+import type { mailboxThreads } from './tables.ts'
 
-export interface Thread {
-  readonly id: number
-  readonly uuid: UuidBytes
-  /** Subject of its first message. */
-  readonly subject: string
-  /** Counts received and sent messages. */
-  readonly messageCount: number
-  readonly lastMessageAt: Millis
-  readonly createdAt: Millis
-}
+export type Thread = Readonly<Omit<typeof mailboxThreads.$inferSelect, 'mailboxId'>>
 
 const COLUMNS =
   'id, uuid, subject, message_count AS messageCount, last_message_at AS lastMessageAt, created_at AS createdAt'

@@ -22,6 +22,7 @@ import {
   type ReportedEmail,
   type ReportedRecipient,
 } from './match.ts'
+import type { complaints } from './tables.ts'
 
 /** Outcome of a report. `why` is a sentence. */
 export type ComplaintResult =
@@ -55,13 +56,10 @@ export const NOT_SPAM: FeedbackType = 'not-spam'
 /** Metric that counts reports of one type; `''` returns the common prefix. */
 export const toComplaintMetric = (type: FeedbackType | ''): string => `complaint:${type}`
 
-interface ComplaintRow {
-  readonly id: number
+type ComplaintColumn = 'id' | 'recipientId' | 'feedbackLoop' | 'rawRef' | 'createdAt'
+
+interface ComplaintRow extends Readonly<Pick<typeof complaints.$inferSelect, ComplaintColumn>> {
   readonly feedbackType: FeedbackType
-  readonly recipientId: number | null
-  readonly feedbackLoop: string | null
-  readonly rawRef: number | null
-  readonly createdAt: Millis
 }
 
 const sql = prepareStatements((db) => ({

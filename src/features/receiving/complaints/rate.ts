@@ -12,6 +12,7 @@ import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { FeedbackType } from '#protocols/arf/report.ts'
 import { toComplaintMetric } from './apply.ts'
+import type { complaints } from './tables.ts'
 
 export interface ComplaintRate {
   /** Delivered recipients, without sandbox mail. */
@@ -30,10 +31,6 @@ const sql = prepareStatements((db) => ({
   sum: db.prepare<{ value: number }, [number, string, number, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ?',
   ),
-  newest: db.prepare<StoredComplaint, [number, number]>(
-    selectNewest('WHERE account_id = ? ORDER BY created_at DESC, id DESC'),
-  ),
-  newestOfAll: db.prepare<StoredComplaint, [number]>(selectNewest('ORDER BY id DESC')),
   page: db.prepare<StoredComplaint, [number, number, number]>(
     selectComplaints('WHERE id < ? ORDER BY id DESC LIMIT ? OFFSET ?'),
   ),
@@ -45,8 +42,6 @@ const sql = prepareStatements((db) => ({
   count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM complaints'),
   countOf: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM complaints WHERE account_id = ?'),
 }))
-
-const selectNewest = (whereAndOrder: string): string => selectComplaints(`${whereAndOrder} LIMIT ?`)
 
 /** @param rows which rows, in which order */
 function selectComplaints(rows: string): string {
@@ -71,24 +66,18 @@ export function readComplaintRate(
   return { delivered, complaints, rate: delivered === 0 ? null : complaints / delivered }
 }
 
-export interface StoredComplaint {
-  readonly id: number
-  readonly accountId: number
+/** A row of `complaints`. */
+export interface StoredComplaint
+  extends Readonly<Omit<typeof complaints.$inferSelect, 'emailId' | 'recipientId' | 'rawRef'>> {
   /** Null: the email was deleted. */
   readonly emailUuid: UuidBytes | null
   /** Address of the complainant; null: the report did not name it, or the recipient was deleted. */
   readonly address: string | null
-  readonly feedbackType: string
-  /** Provider whose feedback loop provably sent it; null: no proof, so it never pauses an account. */
-  readonly feedbackLoop: string | null
-  /** Program or server that sent the report. */
-  readonly reporter: string | null
-  readonly createdAt: Millis
 }
 
 /** The newest complaints, `not-spam` included; of all accounts unless one is passed. */
 export const listNewestComplaints = (db: Database, limit: number, accountId?: number): StoredComplaint[] =>
-  accountId === undefined ? sql(db).newestOfAll.all(limit) : sql(db).newest.all(accountId, limit)
+  listComplaints(db, accountId, { limit, offset: 0 }).complaints
 
 /** A page of the complaints, newest first, of all accounts unless one is passed, with the number on all pages. */
 export function listComplaints(

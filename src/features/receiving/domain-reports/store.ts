@@ -12,26 +12,18 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { idKey, timeKey } from '#platform/http/envelope.ts'
-import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
+import type { receivedReports } from './tables.ts'
 
-/** A report without its content. */
-export interface StoredReport {
-  readonly id: number
-  readonly uuid: UuidBytes
+/** A row of `received_reports`: a report without its content. */
+export interface StoredReport
+  extends Readonly<Omit<typeof receivedReports.$inferSelect, 'kind' | 'accountId' | 'coveredBy'>> {
   readonly kind: 'dmarc' | 'tls'
   /** Name of the account with the domain; null: no account had verified it when the report arrived. */
   readonly account: string | null
-  readonly domain: string
-  readonly organisation: string
-  readonly reportId: string
-  readonly beginAt: Millis | null
-  readonly endAt: Millis | null
-  readonly contentRef: number
-  readonly sizeBytes: number
-  readonly createdAt: Millis
 }
 
 const RETENTION_DAYS = 400
@@ -42,21 +34,6 @@ const SELECT = `SELECT r.id, r.uuid, r.kind, accounts.name AS account, r.domain,
   r.end_at AS endAt, r.content_ref AS contentRef, r.size_bytes AS sizeBytes, r.created_at AS createdAt
   FROM received_reports r LEFT JOIN accounts ON accounts.id = r.account_id`
 
-type NewRow = [
-  uuid: Uint8Array,
-  kind: string,
-  accountId: number | null,
-  domain: string,
-  coveredBy: string,
-  organisation: string,
-  reportId: string,
-  beginAt: number | null,
-  endAt: number | null,
-  contentRef: number,
-  sizeBytes: number,
-  createdAt: number,
-]
-
 const sql = prepareStatements((db) => ({
   // Several accounts may register a name; only one of them can have verified it.
   byName: db.prepare<{ accountId: number; isVerified: number }, [string]>(
@@ -66,14 +43,10 @@ const sql = prepareStatements((db) => ({
   covered: db.prepare<{ n: number }, [string, number]>(
     'SELECT COUNT(*) AS n FROM received_reports WHERE covered_by = ? AND created_at > ?',
   ),
-  insert: db.prepare<unknown, NewRow>(
+  insert: db.prepare(
     `INSERT INTO received_reports
      (uuid, kind, account_id, domain, covered_by, organisation, report_id, begin_at, end_at, content_ref, size_bytes, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
-  ),
-  newest: db.prepare<StoredReport, [number]>(`${SELECT} ORDER BY r.id DESC LIMIT ?`),
-  newestOfDomain: db.prepare<StoredReport, [string, number]>(
-    `${SELECT} WHERE r.domain = ? ORDER BY r.created_at DESC, r.id DESC LIMIT ?`,
   ),
   page: db.prepare<StoredReport, [number, number, number]>(
     `${SELECT} WHERE r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
@@ -180,9 +153,8 @@ export interface ReportFilter {
 }
 
 /** Returns the newest reports, newest first. */
-export function listReports(db: Database, { domain, limit }: ReportFilter): StoredReport[] {
-  return domain === undefined ? sql(db).newest.all(limit) : sql(db).newestOfDomain.all(domain, limit)
-}
+export const listReports = (db: Database, { domain, limit }: ReportFilter): StoredReport[] =>
+  listReportPage(db, domain, { limit, offset: 0 }).reports
 
 /**
  * A page of the reports, newest first, with the number on all pages.

@@ -17,8 +17,8 @@ import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networksOf } from '#platform/net/network.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { days, KiB, MiB, minutes } from '#platform/units.ts'
+import type { operatorMail } from './tables.ts'
 
 /** What a message is about: its address, or what it was classified as. */
 export const OPERATOR_MAIL_KINDS = [
@@ -43,22 +43,11 @@ export interface NewOperatorMail {
   readonly reason: string
 }
 
-export interface OperatorMail {
-  readonly id: number
-  readonly uuid: UuidBytes
-  /** One of OPERATOR_MAIL_KINDS. */
-  readonly kind: string
-  /** `''`: the null reverse-path. */
-  readonly mailFrom: string
+/** A row of `operator_mail`. */
+export interface OperatorMail
+  extends Readonly<Omit<typeof operatorMail.$inferSelect, 'fromHeader' | 'network' | 'rcptTo'>> {
   readonly rcptTo: readonly string[]
   readonly from: string | null
-  readonly subject: string
-  readonly reason: string
-  readonly sourceIp: string
-  /** In the store of raw messages. */
-  readonly rawRef: number
-  readonly sizeBytes: number
-  readonly createdAt: Millis
 }
 
 interface Row extends Omit<OperatorMail, 'rcptTo'> {
@@ -79,10 +68,6 @@ const sql = prepareStatements((db) => ({
   ),
   ofNetwork: db.prepare<{ n: number; bytes: number }, [string, number]>(
     'SELECT COUNT(*) AS n, total(size_bytes) AS bytes FROM operator_mail WHERE network = ? AND created_at > ?',
-  ),
-  newest: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM operator_mail ORDER BY id DESC LIMIT ?`),
-  newestOfKind: db.prepare<Row, [string, number]>(
-    `SELECT ${COLUMNS} FROM operator_mail WHERE kind = ? ORDER BY id DESC LIMIT ?`,
   ),
   page: db.prepare<Row, [number, number, number]>(
     `SELECT ${COLUMNS} FROM operator_mail WHERE id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
@@ -174,29 +159,18 @@ function logDropped(app: App): void {
 
 const toOperatorMail = ({ rcptTo, ...row }: Row): OperatorMail => ({ ...row, rcptTo: JSON.parse(rcptTo) as string[] })
 
-/** Returns the newest messages, optionally of one kind, and their total. */
-export function listOperatorMail(
-  db: Database,
-  { kind, limit }: { readonly kind?: OperatorMailKind | undefined; readonly limit: number },
-): { mail: OperatorMail[]; total: number } {
-  const rows = kind === undefined ? sql(db).newest.all(limit) : sql(db).newestOfKind.all(kind, limit)
-  return { mail: rows.map(toOperatorMail), total: countMail(db, kind) }
-}
-
 const countMail = (db: Database, kind: OperatorMailKind | undefined): number =>
   sql(db)
     .counts.all()
     .reduce((sum, row) => (kind === undefined || row.kind === kind ? sum + row.n : sum), 0)
 
-/** A page of the messages, newest first, optionally of one kind, with the number on all pages. */
-export function listOperatorMailPage(
+/** Messages, newest first, optionally of one kind, with the number of all. */
+export function listOperatorMail(
   db: Database,
-  kind: OperatorMailKind | undefined,
-  window: RowWindow,
+  { kind, limit, offset = 0, after }: Partial<RowWindow> & { kind?: OperatorMailKind | undefined; limit: number },
 ): { readonly mail: OperatorMail[]; readonly total: number } {
   const { page, pageOfKind } = sql(db)
-  const { limit, offset } = window
-  const below = belowId(window)
+  const below = belowId({ after })
   const rows = kind === undefined ? page.all(below, limit, offset) : pageOfKind.all(kind, below, limit, offset)
   return { mail: rows.map(toOperatorMail), total: countMail(db, kind) }
 }

@@ -7,16 +7,20 @@ import type { Dsn } from '#protocols/dsn/report.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 
 /** Facts from the SMTP session. */
-export interface Envelope {
+export interface SessionFacts {
   /** `''`: the null reverse-path. */
   readonly mailFrom: string
   readonly sourceIp: string
   readonly helo: string
   readonly tls: string | null
+  readonly sizeBytes: number
+}
+
+/** The facts about a message whose raw form is stored. */
+export interface Envelope extends SessionFacts {
   readonly receivedAt: Millis
   /** In the store of raw messages. */
   readonly rawRef: number
-  readonly sizeBytes: number
 }
 
 /** An attachment whose content is in the content store. */
@@ -64,14 +68,9 @@ export type Destination =
   /** An address of a tenant's inbound domain. */
   | { readonly kind: 'domain'; readonly address: string; readonly accountId: number; readonly domainId: number }
 
-/** A complete message from the listener, with facts from its session. */
-export interface CompleteMessage {
-  readonly mailFrom: string
+/** A complete message from the listener. */
+export interface CompleteMessage extends SessionFacts {
   readonly destinations: readonly Destination[]
-  readonly sourceIp: string
-  readonly helo: string
-  readonly tls: string | null
-  readonly sizeBytes: number
   /**
    * Small messages in memory; large ones in a zstd file, with the first 16 bytes of the SHA-256 of its uncompressed
    * content.

@@ -18,7 +18,7 @@ import { days, hours, KiB } from '#platform/units.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { removeForgedResults } from '#protocols/authentication/results-filter.ts'
 import { formatAuthenticationResults } from '#protocols/authentication/results-header.ts'
-import type { StoredAttachment } from './message.ts'
+import type { Envelope, StoredAttachment } from './message.ts'
 
 /** Limit for one header field: a list of 1,000 addresses is truncated. The raw message has the complete field. */
 const MAX_HEADER_LENGTH = 10_000
@@ -148,16 +148,8 @@ export function getAttachment(attachments: readonly AttachmentJson[], position: 
 }
 
 /** A message and facts from its session. */
-export interface RawMessage {
-  /** In the store of raw messages. */
-  readonly rawRef: number
-  /** `''`: the null reverse-path. */
-  readonly mailFrom: string
-  readonly helo: string
-  readonly sourceIp: string
-  readonly tls: string | null
+export interface RawMessage extends Omit<Envelope, 'sizeBytes'> {
   readonly authentication: AuthenticationResult | null
-  readonly receivedAt: Millis
 }
 
 /**

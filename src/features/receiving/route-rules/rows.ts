@@ -10,6 +10,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
+import type { inboundRoutes } from './tables.ts'
 
 /**
  * How a pattern is compared. The position is the stored code, and at equal priority the earlier type wins: append only.
@@ -24,20 +25,12 @@ export const matchTypeCode = CODES.codeOf
 /** The match type of a stored code; throws for an unknown code. */
 export const matchTypeName = CODES.nameOf
 
+type StoredRoute = Readonly<typeof inboundRoutes.$inferSelect>
+
 /** The fields of a route that matching needs. */
-export interface RouteRule {
-  /** Row id; lower for older routes. */
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly domainId: number
-  /** As `toRouteKey` returns it; `''` for catch_all. */
-  readonly pattern: string
+export interface RouteRule
+  extends Pick<StoredRoute, 'id' | 'uuid' | 'accountId' | 'domainId' | 'pattern' | 'priority' | 'webhookUrl'> {
   readonly matchType: MatchType
-  /** Lower values win. */
-  readonly priority: number
-  /** Null: mail that matches is stored only. */
-  readonly webhookUrl: string | null
 }
 
 interface Row extends Omit<RouteRule, 'matchType'> {
@@ -125,16 +118,9 @@ const compareCandidates = (a: Candidate, b: Candidate): number =>
   a.route.id - b.route.id
 
 /** Columns that the account sets. */
-export interface RouteFields {
-  readonly domainId: number
-  /** As `toRouteKey` returns it; `''` for catch_all. */
-  readonly pattern: string
-  /** As the account wrote it. */
-  readonly givenPattern: string
+export interface RouteFields
+  extends Pick<StoredRoute, 'domainId' | 'pattern' | 'givenPattern' | 'priority' | 'webhookUrl' | 'isActive'> {
   readonly matchType: MatchType
-  readonly priority: number
-  readonly webhookUrl: string | null
-  readonly isActive: boolean
 }
 
 const toColumns = ({ domainId, pattern, givenPattern, matchType, priority, webhookUrl, isActive }: RouteFields) =>

@@ -19,6 +19,7 @@ import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import type { inboundEmails } from '../tables.ts'
 
 /**
  * received → delivered (the webhook of its route accepted it)
@@ -35,49 +36,18 @@ export const inboundStatusCode = CODES.codeOf
 /** The status of a stored code; throws for an unknown code. */
 export const inboundStatusName = CODES.nameOf
 
-export interface InboundEmail {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly domainUuid: UuidBytes
-  readonly domain: string
+type StoredInbound = Readonly<Omit<typeof inboundEmails.$inferSelect, 'domainId' | 'routeId' | 'eventSeq'>>
+
+interface Row extends StoredInbound {
   readonly routeUuid: UuidBytes | null
-  /** Stored code. */
-  readonly status: number
-  /** `''`: the null reverse-path. */
-  readonly mailFrom: string
-  readonly rcptTo: readonly string[]
-  readonly sourceIp: string
-  readonly helo: string
-  readonly tls: string | null
-  readonly fromAddress: string | null
-  readonly toAddresses: readonly string[]
-  readonly fromHeader: string | null
-  readonly toHeader: string | null
-  readonly ccHeader: string | null
-  readonly subject: string
-  readonly messageId: string | null
-  readonly headersRef: number | null
-  readonly textRef: number | null
-  readonly htmlRef: number | null
-  readonly attachments: readonly AttachmentJson[]
-  readonly rawRef: number
-  readonly sizeBytes: number
-  readonly spfResult: string | null
-  readonly authentication: AuthenticationResult | null
-  readonly errorMessage: string | null
-  readonly webhookDeliveredAt: Millis | null
-  /** When the SMTP session delivered it. */
-  readonly receivedAt: Millis
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
 }
 
-interface Row extends Omit<InboundEmail, 'rcptTo' | 'toAddresses' | 'attachments' | 'authentication'> {
-  readonly rcptTo: string
-  readonly toAddresses: string
-  readonly attachments: string
-  readonly authentication: string | null
+/** A row of `inbound_emails`, with the public id of its route. */
+export interface InboundEmail extends Omit<Row, 'rcptTo' | 'toAddresses' | 'attachments' | 'authentication'> {
+  readonly rcptTo: readonly string[]
+  readonly toAddresses: readonly string[]
+  readonly attachments: readonly AttachmentJson[]
+  readonly authentication: AuthenticationResult | null
 }
 
 /** Counts an account's current inbound emails. */
@@ -153,6 +123,11 @@ const filteredPage = prepareStatements((db) =>
   ),
 )
 
+type HeaderRow = Pick<
+  StoredInbound,
+  'id' | 'mailFrom' | 'rcptTo' | 'fromAddress' | 'toAddresses' | 'fromHeader' | 'toHeader' | 'ccHeader'
+>
+
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE i.id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
@@ -178,7 +153,7 @@ const sql = prepareStatements((db) => ({
   ),
   unparsedByUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.status = ?`),
   ofAccountAfter: db.prepare<HeaderRow, [number, number, number]>(
-    `SELECT id, account_id AS accountId, mail_from AS mailFrom, rcpt_to AS rcptTo, from_address AS fromAddress, to_addresses AS toAddresses,
+    `SELECT id, mail_from AS mailFrom, rcpt_to AS rcptTo, from_address AS fromAddress, to_addresses AS toAddresses,
      from_header AS fromHeader, to_header AS toHeader, cc_header AS ccHeader
      FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
   ),
@@ -357,18 +332,6 @@ export function findInboundById(db: Database, id: number): InboundEmail | undefi
   return row ? toInboundEmail(row) : undefined
 }
 
-interface HeaderRow {
-  readonly id: number
-  readonly accountId: number
-  readonly mailFrom: string
-  readonly rcptTo: string
-  readonly fromAddress: string | null
-  readonly toAddresses: string
-  readonly fromHeader: string | null
-  readonly toHeader: string | null
-  readonly ccHeader: string | null
-}
-
 /** Rows scanned in one tick of the event loop: about 5 ms. */
 const SCAN_BATCH_SIZE = 1000
 
@@ -387,7 +350,7 @@ export function findInboundOfPerson(
   },
 ): { readonly ids: readonly number[]; readonly next: number | undefined } {
   const rows = sql(db).ofAccountAfter.all(search.accountId, search.after, SCAN_BATCH_SIZE)
-  const matching = rows.filter(({ id: _, accountId: __, ...texts }) =>
+  const matching = rows.filter(({ id: _, ...texts }) =>
     Object.values(texts).some((text) => text !== null && search.isIn(text)),
   )
   const ids = matching.slice(0, search.max).map(({ id }) => id)

@@ -2,26 +2,20 @@
  * @module The messages between the main thread and a parse Worker, the names of attachment files, and the result for a
  * message that no Worker could parse.
  */
-import type { CompleteMessage, ParsedReport } from '#features/receiving/received/message.ts'
+import type { CompleteMessage, ParsedReport, SessionFacts } from '#features/receiving/received/message.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 
 /** A message in the store of raw messages, and facts from its session. */
-export interface ParseRequest {
+export interface ParseRequest extends SessionFacts {
   readonly rawRef: number
   /**
    * A message that a client of ours submits, in place of a stored one. It is not authenticated, and its attachments stay
    * in memory.
    */
   readonly submitted?: CompleteMessage['content']
-  readonly sizeBytes: number
-  /** `''`: the null reverse-path. */
-  readonly mailFrom: string
-  readonly sourceIp: string
-  readonly helo: string
-  readonly tls: string | null
   /** Our hostname, which authentication results name. */
   readonly hostname: string
   /** Whether to look for a delivery, feedback or aggregate report. */

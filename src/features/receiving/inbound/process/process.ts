@@ -460,18 +460,9 @@ export class InboundProcessor {
       return createGivenUpResult('The service crashed several times while parsing it.')
     if (progress.faults >= MAX_FAULTS) return createGivenUpResult('It could not be processed; see the service log.')
     try {
-      const request = {
-        rawRef: entry.rawRef,
-        sizeBytes: entry.sizeBytes,
-        mailFrom: entry.mailFrom,
-        sourceIp: entry.sourceIp,
-        helo: entry.helo,
-        tls: entry.tls,
-        hostname: app.config.hostname,
-        wantsReport: true,
-        authenticationMs: this.#authenticationMs(entry),
-      }
-      return await this.#parser.parse(request, onParsed)
+      const { hostname } = app.config
+      const authenticationMs = this.#authenticationMs(entry)
+      return await this.#parser.parse({ ...toEnvelope(entry), hostname, wantsReport: true, authenticationMs }, onParsed)
     } catch (error) {
       if (!(error instanceof RawUnreadableError)) throw error
       progress.failedReads++
@@ -493,15 +484,6 @@ export class InboundProcessor {
     result: ParseResult,
   ): Promise<PreparedMessage> {
     const app = this.#app
-    const envelope: Envelope = {
-      mailFrom: entry.mailFrom,
-      sourceIp: entry.sourceIp,
-      helo: entry.helo,
-      tls: entry.tls,
-      receivedAt: entry.receivedAt,
-      rawRef: entry.rawRef,
-      sizeBytes: entry.sizeBytes,
-    }
     const canWait =
       this.#retriesByCause.of('early') < MAX_EARLY_WAITING &&
       this.#progressOf(entry.id).failures < MAX_EARLY_ATTEMPTS &&
@@ -517,7 +499,7 @@ export class InboundProcessor {
     const reportRefusal = aggregate && findReportRefusal(app, aggregate, app.eventTime())
     const report = aggregate && reportRefusal === undefined ? await storeReportContent(app, aggregate) : undefined
     const received: ReceivedMail = {
-      envelope,
+      envelope: toEnvelope(entry),
       message,
       problem: result.message ? undefined : (result.problem ?? 'It cannot be parsed.'),
       authentication: result.authentication,
@@ -559,6 +541,8 @@ export class InboundProcessor {
     for (const { mailbox, threadId } of mailboxes) await autoRespond(this.#app, mailbox, received, threadId)
   }
 }
+
+const toEnvelope = ({ id: _, destinations: __, attempts: ___, ...envelope }: QueueEntry): Envelope => envelope
 
 /** Identifies a received message in a log line: the email that it is about, and the account that it is about or for. */
 function toLogFields(db: Database, { id, destinations }: QueueEntry) {

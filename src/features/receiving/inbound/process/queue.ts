@@ -8,7 +8,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
-import type { CompleteMessage, Destination } from '#features/receiving/received/message.ts'
+import type { CompleteMessage, Destination, Envelope } from '#features/receiving/received/message.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -18,19 +18,9 @@ import { networksOf } from '#platform/net/network.ts'
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
+import type { inboundReceipts } from '../tables.ts'
 
-export interface QueueEntry {
-  readonly id: number
-  readonly mailFrom: string
-  readonly destinations: string
-  readonly sourceIp: string
-  readonly helo: string
-  readonly tls: string | null
-  readonly rawRef: number
-  readonly sizeBytes: number
-  readonly attempts: number
-  readonly receivedAt: number
-}
+export type QueueEntry = Readonly<typeof inboundReceipts.$inferSelect>
 
 /** The fields that determine when a message is processed. */
 export type QueueEntrySummary = Pick<QueueEntry, 'id' | 'destinations' | 'sourceIp' | 'sizeBytes' | 'attempts'>
@@ -126,9 +116,8 @@ export function deleteQueueEntry(tx: Tx, entryId: number): void {
 }
 
 /** A message whose raw form is stored. */
-interface StoredRawMessage extends Omit<CompleteMessage, 'content'> {
-  readonly rawRef: number
-  readonly receivedAt: Millis
+interface StoredRawMessage extends Envelope {
+  readonly destinations: readonly Destination[]
 }
 
 /**
