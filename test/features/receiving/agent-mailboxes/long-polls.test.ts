@@ -8,8 +8,10 @@ import { formatUuid } from '#platform/ids.ts'
 import { days, minutes, seconds } from '#platform/units.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectError } from '#test/support/email-api.ts'
+import { expectError, shareEmailApi } from '#test/support/email-api.ts'
 import { createMailboxApi, createReceivedMessage, type MailboxApi } from '#test/support/mailboxes.ts'
+
+const service = shareEmailApi(createMailboxApi)
 
 const next = ({ api, path }: MailboxApi, mailbox: Mailbox, timeout = 0) =>
   api('GET', path(mailbox, `/messages/next?timeout=${timeout}`))
@@ -52,7 +54,6 @@ const waiting = (longPolls: LongPolls, service: MailboxApi, mailbox: Mailbox, wa
 }
 
 test('a lease granted while the clock was 40 days ahead is expired once the clock is right', async () => {
-  await using service = await createMailboxApi()
   const mailbox = await service.newMailbox({ local_part: 'support' })
   const id = await service.deliver(mailbox, { subject: 'First' })
   expect(idOf(await next(service, mailbox))).toBe(id)
@@ -66,7 +67,6 @@ test('a lease granted while the clock was 40 days ahead is expired once the cloc
 describe('the next message', () => {
   // Proves: list-18, mailbox-3
   test('is the oldest available one, complete, leased for 5 minutes', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox({ local_part: 'support' })
     const first = await service.deliver(mailbox, { subject: 'First', html: '<p>Hello</p>', strippedText: 'Hello' })
     const second = await service.deliver(mailbox, { subject: 'Second' })
@@ -95,7 +95,6 @@ describe('the next message', () => {
 
   // Proves: mailbox-3, mailbox-4
   test('is available again when its lease expires, before later ones', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const ids = [await service.deliver(mailbox), await service.deliver(mailbox), await service.deliver(mailbox)]
     const held = await next(service, mailbox)
@@ -113,7 +112,6 @@ describe('the next message', () => {
 
   // Proves: mailbox-3
   test('is never leased to two of 40 concurrent consumers, and each message is leased to one', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const ids = await Promise.all(Array.from({ length: 30 }, () => service.deliver(mailbox)))
     const answers = await Promise.all(Array.from({ length: 40 }, () => next(service, mailbox)))
@@ -130,7 +128,6 @@ describe('the next message', () => {
     ['x', 422],
     ['0', 408],
   ])('requested with a timeout of %s is a %d', async (timeout, status) => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const answer = await service.api('GET', service.path(mailbox, `/messages/next?timeout=${timeout}`))
     expect(answer.status).toBe(status)
@@ -138,7 +135,6 @@ describe('the next message', () => {
   })
 
   test('is not leased by a HEAD request', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
     const { status } = await fetch(`${service.url}${service.path(mailbox, '/messages/next?timeout=0')}`, {
@@ -150,7 +146,6 @@ describe('the next message', () => {
   })
 
   test('is neither a sent message nor one of another mailbox', async () => {
-    await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const id = await service.deliver(other)
     expectRefused408(await next(service, mailbox))
@@ -161,7 +156,6 @@ describe('the next message', () => {
 describe('an ack', () => {
   // Proves: mailbox-4
   test('marks the message as read permanently; it may be repeated, and a nack after it is a 409', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
     const token = tokenOf(await next(service, mailbox))
@@ -180,7 +174,6 @@ describe('an ack', () => {
 
   // Proves: mailbox-4
   test('or nack with an invalid token is a 409 and changes nothing', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const [id, other] = [await service.deliver(mailbox), await service.deliver(mailbox)]
     const token = tokenOf(await next(service, mailbox))
@@ -194,7 +187,6 @@ describe('an ack', () => {
   })
 
   test('of an unknown message is a 404, of one that was never leased a 409', async () => {
-    await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const id = await service.deliver(mailbox)
     expectError(await end(service, mailbox, 'ack', id, '0'.repeat(32)), 409, 'lease_lost')
@@ -207,7 +199,6 @@ describe('an ack', () => {
 
 // Proves: mailbox-4
 test('a nack lets the next consumer have the message immediately, with its own token', async () => {
-  await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
   const id = await service.deliver(mailbox)
   const first = tokenOf(await next(service, mailbox))
@@ -228,7 +219,6 @@ describe('a waiting request', () => {
     [3, 1.5],
     [1, 0.5],
   ])('with a timeout of %d s gets nothing until %d s, then 408', async (timeout, waits) => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const { answer } = await waitForRequest(service, () => next(service, mailbox, timeout))
     service.clock.advance(seconds(waits) - 1)
@@ -239,7 +229,6 @@ describe('a waiting request', () => {
   })
 
   test('without a timeout parameter has a timeout of 30 s', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const { answer } = await waitForRequest(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
     service.clock.advance(seconds(28))
@@ -248,7 +237,6 @@ describe('a waiting request', () => {
 
   // Proves: mailbox-3
   test('gets a message that arrives, over HTTP', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const before = service.clock.running
     const { answer } = await waitForRequest(service, () => next(service, mailbox, 30))
@@ -258,7 +246,6 @@ describe('a waiting request', () => {
   })
 
   test('is served in order of arrival', async () => {
-    await using service = await createMailboxApi()
     const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const order: number[] = []
@@ -280,7 +267,6 @@ describe('a waiting request', () => {
   })
 
   test('is served even if the message arrived just after the last query', async () => {
-    await using service = await createMailboxApi()
     const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     await service.deliver(mailbox)
@@ -296,7 +282,6 @@ describe('a waiting request', () => {
   })
 
   test('gets a message that another consumer returned or held too long', async () => {
-    await using service = await createMailboxApi()
     const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
@@ -317,7 +302,6 @@ describe('a waiting request', () => {
 
   // Proves: mailbox-3
   test('whose client disconnects gets nothing: the message goes unchanged to the next request', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const leaving = new AbortController()
     const before = service.clock.running
@@ -336,7 +320,6 @@ describe('a waiting request', () => {
   })
 
   test('whose client disconnects while the lease is written leaves the message to the next request', async () => {
-    await using service = await createMailboxApi()
     const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const gone = waiting(longPolls, service, mailbox)
@@ -360,7 +343,6 @@ describe('a waiting request', () => {
   })
 
   test('gets 404 when the mailbox is deleted, and 503 when the service stops', async () => {
-    await using service = await createMailboxApi()
     const { longPolls, ending } = openLongPolls(service)
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const first = waiting(longPolls, service, mailbox)
@@ -373,7 +355,6 @@ describe('a waiting request', () => {
   })
 
   test('does not delay the stop of the server', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const http = createHttp(service.opened)
     const { port } = http.listen('127.0.0.1', 0)
@@ -387,7 +368,6 @@ describe('a waiting request', () => {
   })
 
   test('gets 401 immediately when its key is deleted, and no message', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const made = (await service.api('POST', '/v1/api-keys', { name: 'soon gone' })).body
     const key = String(at(made, 'data', 'key'))
@@ -401,7 +381,6 @@ describe('a waiting request', () => {
   })
 
   test('gets 401 immediately when its account is disabled, even with its key', async () => {
-    await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const { answer } = await waitForRequest(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
     const { accountId } = service.actor
@@ -411,7 +390,6 @@ describe('a waiting request', () => {
   })
 
   test('is one of at most 2,000 of an account; one more is a 429 until another ends', async () => {
-    await using service = await createMailboxApi()
     const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const all = Array.from({ length: MAX_WAITING_PER_ACCOUNT }, () => waiting(longPolls, service, mailbox))
@@ -426,7 +404,6 @@ describe('a waiting request', () => {
   })
 
   test('does not query the database while idle, and 100 messages take a few transactions', async () => {
-    await using service = await createMailboxApi()
     const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const all = Array.from({ length: 300 }, () => waiting(longPolls, service, mailbox))

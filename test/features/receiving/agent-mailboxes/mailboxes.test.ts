@@ -1,10 +1,33 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { findMailbox, removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import {
+  deleteMailbox,
+  findMailbox,
+  MAX_UNREAD_BYTES_PER_ACCOUNT,
+  MAX_UNREAD_BYTES_PER_MAILBOX,
+  MAX_UNREAD_PER_MAILBOX,
+  type Mailbox,
+  removeDeletedMailboxes,
+} from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import {
+  compactSearchIndex,
+  indexMessage,
+  searchMessageIds,
+  unindexMessage,
+} from '#features/receiving/agent-mailboxes/search.ts'
+import { createRecipientDecider } from '#features/receiving/inbound/process/decide.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { parseUuid } from '#platform/ids.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { minutes } from '#platform/units.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
-import { expectError, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
-import { createMailboxApi, type MailboxApi } from '#test/support/mailboxes.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { expectError, shareEmailApi, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
+import { createMailboxApi, createReceivedMessage, type MailboxApi } from '#test/support/mailboxes.ts'
+
+const service = shareEmailApi(createMailboxApi)
 
 const create = ({ api }: MailboxApi, input: Readonly<Record<string, unknown>> = {}): Promise<ApiResponse> =>
   api('POST', '/v1/agent-mailboxes', input)
@@ -14,16 +37,8 @@ const domainId = async ({ api }: MailboxApi, name: string) => {
   return rows.find(({ domain }) => domain === name)?.id
 }
 
-/** For requests that change nothing, or nothing that others see. */
-let shared: Awaited<ReturnType<typeof createMailboxApi>>
-beforeAll(async () => {
-  shared = await createMailboxApi()
-})
-afterAll(() => shared[Symbol.asyncDispose]())
-
 // Proves: mailbox-1, mailbox-14
 test('a mailbox is created, read, listed and deleted, with an audit row for each change', async () => {
-  await using service = await createMailboxApi()
   const { api, actor } = service
   const created = await create(service, { local_part: 'Support', display_name: ' Support Team ' })
   const id = String(at(created.body, 'data', 'id'))
@@ -65,7 +80,6 @@ test('a mailbox is created, read, listed and deleted, with an audit row for each
 
 describe('a local part', () => {
   test('is a readable random one by default, a new one each time', async () => {
-    await using service = await createMailboxApi()
     const parts = [partOf(await create(service)), partOf(await create(service, { local_part: null }))]
     for (const part of parts) expect(part).toMatch(/^[a-z]+-[a-z]+-\d{4}$/)
     expect(new Set(parts).size).toBe(2)
@@ -79,7 +93,6 @@ describe('a local part', () => {
     ['b-short', 'b-short'],
     ['abuse-desk', 'abuse-desk'],
   ])('%j is stored as %j', async (given, kept) => {
-    const service = shared
     expect(partOf(await create(service, { local_part: given }))).toBe(kept)
   })
 
@@ -100,12 +113,10 @@ describe('a local part', () => {
     `b-${'a'.repeat(32)}`,
     `U-${'7'.repeat(32)}`,
   ])('%j is not allowed: 422', async (local_part) => {
-    const service = shared
     expectError(await create(service, { local_part }), 422, 'invalid_local_part', 'local_part')
   })
 
   test('in use at the domain is a 409; after a deletion it is free again', async () => {
-    await using service = await createMailboxApi()
     const first = await create(service, { local_part: 'support' })
     expectError(await create(service, { local_part: 'SUPPORT' }), 409, 'mailbox_exists')
     await service.api('DELETE', `/v1/agent-mailboxes/${at(first.body, 'data', 'id')}`)
@@ -121,14 +132,12 @@ describe('a display name', () => {
     ['Zoë "Z" <x>', 'Zoë "Z" <x>'],
     ['x'.repeat(200), 'x'.repeat(200)],
   ])('%j is stored as %j', async (given, kept) => {
-    const service = shared
     expect(at((await create(service, { display_name: given })).body, 'data', 'display_name')).toBe(kept)
   })
 
   test.each(['a\r\nBcc: x@y.test', 'a\0b', 'a\u0085b', 'a\u2028b', '\ud800', 'x'.repeat(201)])(
     '%j is a 422',
     async (display_name) => {
-      const service = shared
       expectError(await create(service, { display_name }), 422, 'validation_failed', 'display_name')
     },
   )
@@ -136,7 +145,6 @@ describe('a display name', () => {
 
 describe('the domain of a mailbox', () => {
   test('is the first verified one that receives, unless another is specified', async () => {
-    await using service = await createMailboxApi()
     await service.addDomain(service.actor, 'second.test')
     service.app.db.run("UPDATE domains SET inbound_enabled = 1 WHERE domain = 'second.test'")
     expect(at((await create(service)).body, 'data', 'domain')).toBe(VERIFIED)
@@ -146,7 +154,6 @@ describe('the domain of a mailbox', () => {
 
   // Proves: mailbox-1
   test('must exist, be verified and receive; otherwise 422 with the fix', async () => {
-    await using service = await createMailboxApi()
     const refused = async (name: string, code: string) =>
       expectError(await create(service, { domain_id: await domainId(service, name) }), 422, code, 'domain_id')
     service.app.db.run(`UPDATE domains SET inbound_enabled = 1 WHERE domain = '${UNVERIFIED}'`)
@@ -165,7 +172,6 @@ describe('the domain of a mailbox', () => {
   })
 
   test('of another account cannot be used', async () => {
-    await using service = await createMailboxApi()
     const key = await service.newKey([], await service.newAccount())
     const domain_id = await domainId(service, VERIFIED)
     const answer = await service.api('POST', '/v1/agent-mailboxes', { domain_id }, { key })
@@ -175,7 +181,6 @@ describe('the domain of a mailbox', () => {
 
 describe('mail for an address reaches', () => {
   test('its mailbox, ignoring case, quotes and the part after a plus', async () => {
-    await using service = await createMailboxApi()
     const { app } = service
     await service.newMailbox({ local_part: 'support' })
     await service.newMailbox({ local_part: 'support+urgent' })
@@ -204,7 +209,6 @@ describe('mail for an address reaches', () => {
   })
 
   test('no deleted mailbox, and none whose domain was deleted or is no longer verified', async () => {
-    await using service = await createMailboxApi()
     const { app, api } = service
     const mailbox = await service.newMailbox({ local_part: 'support' })
     const isFound = () => findMailbox(app.db, VERIFIED, 'support') !== undefined
@@ -220,7 +224,6 @@ describe('mail for an address reaches', () => {
   })
 
   test("the mailbox of the domain's current account, not of its former one", async () => {
-    await using service = await createMailboxApi()
     const { app, api } = service
     const old = await service.newMailbox({ local_part: 'support' })
     await api('DELETE', `/v1/domains/${await domainId(service, VERIFIED)}`)
@@ -239,7 +242,6 @@ describe('mail for an address reaches', () => {
 
 // Proves: mailbox-1
 test('a deleted mailbox receives nothing; its rows are deleted in batches, and those of others stay', async () => {
-  await using service = await createMailboxApi()
   const { app, api, path, deliver } = service
   const [mailbox, other] = [await service.newMailbox({ local_part: 'gone' }), await service.newMailbox()]
   for (let n = 0; n < 120; n++) await deliver(mailbox, { subject: `needle ${n}`, fromAddress: `a${n}@example.com` })
@@ -270,7 +272,6 @@ test('a deleted mailbox receives nothing; its rows are deleted in batches, and t
 describe('a list by limit and offset', () => {
   // Proves: list-6, mailbox-1
   test('has the requested rows and its page number', async () => {
-    await using service = await createMailboxApi()
     const ids: string[] = []
     for (let n = 0; n < 5; n++) ids.unshift(String(at((await create(service)).body, 'data', 'id')))
     const asked = async (query: string) => {
@@ -308,7 +309,150 @@ describe('a list by limit and offset', () => {
     ['limit=10&page=1', 'page'],
     ['offset=0&per_page=10', 'per_page'],
   ])('rejects %s', async (query, field) => {
-    await using service = await createMailboxApi()
     expectError(await service.api('GET', `/v1/agent-mailboxes?${query}`), 422, 'validation_failed', field)
   })
+})
+
+/** The same numbers for the same seed (Park and Miller), so that failures can be repeated. */
+function createRandom(seed: number): (below: number) => number {
+  let state = seed
+  return (below) => {
+    state = (state * 48_271) % 2_147_483_647
+    return state % below
+  }
+}
+
+test.each([1, 2, 3])('after many random operations on mailboxes all counts equal a recount (seed %d)', async (seed) => {
+  await using service = await createMailboxApi()
+  const { app, api, actor, path, deliver } = service
+  const random = createRandom(seed)
+  const mailboxes: Mailbox[] = [await service.newMailbox(), await service.newMailbox()]
+  const messages: { mailbox: Mailbox; id: string }[] = []
+  const leases: { mailbox: Mailbox; id: string; token: string }[] = []
+  const pick = <T>(items: readonly T[]): T | undefined => items[random(items.length || 1)]
+  for (let step = 0; step < 250; step++) {
+    const mailbox = pick(mailboxes)
+    if (!mailbox) throw new Error('no mailbox')
+    const message = pick(messages)
+    const lease = pick(leases)
+    const what = random(100)
+    if (what < 40) {
+      const from = `a${random(5)}@example.com`
+      const references = random(2) === 0 ? [`<${random(40)}@x>`] : []
+      const id = await deliver(mailbox, { fromAddress: from, messageId: `<${random(40)}@x>`, references })
+      messages.push({ mailbox, id })
+    } else if (what < 60) {
+      const { status, body } = await api('GET', path(mailbox, '/messages/next?timeout=0'))
+      if (status === 200)
+        leases.push({ mailbox, id: String(at(body, 'data', 'id')), token: String(at(body, 'lease_token')) })
+    } else if (what < 80 && lease) {
+      const verb = random(3) === 0 ? 'nack' : 'ack'
+      await api('POST', path(lease.mailbox, `/messages/${lease.id}/${verb}`), { lease_token: lease.token })
+    } else if (what < 92 && message) await api('DELETE', path(message.mailbox, `/messages/${message.id}`))
+    else if (what < 96) service.clock.advance(minutes(2))
+    else if (what < 98) {
+      await deleteMailbox(app, actor, formatUuid(mailbox.uuid))
+      mailboxes.splice(mailboxes.indexOf(mailbox), 1, await service.newMailbox())
+    } else await removeDeletedMailboxes(app)
+  }
+  expectBalanced(service)
+  await removeDeletedMailboxes(app)
+  expectBalanced(service)
+  expect(app.db.query('SELECT COUNT(*) AS n FROM agent_mailboxes').get()).toEqual({ n: 2 })
+})
+
+test('a compacted index has no words of deleted messages, and still finds the others', async () => {
+  await using service = await createTestApp()
+  const { app, dataDir } = service
+  await app.commit.write((tx) => {
+    for (let id = 1; id <= 2000; id++) {
+      const isSecret = id % 40 === 0
+      const sender = isSecret ? 'zebravictim' : `sender${id}`
+      indexMessage(tx, id, { mailboxId: 1, subject: `hello ${id}`, sender, body: `${sender} lorem ipsum ${id}` })
+    }
+  })
+  await app.commit.write((tx) => {
+    for (let id = 40; id <= 2000; id += 40) unindexMessage(tx, id)
+  })
+  const words = async (): Promise<number> => {
+    // It is busy while the checkpoint of the service runs.
+    await eventually(() =>
+      app.commit.runExclusive((db) => {
+        const [row] = db.query<{ busy: number }, []>('PRAGMA wal_checkpoint(TRUNCATE)').all()
+        return row?.busy === 0
+      }),
+    )
+    return readFileSync(join(dataDir, 'tassis.db'), 'latin1').split('zebravic').length - 1
+  }
+  expect(await words()).toBeGreaterThan(0)
+  await compactSearchIndex(app)
+  expect(await words()).toBe(0)
+  expect(searchMessageIds(app.db, 1, 'zebravictim')).toEqual([])
+  expect(searchMessageIds(app.db, 1, 'sender1999')).toEqual([1999])
+})
+
+const MAILBOX_FULL = { code: 452, text: '4.2.2 Mailbox full' }
+const MESSAGES_OF_ACCOUNT = MAX_UNREAD_BYTES_PER_ACCOUNT / MAX_UNREAD_BYTES_PER_MAILBOX
+
+/** Delivers a message of this size to a mailbox; returns its public id. */
+async function deliverSized({ app }: MailboxApi, mailbox: Mailbox, sizeBytes: number): Promise<string> {
+  const received = await createReceivedMessage(app)
+  const envelope = { ...received.envelope, sizeBytes }
+  const { uuid } = await app.commit.write((tx) => deliverToMailbox(app, tx, mailbox, { ...received, envelope }))
+  return formatUuid(uuid)
+}
+
+// Proves: inbound-9
+test('a mailbox at its limit of unread octets is full until some are acknowledged or deleted', async () => {
+  const { app, api, newMailbox, path } = service
+  const [mailbox, other] = [await newMailbox({ local_part: 'jobs' }), await newMailbox({ local_part: 'other' })]
+  const decide = createRecipientDecider(app)
+  const rcpt = (address = mailbox.address) => decide(address)
+  await deliverSized(service, mailbox, MAX_UNREAD_BYTES_PER_MAILBOX - 1)
+  expect(rcpt()).toMatchObject({ kind: 'domain' })
+  const last = await deliverSized(service, mailbox, 1)
+  expect([rcpt(), rcpt(`jobs+x@${mailbox.domain}`)]).toEqual([MAILBOX_FULL, MAILBOX_FULL])
+  expect([rcpt(other.address), rcpt(`routed@${mailbox.domain}`)]).toMatchObject([
+    { kind: 'domain' },
+    { kind: 'domain' },
+  ])
+  expect(at((await api('GET', path(mailbox))).body, 'data')).toMatchObject({
+    unread_count: 2,
+    unread_bytes: MAX_UNREAD_BYTES_PER_MAILBOX,
+  })
+  expectBalanced(service)
+  expect((await api('DELETE', path(mailbox, `/messages/${last}`))).status).toBe(204)
+  expect(rcpt()).toMatchObject({ kind: 'domain' })
+  await deliverSized(service, mailbox, 1)
+  expect(rcpt()).toEqual(MAILBOX_FULL)
+  const next = await api('GET', path(mailbox, '/messages/next?timeout=0'))
+  const [id, lease] = [at(next.body, 'data', 'id'), at(next.body, 'lease_token')]
+  await api('POST', path(mailbox, `/messages/${String(id)}/ack`), { lease_token: lease })
+  expect(rcpt()).toMatchObject({ kind: 'domain' })
+  expectBalanced(service)
+})
+
+// Proves: inbound-9
+test('a mailbox at its limit of unread messages is full', async () => {
+  const { app, newMailbox } = service
+  const mailbox = await newMailbox()
+  app.db.run('UPDATE agent_mailboxes SET unread_count = ?', [MAX_UNREAD_PER_MAILBOX])
+  expect(createRecipientDecider(app)(mailbox.address)).toEqual(MAILBOX_FULL)
+})
+
+// Proves: inbound-9
+test('all mailboxes of an account at its limit of unread mail are full', async () => {
+  const { app, api, newMailbox, path } = service
+  const decide = createRecipientDecider(app)
+  const empty = await newMailbox()
+  const mailboxes: Mailbox[] = []
+  for (let n = 0; n < MESSAGES_OF_ACCOUNT; n++) mailboxes.push(await newMailbox())
+  const [first, ...others] = mailboxes
+  for (const mailbox of others) await deliverSized(service, mailbox, MAX_UNREAD_BYTES_PER_MAILBOX)
+  expect(decide(empty.address)).toMatchObject({ kind: 'domain' })
+  if (first) await deliverSized(service, first, MAX_UNREAD_BYTES_PER_MAILBOX)
+  expect(decide(empty.address)).toEqual(MAILBOX_FULL)
+  if (first) expect((await api('DELETE', path(first))).status).toBe(204)
+  expect(decide(empty.address)).toMatchObject({ kind: 'domain' })
+  expectBalanced(service)
 })

@@ -7,10 +7,12 @@ import { MiB } from '#platform/units.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectError } from '#test/support/email-api.ts'
+import { expectError, shareEmailApi } from '#test/support/email-api.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startSink } from '#test/support/sink.ts'
 import { createMailboxApi, createReceived, deliver, MAILBOX_ADDRESS, type MailboxApi } from './reply-support.ts'
+
+const service = shareEmailApi(createMailboxApi)
 
 const BODY = { text_body: 'Begin at the beginning.' }
 
@@ -91,7 +93,6 @@ test('the reply to a message with a subject of any length has a subject that a h
 
 // Proves: mailbox-5
 test('a reply goes from the mailbox to From, as an ordinary email in the thread', async () => {
-  await using service = await createMailboxApi()
   const { api } = service
   const message = await service.receive({ references: ['<first@receiver.test>'] })
   const answer = await api('POST', `${message}/reply`, { ...BODY, html_body: '<p>Begin.</p>' })
@@ -141,7 +142,6 @@ test('a reply goes from the mailbox to From, as an ordinary email in the thread'
 })
 
 test('an answer to a reply joins the thread, and so does the reply to it', async () => {
-  await using service = await createMailboxApi()
   const first = await service.receive()
   const reply = at((await service.api('POST', `${first}/reply`, BODY)).body, 'data', 'message_id') as string
   const second = await service.receive({ messageId: '<more@receiver.test>', inReplyTo: reply, references: [reply] })
@@ -179,20 +179,17 @@ describe('a reply is addressed', () => {
   ]
   for (const [what, message, to] of CASES) {
     test(what, async () => {
-      await using service = await createMailboxApi()
       const answer = await service.api('POST', `${await service.receive(message)}/reply`, BODY)
       expect(at(answer.body, 'data', 'to')).toBe(to)
     })
   }
 
   test('to From even if the envelope sender is null', async () => {
-    await using service = await createMailboxApi()
     const message = await service.receive({}, { mailFrom: '' })
     expect(at((await service.api('POST', `${message}/reply`, BODY)).body, 'data', 'to')).toBe('bob@receiver.test')
   })
 
   test('to no one if the only address is that of the mailbox: 422', async () => {
-    await using service = await createMailboxApi()
     for (const message of [
       { from: 'nobody', fromAddresses: [] },
       { from: MAILBOX_ADDRESS, fromAddresses: [MAILBOX_ADDRESS] },
@@ -204,7 +201,6 @@ describe('a reply is addressed', () => {
 })
 
 test('a reply to a message without Message-ID has no threading headers', async () => {
-  await using service = await createMailboxApi()
   const message = await service.receive({ messageId: null })
   const answer = await service.api('POST', `${message}/reply`, BODY)
   expect(await service.detail(at(answer.body, 'data', 'id'))).toMatchObject({ status: 'queued', headers: {} })
@@ -215,7 +211,6 @@ test.each([
   ['with a Message-ID that no header of ours can carry', `<${'a'.repeat(600)}@x.test>`],
   ['with the Message-ID of another thread', '<earlier@x.test>'],
 ])('a reply to a message %s is in the thread of the message, and so is the answer to it', async (_, messageId) => {
-  await using service = await createMailboxApi()
   const { api, path } = service
   await service.receive({ messageId: '<beginning@x.test>', subject: 'Ours' })
   const message = await service.receive({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
@@ -232,7 +227,6 @@ test.each([
 })
 
 test('a reply whose thread is deleted while it is accepted starts a new thread', async () => {
-  await using service = await createMailboxApi()
   const { api, app, actor, mailbox, path } = service
   const message = await service.receive({ messageId: null })
   const id = message.slice(message.lastIndexOf('/') + 1)
@@ -250,7 +244,6 @@ test('a reply whose thread is deleted while it is accepted starts a new thread',
 
 describe('a reply is rejected, and nothing is stored,', () => {
   test('without a body, with an unknown field, or to an unknown message', async () => {
-    await using service = await createMailboxApi()
     const { api, path } = service
     const message = await service.receive()
     const other = await service.newKey([], await service.newAccount())
@@ -277,7 +270,6 @@ describe('a reply is rejected, and nothing is stored,', () => {
   })
 
   test('to a sent message', async () => {
-    await using service = await createMailboxApi()
     await service.api('POST', `${await service.receive()}/reply`, BODY)
     const sent = (await conversation(service))[1]?.['id']
     const before = service.stored()
@@ -288,7 +280,6 @@ describe('a reply is rejected, and nothing is stored,', () => {
 
   // Proves: mailbox-5
   test('while the account is paused, above its quota, or without its domain', async () => {
-    await using service = await createMailboxApi()
     const { api, app, actor } = service
     const message = await service.receive()
     const before = service.stored()
@@ -303,7 +294,6 @@ describe('a reply is rejected, and nothing is stored,', () => {
   })
 
   test('when the mailbox is deleted while it is accepted', async () => {
-    await using service = await createMailboxApi()
     const { app, actor, path } = service
     const message = await service.receive()
     const [mailboxId = '', messageId = ''] = message.slice('/v1/agent-mailboxes/'.length).split('/messages/')
@@ -330,7 +320,6 @@ describe('a reply is rejected, and nothing is stored,', () => {
 })
 
 test('a reply counts in the quota; one to a suppressed address is rejected and not counted; one of an unverified domain is captured', async () => {
-  await using service = await createMailboxApi()
   const { api, app } = service
   const message = await service.receive()
   const reply = async () => at((await api('POST', `${message}/reply`, BODY)).body, 'data', 'status')
@@ -345,7 +334,6 @@ test('a reply counts in the quota; one to a suppressed address is rejected and n
 })
 
 test('a reply from a domain that has permanently lost its records is a 422, and is not captured', async () => {
-  await using service = await createMailboxApi()
   const message = await service.receive()
   service.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
   expectError(await service.api('POST', `${message}/reply`, BODY), 422, 'domain_not_verified', 'from')
@@ -360,7 +348,6 @@ describe('with an Idempotency-Key', () => {
 
   // Proves: mailbox-5
   test('a repeated reply is sent once and gets the same response', async () => {
-    await using service = await createMailboxApi()
     const message = await service.receive()
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
     const again = await service.api('POST', `${message}/reply`, BODY, { headers })
@@ -370,7 +357,6 @@ describe('with an Idempotency-Key', () => {
   })
 
   test('ten concurrent requests for one reply send it once', async () => {
-    await using service = await createMailboxApi()
     const message = await service.receive()
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => service.api('POST', `${message}/reply`, BODY, { headers })),
@@ -381,7 +367,6 @@ describe('with an Idempotency-Key', () => {
   })
 
   test('a repeated reply gets its response even if the account may no longer send', async () => {
-    await using service = await createMailboxApi()
     const message = await service.receive()
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
     service.app.db.run('UPDATE accounts SET paused_at = 1')
@@ -391,7 +376,6 @@ describe('with an Idempotency-Key', () => {
 
   // Proves: idem-3
   test('another body or message is reported as a mismatch, with the first reply', async () => {
-    await using service = await createMailboxApi()
     const [message, other] = [await service.receive(), await service.receive({ messageId: '<b@x.test>' })]
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
     const repeated = [

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { findFeedbackLoop } from '#features/receiving/complaints/match.ts'
 import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
+import type { AuthenticationResult, Verdict } from '#protocols/authentication/result.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { createComplaints } from './fixture.ts'
+import { UUID } from '#test/support/email-api.ts'
+import { startWebhookService } from '#test/support/webhooks.ts'
+import { addComplaints, createComplaints } from './fixture.ts'
 
 /** How each shape identifies the last of four recipients, a Bcc; `email`: only the email. */
 const SHAPES: Readonly<Record<string, 'address' | 'link' | 'name' | 'email'>> = {
@@ -122,4 +126,104 @@ describe('a report in the shape', () => {
     const { ofRecipient, ofNobody: _, ...left } = await outcome(name, 4, 2, 'return path')
     expect(left).toEqual({ ...LEFT, ...ofRecipient })
   })
+})
+
+const EXTRA = { feedbackLoops: ['fbl@provider.test', 'loops.provider.test'] }
+const YAHOO = 'feedback@arf.mail.yahoo.com'
+
+interface Sender {
+  readonly mailFrom?: string
+  readonly from?: readonly string[]
+  readonly spf?: Verdict
+  readonly identity?: 'mailfrom' | 'helo'
+  readonly dkim?: Verdict
+  readonly aligned?: boolean
+}
+
+function loopOf({
+  mailFrom = '',
+  from = [],
+  spf = 'none',
+  identity = 'mailfrom',
+  dkim = 'none',
+  aligned = true,
+}: Sender) {
+  const authentication = {
+    details: { spf: { result: spf, identity }, dkim: [{ result: dkim, aligned }] },
+  } as unknown as AuthenticationResult
+  const received = { envelope: { mailFrom }, message: { fromAddresses: from }, authentication } as unknown
+  return findFeedbackLoop(EXTRA, received as Parameters<typeof findFeedbackLoop>[1])
+}
+
+// Proves: notify-41
+test.each([
+  ['SPF passes for the envelope', { mailFrom: YAHOO, spf: 'pass' }, 'Yahoo'],
+  ['the envelope is in capitals', { mailFrom: YAHOO.toUpperCase(), spf: 'pass' }, 'Yahoo'],
+  ['an aligned signature passes for From', { from: ['staff@hotmail.com'], dkim: 'pass' }, 'Microsoft'],
+  ['an address of the setting', { mailFrom: 'fbl@provider.test', spf: 'pass' }, 'fbl@provider.test'],
+  ['a domain of the setting', { from: ['any@loops.provider.test'], dkim: 'pass' }, 'loops.provider.test'],
+  ['nothing passes', { mailFrom: YAHOO, from: [YAHOO], spf: 'softfail', dkim: 'fail' }, undefined],
+  ['SPF passes for HELO only', { mailFrom: YAHOO, spf: 'pass', identity: 'helo' }, undefined],
+  ['SPF passes for another envelope', { mailFrom: 'a@mallory.test', from: [YAHOO], spf: 'pass' }, undefined],
+  ['the signature is not aligned', { from: [YAHOO], dkim: 'pass', aligned: false }, undefined],
+  ['From has two addresses', { from: [YAHOO, 'a@mallory.test'], dkim: 'pass' }, undefined],
+  [
+    'a mailbox that the public can have there',
+    { from: ['mallory@hotmail.com'], mailFrom: 'mallory@hotmail.com', spf: 'pass', dkim: 'pass' },
+    undefined,
+  ],
+  ['another address of the domain of a configured address', { mailFrom: 'a@provider.test', spf: 'pass' }, undefined],
+] as const satisfies readonly (readonly [string, Sender, string | undefined])[])(
+  'finds the feedback loop only with proof of its sender: %s',
+  (_, sender, loop) => {
+    expect(loopOf(sender)).toBe(loop)
+  },
+)
+
+// Proves: status-21, notify-26
+test("a Bcc recipient's complaint reaches the webhook with its fields, and stops all mail to that address", async () => {
+  await using service = await startWebhookService({ settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test' } })
+  const complaints = addComplaints(service)
+  const webhook = await service.addWebhook(['complained'])
+  const email = await complaints.delivered({
+    to: ['bob@provider.test', 'carl@provider.test'],
+    bcc: ['erin@provider.test'],
+    transactional: false,
+  })
+  await complaints.apply(await complaints.report('yahoo', email, 2))
+  await complaints.apply(await complaints.report('comcast', email, 0))
+  service.release()
+  const [request] = await service.receiver.received(1)
+  const told = {
+    event: 'complained',
+    event_id: expect.stringMatching(UUID),
+    account_id: service.actor.accountUuid,
+    timestamp: expect.stringMatching(/Z$/),
+    email_id: email.id,
+    to_address: 'bob@provider.test',
+    complainer: 'erin@provider.test',
+    feedback_type: 'abuse',
+    original_message_id: email.messageId,
+    recipient: 'erin@provider.test',
+    tags: [],
+    metadata: {},
+  }
+  expect(JSON.parse(request?.text ?? '{}')).toEqual(told)
+  expect((await service.settled(webhook, 1)).map(({ event, status }) => ({ event, status }))).toEqual([
+    { event: 'complained', status: 'delivered' },
+  ])
+  expect(service.receiver.requests).toHaveLength(1)
+
+  const detail = await service.detail(email.id)
+  const events = detail['events'] as Record<string, unknown>[]
+  expect([detail['to_address'], events.filter(({ event_type: type }) => type === 'complained')]).toEqual([
+    told.to_address,
+    [expect.objectContaining({ id: JSON.parse(request?.text ?? '{}').event_id, recipient: 'erin@provider.test' })],
+  ])
+  const next = await complaints.accepted({ to: ['Erin@Provider.test', 'bob@provider.test'], transactional: true })
+  const { recipients } = (await service.detail(next.id)) as { recipients: Record<string, unknown>[] }
+  expect(recipients.map(({ address, status }) => [address, status])).toEqual([
+    ['Erin@provider.test', 'rejected'],
+    ['bob@provider.test', 'queued'],
+  ])
 })

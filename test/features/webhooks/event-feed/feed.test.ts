@@ -1,24 +1,22 @@
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
+import { countNumbers, numberOfNth, skipNumbers } from '#features/core/events/gaps.ts'
 import { EVENT_TYPES, record } from '#features/core/events/record.ts'
+import { listBounces } from '#features/drop-in/postmark/bounces.ts'
 import { ALL_TYPES, parseTypes, readPage } from '#features/webhooks/event-feed/feed.ts'
 import { createPageReader } from '#features/webhooks/event-feed/routes.ts'
+import { countReplay } from '#features/webhooks/webhooks/history/replay.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import { at, createTestApi } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, expectError, UUID } from '#test/support/email-api.ts'
+import { at, type TestApi } from '#test/support/api.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { createEmailApi, EMAIL, expectError, shareEmailApi, UUID } from '#test/support/email-api.ts'
 import { nextSeqs, numbers, openStream, page, readAll, recordEvents, seedEvents } from './feed-client.ts'
 
-/** For requests that change nothing, or nothing that others see. */
-let shared: Awaited<ReturnType<typeof createTestApi>>
-beforeAll(async () => {
-  shared = await createTestApi()
-})
-afterAll(() => shared[Symbol.asyncDispose]())
+const service = shareEmailApi(createEmailApi)
 
 describe('the feed', () => {
   // Proves: list-19, feed-1
   test('has every event of the account in one order, each with its position and otherwise as in the details of its email', async () => {
-    await using service = await createEmailApi()
     const { accepted, detail, api, clock } = service
     const first = await accepted()
     clock.advance(1000)
@@ -40,7 +38,6 @@ describe('the feed', () => {
   })
 
   test('notes when an API key first read it', async () => {
-    await using service = await createTestApi()
     const { api } = service
     const findReadAt = async () => (at((await api('GET', '/v1/account')).body, 'data') as AccountRecord).events_read_at
     expect(await findReadAt()).toBeUndefined()
@@ -53,7 +50,6 @@ describe('the feed', () => {
   })
 
   test('has all data of an event', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     const data = {
       ip_address: '192.0.2.1',
@@ -87,14 +83,12 @@ describe('the feed', () => {
   })
 
   test('of an account without events is empty and begins with 1', async () => {
-    await using service = await createTestApi()
     for (const query of ['', '?after=0'])
       expect(await page(service.api, query)).toEqual({ data: [], next_after: 0, first_seq: 1, last_seq: 0 })
   })
 
   // Proves: feed-1
   test('is read to its end by repeated requests with next_after, at any limit, and continues from there', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, new Array(23).fill('queued'))
     for (const limit of [1, 7, 23, 24, 1000])
@@ -106,7 +100,6 @@ describe('the feed', () => {
 
   // Proves: feed-1
   test('has 100 events on a page by default and 1000 at most', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 1500)
     const lengths = async (query: string) => {
@@ -121,7 +114,6 @@ describe('the feed', () => {
   })
 
   test('treats an empty after, types or limit as missing', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, ['queued', 'sent', 'delivered'])
     const whole = await page(api, '')
@@ -133,7 +125,6 @@ describe('the feed', () => {
 
   // Proves: feed-1
   test('with types has only those, and next_after skips the others', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, EVENT_TYPES)
     await recordEvents(app, actor.accountId, ['bounced', 'queued'])
@@ -159,7 +150,6 @@ describe('the feed', () => {
 
   // Proves: feed-2
   test('has received mail with its ids and without an email', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     const [inbound, mailbox, message] = [newUuid(), newUuid(), newUuid()].map(formatUuid)
     const dataOf = { inbound_email_id: inbound ?? '' }
@@ -197,7 +187,6 @@ describe('the feed', () => {
   test.each(['opend', ',', 'sent,', 'sent;opened', '__proto__', 'SENT'])(
     'with the type %j is a 422 that lists the known ones',
     async (types) => {
-      const service = shared
       const answer = await service.api('GET', `/v1/events?types=${encodeURIComponent(types)}`)
       expectError(answer, 422, 'unknown_event', 'types')
       for (const type of EVENT_TYPES) expect(at(answer.body, 'message')).toContain(type)
@@ -205,7 +194,6 @@ describe('the feed', () => {
   )
 
   test('examines at most 10,000 events per call, so that a rare type costs no more than a frequent one', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 20_500)
     await recordEvents(app, actor.accountId, ['bounced'])
@@ -217,7 +205,6 @@ describe('the feed', () => {
   })
 
   test('has fewer events on a page when they carry much data, and omits none', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 150, 3, JSON.stringify({ link_url: 'x'.repeat(40_000) }))
     const { data, next_after } = await page(api, '?limit=1000')
@@ -227,12 +214,10 @@ describe('the feed', () => {
   })
 
   test.each(['-1', '1.5', 'x', '1e3', '9'.repeat(30), '%00', '1%20'])('after %j is a 422', async (after) => {
-    const service = shared
     expectError(await service.api('GET', `/v1/events?after=${after}`), 422, 'validation_failed', 'after')
   })
 
   test('after a future event is a 422 that names the last one', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     const early = await api('GET', '/v1/events?after=1')
     expectError(early, 422, 'validation_failed', 'after')
@@ -246,7 +231,6 @@ describe('the feed', () => {
 
   // Proves: error-11, feed-3
   test('after an event whose successors were deleted is a 410 that states where to continue', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 50)
     app.db.run('DELETE FROM events WHERE seq <= 20')
@@ -266,7 +250,6 @@ describe('the feed', () => {
   })
 
   test('is read in batches of at most 100 events, or 1,000 examined ones, each in its own turn', async () => {
-    await using service = await createTestApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 2500)
     let turns = 0
@@ -281,7 +264,6 @@ describe('the feed', () => {
   })
 
   test('reads pages of one account one after another, and pages of different accounts concurrently', async () => {
-    await using service = await createTestApi()
     const { app, actor } = service
     const other = await service.newAccount()
     for (const { accountId } of [actor, other]) seedEvents(app, accountId, 300)
@@ -302,7 +284,6 @@ describe('the feed', () => {
 
   // Proves: feed-3
   test('has no gap when the next events are deleted during a read: the page ends there, and the next is a 410', async () => {
-    await using service = await createTestApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 500)
     /** Reads a page, and deletes all events before the given one during the given turn. */
@@ -326,7 +307,6 @@ describe('the feed', () => {
   })
 
   test('of one account has its own numbering and no events of others', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     const other = await service.newAccount()
     const theirs = { key: await service.newKey([], other) }
@@ -342,7 +322,6 @@ describe('the feed', () => {
   })
 
   test('responds only when its events are durable', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     await recordEvents(app, actor.accountId, ['queued'])
     const order: string[] = []
@@ -366,7 +345,6 @@ describe('the feed', () => {
   })
 
   test('is described with both content types and all parameters', async () => {
-    await using service = await createTestApi()
     const { body } = await service.api('GET', '/openapi.json')
     const operation = at(body, 'paths', '/v1/events', 'get')
     expect(Object.keys(Object(at(operation, 'responses', '200', 'content')))).toEqual([
@@ -385,7 +363,6 @@ describe('the feed', () => {
   })
 
   test('answers HEAD like GET, without a body and without a stream', async () => {
-    await using service = await createTestApi()
     for (const accept of ['application/json', 'text/event-stream']) {
       const answer = await service.api('HEAD', '/v1/events', undefined, { headers: { accept } })
       expect([answer.status, answer.headers.get('content-type'), answer.body]).toEqual([
@@ -399,7 +376,6 @@ describe('the feed', () => {
 
 // Proves: feed-1
 test('nothing is missing, duplicated or out of order while many send and many read, in pages and streams', async () => {
-  await using service = await createEmailApi()
   const { url, key, api, accepted } = service
   const SENDS = 400
   const senders = numbers(1, 8).map(async () => {
@@ -445,3 +421,86 @@ test('nothing is missing, duplicated or out of order while many send and many re
   ])
   for (const seqs of readers) expect(seqs).toEqual(numbers(1, SENDS))
 }, 60_000)
+
+/** Skips numbers as a restored copy does; returns the last skipped one. */
+const restore = ({ app }: Pick<TestApi, 'app'>): number =>
+  app.db.transaction(() => skipNumbers(app.db, app.clock.now())).immediate()
+
+const recordCount = ({ app, actor }: TestApi, count: number): Promise<void> =>
+  recordEvents(app, actor.accountId, Array<'insights.generated'>(count).fill('insights.generated'))
+
+const seqsOf = (events: readonly { readonly seq: number }[]): number[] => events.map(({ seq }) => seq)
+
+// Proves: feed-3
+test('after a restore, readers at the end of the backup go on, and those beyond it get a 410 with where to go on', async () => {
+  const { api, url, key } = service
+  await recordCount(service, 3)
+  const last = restore(service)
+  expect(seqsOf((await page(api, '?after=3')).data)).toEqual([])
+  await recordCount(service, 2)
+  const all = [1, 2, 3, last + 1, last + 2]
+  for (const after of [3, last]) expect(seqsOf((await page(api, `?after=${after}`)).data)).toEqual(all.slice(3))
+  expect(seqsOf(await readAll(api, 0, 1))).toEqual(all)
+  for (const after of [4, 20_000, last - 1]) {
+    const answer = await api('GET', `/v1/events?after=${after}`)
+    expect(answer).toMatchObject({
+      status: 410,
+      body: { code: 'events_not_kept', next_after: last, first_seq: 1, last_seq: last + 2 },
+    })
+    expect(at(answer.body, 'message')).toContain(`after=${last}`)
+  }
+  expect((await api('GET', `/v1/events?after=${last + 3}`)).status).toBe(422)
+  // Newest first, in pages that meet the gap, and with a place within it.
+  const newest: number[] = []
+  for (let before: number | null | undefined = last + 3; before; ) {
+    const { data, next_before } = await page(api, `?order=newest&limit=2&before=${before}`)
+    newest.push(...seqsOf(data))
+    before = next_before
+  }
+  expect(newest).toEqual(all.toReversed())
+  expect(seqsOf((await page(api, '?order=newest&before=20000')).data)).toEqual([3, 2, 1])
+  using stream = await openStream(url, { key, query: '?after=2' })
+  expect([(await stream.next())?.id, (await stream.next())?.id]).toEqual(['3', String(last + 1)])
+  expectBalanced({ app: service.app, dataDir: service.dataDir, delivery: undefined })
+})
+
+test('the numbers of an account without events begin after those that a restore skipped, also after several', async () => {
+  const { api } = service
+  const [first, second] = [restore(service), restore(service)]
+  expect(second).toBeGreaterThan(first)
+  expect(await page(api)).toMatchObject({ data: [], next_after: second, first_seq: second + 1, last_seq: second })
+  expect((await api('GET', '/v1/events?after=5')).status).toBe(410)
+  await recordCount(service, 1)
+  const third = restore(service)
+  const fourth = restore(service)
+  await recordCount(service, 1)
+  expect(seqsOf(await readAll(api, second))).toEqual([second + 1, fourth + 1])
+  expect((await api('GET', `/v1/events?after=${third}`)).status).toBe(410)
+  expectBalanced({ app: service.app, dataDir: service.dataDir, delivery: undefined })
+})
+
+test('lists that search through event numbers skip those of a restore', async () => {
+  const { app, actor } = service
+  await recordEvents(app, actor.accountId, ['bounced', 'bounced'])
+  const last = restore(service)
+  await recordEvents(app, actor.accountId, ['bounced'])
+  const { Bounces } = await listBounces(app, actor.accountId, { count: '10', offset: '0' }, async () => undefined)
+  expect(Bounces.map(({ ID }) => ID)).toEqual([last + 1, 2, 1])
+})
+
+test('a replay over the numbers that a restore skipped counts and scans only events', async () => {
+  const { app, actor, api } = service
+  const created = await api('POST', '/v1/webhooks', { url: 'https://hooks.test/', events: ['bounced'] })
+  const id = String(at(created.body, 'data', 'id'))
+  await recordEvents(app, actor.accountId, ['bounced', 'bounced'])
+  const last = restore(service)
+  await recordEvents(app, actor.accountId, ['bounced'])
+  const webhook = app.db.query<{ id: number }, []>('SELECT id FROM webhooks').get()?.id ?? 0
+  app.db.run('UPDATE webhooks SET cursor_seq = ? WHERE id = ?', [last + 1, webhook])
+  const count = await countReplay(app, actor, id, { from_seq: 1 })
+  expect(count).toEqual({ deliveries: 3, fromSeq: 1, toSeq: last + 1 })
+  expect(countNumbers(app.db, actor.accountId, 1, last + 1)).toBe(3)
+  expect([2, 3].map((n) => numberOfNth(app.db, actor.accountId, 1, n))).toEqual([2, last + 1])
+  expect(countNumbers(app.db, actor.accountId, 20_000, last)).toBe(0)
+  expect(numberOfNth(app.db, actor.accountId, 20_000, 1)).toBe(last + 1)
+})

@@ -1,11 +1,11 @@
 /** @module The feed from its end: pages with the newest event first, and streams of what happens from now on. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { MAX_EXAMINED } from '#features/webhooks/event-feed/feed.ts'
-import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { expectError } from '#test/support/email-api.ts'
+import { createEmailApi, expectError, shareEmailApi } from '#test/support/email-api.ts'
 import { createTestUser, signIn } from '#test/support/users.ts'
 import { type FeedPage, numbers, openStream, page, recordEvents, seedEvents } from './feed-client.ts'
 
@@ -64,17 +64,11 @@ async function readBackwards({ api }: TestApi, query: string): Promise<number[]>
   return seqs
 }
 
-/** For requests that change nothing, or nothing that others see. */
-let shared: Awaited<ReturnType<typeof createTestApi>>
-beforeAll(async () => {
-  shared = await createTestApi()
-})
-afterAll(() => shared[Symbol.asyncDispose]())
+const service = shareEmailApi(createEmailApi)
 
 describe('the feed, newest first', () => {
   // Proves: feed-6
   test('is read to its beginning by repeated requests with next_before, at any limit', async () => {
-    await using service = await createTestApi()
     const { app, actor } = service
     await recordEvents(app, actor.accountId, new Array(23).fill('queued'))
     for (const limit of [1, 7, 22, 23, 24, 1000])
@@ -88,7 +82,6 @@ describe('the feed, newest first', () => {
   })
 
   test('with types has only those, and examines at most 10,000 events per call', async () => {
-    await using service = await createTestApi()
     const { app, actor } = service
     await recordEvents(app, actor.accountId, ['bounced', 'queued', 'bounced'])
     seedEvents(app, actor.accountId, 2 * MAX_EXAMINED)
@@ -105,7 +98,6 @@ describe('the feed, newest first', () => {
   }, 240_000)
 
   test('ends before events that were deleted, also when they are deleted between two pages', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 50)
     expect(await page(api, '?order=newest&limit=10')).toMatchObject({ next_before: 41 })
@@ -139,7 +131,6 @@ describe('the feed, newest first', () => {
     ['order=newest&before=latest', 'before'],
     ['order=newest&since=1', 'since'],
   ])('%s is a 422 that names the parameter', async (query, field) => {
-    const service = shared
     const answer = await service.api('GET', `/v1/events?${query}`)
     expect([answer.status, at(answer.body, 'details', 0, 'field')]).toEqual([422, field])
   })
@@ -148,7 +139,6 @@ describe('the feed, newest first', () => {
 describe('after=latest', () => {
   // Proves: feed-7
   test('is an empty page that says where to go on', async () => {
-    await using service = await createTestApi()
     const { app, actor, api } = service
     const empty = (next: number) => ({ data: [], next_after: next, first_seq: 1, last_seq: next })
     expect<unknown>(await page(api, '?after=latest')).toEqual(empty(0))
@@ -160,7 +150,6 @@ describe('after=latest', () => {
 
   // Proves: feed-7
   test('is a stream that begins with the next event, and tells the client its position first', async () => {
-    await using service = await createTestApi()
     const { app, actor, url, key } = service
     seedEvents(app, actor.accountId, 12)
     using stream = await openStream(url, { key, query: '?after=latest' })
@@ -174,7 +163,6 @@ describe('after=latest', () => {
   })
 
   test('newest first is for pages only', async () => {
-    await using service = await createTestApi()
     const answer = await service.api('GET', '/v1/events?order=newest', undefined, {
       headers: { accept: 'text/event-stream' },
     })
@@ -185,7 +173,6 @@ describe('after=latest', () => {
 describe.if(isChromiumAvailable())('EventSource in a browser', () => {
   // Proves: feed-7
   test('with the session of a user gets what happens from now on, and after a lost connection what it missed', async () => {
-    await using service = await createTestApi()
     const { app, actor, url } = service
     await createTestUser(app, actor, 'ada@people.test', 'viewer')
     const { cookie } = await signIn(service, 'ada@people.test')

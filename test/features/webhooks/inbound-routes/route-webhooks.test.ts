@@ -1,15 +1,20 @@
 /** Webhooks of inbound routes: over TLS, with a clock that the tests move. */
+
 import { describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
+import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
+import { buildPayload } from '#features/webhooks/webhooks/payload/payload.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectError, NOW, UUID } from '#test/support/email-api.ts'
 import type { ReceivedRequest } from '#test/support/https-receiver.ts'
+import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 import { HOOK_HOST } from '#test/support/webhooks.ts'
-import { AUTHENTICATION, INBOUND, type Json, type RouteService, startRouteService } from './fixture.ts'
+import { AUTHENTICATION, INBOUND, type Json, type RouteService, receivedMessage, startRouteService } from './fixture.ts'
 
 const parseBody = (request: ReceivedRequest | undefined) => JSON.parse(request?.text ?? '{}') as Json
 const listSubjects = (requests: readonly ReceivedRequest[]) => requests.map((request) => parseBody(request)['subject'])
@@ -408,4 +413,184 @@ test('a restart posts mail that arrived in between, and resumes retries', async 
   } finally {
     await next.stop(0)
   }
+})
+
+const ADA = 'ada@people.test'
+const PATH = '/v1/inbound-routes/secret'
+
+// Proves: inbound-38
+test('the secret of all routes is shown and replaced for a user who typed the password within ten minutes', async () => {
+  await using service = await startRouteService()
+  const { app, actor, api, clock } = service
+  await createTestUser(app, actor, ADA, 'developer')
+  await createTestUser(app, actor, 'vera@people.test', 'viewer')
+  const { ask } = await signIn(service, ADA)
+  const shown = await ask('POST', `${PATH}/reveal`)
+  const first = await revealInboundSecret(app, actor)
+  expect([shown.status, shown.body]).toEqual([200, { data: { secret: first } }])
+
+  clock.advance(minutes(11))
+  for (const action of ['reveal', 'rotate'])
+    expectError(await ask('POST', `${PATH}/${action}`), 403, 'password_required')
+  await ask('POST', '/v1/auth/session/password', { password: PASSWORD })
+  const replaced = await ask('POST', `${PATH}/rotate`)
+  expect(replaced.status).toBe(200)
+  const second = await revealInboundSecret(app, actor)
+  expect([at(replaced.body, 'data', 'secret'), second === first]).toEqual([second, false])
+
+  const viewer = await signIn(service, 'vera@people.test')
+  for (const action of ['reveal', 'rotate']) {
+    expectError(await viewer.ask('POST', `${PATH}/${action}`), 403, 'insufficient_role')
+    expectError(await api('POST', `${PATH}/${action}`), 403, 'session_required')
+  }
+})
+
+// Proves: inbound-39
+test('the mail that a replay of a route would post can be counted first', async () => {
+  await using service = await startRouteService()
+  const { api, addRoute, arrive, history, put } = service
+  const route = await addRoute()
+  const { id: stored } = await addRoute({ pattern: 'stored', webhook_url: null })
+  await arrive('support')
+  const last = await arrive('support')
+  await arrive('stored')
+  const count = (id: string, range: unknown) => api('POST', `/v1/inbound-routes/${id}/replay/count`, range)
+  await put(route.id, { is_active: false })
+  expect((await count(route.id, { from_seq: 1 })).body).toMatchObject({ data: { deliveries: 2, to_seq: last.seq } })
+  expect((await count(route.id, { from_seq: last.seq })).body).toMatchObject({ data: { deliveries: 1 } })
+  expectError(await count(route.id, {}), 422, 'validation_failed', 'from_seq')
+  expectError(await count(stored, { from_seq: 1 }), 409, 'webhook_inactive')
+  const pending = (await history(route.id, '?status=pending')).length
+  expect(pending).toBe(0)
+})
+
+describe('the deliveries of an inbound email', () => {
+  // Proves: inbound-36
+  test('are those of its route for this email alone, with replays, newest first', async () => {
+    await using service = await startRouteService()
+    const { api, addRoute, arrive, history } = service
+    const route = await addRoute()
+    await addRoute({ pattern: 'stored', webhook_url: null })
+    const { id } = await arrive('support', { subject: 'Help' })
+    await arrive('support', { subject: 'Another' })
+    const unrouted = await arrive('nobody')
+    const stored = await arrive('stored')
+    const list = async (email: string, query = '') =>
+      (await api('GET', `/v1/inbound/${email}/deliveries${query}`)).body as { data: Json[]; pagination: Json }
+    await eventually(async () => (await history(route.id)).length === 2 || undefined)
+    const first = await eventually(async () => (await list(id)).data.find(({ status }) => status === 'delivered'))
+    expect(first).toMatchObject({ route_id: route.id, inbound_email_id: id, event: 'email.inbound', attempts: 1 })
+
+    const replay = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${first['id']}/replay`)
+    expect(replay.status).toBe(202)
+    const { data, pagination } = await list(id)
+    expect(data.map((delivery) => delivery['id'])).toEqual([at(replay.body, 'data', 'id'), first['id']])
+    expect(pagination).toEqual({ page: 1, per_page: 25, total: 2, total_pages: 1 })
+    expect((await list(id, '?per_page=1&page=2')).data.map((delivery) => delivery['id'])).toEqual([first['id']])
+
+    for (const other of [unrouted, stored]) expect((await list(other.id)).data).toEqual([])
+    await api('DELETE', `/v1/inbound-routes/${route.id}`)
+    expect((await list(id)).data).toEqual([])
+  })
+})
+
+describe('a tested address', () => {
+  // Proves: inbound-37
+  test('names the mailbox or route that would get its mail', async () => {
+    await using service = await startRouteService({ settings: { TASSIS_INBOUND_ADDR: '127.0.0.1:2525' } })
+    const { api, addRoute, domainId, put } = service
+    const match = async (address: string) =>
+      at((await api('GET', `/v1/inbound-routes/match?address=${encodeURIComponent(address)}`)).body, 'data') as Json
+    const found = { is_accepted: true, rejection: null, domain_id: domainId, mailbox_id: null, route_id: null }
+    expect(await match(`support@${INBOUND}`)).toEqual({ ...found, address: `support@${INBOUND}` })
+    const support = await addRoute()
+    const all = await addRoute({ pattern: '', match_type: 'catch_all' })
+    const mailbox = await api('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domainId })
+    expect(await match(`Support+7@${INBOUND.toUpperCase()}`)).toMatchObject({ ...found, route_id: support.id })
+    expect(await match(`anything@${INBOUND}`)).toMatchObject({ ...found, route_id: all.id })
+    expect(await match(`agent+1@${INBOUND}`)).toMatchObject({
+      ...found,
+      mailbox_id: at(mailbox.body, 'data', 'id') as string,
+    })
+    await put(support.id, { is_active: false })
+    expect(await match(`support@${INBOUND}`)).toMatchObject({ ...found, route_id: all.id })
+
+    const other = { ...found, is_accepted: false }
+    await api('PATCH', `/v1/domains/${domainId}`, { inbound_enabled: false })
+    expect(await match(`x@${INBOUND}`)).toMatchObject({ ...other, rejection: 'inbound_disabled', route_id: all.id })
+    service.app.db.run('UPDATE domains SET verified_at = NULL')
+    expect(await match(`x@${INBOUND}`)).toMatchObject({ ...other, rejection: 'domain_not_verified', route_id: all.id })
+    expect(await match('x@elsewhere.test')).toMatchObject({ ...other, rejection: 'unknown_domain', domain_id: null })
+    for (const address of ['', 'support', 'a@b@c', 'x'.repeat(400)])
+      expectError(
+        await api('GET', `/v1/inbound-routes/match?address=${encodeURIComponent(address)}`),
+        422,
+        'validation_failed',
+        'address',
+      )
+  })
+
+  // Proves: inbound-37
+  test('is not accepted while the server does not listen for mail', async () => {
+    await using service = await startRouteService()
+    const { body } = await service.api('GET', `/v1/inbound-routes/match?address=x@${INBOUND}`)
+    expect(at(body, 'data')).toMatchObject({ is_accepted: false, rejection: 'server_not_receiving' })
+  })
+})
+
+// Proves: notify-17, notify-31
+test('a mailbox message is posted to subscribed webhooks in its own shape, unless it was deleted; a range replays it', async () => {
+  await using service = await startRouteService()
+  const { app, actor, api, domainId, addWebhook, receiver } = service
+  const hook = await addWebhook(['mailbox.message.received'])
+  const made = await api('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domainId })
+  const mailboxId = String(at(made.body, 'data', 'id'))
+  const received = await receivedMessage(app, `agent@${INBOUND}`, { subject: 'Task', text: 'Do it.' })
+  await app.commit.write((tx) => {
+    const mailbox = findMailbox(tx.db, INBOUND, 'agent')
+    if (!mailbox) throw new Error('there is no mailbox')
+    deliverToMailbox(app, tx, mailbox, received)
+  })
+  await service.settled(hook, 1)
+  const [request] = await receiver.received(1)
+  const body = JSON.parse(request?.text ?? '{}') as Record<string, unknown>
+  const timestamp = new Date(NOW).toISOString()
+  expect([request?.headers['x-service-event'], body]).toEqual([
+    'mailbox.message.received',
+    {
+      event: 'mailbox.message.received',
+      mailbox_id: mailboxId,
+      message: {
+        id: expect.stringMatching(UUID),
+        from: 'Bob <bob@sender.test>',
+        reply_to: null,
+        subject: 'Task',
+        text_body: 'Do it.',
+        html_body: null,
+        attachments: [],
+        message_id: '<1@sender.test>',
+        in_reply_to: null,
+        references: null,
+        thread_id: expect.stringMatching(UUID),
+        received_at: timestamp,
+      },
+      authentication: AUTHENTICATION,
+      source_ip: '192.0.2.7',
+      timestamp,
+    },
+  ])
+  const feed = at((await api('GET', '/v1/events?types=mailbox.message.received')).body, 'data', 0)
+  expect(feed).toMatchObject({
+    seq: 1,
+    email_id: null,
+    raw_payload: { mailbox_id: mailboxId, mailbox_message_id: at(body, 'message', 'id') },
+  })
+  expect((await api('POST', `/v1/webhooks/${hook.id}/replay`, { from_seq: 1 })).body).toEqual({
+    data: { deliveries: 1, from_seq: 1, to_seq: 1 },
+  })
+  await service.settled(hook, 2)
+  expect(receiver.requests.map(({ text }) => text)).toEqual([request?.text ?? '', request?.text ?? ''])
+
+  expect((await api('DELETE', `/v1/agent-mailboxes/${mailboxId}`)).status).toBe(204)
+  expect(buildPayload(app, actor.accountId, 1)).toBeUndefined()
 })

@@ -1,8 +1,10 @@
 /** The classification of an attempt by its response. */
+
 import { expect, test } from 'bun:test'
 import { classifyResponse } from '#features/webhooks/webhooks/deliver/attempt.ts'
+import { computeRetryDelayMs } from '#features/webhooks/webhooks/deliver/failures.ts'
 import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 
 const NOW = Date.UTC(2026, 2, 15, 12, 30)
 
@@ -61,4 +63,13 @@ test('Retry-After in seconds or as a date is obeyed for two hours at most, and o
 test('a 5xx, no response, and statuses that mean too busy or too early cause a backoff at once', () => {
   const statuses = [200, 302, 400, 404, 408, 410, 425, 429, 500, 503, 600]
   expect(statuses.filter((status) => classify(status).isTemporary)).toEqual([408, 425, 429, 500, 503])
+})
+
+// Proves: notify-6
+test('retries follow 15, 30, 60 and 120 minutes after the previous attempt, with up to 5 seconds of jitter; none follows the fifth attempt', () => {
+  const delays = (fraction: number) => [1, 2, 3, 4, 5, 6].map((attempts) => computeRetryDelayMs(attempts, fraction))
+  const steps = [15, 30, 60, 120].map((step) => minutes(step))
+  expect([delays(0), delays(0.5), delays(1)]).toEqual(
+    [0, 2.5, 5].map((jitter) => [...steps.map((step) => step + seconds(jitter)), undefined, undefined]),
+  )
 })

@@ -1,15 +1,16 @@
 import { expect, test } from 'bun:test'
 import { listDeliveries, MAX_LISTED } from '#features/webhooks/webhooks/history/history.ts'
-import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
+import { findFirstNeededSeq, purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
 import { getWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { days, hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { expectError, NOW, UUID } from '#test/support/email-api.ts'
+import { expectError, NOW, shareEmailApi, UUID } from '#test/support/email-api.ts'
 import { createWebhookApi, type Json, type WebhookApi } from './fixture.ts'
+
+const service = shareEmailApi(createWebhookApi)
 
 // Proves: notify-35
 test('a delivery has its event, its email, its attempts and the outcome of the last one', async () => {
-  await using service = await createWebhookApi()
   const { accepted, detail, rowsOf, tell, addWebhook, finish, deliveries } = service
   const { id } = await addWebhook()
   const email = await accepted()
@@ -49,7 +50,6 @@ async function createMixedHistory(service: WebhookApi): Promise<[string, string]
 
 // Proves: notify-35
 test('the history is newest first, in pages, and filtered by status and event', async () => {
-  await using service = await createWebhookApi()
   const { api } = service
   const [id] = await createMixedHistory(service)
   const page = async (query: string) => {
@@ -83,7 +83,6 @@ test('the history is newest first, in pages, and filtered by status and event', 
 
 // Proves: notify-35
 test('an unknown status or event in the filter is a 422', async () => {
-  await using service = await createWebhookApi()
   const { id } = await service.addWebhook()
   for (const [field, value] of [
     ['status', 'failed'],
@@ -101,7 +100,6 @@ test('an unknown status or event in the filter is a 422', async () => {
 
 // Proves: notify-35
 test('a long history counts and lists its newest 10,000 deliveries, under each filter', async () => {
-  await using service = await createWebhookApi()
   const { app, addWebhook, rowId, actor } = service
   const { id } = await addWebhook()
   app.db.run(
@@ -129,7 +127,6 @@ test('a long history counts and lists its newest 10,000 deliveries, under each f
 
 // Proves: notify-36
 test('finished deliveries are purged after 30 days, pending ones are not', async () => {
-  await using service = await createWebhookApi()
   const { app, api, clock, addWebhook, finish, deliveries } = service
   const { id } = await addWebhook()
   for (let i = 0; i < 450; i++) finish(id, { event: 'sent', status: 1 })
@@ -147,7 +144,6 @@ test('finished deliveries are purged after 30 days, pending ones are not', async
 
 // Proves: notify-36
 test('a deleted webhook is purged with all its deliveries, and no others', async () => {
-  await using service = await createWebhookApi()
   const { app, api, addWebhook, finish, deliveries } = service
   const [gone, kept] = [(await addWebhook()).id, (await addWebhook()).id]
   for (let i = 0; i < 200; i++) finish(gone, { event: 'sent', status: 1 })
@@ -161,7 +157,6 @@ test('a deleted webhook is purged with all its deliveries, and no others', async
 })
 
 test('pending deliveries of an inactive webhook, left by a crash, are ended', async () => {
-  await using service = await createWebhookApi()
   const { app, api, addWebhook, tell, deliveries } = service
   await tell(['sent'])
   const { id } = await addWebhook()
@@ -170,4 +165,27 @@ test('pending deliveries of an inactive webhook, left by a crash, are ended', as
   expect(await deliveries(id, '?status=pending')).toHaveLength(1)
   await purgeWebhookHistory(app)
   expect(await deliveries(id)).toMatchObject([{ status: 'undeliverable', next_attempt_at: null }])
+})
+
+test('the first needed event is the first one after the cursor of an active webhook, or that of a retry; inactive webhooks need none', async () => {
+  const { app, actor, addWebhook, tell, rowId, put } = service
+  const needed = () => findFirstNeededSeq(app.db, actor.accountId)
+  expect(needed()).toBeUndefined()
+  const seqs = await tell(['sent', 'bounced', 'sent', 'sent'])
+  const [behind, up] = [await addWebhook(), await addWebhook()]
+  const at = (id: string, cursor: number) =>
+    app.db.run('UPDATE webhooks SET cursor_seq = ? WHERE id = ?', [cursor, rowId(id)])
+  at(behind.id, seqs[2] ?? 0)
+  expect(needed()).toBe(seqs[3])
+  app.db.run(
+    `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, status, attempts, next_at, created_at)
+     VALUES (randomblob(16), ?, ?, 'bounced', 0, 1, 1, 0)`,
+    [rowId(up.id), seqs[1] ?? 0],
+  )
+  expect(needed()).toBe(seqs[1])
+  // Deactivating the webhook ends its retry.
+  await put(up.id, { is_active: false })
+  expect(needed()).toBe(seqs[3])
+  await put(behind.id, { is_active: false })
+  expect(needed()).toBeUndefined()
 })

@@ -3,8 +3,10 @@ import { EVENT_TYPES, type EventData, type EventType } from '#features/core/even
 import { buildPayload } from '#features/webhooks/webhooks/payload/payload.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { NOW, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
+import { NOW, shareEmailApi, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
 import { createWebhookApi, type Json } from './fixture.ts'
+
+const service = shareEmailApi(createWebhookApi)
 
 const SESSION: EventData = {
   smtp_response: '250 2.0.0 Queued as 1',
@@ -97,7 +99,6 @@ const CASES: readonly (readonly [type: EventType, data: EventData | undefined, f
 test.each(CASES.map(([type, data, fields]) => [type, { data, fields }] as const))(
   'the payload of %s has its fields and no others',
   async (type, { data, fields }) => {
-    await using service = await createWebhookApi()
     const { app, actor, clock, accepted, detail, rowsOf, tell } = service
     const email = await accepted(EMAIL)
     const { emailId, recipientIds } = rowsOf(email.id)
@@ -135,7 +136,6 @@ const DOMAIN_EVENTS: readonly EventType[] = ['domain.records_lost', 'domain.reco
 
 // Proves: domain-23
 test.each(DOMAIN_EVENTS)('the payload of %s names the domain and its records', async (type) => {
-  await using service = await createWebhookApi()
   const { app, actor, tell } = service
   const data = {
     domain_id: actor.accountUuid,
@@ -157,7 +157,6 @@ test.each(DOMAIN_EVENTS)('the payload of %s names the domain and its records', a
 
 // Proves: send-10
 test('payloads, the feed and the detail have sandbox: true for captured mail, and no such field for other mail', async () => {
-  await using service = await createWebhookApi()
   const { app, actor, accepted, rowsOf, tell, api, detail } = service
   const live = await accepted(EMAIL)
   const captured = await accepted({ ...EMAIL, from: `ada@${UNVERIFIED}` })
@@ -179,7 +178,6 @@ test('payloads, the feed and the detail have sandbox: true for captured mail, an
 
 // Proves: notify-16
 test('the payload of an event is the same bytes at every attempt', async () => {
-  await using service = await createWebhookApi()
   const { app, actor, clock, accepted, rowsOf, tell } = service
   const { emailId } = rowsOf((await accepted(EMAIL)).id)
   for (const [type, data] of CASES) {
@@ -192,7 +190,6 @@ test('the payload of an event is the same bytes at every attempt', async () => {
 })
 
 test('webhooks get no other event of an email, nor one that was deleted or is of another account', async () => {
-  await using service = await createWebhookApi()
   const { app, actor, accepted, rowsOf, tell, newAccount } = service
   const { emailId } = rowsOf((await accepted()).id)
   const others = EVENT_TYPES.filter((type) => !CASES.some(([told]) => told === type))

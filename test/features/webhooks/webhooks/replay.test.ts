@@ -3,9 +3,11 @@ import { toEventCode } from '#features/core/events/record.ts'
 import { MAX_REPLAYED } from '#features/webhooks/webhooks/history/replay.ts'
 import { minutes } from '#platform/units.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
-import { expectError, NOW } from '#test/support/email-api.ts'
+import { expectError, NOW, shareEmailApi } from '#test/support/email-api.ts'
 import { startWebhookService } from '#test/support/webhooks.ts'
 import { createWebhookApi, type Json, type WebhookApi } from './fixture.ts'
+
+const service = shareEmailApi(createWebhookApi)
 
 const readReplayed = (answer: ApiResponse): unknown => {
   expect(answer.status).toBe(202)
@@ -39,7 +41,6 @@ async function recordSomeEvents(service: WebhookApi): Promise<void> {
 describe('a range', () => {
   // Proves: notify-38
   test('by position creates a delivery of each subscribed event, in order and due now, with an audit row', async () => {
-    await using service = await createWebhookApi()
     const { api, addWebhook, audited, clock, deliveries } = service
     const { id } = await addWebhook()
     await recordSomeEvents(service)
@@ -75,7 +76,6 @@ describe('a range', () => {
   ]
   // Proves: notify-38
   test.each(RANGES)('of %j replays the events %j', async (range, positions) => {
-    await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
     await recordSomeEvents(service)
     expect(readReplayed(await service.api('POST', `/v1/webhooks/${id}/replay`, range))).toEqual({
@@ -104,7 +104,6 @@ describe('a range', () => {
   ]
   // Proves: notify-38
   test.each(WRONG_RANGES)('of %j is a 422 on %s that queues nothing', async (range, field) => {
-    await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
     await recordSomeEvents(service)
     const refused = await service.api('POST', `/v1/webhooks/${id}/replay`, range)
@@ -113,7 +112,6 @@ describe('a range', () => {
   })
 
   test('of an unknown event is a 422 unknown_event, and of an unsubscribed one another 422', async () => {
-    await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
     const replay = (name: string) => service.api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1, events: [name] })
     expectError(await replay('open'), 422, 'unknown_event', 'events')
@@ -121,7 +119,6 @@ describe('a range', () => {
   })
 
   test('skips events whose first attempt is still to come', async () => {
-    await using service = await createWebhookApi()
     const { api, addWebhook, tell, finish } = service
     const { id } = await addWebhook()
     const [told = 0] = await tell(['sent'])
@@ -138,7 +135,6 @@ describe('a range', () => {
 
   // Proves: notify-38
   test('holds at most 10,000 events; the 422 states where the first 10,000 end', async () => {
-    await using service = await createWebhookApi()
     const { app, api, actor, addWebhook, rowId } = service
     const { id } = await addWebhook()
     // The webhook subscribes to every second event.
@@ -174,7 +170,6 @@ describe('a range', () => {
   })
 
   test('of more than a million events is a 422 that suggests a valid one', async () => {
-    await using service = await createWebhookApi()
     const { app, api, actor, addWebhook } = service
     const { id } = await addWebhook()
     app.db.run('INSERT INTO event_sequences (account_id, last_seq) VALUES (?, 5000000)', [actor.accountId])
@@ -188,7 +183,6 @@ describe('a range', () => {
 describe('a delivery', () => {
   // Proves: notify-37
   test('is replayed as a new one of the same event, due now, with an audit row', async () => {
-    await using service = await createWebhookApi()
     const { api, addWebhook, finish, deliveries, audited, clock } = service
     const { id } = await addWebhook()
     await recordSomeEvents(service)
@@ -214,7 +208,6 @@ describe('a delivery', () => {
   })
 
   test('of a test is replayed with the payload that it had', async () => {
-    await using service = await createWebhookApi()
     const { app, api, addWebhook, deliveries } = service
     const { id } = await addWebhook()
     await api('POST', `/v1/webhooks/${id}/test`)
@@ -227,7 +220,6 @@ describe('a delivery', () => {
 
   // Proves: notify-37
   test('of an event that is no longer subscribed is a 409, not a delivery that cannot be made', async () => {
-    await using service = await createWebhookApi()
     const { api, addWebhook, put, finish, deliveries } = service
     const { id } = await addWebhook()
     await recordSomeEvents(service)
@@ -243,7 +235,6 @@ describe('a delivery', () => {
 
   // Proves: notify-37
   test('whose event was deleted, or that is of another webhook, is not replayed', async () => {
-    await using service = await createWebhookApi()
     const { api, addWebhook, finish, deliveries } = service
     const [id, other] = [(await addWebhook()).id, (await addWebhook()).id]
     finish(id, { event: 'sent', status: 1, seq: 4711 })
@@ -256,7 +247,6 @@ describe('a delivery', () => {
 
 // Proves: notify-37, notify-38
 test('nothing is replayed to an inactive webhook: 409', async () => {
-  await using service = await createWebhookApi()
   const { api, addWebhook, put, finish, deliveries } = service
   const { id } = await addWebhook()
   await recordSomeEvents(service)

@@ -1,12 +1,16 @@
 /** @module One delivery with its request, the secret for signed-in users, counting a replay, descriptions. */
+
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { createLog } from '#platform/log/log.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectError } from '#test/support/email-api.ts'
+import { expectError, shareEmailApi } from '#test/support/email-api.ts'
 import { createTestUser, signIn } from '#test/support/users.ts'
-import { startWebhookService } from '#test/support/webhooks.ts'
+import { HOOK_HOST, startWebhookService } from '#test/support/webhooks.ts'
 import { createWebhookApi, HOOK } from './fixture.ts'
+
+const service = shareEmailApi(createWebhookApi)
 
 setDefaultTimeout(60_000)
 
@@ -41,7 +45,6 @@ describe('a delivery', () => {
 
   // Proves: notify-50
   test('has no headers before its first attempt and no payload once its event is deleted; others get a 404', async () => {
-    await using service = await createWebhookApi()
     const { api, addWebhook, accepted, rowsOf, tell, app, finish, newKey, newAccount } = service
     const { id } = await addWebhook()
     const test = await api('POST', `/v1/webhooks/${id}/test`)
@@ -65,7 +68,6 @@ describe('a delivery', () => {
 
   // Proves: notify-50, auth-45
   test('needs emails:read, and for received mail the scope that reads it', async () => {
-    await using service = await createWebhookApi()
     const { api, addWebhook, finish, newKey } = service
     const { id } = await addWebhook({ events: ['email.inbound'] })
     finish(id, { event: 'email.inbound', status: 2 })
@@ -82,7 +84,6 @@ describe('a delivery', () => {
 describe('the secret for signed-in users', () => {
   // Proves: notify-13, notify-51
   test('is shown and replaced by developers, not by viewers or keys, once per version', async () => {
-    await using service = await createWebhookApi()
     const { api, app, actor, addWebhook, audited, webhook } = service
     const { id, secret } = await addWebhook()
     for (const role of ['developer', 'viewer'] as const) await createTestUser(app, actor, `${role}@people.test`, role)
@@ -114,7 +115,6 @@ describe('the secret for signed-in users', () => {
 
 // Proves: notify-52
 test('a count states what a replay would queue, also for an inactive webhook, and stores nothing', async () => {
-  await using service = await createWebhookApi()
   const { api, addWebhook, accepted, rowsOf, tell, put, deliveries, audited } = service
   const { id } = await addWebhook()
   await put(id, { is_active: false })
@@ -141,7 +141,6 @@ test('a count states what a replay would queue, also for an inactive webhook, an
 
 // Proves: webhook-14
 test('a description stays until it is changed, and an outdated change is a 409', async () => {
-  await using service = await createWebhookApi()
   const { api, addWebhook, put, webhook } = service
   const { id } = await addWebhook({ description: '  Billing  ' })
   const { description, updated_at: seen } = await webhook(id)
@@ -183,4 +182,64 @@ test('failing_since is the first of the failures, and is gone after a success or
   await tell(sent, 'sent')
   await throughRests(async () => (await read())['failure_count'] === 0)
   expect(await read()).toMatchObject({ failing_since: null })
+})
+
+// Proves: notify-35
+test('the history has the first 1,000 octets of a response, whatever they are', async () => {
+  await using service = await startWebhookService()
+  const webhook = await service.addWebhook()
+  const body = `\u0000\u001b[31m<b>é${'a'.repeat(2000)}`
+  service.receiver.answer({ status: 404, body })
+  await service.tell(await service.email(), 'sent')
+  service.release()
+  await service.settled(webhook, 1)
+  const { body: history } = await service.api('GET', `/v1/webhooks/${webhook.id}/deliveries`)
+  expect(at(history, 'data', 0, 'response')).toBe(Buffer.from(body).subarray(0, 1000).toString())
+})
+
+test('responses to attempts that began before a change do not count after it, even while the clock stands still', async () => {
+  await using service = await startWebhookService()
+  const webhook = await service.addWebhook()
+  const gate = Promise.withResolvers<void>()
+  service.receiver.answer(async () => {
+    await gate.promise
+    return { status: 404 }
+  })
+  const email = await service.email()
+  service.release()
+  // The clock stands still for hours after it was set back, so both changes have the same time.
+  const put = (path: string) =>
+    service.api('PUT', `/v1/webhooks/${webhook.id}`, {
+      url: service.receiver.url(HOOK_HOST, path),
+      events: ['sent'],
+      is_active: true,
+    })
+  await put('/old')
+  await service.tell(email, 'sent')
+  await service.receiver.received(1)
+  await put('/new')
+  gate.resolve()
+  await service.settled(webhook, 1)
+  const { body } = await service.api('GET', `/v1/webhooks/${webhook.id}`)
+  expect(at(body, 'data')).toMatchObject({ url: service.receiver.url(HOOK_HOST, '/new'), failure_count: 0 })
+})
+
+test('the log line of a failed attempt names the email and its account by their public ids', async () => {
+  const lines: Record<string, unknown>[] = []
+  const log = createLog('info', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
+  await using service = await startWebhookService({ log })
+  const webhook = await service.addWebhook(['delivered'])
+  const email = await service.email()
+  service.receiver.answer({ status: 500 })
+  const seq = await service.tell(email, 'delivered')
+  service.release()
+  const failed = await eventually(() => lines.find(({ msg }) => msg === 'webhook attempt failed'))
+  expect(failed).toMatchObject({
+    webhook: webhook.id,
+    email_id: email.id,
+    account: service.actor.accountUuid,
+    event: 'delivered',
+    seq,
+    statusCode: 500,
+  })
 })

@@ -5,7 +5,7 @@ import { parseUuid } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectError, NOW, UUID } from '#test/support/email-api.ts'
+import { expectError, NOW, shareEmailApi, UUID } from '#test/support/email-api.ts'
 import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
 import {
   type CreatedWebhook,
@@ -14,6 +14,8 @@ import {
   type WebhookService,
 } from '#test/support/webhooks.ts'
 import { createWebhookApi } from './fixture.ts'
+
+const service = shareEmailApi(createWebhookApi)
 
 /** Waits until the webhook has that many deliveries and none of them is pending, and returns them. */
 const waitForEnded = ({ deliveries }: WebhookService, hook: CreatedWebhook, count: number): Promise<StoredDelivery[]> =>
@@ -24,7 +26,6 @@ const waitForEnded = ({ deliveries }: WebhookService, hook: CreatedWebhook, coun
 
 // Proves: webhook-7, notify-14, notify-33
 test('a test event is queued, returned with its payload, and stored in the history and the audit log', async () => {
-  await using service = await createWebhookApi()
   const { app, api, actor, addWebhook, deliveries, audited } = service
   const { id } = await addWebhook()
   const answer = await api('POST', `/v1/webhooks/${id}/test`)
@@ -65,7 +66,6 @@ test('a test event is queued, returned with its payload, and stored in the histo
 
 // Proves: notify-34
 test('the sixth test within a minute, from any source, is a 429 with a retry time; it stores nothing', async () => {
-  await using service = await createWebhookApi()
   const { app, api, actor, clock, addWebhook, deliveries } = service
   const { id } = await addWebhook()
   const ask = () => api('POST', `/v1/webhooks/${id}/test`)
@@ -97,7 +97,6 @@ test('the sixth test within a minute, from any source, is a 429 with a retry tim
 
 // Proves: notify-34
 test('at most five concurrent tests are accepted', async () => {
-  await using service = await createWebhookApi()
   const { id } = await service.addWebhook()
   const answers = await Promise.all(Array.from({ length: 20 }, () => service.api('POST', `/v1/webhooks/${id}/test`)))
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(5)
@@ -105,7 +104,6 @@ test('at most five concurrent tests are accepted', async () => {
 })
 
 test('tests are also sent to an inactive webhook; a clock set back blocks no test', async () => {
-  await using service = await createWebhookApi()
   const { api, clock, addWebhook, put, deliveries } = service
   const { id } = await addWebhook()
   await put(id, { is_active: false })
@@ -169,7 +167,6 @@ test('a successful test does not reset the failures of the webhook', async () =>
 })
 
 test('a request for a test event accepts no fields', async () => {
-  await using service = await createWebhookApi()
   const { id } = await service.addWebhook()
   const answer = await service.api('POST', `/v1/webhooks/${id}/test`, { event: 'sent' })
   expectError(answer, 422, 'validation_failed', 'event')

@@ -6,8 +6,10 @@ import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { expectError, NOW } from '#test/support/email-api.ts'
+import { expectError, NOW, shareEmailApi } from '#test/support/email-api.ts'
 import { createWebhookApi, HOOK, type WebhookApi } from './fixture.ts'
+
+const service = shareEmailApi(createWebhookApi)
 
 /** All events that a webhook can subscribe to. */
 const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
@@ -54,7 +56,6 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
 
 // Proves: list-26, webhook-1, webhook-2, webhook-4, webhook-8, notify-12
 test('a webhook is created with a signing secret that is shown only then, and read with every field', async () => {
-  await using service = await createWebhookApi()
   const { api, actor } = service
   const created = await api('POST', '/v1/webhooks', HOOK)
   expect(created.status).toBe(201)
@@ -90,7 +91,6 @@ test('a webhook is created with a signing secret that is shown only then, and re
 
 // Proves: notify-12
 test('the secret is stored sealed: nothing on disk holds it', async () => {
-  await using service = await createWebhookApi()
   const { secret } = await service.addWebhook()
   const rows = service.app.db.query<{ secret: Uint8Array }, []>('SELECT * FROM webhooks').all()
   expect(rows).toHaveLength(1)
@@ -99,7 +99,6 @@ test('the secret is stored sealed: nothing on disk holds it', async () => {
 
 // Proves: webhook-4, webhook-5, webhook-6, webhook-7
 test('a webhook is created, changed and deleted, each with an audit row without the secret; then it is a 404', async () => {
-  await using service = await createWebhookApi()
   const { api, addWebhook, put, audited, clock } = service
   const { id, secret } = await addWebhook()
   clock.advance(seconds(5))
@@ -134,14 +133,12 @@ test('a webhook is created, changed and deleted, each with an audit row without 
 describe('events', () => {
   // Proves: webhook-9
   test('can be any of the known ones', async () => {
-    await using service = await createWebhookApi()
     expect(WEBHOOK_EVENTS.toSorted()).toEqual(EVENTS.toSorted())
     expect((await service.addWebhook({ events: EVENTS }))['events']).toEqual(EVENTS)
   })
 
   // Proves: list-26, webhook-9
   test('with an unknown name are a 422 that lists the known ones, an empty list is a 422, and duplicates are merged', async () => {
-    await using service = await createWebhookApi()
     const { api, addWebhook } = service
     const { id } = await addWebhook()
     for (const [method, path, more] of [
@@ -162,7 +159,6 @@ describe('events', () => {
   test.each(['queued', 'scheduled', 'cancelled'])(
     'cannot name %s, which the 422 says is only in the feed',
     async (name) => {
-      await using service = await createWebhookApi()
       const refused = await service.api('POST', '/v1/webhooks', { ...HOOK, events: ['sent', name] })
       expectError(refused, 422, 'unknown_event', 'events')
       expect(at(refused.body, 'message')).toStartWith(
@@ -172,7 +168,6 @@ describe('events', () => {
   )
 
   test('with a name of Resend are a 422 that names ours', async () => {
-    await using service = await createWebhookApi()
     const refused = await service.api('POST', '/v1/webhooks', { ...HOOK, events: ['email.delivery_delayed'] })
     expectError(refused, 422, 'unknown_event', 'events')
     expect(at(refused.body, 'message')).toBe(
@@ -184,7 +179,6 @@ describe('events', () => {
 describe('the URL', () => {
   // Proves: webhook-3
   test('must be https and hold no credentials; otherwise it is a 422 that stores nothing', async () => {
-    await using service = await createWebhookApi()
     const { api, addWebhook, webhook } = service
     const { id } = await addWebhook()
     const urls = [
@@ -257,7 +251,6 @@ describe('the URL', () => {
 describe('a PUT', () => {
   // Proves: webhook-5
   test('needs url, events and is_active', async () => {
-    await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
     const whole = { ...HOOK, is_active: true }
     for (const field of ['url', 'events', 'is_active'] as const) {
@@ -272,7 +265,6 @@ describe('a PUT', () => {
 
   // Proves: webhook-10, webhook-11
   test('of a webhook that 10 failures deactivated reactivates it, even with is_active false, and resets the count', async () => {
-    await using service = await createWebhookApi()
     const { addWebhook, webhook, put } = service
     for (const isActive of [true, false]) {
       const { id } = await addWebhook()
@@ -299,7 +291,6 @@ describe('a PUT', () => {
 
   // Proves: webhook-10
   test('of a webhook that its user deactivated leaves it inactive until is_active is true', async () => {
-    await using service = await createWebhookApi()
     const { addWebhook, put } = service
     const { id } = await addWebhook()
     expect(await put(id, { is_active: false })).toMatchObject({ is_active: false })
@@ -308,7 +299,6 @@ describe('a PUT', () => {
   })
 
   test('keeps the failures of an active webhook, unless it gets another URL', async () => {
-    await using service = await createWebhookApi()
     const { addWebhook, put } = service
     const { id } = await addWebhook()
     await fail(service, id, 4)
@@ -317,7 +307,6 @@ describe('a PUT', () => {
   })
 
   test('that reactivates moves the cursor, so earlier events are not delivered; other changes do not move it', async () => {
-    await using service = await createWebhookApi()
     const { app, addWebhook, put, tell, rowId } = service
     const cursor = (id: string) =>
       app.db
@@ -338,7 +327,6 @@ describe('a PUT', () => {
   })
 
   test('that deactivates ends pending deliveries, except tests; so does a deletion', async () => {
-    await using service = await createWebhookApi()
     const { app, api, addWebhook, put, tell, deliveries, rowId } = service
     await tell(Array.from({ length: 450 }, () => 'sent' as const))
     const { id } = await addWebhook()
@@ -370,7 +358,6 @@ describe('a PUT', () => {
 })
 
 test('the dispatcher is notified of every stored change of a webhook', async () => {
-  await using service = await createWebhookApi()
   const { app, api, addWebhook, put, rowId } = service
   const told: number[] = []
   app.webhookChanged.listen(({ webhookId }) => told.push(webhookId))
@@ -384,7 +371,6 @@ test('the dispatcher is notified of every stored change of a webhook', async () 
 })
 
 test('an account has at most 100 webhooks; a deleted one does not count', async () => {
-  await using service = await createWebhookApi()
   const { api, addWebhook } = service
   const { id } = await addWebhook()
   await Promise.all(Array.from({ length: 99 }, () => addWebhook()))
