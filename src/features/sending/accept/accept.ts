@@ -191,9 +191,7 @@ export async function respondWithReplay(app: App, actor: Actor, replay: Accepted
   return waitUntilDurable(app, replay)
 }
 
-/**
- * Logs the mismatch: a client that reuses keys by mistake believes that its mail was sent, so the operator must see it.
- */
+/** A client that reuses keys by mistake believes that its mail was sent, so the operator must see it. */
 export function logMismatch(app: Pick<App, 'log'>, actor: Actor, { response }: AcceptedEmail): void {
   if (response.mismatch)
     app.log.warn(
@@ -213,9 +211,7 @@ export function resolveReplay(
   return replay
 }
 
-/**
- * The first email that used this idempotency key, if any. That email may not be on disk yet: see `waitUntilDurable`.
- */
+/** The first email that used this key, if any. It may not be on disk yet: see `waitUntilDurable`. */
 export function findReplay(
   app: Pick<App, 'db'>,
   actor: Actor,
@@ -228,10 +224,7 @@ export function findReplay(
   return { response: { ...readSendResponse(app, found.emailId), replayed: true, ...(!isSame && { mismatch: true }) } }
 }
 
-/**
- * Returns `value` once the data from which it was read is on disk; before that, the data may belong to a commit group
- * that is still being synced.
- */
+/** Returns `value` once the data from which it was read is on disk: it may belong to a group that is being synced. */
 export const waitUntilDurable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
   app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)
 

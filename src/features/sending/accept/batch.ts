@@ -233,10 +233,7 @@ function checkItem(app: App, actor: Actor, item: unknown): Pick<CheckedItem, 'id
   return { idempotency, draft }
 }
 
-/**
- * Renders the templates of the items, and adds items whose template fails to `errors`. An error that concerns the whole
- * request, such as its total size, ends the rendering and is thrown.
- */
+/** Adds items whose template fails to `errors`; throws an error of the whole request, such as its total size. */
 async function renderItemTemplates(
   app: App,
   actor: Actor,
@@ -349,10 +346,7 @@ async function resolveItems(
   return placed
 }
 
-/**
- * The items that become emails. Of several items with one key only the first becomes an email; the others return that
- * email, even if only one of the items is sandbox mail.
- */
+/** The items that become emails: of several with one key only the first, even if only one of them is sandbox mail. */
 function withoutDuplicates<T extends CheckedItem>(placed: readonly PlacedItem<T>[]): PlacedItem<T>[] {
   const seenKeys = new Set<string>()
   return placed.filter(({ item, placement }) => {
@@ -374,10 +368,7 @@ const countSendableOf = ({ item }: PlacedItem<ResolvedItem>): number => countSen
 const sumBy = <T>(entries: readonly T[], count: (entry: T) => number): number =>
   entries.reduce((sum, entry) => sum + count(entry), 0)
 
-/**
- * Inserts the batch in one transaction. Repeats the database checks, because the data may have changed since the first
- * check.
- */
+/** Repeats the checks against the database, because the data may have changed since the first ones. */
 function insertBatch(
   app: App,
   tx: Tx,

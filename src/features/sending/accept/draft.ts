@@ -63,12 +63,9 @@ export const MAX_RECIPIENTS = 50
 /** RFC 5322 §2.2: printable ASCII except colon and space. */
 export const HEADER_NAME = /^[!-9;-~]{1,76}$/
 
-/**
- * Checks a send request and creates its draft.
- * @param idempotencyHeader value of the header `Idempotency-Key`, equivalent to the field in the body
- */
+/** Checks a send request and creates its draft. @param idempotencyHeader value of the header `Idempotency-Key` */
 export function createDraft(app: App, request: SendRequest, idempotencyHeader: string | undefined): Draft {
-  const from = parseSender(request.from)
+  const from = requireMailbox('from', request.from)
   const recipients = parseRecipients(request)
   // Some clients send an empty string for an absent subject or body.
   const subject = request.subject ?? ''
@@ -81,7 +78,7 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
   requireSubject(subject)
   const idempotency = readIdempotency(request, idempotencyHeader)
   return {
-    from: from.mailbox,
+    from: formatMailbox(from),
     fromDomain: from.domain,
     recipients,
     subject,
@@ -98,10 +95,7 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
   }
 }
 
-/**
- * Fills the parts missing in the request with the rendered parts. Throws a 422 if the subject or body is still missing
- * or not allowed.
- */
+/** Fills the missing parts with rendered ones. Throws a 422 if subject or body is still missing or not allowed. */
 export function fillDraft(draft: Draft, templateId: number, parts: RenderedParts): Draft {
   const { template, ...rest } = draft
   const filled = {
@@ -134,21 +128,19 @@ function requireContent(
   { subject, html, text }: { readonly subject: string; readonly html: unknown; readonly text: unknown },
   template?: DraftTemplate,
 ): void {
-  const problemStart = template && `The template "${template.alias}" renders no`
+  const rendersNo = (part: string) => `The template "${template?.alias}" renders no ${part} with this template_data`
   if (subject === '')
     throw invalid(
       'subject',
-      problemStart
-        ? `${problemStart} subject with this template_data.`
-        : 'A subject is required unless a template renders one.',
+      template ? `${rendersNo('subject')}.` : 'A subject is required unless a template renders one.',
     )
-  if (html === undefined && text === undefined)
-    throw invalid(
-      'text_body',
-      problemStart
-        ? `${problemStart} body with this template_data; add one to it, or set text_body or html_body.`
-        : 'A body is required: set text_body, html_body or both.',
-    )
+  if (html !== undefined || text !== undefined) return
+  throw invalid(
+    'text_body',
+    template
+      ? `${rendersNo('body')}; add one to it, or set text_body or html_body.`
+      : 'A body is required: set text_body, html_body or both.',
+  )
 }
 
 function requireSubject(subject: string): void {
@@ -170,25 +162,13 @@ function requireVariables(templateData: unknown): void {
 
 function requireMailbox(field: string, text: string) {
   // Other interfaces take several recipients in one string. Here the first ones would count as a name of the last.
-  if (field !== 'from' && text.includes(',') && isMailboxList(text))
-    throw invalid(
-      field,
-      `${field}: Several addresses must be an array of strings, with one address each.`,
-      'invalid_address',
-    )
+  const list = field !== 'from' && text.includes(',') ? parseMailboxList(text) : undefined
+  const refuse = (problem: string) => invalid(field, `${field}: ${problem}`, 'invalid_address')
+  if (list?.kind === 'ok' && list.mailboxes.length > 1)
+    throw refuse('Several addresses must be an array of strings, with one address each.')
   const parsed = parseMailbox(text)
-  if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
+  if (parsed.kind === 'invalid') throw refuse(parsed.reason)
   return parsed
-}
-
-function isMailboxList(text: string): boolean {
-  const list = parseMailboxList(text)
-  return list.kind === 'ok' && list.mailboxes.length > 1
-}
-
-function parseSender(text: string): { mailbox: string; domain: string } {
-  const parsed = requireMailbox('from', text)
-  return { mailbox: formatMailbox(parsed), domain: parsed.domain }
 }
 
 /** All recipients, To first; a repeated address keeps its first position. */
@@ -203,45 +183,36 @@ function parseRecipients(request: SendRequest): DraftRecipient[] {
   const count = lists.reduce((sum, { list }) => sum + list.length, 0)
   // A list may be ten times as long as the limit, because it may contain duplicates. A longer list is rejected before
   // it is parsed.
-  if (count > MAX_RECIPIENTS * 10) throw createTooManyRecipientsError(count, MAX_RECIPIENTS)
+  if (count > MAX_RECIPIENTS * 10) throw createTooManyRecipientsError(count)
   const byKey = new Map<string, DraftRecipient>()
   for (const { kind, list, fieldAt } of lists) {
     for (const [index, text] of list.entries()) {
       const parsed = requireMailbox(fieldAt(index), text)
-      const key = normaliseAddress(parsed.address)
-      if (byKey.has(key)) continue
-      byKey.set(key, {
-        kind,
-        address: parsed.address,
-        domain: parsed.domain,
-        mailbox: parsed.name === undefined ? undefined : formatMailbox(parsed),
-      })
+      const { address, domain, name } = parsed
+      const key = normaliseAddress(address)
+      const mailbox = name === undefined ? undefined : formatMailbox(parsed)
+      if (!byKey.has(key)) byKey.set(key, { kind, address, domain, mailbox })
     }
   }
-  if (byKey.size > MAX_RECIPIENTS) throw createTooManyRecipientsError(byKey.size, MAX_RECIPIENTS)
+  if (byKey.size > MAX_RECIPIENTS) throw createTooManyRecipientsError(byKey.size)
   return [...byKey.values()]
 }
 
-const createTooManyRecipientsError = (count: number, max: number) =>
+const createTooManyRecipientsError = (count: number) =>
   invalid(
     'to',
-    `The email has ${count} recipients in to, cc and bcc; at most ${max} are allowed. Send several emails or a batch.`,
+    `The email has ${count} recipients in to, cc and bcc; at most ${MAX_RECIPIENTS} are allowed. Send several emails or a batch.`,
     'too_many_recipients',
   )
 
 /** Returns undefined for now. Throws a 422 for a time that is not allowed. */
 export function parseSendAt(text: string | undefined, now: Millis): Millis | undefined {
   if (text === undefined) return undefined
+  const refuse = (problem: string) => invalid('send_at', problem, 'invalid_send_at')
   const at = parseDateTime(text, 'zoned')
-  if (at === undefined)
-    throw invalid(
-      'send_at',
-      'send_at must be a date and time with a zone, such as 2026-11-21T09:30:00Z.',
-      'invalid_send_at',
-    )
-  if (at < now - PAST_TOLERANCE_MS)
-    throw invalid('send_at', 'send_at is in the past; omit it to send now.', 'invalid_send_at')
-  if (at > now + MAX_SEND_AT_AHEAD_MS) throw invalid('send_at', 'send_at must be within 366 days.', 'invalid_send_at')
+  if (at === undefined) throw refuse('send_at must be a date and time with a zone, such as 2026-11-21T09:30:00Z.')
+  if (at < now - PAST_TOLERANCE_MS) throw refuse('send_at is in the past; omit it to send now.')
+  if (at > now + MAX_SEND_AT_AHEAD_MS) throw refuse('send_at must be within 366 days.')
   return at <= now ? undefined : at
 }
 
@@ -292,16 +263,12 @@ function parseHeaders(
       const field = `headers.${name.slice(0, 80)}`
       if (!HEADER_NAME.test(name))
         throw invalid('headers', 'A header name must have 1 to 76 printable ASCII characters, without colon or space.')
-      if (isReservedHeader(name))
-        throw invalid(
-          field,
-          `The header ${name} is written by the service; use the field for it instead.`,
-          'reserved_header',
-        )
+      const own = `The header ${name} is written by the service`
+      if (isReservedHeader(name)) throw invalid(field, `${own}; use the field for it instead.`, 'reserved_header')
       if (isReservedHeader(name, isTransactional))
         throw invalid(
           field,
-          `The header ${name} is written by the service when transactional is false; omit it, or send with transactional: true.`,
+          `${own} when transactional is false; omit it, or send with transactional: true.`,
           'reserved_header',
         )
       if (seen.has(name.toLowerCase())) throw invalid(field, `The header ${name} must be set only once.`)

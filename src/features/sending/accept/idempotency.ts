@@ -56,10 +56,7 @@ export const createIdempotencyConflict = (): AppError =>
     'This idempotency key was used for a request with other content; use a new key for every email.',
   )
 
-/**
- * Hashes a request body. Equivalent bodies have equal hashes: the order of keys is ignored, and null equals a missing
- * value.
- */
+/** Equivalent bodies have equal hashes: the order of keys is ignored, and null equals a missing value. */
 export function hashBody(value: unknown): Uint8Array {
   const steps = hashInSteps(value)
   for (;;) {
@@ -271,10 +268,7 @@ export async function createResponseKey(
   return { keyHash, bodyHash: await app.fairScheduler.runSteps(getTenantId(app.db, accountId), hashInSteps(body)) }
 }
 
-/**
- * The stored response for this key; undefined if there is none. Throws a 409 `idempotency_conflict` if the key was used
- * with another body.
- */
+/** The stored response for this key, if any. Throws a 409 `idempotency_conflict` if it was used with another body. */
 export function findStoredResponse<T extends object>(db: Database, actor: Actor, key: ResponseKey): T | undefined {
   const found = sql(db).find.get(actor.accountId, key.keyHash)
   if (!found) return undefined

@@ -114,10 +114,7 @@ export const findSuppressions = (db: Database, actor: Actor, draft: Draft, strea
 export const countSendable = ({ suppressions }: Pick<Placement, 'suppressions'>): number =>
   suppressions.filter((reason) => reason === undefined).length
 
-/**
- * Throws a 507 `insufficient_storage` if the disk is low: new mail is rejected so that accepted mail can still be
- * delivered.
- */
+/** Throws a 507 if the disk is low: new mail is rejected so that accepted mail can still be delivered. */
 export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
   if (await app.disk.isLow()) throw insufficientStorage()
 }

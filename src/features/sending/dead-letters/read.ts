@@ -91,10 +91,7 @@ export interface DeadLetterFilter {
   readonly reasons: readonly DeadLetterReason[]
 }
 
-/**
- * The newest selected dead letters, and their total.
- * @param before only letters with a lower id
- */
+/** The newest selected dead letters, and their total. @param before only letters with a lower id */
 export function selectDeadLetters(
   db: Database,
   { accountId, reasons }: DeadLetterFilter,

@@ -21,10 +21,7 @@ export function addDeadLetter(
   sql(tx.db).insert.run(letter.recipientId, letter.reason, letter.lastError ?? null, letter.at, letter.emailId)
 }
 
-/**
- * Deletes the dead letter of a recipient, if there is one; the recipient's event records why. Call it in the
- * transaction that settles the recipient.
- */
+/** Deletes the dead letter of a recipient, if there is one. Call it in the transaction that settles the recipient. */
 export function resolveDeadLetter(tx: Tx, recipientId: number): void {
   sql(tx.db).delete.run(recipientId)
 }

@@ -57,14 +57,8 @@ function createDomainTestSender(app: App, { takeRate, findUserEmail }: DomainTes
         `At most ${MAX_PER_HOUR} test emails an hour can be sent from a domain; wait as long as Retry-After says.`,
         taken.retryAfterSeconds,
       )
-    const { response } = await acceptRequest(
-      app,
-      actor,
-      createTestRequest(domain, own, readInstanceId(app.db)),
-      undefined,
-      () => takeRate(actor),
-    )
-    return response
+    const request = createTestRequest(domain, own, readInstanceId(app.db))
+    return (await acceptRequest(app, actor, request, undefined, () => takeRate(actor))).response
   }
 }
 
@@ -83,11 +77,8 @@ const createTestRequest = ({ domain, sendingSubdomain }: Domain, to: string, ins
   tracking: NOT_TRACKED,
 })
 
-const TestEmailRequest = StrictObject({
-  to: Type.Optional(
-    Type.String({ maxLength: 1024, description: 'Your own address; the default, and no other works.' }),
-  ),
-})
+const OwnAddress = Type.String({ maxLength: 1024, description: 'Your own address; the default, and no other works.' })
+const TestEmailRequest = StrictObject({ to: Type.Optional(OwnAddress) })
 
 export const domainTestRoutes = (app: App, options: DomainTestOptions) => {
   const send = createDomainTestSender(app, options)

@@ -141,9 +141,8 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
     .post(
       '/',
       async ({ actor, body, headers, set, status }) => {
-        const { response } = await acceptRequest(app, actor, body, headers['idempotency-key'], () => {
-          Object.assign(set.headers, takeRate(actor))
-        })
+        const admit = () => void Object.assign(set.headers, takeRate(actor))
+        const { response } = await acceptRequest(app, actor, body, headers['idempotency-key'], admit)
         if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
         return status(202, dataBody(response))
       },
@@ -165,10 +164,8 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
       '/batch',
       async ({ actor, body, headers, set, status }) => {
         const input = { emails: body.emails, idempotencyKey: headers['idempotency-key'] }
-        const response = await acceptBatch(app, actor, input, () => {
-          Object.assign(set.headers, takeRate(actor))
-        })
-        return status(202, response)
+        const admit = () => void Object.assign(set.headers, takeRate(actor))
+        return status(202, await acceptBatch(app, actor, input, admit))
       },
       {
         body: BatchRequest,
@@ -201,10 +198,6 @@ function parseOperationFilter(id: string | undefined): UuidBytes | undefined {
 
 /** Values that composition passes from later features. */
 export interface OneEmailRouteOptions extends EmailRouteOptions {
-  /**
-   * Renders the bodies of a broadcast email, by row id, for its recipient; empty if the template fails for that
-   * recipient.
-   */
   readonly renderedBodies: RenderBodies
   readonly explain: (email: StoredEmail, events: readonly RecordedEvent[]) => Explanation
   /** Composes the message of an email, by row id, again. */
@@ -277,14 +270,11 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       '/:id/resend',
       async ({ actor, params, body, headers, set, status }) => {
         const key = headers['idempotency-key']
-        const { response, risks } = await resendEmail(app, actor, params.id, body, key, () => {
-          Object.assign(set.headers, options.takeRate(actor))
-        })
+        const admit = () => void Object.assign(set.headers, options.takeRate(actor))
+        const { response, risks } = await resendEmail(app, actor, params.id, body, key, admit)
         if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
-        return status(
-          202,
-          dataBody({ ...response, ...(risks.length > 0 && { warnings: risks.map(describeResendRisk) }) }),
-        )
+        const warnings = risks.map(describeResendRisk)
+        return status(202, dataBody({ ...response, ...(warnings.length > 0 && { warnings }) }))
       },
       {
         params,

@@ -30,24 +30,16 @@ import { parseUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { countEmails, type EmailFilter, readEmailsByIds, type StoredEmail } from './read.ts'
 
-/**
- * Totals stop here, one above MAX_OFFSET: a total this high means that not all matches can be reached by page number.
- */
+/** Totals end here: a total this high means that page numbers cannot reach all matches. */
 export const MAX_COUNTED = MAX_OFFSET + 1
 /** Matches examined per tick; this takes some 10 ms. */
 const BATCH_SIZE = 5000
 const MAX_BATCHES = 200
 /** Work units of a batch; one unit is the cost of a listed row. */
 const BATCH_WORK_UNITS = 50
-/**
- * If a search has at most this many matches, their dates are looked up one by one, in some 5 ms, instead of finding the
- * row ids of the dates.
- */
+/** Of so few matches, the dates are looked up one by one, in some 5 ms, instead of finding the row ids of the dates. */
 const MAX_DATED_MATCHES = 2000
-/**
- * If a status has at most this many emails, each is looked up in the index, in some 50 µs, instead of scanning the
- * matches.
- */
+/** Of so few emails of a status, each is looked up in the index, in some 50 µs, instead of scanning the matches. */
 const MAX_LOOKED_UP = 300
 /** More than any stored Message-ID has, so a longer one is cut and found nowhere. */
 const MAX_MESSAGE_ID_LENGTH = 500
@@ -123,13 +115,8 @@ export function parseSearch(
 /** Row ids of the account's domains with this name. Throws a 422 if there is none. */
 function findDomainIds(db: Database, accountId: number, text: string): number[] {
   const mailbox = parseMailbox(`x@${text.trim().replace(/\.$/, '')}`)
-  const ids =
-    mailbox.kind === 'ok'
-      ? sql(db)
-          .domains.all(accountId, mailbox.domain)
-          .map(({ id }) => id)
-      : []
-  if (ids.length > 0) return ids
+  const rows = mailbox.kind === 'ok' ? sql(db).domains.all(accountId, mailbox.domain) : []
+  if (rows.length > 0) return rows.map(({ id }) => id)
   throw invalid(
     'domain',
     `There is no domain "${text.slice(0, 100)}" on this account; GET /v1/domains lists them. To search by the domain of the sender, use from=@example.com.`,
@@ -176,28 +163,21 @@ export async function searchEmails(
   if (!range || !isKnown) return { emails: [], total: 0, hasMore: false, lastKey: undefined }
   const below = { ...range, last: Math.min(range.last, belowTimeAndId(page)[1] - 1) }
   const { status } = filter
-  const found =
+  const listMatches = (): MatchPage => ({
+    ids: findMatchIds(db, match, below, { limit: page.limit + 1, offset: page.offset }),
+    total: countMatches(db, match, range, MAX_COUNTED),
+  })
+  const { ids, total, stoppedAt } =
     status === undefined && operationId === undefined
-      ? {
-          ids: findMatchIds(db, match, below, { limit: page.limit + 1, offset: page.offset }),
-          total: countMatches(db, match, range, MAX_COUNTED),
-        }
+      ? listMatches()
       : status !== undefined && countEmails(db, accountId, status, filter.from, filter.to) <= MAX_LOOKED_UP
         ? examineStatus(db, { accountId, match, status, operationId, range, filter }, below.last, page)
         : await examineMatches(app, { accountId, match, status, operationId, range: below }, page)
-  const emails = readEmailsByIds(db, found.ids.slice(0, page.limit))
+  const emails = readEmailsByIds(db, ids.slice(0, page.limit))
   const last = emails.at(-1)
-  const isFull = found.ids.length > page.limit
-  const { stoppedAt } = found as MatchPage
-  return {
-    emails,
-    total: found.total,
-    hasMore: isFull || stoppedAt !== undefined,
-    lastKey:
-      isFull || stoppedAt === undefined
-        ? last && [last.createdAt, last.id]
-        : [sql(db).createdAt.get(stoppedAt)?.at ?? 0, stoppedAt],
-  }
+  if (ids.length > page.limit || stoppedAt === undefined)
+    return { emails, total, hasMore: ids.length > page.limit, lastKey: last && [last.createdAt, last.id] }
+  return { emails, total, hasMore: true, lastKey: [sql(db).createdAt.get(stoppedAt)?.at ?? 0, stoppedAt] }
 }
 
 /** Indexes pending emails. While nothing can be written, a search finds only what was indexed before. */
@@ -232,17 +212,11 @@ interface MatchQuery {
 /** Looks up each of the few emails of a status in the index. */
 function examineStatus(
   db: Database,
-  {
-    accountId,
-    match,
-    status,
-    operationId,
-    range,
-    filter,
-  }: MatchQuery & { readonly status: Status; readonly filter: EmailFilter },
+  query: MatchQuery & { readonly status: Status; readonly filter: EmailFilter },
   last: number,
   page: RowWindow,
 ): MatchPage {
+  const { accountId, match, status, operationId, range, filter } = query
   const ids = sql(db)
     .ofStatus.all(accountId, statusCode(status), filter.from, filter.to)
     .filter((row) => operationId === undefined || row.operationId === operationId)
@@ -280,9 +254,5 @@ async function examineMatches(
     last = oldest - 1
   }
   const before = page.after === undefined ? 0 : 1
-  return {
-    ids: hits.slice(page.offset, hitLimit),
-    total: Math.min(MAX_COUNTED, hits.length + before),
-    stoppedAt,
-  }
+  return { ids: hits.slice(page.offset, hitLimit), total: Math.min(MAX_COUNTED, hits.length + before), stoppedAt }
 }

@@ -187,10 +187,7 @@ function recordDelivery(
   countDelivered(tx, email, changed, at.now)
 }
 
-/**
- * Puts an ended recipient back into the queue, with the full time until expiry; used only to retry a dead letter.
- * Returns false if its status is not `from`.
- */
+/** To retry a dead letter, with the full time until expiry. Returns false if the status is not `from`. */
 export function requeueFinished(
   tx: Tx,
   at: TransitionAt & { readonly lane: string; readonly nextAt: Millis; readonly from: Status },
@@ -230,10 +227,7 @@ export function bounceLate(
   return true
 }
 
-/**
- * Changes an uncertain recipient to sent after a DSN, with the events of a delivery. Returns false if the recipient is
- * not (or no longer) uncertain.
- */
+/** Changes an uncertain recipient to sent after a DSN, with the events of a delivery; false if it is not uncertain. */
 export function confirmUncertain(
   tx: Tx,
   at: TransitionAt,

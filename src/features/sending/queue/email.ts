@@ -143,10 +143,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/**
- * The public id of an email; null if it does not exist. Never throws: logging a database error must not fail with the
- * same error.
- */
+/** The public id of an email; null if there is none. Never throws: logging an error must not fail with the same one. */
 export function findLogId(db: Database, emailId: number): string | null {
   const email = attempt(() => sql(db).uuid.get(emailId))
   return email ? formatUuid(email.uuid) : null

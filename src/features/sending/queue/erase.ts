@@ -194,10 +194,7 @@ export function cancelRecipients(
   return { cancelled, isInFlight }
 }
 
-/**
- * Anonymises the matching recipients of an email that have ended; returns their row ids, and whether these are all
- * recipients of the email.
- */
+/** Anonymises the matching recipients that have ended; returns their row ids, and whether these are all. */
 export function anonymiseRecipients(
   tx: Tx,
   emailId: number,

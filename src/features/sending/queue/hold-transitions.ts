@@ -174,20 +174,14 @@ const HELD_WITHOUT_CONTENT_REASON = `Held without its content: ${MISSING_CONTENT
 /** SQL: a queued recipient is held because its content is missing. */
 export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT_REASON}'`
 
-/**
- * Holds a waiting recipient until `until`, because its content is missing; records one `deferred` event. Returns false
- * if the recipient is not waiting.
- */
+/** Holds a recipient until `until` without its content; records one `deferred` event. False if it is not waiting. */
 export function holdForContent(tx: Tx, at: AccountHold): boolean {
   if (!holdRecipient(tx, at, MISSING_CONTENT, HELD_WITHOUT_CONTENT_REASON)) return false
   sql(tx.db).expireFrom.run(at.recipientId)
   return true
 }
 
-/**
- * Makes the recipients due at `now`, except those that are no longer held or whose due time has changed since it was
- * read. Returns how many became due.
- */
+/** Makes recipients due that are still held, and due as when they were read; returns how many. */
 export function releaseForContent(
   tx: Tx,
   recipients: readonly { readonly id: number; readonly nextAt: Millis }[],

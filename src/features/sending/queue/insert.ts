@@ -19,9 +19,7 @@ import type { StoredAttachment } from './retire.ts'
 import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 
-/**
- * Inserting this many per statement halves the time of an email with many recipients, compared with one per statement.
- */
+/** Per statement: this halves the time of an email with many recipients. */
 const RECIPIENTS_PER_STATEMENT = 10
 
 const insertRecipients = (count: number): string =>
@@ -199,10 +197,7 @@ function insertEmailRow(
   return row.id
 }
 
-/**
- * Inserts the recipients. Returns the lanes of the waiting recipients, and the rejected (suppressed) recipients with
- * their event data.
- */
+/** Returns the lanes of the waiting recipients, and the rejected (suppressed) ones with their event data. */
 function addRecipients(
   tx: Tx,
   emailId: number,

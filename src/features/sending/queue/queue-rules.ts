@@ -117,10 +117,7 @@ function findRule(db: Database, kind: QueueRuleKind, lane: string, provider?: st
   return sql(db).ofProvider.get(kind, provider, account, domain) ?? undefined
 }
 
-/**
- * The rule by which an operator holds all mail of a lane; undefined if there is none.
- * @param provider of the lane; only needed while `hasProviderRules`
- */
+/** The rule by which an operator holds all mail of a lane. @param provider only needed while `hasProviderRules` */
 export const findHold = (db: Database, lane: string, provider?: string): QueueRule | undefined =>
   findRule(db, 'hold', lane, provider)
 
@@ -178,9 +175,7 @@ export const listPools = (db: Database, lane: string, parentId: number): string[
 /** All holds and redirects of mail that has not ended, oldest first. */
 export const listRules = (db: Database): QueueRule[] => sql(db).all.all()
 
-/**
- * Adds a rule; one of the same kind for the same mail is replaced. Throws 409 when there are too many.
- */
+/** Replaces a rule of the same kind for the same mail. Throws 409 when there are too many. */
 export function addRule(
   tx: Tx,
   rule: {

@@ -339,10 +339,7 @@ export function readDistant(
   return { late, place: rows.length < limit ? undefined : rows.at(-1) }
 }
 
-/**
- * Makes the recipients due at `now`, except those that are no longer queued or whose due time has changed since it was
- * read. Returns how many became due.
- */
+/** Makes recipients due that are still queued, and due as when they were read; returns how many. */
 export function makeDue(tx: Tx, recipients: readonly QueuePosition[], now: Millis): number {
   let count = 0
   for (const { id, nextAt } of recipients) count += sql(tx.db).makeDue.run(now, id, nextAt).changes

@@ -103,10 +103,7 @@ export function isContentDeleted(db: Database, emailId: number): boolean {
   return email.htmlRef === null && email.textRef === null && files.length === 0 && email.sizeBytes > 0
 }
 
-/**
- * Drops the references to the bodies and attachments of an email; all other data, such as the names of its attachments,
- * stays.
- */
+/** All other data, such as the names of the attachments, stays. */
 export function dropEmailContent(app: App, tx: Tx, email: OldEmail): void {
   const { refs, attachmentsWithoutRefs } = splitContent(email)
   if (refs.length === 0) return
@@ -136,9 +133,7 @@ export function findUnchangedRecipients(tx: Tx, email: OldEmail, time: Millis): 
   return (sql(tx.db).lastEvent.get(email.id)?.at ?? 0) < time ? recipients.map(({ id }) => id) : undefined
 }
 
-/**
- * Deletes an ended email with its recipients and idempotency key, and uncounts it in the list totals; its events stay.
- */
+/** Deletes an ended email with its recipients and key, and uncounts it in the list totals; its events stay. */
 export function deleteEmail(app: App, tx: Tx, email: OldEmail): void {
   const statements = sql(tx.db)
   const { refs } = splitContent(email)

@@ -79,10 +79,7 @@ export function recordDue(tx: Tx, { id, accountId, status }: EmailRow, now: Mill
 /** The recipient is no longer claimed or does not exist, so another attempt to store the outcome can never succeed. */
 export class NotProcessingError extends Error {}
 
-/**
- * Counts an email by status in the hour of its acceptance. List totals are sums of these counters, and `tassis check`
- * recounts them.
- */
+/** In the hour of its acceptance. List totals are sums of these counters, and `tassis check` recounts them. */
 export const countStatus = (
   tx: Tx,
   email: Pick<EmailRow, 'accountId' | 'createdAt'>,

@@ -65,9 +65,7 @@ export const isOpen = (status: Status): boolean => OPEN_STATUSES.has(status)
 /** Final statuses of an email with several recipients, worst first. */
 const STATUSES_WORST_FIRST: readonly Status[] = ['failed', 'uncertain', 'bounced', 'sent', 'cancelled', 'rejected']
 
-/**
- * The status of an email, derived from its recipients. Rejected (suppressed) recipients count only if all are rejected.
- */
+/** From its recipients. Rejected (suppressed) ones count only if all are rejected. */
 export function deriveEmailStatus(recipients: readonly Status[]): Status {
   if (recipients.length === 1 && recipients[0]) return recipients[0]
   if (recipients.some(isOpen)) {

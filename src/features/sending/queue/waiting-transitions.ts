@@ -150,10 +150,7 @@ export function expireWaitingRecipient(tx: Tx, at: TransitionAt): string | undef
   return bounceWaiting(tx, at, { reason, category: 'expired', rule: 'deadline' }) ? reason : undefined
 }
 
-/**
- * Cancels a scheduled email. Returns the number of cancelled recipients; 0 if the email is not (or no longer)
- * scheduled.
- */
+/** Cancels a scheduled email. Returns the number of cancelled recipients; 0 if it is not scheduled (any more). */
 export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
   if (statusName(email.status) !== 'scheduled') return 0
   const cancelled = sql(tx.db).cancel.all(email.id)
@@ -164,10 +161,7 @@ export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
   return cancelled.length
 }
 
-/**
- * Moves a scheduled email to another time, with its status unchanged. Returns the lanes of its recipients for
- * `App.mailDue`; an empty set if it is not (or no longer) scheduled.
- */
+/** Moves a scheduled email. Returns its lanes for `App.mailDue`; none if it is not scheduled (any more). */
 export function rescheduleScheduled(tx: Tx, email: EmailRow, at: Millis): ReadonlySet<string> {
   if (statusName(email.status) !== 'scheduled') return new Set()
   const moved = sql(tx.db).reschedule.all(at, email.id)
@@ -175,9 +169,7 @@ export function rescheduleScheduled(tx: Tx, email: EmailRow, at: Millis): Readon
   return new Set(moved.map(({ lane }) => lane))
 }
 
-/**
- * SQL: the recipient waits and was never attempted, though it may have been held: a broadcast can still withdraw it.
- */
+/** SQL: waiting and never attempted, though perhaps held: a broadcast can still withdraw it. */
 const IS_UNATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0`
 
 /**

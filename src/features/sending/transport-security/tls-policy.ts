@@ -281,10 +281,7 @@ export function chooseTlsPolicy(
 
 const DEMAND_NAMES: Readonly<Record<TlsDemand['by'], string>> = { 'mta-sts': 'MTA-STS', dane: 'DANE' }
 
-/**
- * The name of a site whose hosts have these demands: sessions and failures are not shared with domains that demand
- * less.
- */
+/** Sessions and failures are not shared with domains that demand less of the same hosts. */
 export function nameSite(hosts: readonly string[], demands: readonly (TlsDemand | undefined)[]): string {
   const site = [...new Set(hosts)].sort().join(',')
   const names = new Set(demands.flatMap((demand) => (demand ? [DEMAND_NAMES[demand.by]] : [])))
@@ -303,9 +300,6 @@ export interface TlsResult {
   readonly cipher?: string
   /** Whether the certificate is valid for the host, or with DANE matches its TLSA records. */
   readonly verified: boolean
-  /**
-   * What failed, as a result type of RFC 8460 §4.3. With `opportunistic`, the session may have been opened all the
-   * same.
-   */
+  /** A result type of RFC 8460 §4.3. With `opportunistic`, the session may have been opened all the same. */
   readonly failure?: TlsFailureType
 }

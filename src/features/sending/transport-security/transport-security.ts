@@ -48,10 +48,7 @@ export class TransportSecurity {
     for (const result of results) this.#counts.add(policy, result)
   }
 
-  /**
-   * What the mail of an account needs to know of domains and hosts; waiting for it is counted for the account. `findSts`:
-   * see `StsPolicies.find`.
-   */
+  /** What the mail of an account needs to know of domains and hosts; waiting for it is counted for the account. */
   ofAccount(owner: number) {
     return {
       findSts: (domain: string) => this.#sts.find(domain, owner),

@@ -24,14 +24,9 @@ import { type ClaimedRecipient, SMALL_MESSAGE_BYTES } from './claim.ts'
 import { computeMaxWantedBodyMs, type InFlightAttempt, type InFlightAttempts } from './in-flight-attempts.ts'
 import type { TotalLimits, WorkerPool } from './worker-pool.ts'
 
-/**
- * A message uses this many times its size: for the composed message, its parts, and the data on its way to the socket.
- */
+/** How often a message is in memory: composed, in parts, and on its way to the socket. */
 const MEMORY_FACTOR = 2
-/**
- * Fraction of the memory budget for deliveries. Requests can always use the rest, even while servers accept large
- * messages slowly.
- */
+/** Of the memory budget: requests can always use the rest, even while servers accept large messages slowly. */
 const DELIVERY_FRACTION = 1 / 2
 /** Fraction of the memory budget. An account that holds this much starts no further message. */
 const ACCOUNT_FRACTION = 1 / 8

@@ -183,11 +183,7 @@ const findSuppression = (db: Database, recipient: ClaimedMail): { reason: string
     listId: recipient.listId ?? undefined,
   })
 
-/**
- * Holds a waiting recipient whose account is blocked. False when the account may send, or when the recipient is not
- * waiting.
- * @param sendingBlocks cache of one transaction
- */
+/** Holds a waiting recipient whose account is blocked; else false. @param sendingBlocks cache of one transaction */
 export function tryHoldForAccount(
   app: App,
   tx: Tx,
@@ -235,10 +231,7 @@ export async function settleUnroutable(app: App, lane: string, unroutable: Unrou
 }
 
 const EXPIRED_BATCH_SIZE = 200
-/**
- * Interval at which new deadlines are looked up. Shorter than the shortest `expires_in`, so that each deadline is known
- * before it comes.
- */
+/** Shorter than the shortest `expires_in`, so that each deadline is known before it comes. */
 const LOOKUP_INTERVAL_MS = seconds(30)
 
 /** Ends a waiting recipient whose deadline has come, with a dead letter. */

@@ -45,10 +45,7 @@ export interface InFlightAttempt extends AttemptState {
   maxWantedBodyMs: Millis
   /** Resolves when the outcome of the attempt is stored or given up; nothing is written for the attempt after that. */
   settling: Promise<void> | undefined
-  /**
-   * Set when the recipient was suppressed, or its deadline came, before its message began: the recipient is due again
-   * immediately, and the next claim ends it.
-   */
+  /** Suppressed, or past its deadline, before its message began: due again at once, and the next claim ends it. */
   isUnwanted?: boolean
   trace?: AttemptTraceData | undefined
   /** The TLS policy of the domain, for reports; undefined when sessions are not counted. */
@@ -90,10 +87,7 @@ export class InFlightAttempts {
   readonly #app: App
   readonly #attempts = new Map<number, InFlightAttempt>()
   readonly #retries: StorageRetries
-  /**
-   * Whether the shutdown grace has ended: from then on, an outcome that the database refuses once more is left to the
-   * recovery of the next start.
-   */
+  /** After the shutdown grace, an outcome that the database refuses once more is left to the next start. */
   #hasGivenUp = false
   readonly #beginning = new TickBatch<InFlightAttempt>(MAX_PER_WRITE, (attempts) => void this.#storeBegin(attempts))
   readonly #ending = new TickBatch<Outcome>(MAX_PER_WRITE, (outcomes) => void this.#storeOutcomes(outcomes))
@@ -171,10 +165,7 @@ export class InFlightAttempts {
     return promise
   }
 
-  /**
-   * Writes outcomes in one commit, or each in its own if that is refused: repeatedly while the database refuses, since
-   * an outcome is never dropped.
-   */
+  /** In one commit, or each in its own if that is refused, until it is stored: no outcome is ever dropped. */
   async #storeOutcomes(outcomes: readonly Outcome[]): Promise<void> {
     const stored = outcomes.length > 1 ? await this.#write(outcomes).catch(() => undefined) : undefined
     if (stored) for (const [index, outcome] of outcomes.entries()) this.#finish(outcome, stored[index])
@@ -237,10 +228,7 @@ export class InFlightAttempts {
     })
   }
 
-  /**
-   * Settles all attempts that are still in flight at shutdown. An outcome that the database refuses once more is left
-   * to the next start.
-   */
+  /** Settles what is still in flight. An outcome that the database refuses once more is left to the next start. */
   async settleStopped(): Promise<void> {
     this.#hasGivenUp = true
     await Promise.all(

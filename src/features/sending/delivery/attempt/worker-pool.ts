@@ -106,11 +106,7 @@ export class WorkerShares {
 }
 
 export interface WorkerPool {
-  /**
-   * Chooses a Worker for an attempt: of those that have a share of the connections, the one with the fewest attempts
-   * for its share. The attempt counts there until `leave`.
-   * @param sharedBody see `WorkerShares`
-   */
+  /** As `WorkerShares`; the attempt counts there until `leave`. */
   assign(limits: TotalLimits, isBulk: boolean, sharedBody?: number): number
   leave(worker: number, limits: TotalLimits): void
   /** Changes limits whose attempts are in flight; with 0 connections, attempts that have none return to the queue. */

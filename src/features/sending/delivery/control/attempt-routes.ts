@@ -64,10 +64,7 @@ const parseDialogue = (dialogue: string): DialogueLine[] =>
     return at === undefined ? [] : [{ at_ms: Number(at), from: SPEAKERS[mark as keyof typeof SPEAKERS], text }]
   })
 
-/**
- * @param recipient.status the status of its recipient now
- * @param recipient.dialogue if the stored attempt has none
- */
+/** With the status of its recipient now, and the dialogue if the stored attempt has none. */
 export function attemptWire(
   stored: StoredAttempt,
   { status, dialogue }: { readonly status: Status; readonly dialogue: string | undefined },

@@ -118,10 +118,7 @@ const UNCERTAIN: Said = {
   advice: 'Ask the recipient, and retry the dead letter only if it did not arrive: a retry may deliver it twice.',
 }
 
-/**
- * Who must act after an attempt, and what to do.
- * @param statusNow the status of its recipient now
- */
+/** Who must act after an attempt, and what to do. @param statusNow the status of its recipient now */
 export function adviseOnAttempt(
   { type, data }: { readonly type: EventType; readonly data: EventData },
   statusNow: Status = 'queued',
@@ -255,10 +252,7 @@ export interface Wait {
   readonly isHeld?: true
 }
 
-/**
- * Explains an email.
- * @param findWait for operators
- */
+/** @param findWait for operators */
 export function explainEmail(
   email: StoredEmail,
   events: readonly RecordedEvent[],

@@ -63,10 +63,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/**
- * Reads a batch of selected mail after a place. If the selector names a provider, the providers of the next lanes are
- * looked up first.
- */
+/** Reads selected mail after a place; for a selector with a provider, those of the next lanes are looked up first. */
 async function readBatch(
   app: ControlApp,
   selector: MailSelector,
@@ -116,10 +113,7 @@ export interface ControlResult {
 /** Whether a recipient was changed, or why it was left alone. */
 type Change = 'changed' | 'inDelivery' | 'held' | 'unchanged'
 
-/**
- * Calls `change` for each selected recipient after a place, a batch in a transaction.
- * @param findProviders looks up the providers of the lanes of a batch
- */
+/** Calls `change` for each selected recipient after a place; `findProviders` looks up those of a batch of lanes. */
 async function changeSelected(
   app: App,
   selector: MailSelector,
@@ -199,10 +193,7 @@ const DROPPED = {
   data: { reason: 'dropped_by_operator' },
 } as const
 
-/**
- * Cancels selected mail: no bounce, no dead letter, and its quota is given back.
- * @param isSelected selects further
- */
+/** Cancels selected mail: no bounce, no dead letter, and its quota is given back. @param isSelected selects further */
 export function dropSelected(
   app: App,
   selector: MailSelector,

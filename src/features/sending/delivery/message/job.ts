@@ -34,10 +34,7 @@ export interface PreparedJob {
   readonly isTlsReport?: true
 }
 
-/**
- * The job of a broadcast email, which must be rendered first. `render` rejects like the function of
- * `createBroadcastRenderer`.
- */
+/** The job of a broadcast email, to be rendered first; `render` rejects like that of `createBroadcastRenderer`. */
 export interface UnrenderedJob {
   readonly accountId: number
   render(): Promise<PreparedJob>
@@ -271,10 +268,7 @@ interface BroadcastOrigin {
  */
 const SENDER_ID = 'tassis'
 
-/**
- * @param signingDomain the d= of the signature, which proves that the sender owns the list name, as RFC 2919 §3
- * requires
- */
+/** @param signingDomain the d= of the signature: it proves that the sender owns the list name (RFC 2919 §3) */
 function buildBulkHeaders(
   db: App['db'],
   emailId: number,

@@ -156,10 +156,7 @@ export class RenderQueue<T> {
     this.#beginNext()
   }
 
-  /**
-   * Frees the slot of an owner whose body was sent to a Worker or dropped, and starts the next rendering. Ignores
-   * unknown owners.
-   */
+  /** Frees the slot of an owner whose body was sent or dropped, for the next rendering. Ignores unknown owners. */
   leave(owner: T): void {
     if (this.#waitingOwners.delete(owner)) this.#waiting.remove((waiting) => waiting.owner === owner)
     if (this.#rendering.delete(owner)) this.#beginNext()

@@ -45,10 +45,7 @@ export class OutboundSources {
     return choices.find(({ length }) => length > 0) ?? []
   }
 
-  /**
-   * The next of these sources, in turn, of those that may send soonest.
-   * @param msUntilAllowed when a source may send; infinite if that is not known
-   */
+  /** The next source, in turn, of those that may send soonest; `msUntilAllowed` is infinite if that is not known. */
   choose(
     usable: readonly OutboundSource[],
     msUntilAllowed: (source: OutboundSource) => number,

@@ -258,10 +258,7 @@ export class Pair {
     }
   }
 
-  /**
-   * The provider asks for less: halves the rate, and begins nothing for a moment. A rejected probe suspends again. True
-   * when something changed.
-   */
+  /** Halves the rate, and begins nothing for a moment; a rejected probe suspends again. True when something changed. */
   slowDown(generation: number, cause: { readonly rule: string; readonly reason: string }, at: Instant): boolean {
     if (generation !== this.#generation) return false
     if (this.#state.suspension) return this.suspend(generation, { ...cause, durationMs: 0 }, at)

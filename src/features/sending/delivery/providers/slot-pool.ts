@@ -110,17 +110,12 @@ export class WaitQueue {
     return this.#ordinary.isEmpty && this.#bulk.isEmpty
   }
 
-  /**
-   * Whether an owner that has free slots has an ordinary lane that waits, or that was woken and has not had its turn.
-   */
+  /** Whether an ordinary lane of an owner that has free slots waits or was woken. */
   hasOrdinary(hasFree: (owner: number) => boolean): boolean {
     return this.#ordinary.hasOwner(hasFree)
   }
 
-  /**
-   * Number of owners that want slots for bulk or for ordinary lanes: this owner, and others with a waiting or woken
-   * lane of that kind.
-   */
+  /** Owners with a waiting or woken lane of that kind, and this owner. */
   countSharers(owner: number, isBulk: boolean): number {
     return this.#of(isBulk).countSharers(owner)
   }
@@ -157,10 +152,7 @@ export class WaitQueue {
     return [...this.#ordinary.all(), ...this.#bulk.all()]
   }
 
-  /**
-   * Removes and returns the first lane of the next owner that has free slots. Returns a bulk lane only when no ordinary
-   * lane can be served.
-   */
+  /** Removes the first lane of the next owner that has free slots; a bulk lane only when no other can be served. */
   shift(hasFree: (owner: number, laneClass: LaneClass) => boolean): string | undefined {
     const isServable = (owner: number, lane: string): boolean => hasFree(owner, classOfLane(lane))
     return this.#ordinary.shift(isServable) ?? this.#bulk.shift(isServable)

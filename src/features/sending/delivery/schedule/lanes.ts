@@ -193,10 +193,7 @@ export class RouteTurns {
     this.#turns = new FairScheduler({ clock, overload: () => new Error('too many route lookups') })
   }
 
-  /**
-   * Begins a lookup when the turn of its owner comes; `begin` may return undefined, if none is needed any more.
-   * @param rank of the owner's lookups, those of a lower rank go first
-   */
+  /** Begins a lookup, if one is still needed, when the turn of its owner comes; those of a lower `rank` go first. */
   async run<T>(owner: number, rank: number, begin: () => Promise<T> | undefined): Promise<T | undefined> {
     const isCrowded = this.#running >= LOOKUPS_WITHOUT_TURN
     this.#running++

@@ -261,10 +261,7 @@ export class DeliveryScheduler {
     this.#pool?.terminate()
   }
 
-  /**
-   * Returns a function that finds the name in metrics of the provider to which a lane sends, or last wanted to send;
-   * undefined: to none since the start.
-   */
+  /** Finds the name in metrics of the provider to which a lane sends or, since the start, last wanted to send. */
   createProviderFinder(): (lane: string) => string | undefined {
     const inFlight = new Map(this.#attempts.all().map(({ lane, destination }) => [lane, destination.pair]))
     return (lane) => {

@@ -160,11 +160,7 @@ export class StallWatch {
 /** Recipients read at once and written in one transaction. */
 const READ_BATCH_SIZE = 500
 
-/**
- * Finds recipients that wait longer than allowed and makes them due. Reads the whole queue, but writes only these
- * recipients.
- * @param signal once aborted, no further batch begins
- */
+/** Makes recipients due that wait longer than allowed. Reads the whole queue, but writes only these. */
 export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise<void> {
   let released = 0
   let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }

@@ -154,10 +154,7 @@ const describeRate = (pair: Pair): string =>
 const describeBudget = ({ key, warmUp }: Pair, now: Millis): string =>
   `${key} has had its ${warmUp?.stateAt(now).budget} messages of the day, because our address is new to it`
 
-/**
- * Why an operator sees mail wait for a site.
- * @param options.isBackingOff whether it waits for the end of a backoff, not for a slot
- */
+/** Why an operator sees mail wait for a site: for the end of a backoff, or for a slot. */
 export const describeSite = (
   name: string,
   { backoffUntil, backoffReason }: Site,

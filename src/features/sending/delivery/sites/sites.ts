@@ -365,10 +365,7 @@ export class Sites {
     site.sessions++
   }
 
-  /**
-   * Backs off from a site whose hosts accept no connection; each backoff is longer than the one before,
-   * up to a maximum. Failures during a backoff do not begin another one.
-   */
+  /** Each backoff is longer than the one before, up to a maximum. Failures during one do not begin another. */
   backOff(site: Site, reason: string): void {
     if (this.backoffLeftMs(site) > 0) return
     site.failures++

@@ -59,9 +59,7 @@ interface ReleaseScan {
   readonly changes: number
 }
 
-/**
- * Releases held mail of accounts that may send, including mail held before this start. Woken by `App.sendingChanged`.
- */
+/** Also releases mail that was held before this start. Woken by `App.sendingChanged`. */
 export function startHeldMailReleaser(app: App): DueLoop {
   /** The scan of each account whose mail is being released. */
   const scans = new Map<number, ReleaseScan>()
@@ -142,10 +140,7 @@ export function holdWithoutContent(
   return until
 }
 
-/**
- * Makes all mail that waits for its content due now. Resolves with the number of recipients. Mail whose content is
- * still missing is held again.
- */
+/** Makes mail that waits for its content due; what still lacks it is held again. Resolves with the number. */
 export async function releaseWithoutContent(app: App): Promise<number> {
   if ((getMeta(app.db, META_KEY) ?? NONE) === NONE) return 0
   await app.commit.writeFromReserve((tx) => setMeta(tx.db, META_KEY, RELEASING))

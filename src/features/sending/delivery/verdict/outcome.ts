@@ -95,10 +95,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/**
- * Maps the result of an attempt to a verdict. Pure.
- * @param provider of the site: its name in providers.toml; undefined when there is none
- */
+/** Pure. @param provider of the site: its name in providers.toml; undefined when there is none */
 export function toVerdict(result: AttemptResult, provider?: string): Verdict {
   switch (result.kind) {
     case 'accepted':
@@ -262,10 +259,7 @@ function findNextAttempt(
   return Math.min(retryAt, expiresAt ?? retryAt)
 }
 
-/**
- * Adds the address of a recipient to its account's suppression list. Ignores sandbox mail, which says nothing about an
- * address.
- */
+/** Suppresses the address of a recipient for its account, except of sandbox mail, which says nothing about it. */
 export function suppressRecipient(
   app: App,
   tx: Tx,
@@ -295,10 +289,7 @@ function expireRecipient(
   addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
 }
 
-/**
- * How long to back off from a site after it rejected the connection for the `failures`th time in a row: 30 s, then 1,
- * 2, 4, 8 and 15 minutes.
- */
+/** After it rejected the connection for the `failures`th time in a row: 30 s, then 1, 2, 4, 8 and 15 minutes. */
 export const computeSiteBackoffMs = (failures: number): number =>
   backoffDelayMs(failures, { minMs: seconds(30), maxMs: MAX_SITE_BACKOFF_MS })
 
@@ -325,10 +316,7 @@ export function computeRetryDelayMs(attempt: number, random: number): number {
   return Math.round(base * (1 + JITTER_FRACTION * random))
 }
 
-/**
- * Number of attempts in the schedule without jitter, including the last one at or after expiry. Emails show it as
- * `max_attempts`.
- */
+/** Attempts in the schedule without jitter, with the last one at or after expiry: the `max_attempts` of emails. */
 export function computeMaxAttempts(expiryHours: number): number {
   let attempts = 1
   for (let at = 0; at < hours(expiryHours); at += computeRetryDelayMs(attempts++, 0));
@@ -364,10 +352,7 @@ export function isRetryScheduleExhausted(attempts: number, expiryHours: number):
 export const isExpired = (firstDueAt: Millis, now: Millis, attempts: number, expiryHours: number): boolean =>
   now - firstDueAt >= hours(expiryHours) && isRetryScheduleExhausted(attempts, expiryHours)
 
-/**
- * Whether a recipient waits longer after `attempts` attempts than the schedule and any backoff allow, because its time
- * was stored while the clock was fast.
- */
+/** Whether a recipient waits longer than schedule and backoffs allow: its time was stored by a fast clock. */
 export const isBeyondRetrySchedule = (nextAt: Millis, now: Millis, attempts: number): boolean =>
   nextAt - now > Math.max(attempts > 0 ? computeRetryDelayMs(attempts, 1) : 0, MAX_SITE_BACKOFF_MS)
 

@@ -62,10 +62,7 @@ function findDecidingReply(reply: SmtpReply): SmtpReply {
 /** Subject and detail of the enhanced code, such as `1.1`. */
 const findStatusDetail = (reply: SmtpReply, words: string): string | undefined => findStatus(reply, words)?.slice(2)
 
-/**
- * The rule of a 4xx or 5xx reply.
- * @param provider name in providers.toml; undefined when the server belongs to none, and in reports
- */
+/** The rule of a 4xx or 5xx reply. @param provider in providers.toml; undefined when there is none, and in reports */
 export function findRule(given: SmtpReply, phase: Phase, provider?: string): ReplyRule {
   const reply = findDecidingReply(given)
   const words = normaliseReply(reply.text)
@@ -113,10 +110,7 @@ const ANY_LETTER = /\p{L}/u
 /** A permanent reply code with a temporary enhanced code. */
 const TEMPORARY_CODE = /^5\d\d[ -]4\.\d/
 
-/**
- * @param phase the rejected command. A rejection after RCPT also concerns the recipient, because each transaction has
- * only one.
- */
+/** From RCPT on, a rejection also concerns the recipient, because each transaction has only one. */
 export function isPermanentlyInvalid(given: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body'): boolean {
   const reply = findDecidingReply(given)
   if (reply.code < 500 || phase === 'mail' || TEMPORARY_CODE.test(reply.text)) return false
@@ -187,17 +181,10 @@ const AMOUNT_THEN_ASKED = new RegExp(
   'iu',
 )
 
+/** "Stunde" begins like "Sekunde". */
 function toMs(amount: string, unit: string): number {
-  const count = Number(amount)
-  switch (unit.charAt(0).toLowerCase()) {
-    case 's':
-      // "Stunde" begins like "Sekunde".
-      return unit.toLowerCase().startsWith('st') ? hours(count) : seconds(count)
-    case 'm':
-      return minutes(count)
-    default:
-      return hours(count)
-  }
+  const toUnit = /^m/i.test(unit) ? minutes : /^s(?!t)/i.test(unit) ? seconds : hours
+  return toUnit(Number(amount))
 }
 
 /** The wait that a reply asks for, in ms, within limits; undefined when it asks for none. */
@@ -229,10 +216,7 @@ export interface ReplyDecision {
   readonly alert: boolean
 }
 
-/**
- * What follows from a 4xx or 5xx reply.
- * @param provider name in providers.toml; undefined when the server belongs to none
- */
+/** What follows from a 4xx or 5xx reply. @param provider in providers.toml; undefined when there is none */
 export function decideReply(given: SmtpReply, phase: Phase, provider: string | undefined): ReplyDecision {
   const reply = findDecidingReply(given)
   const rule = findRule(reply, phase, provider)
@@ -251,10 +235,7 @@ export function decideReply(given: SmtpReply, phase: Phase, provider: string | u
   }
 }
 
-/**
- * What follows from an attempt that ended with a rejection, also with one in the greeting or after EHLO; undefined when
- * no reply ended it.
- */
+/** The same for an attempt that a rejection ended, also one in the greeting or after EHLO; undefined without one. */
 export function decideResult(result: AttemptResult, provider: string | undefined): ReplyDecision | undefined {
   if (result.kind === 'refused') return decideReply(result.reply, result.phase, provider)
   return result.kind === 'unreachable' && result.reply && !result.tlsDemanded

@@ -246,10 +246,7 @@ export class SessionPool {
     return this.#running + this.#idle.length + this.#closing.size
   }
 
-  /**
-   * Keeps the session of an attempt for the next message of its site, or ends it if it cannot or must not carry more
-   * messages.
-   */
+  /** Keeps the session for the next message of its site, or ends it if it cannot or must not carry more. */
   release(site: string, connection: Connection): void {
     const { client, openedAtMs } = connection
     const { connections, messagesPerConnection, idleMs, maxAgeMs } = this.#limits

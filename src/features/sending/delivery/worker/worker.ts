@@ -190,10 +190,7 @@ class DeliveryWorker {
     outbox.push({ type: 'outcome', recipientId, result, session, ...(trace && { trace: trace.toData() }) })
   }
 
-  /**
-   * Ends the attempts at these recipients. Removes waiting messages first; otherwise they would get the connections of
-   * the attempts that end.
-   */
+  /** Removes waiting messages first: otherwise they would get the connections of the attempts that end. */
   #cut(recipientIds: ReadonlySet<number>): void {
     for (const queue of this.#queues.values())
       this.#dropAll(takeWaiting(queue, ({ job: { recipientId } }) => recipientIds.has(recipientId)))
