@@ -22,6 +22,14 @@ function fillDisk(db: Database, column: string): void {
 
 const freeDisk = (db: Database): void => void db.run('PRAGMA max_page_count = 1000000')
 
+/** Advances the clock by one second at a time until `condition` holds. */
+const advancing = (clock: ManualClock) => (condition: () => boolean | Promise<boolean>) =>
+  eventually(async () => {
+    if (await condition()) return true
+    clock.advance(1_000)
+    return false
+  })
+
 /** A service that delivers to a scripted server, with a clock that the test moves and a log that it reads. */
 async function startDelivery(script: (disk: () => Database) => SmtpScript) {
   const opened: { db?: Database } = {}
@@ -51,13 +59,7 @@ async function startDelivery(script: (disk: () => Database) => SmtpScript) {
     smtp,
     logged,
     messages,
-    /** Advances the clock by one second at a time until `condition` holds. */
-    advanceUntil: (condition: () => boolean | Promise<boolean>) =>
-      eventually(async () => {
-        if (await condition()) return true
-        clock.advance(1_000)
-        return false
-      }),
+    advanceUntil: advancing(clock),
     async [Symbol.asyncDispose]() {
       freeDisk(emails.app.db)
       await emails[Symbol.asyncDispose]()
@@ -149,12 +151,7 @@ test('sandbox mail does not use the disk reserve: it is deferred, and captured o
     () => hasRoom,
   )
   await using emails = await createEmailApi({ clock, delivers: true, disk })
-  const advanceUntil = (condition: () => Promise<boolean>) =>
-    eventually(async () => {
-      if (await condition()) return true
-      clock.advance(1_000)
-      return false
-    })
+  const advanceUntil = advancing(clock)
   const { id } = await emails.accepted({
     from: `ada@${UNVERIFIED}`,
     send_at: new Date(clock.now() + 60_000).toISOString(),

@@ -40,12 +40,8 @@ test('a key in the body or in the header has the same effect, and the email show
 test('different keys in body and header are a 422, even if one of them was used before', async () => {
   await emails.accepted({ idempotency_key: 'a' })
   const before = emails.stored()
-  expectError(
-    await emails.send({ idempotency_key: 'a' }, withKey('b')),
-    422,
-    'idempotency_key_mismatch',
-    'idempotency_key',
-  )
+  const answer = await emails.send({ idempotency_key: 'a' }, withKey('b'))
+  expectError(answer, 422, 'idempotency_key_mismatch', 'idempotency_key')
   expect(emails.stored()).toEqual(before)
 })
 
@@ -75,11 +71,8 @@ describe('another body with the same key', () => {
       const sent = await emails.accepted({ idempotency_key: 'k' })
       const stored = emails.stored()
       const answer = await emails.send({ idempotency_key: 'k', ...change })
-      expect([answer.status, answer.body, mismatchOf(answer)]).toEqual([
-        202,
-        { data: { ...sent, replayed: true, mismatch: true } },
-        'true',
-      ])
+      expect(answer.body).toEqual({ data: { ...sent, replayed: true, mismatch: true } })
+      expect([answer.status, mismatchOf(answer)]).toEqual([202, 'true'])
       expect(emails.stored()).toEqual(stored)
     })
 
@@ -108,13 +101,8 @@ describe('another body with the same key', () => {
     await emails.send({ idempotency_key: 'k' })
     expect(lines).toEqual([])
     await emails.send({ idempotency_key: 'k', subject: 'Other' })
-    expect(lines).toMatchObject([
-      {
-        email_id: id,
-        account: emails.actor.accountUuid,
-        msg: 'email not sent: its idempotency key belongs to an email with other content',
-      },
-    ])
+    const msg = 'email not sent: its idempotency key belongs to an email with other content'
+    expect(lines).toMatchObject([{ email_id: id, account: emails.actor.accountUuid, msg }])
   })
 
   // Proves: idem-3
@@ -182,11 +170,8 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
     expect(errors.map(({ index }) => index)).toEqual([0, 2, 4])
     expect(errors[0]?.error).toContain('other content')
     expect(errors[1]?.error).toBe(errors[0]?.error)
-    expect((at(body, 'data') as { replayed?: boolean }[]).map(({ replayed }) => replayed)).toEqual([
-      undefined,
-      true,
-      undefined,
-    ])
+    const replayed = (at(body, 'data') as { replayed?: boolean }[]).map((item) => item.replayed === true)
+    expect(replayed).toEqual([false, true, false])
   })
 })
 
@@ -197,11 +182,8 @@ test('a replay returns a scheduled email even after its send_at, with its curren
   await emails.api('POST', `/v1/emails/${sent.id}/cancel`)
   emails.clock.advance(86_400_000)
   const answer = await emails.send(request)
-  expect([answer.status, answer.body, mismatchOf(answer)]).toEqual([
-    202,
-    { data: { ...sent, status: 'cancelled', replayed: true } },
-    null,
-  ])
+  expect(answer.body).toEqual({ data: { ...sent, status: 'cancelled', replayed: true } })
+  expect([answer.status, mismatchOf(answer)]).toEqual([202, null])
 })
 
 // Proves: idem-5
@@ -249,12 +231,9 @@ test('a rejected request does not use up its key: once corrected, it is accepted
 test('two accounts may use the same key', async () => {
   const other = await emails.newAccount()
   await emails.addDomain(other, 'other.test')
-  const ownEmail = await emails.accepted({ idempotency_key: 'k' })
-  const otherEmail = await emails.accepted(
-    { idempotency_key: 'k', from: 'a@other.test' },
-    { key: await emails.newKey([], other) },
-  )
-  expect(otherEmail.id).not.toBe(ownEmail.id)
+  const { id } = await emails.accepted({ idempotency_key: 'k' })
+  const key = await emails.newKey([], other)
+  expect((await emails.accepted({ idempotency_key: 'k', from: 'a@other.test' }, { key })).id).not.toBe(id)
 })
 
 test('the hash of a body stays the same from version to version, however its fields are ordered', () => {

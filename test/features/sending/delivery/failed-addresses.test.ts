@@ -101,6 +101,8 @@ test('three IPv6 addresses in a row that do not answer: IPv6 is dialled last for
 })
 
 describe('a broken TLS handshake', () => {
+  const BROKEN_TLS = { tls: testCertificate, react: reactAt('handshake', { end: 'close' }) }
+
   test('is remembered for an hour, and only for opportunistic TLS', () => {
     const { clock, memory } = create()
     memory.record({ address: '192.0.2.2', kind: 'tls' })
@@ -112,10 +114,7 @@ describe('a broken TLS handshake', () => {
 
   test('costs one connection, not one for each message', async () => {
     const clock = new ManualClock()
-    await using receiver = await startMisbehaving({
-      tls: testCertificate,
-      react: reactAt('handshake', { end: 'close' }),
-    })
+    await using receiver = await startMisbehaving(BROKEN_TLS)
     await using flow = await startMailFlow({
       zone: { 'receiver.test': { A: ['127.0.0.1'] } },
       smtpPort: receiver.port,
@@ -140,10 +139,7 @@ describe('a broken TLS handshake', () => {
   })
 
   test('is no reason for clear text to a provider whose policy demands TLS', async () => {
-    await using receiver = await startMisbehaving({
-      tls: testCertificate,
-      react: reactAt('handshake', { end: 'close' }),
-    })
+    await using receiver = await startMisbehaving(BROKEN_TLS)
     using folder = createFolder({ 'providers.toml': '[strict]\nmx = ["strict.test"]\ntls = "required"\n' })
     await using flow = await startMailFlow({
       zone: {

@@ -12,35 +12,49 @@ import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startSink } from '#test/support/sink.ts'
 
-test('mail is signed by RSA, and by Ed25519 too while that record is published', async () => {
+const REQUEST = { to: 'a@receiver.test', html_body: '<p>Grüße</p>', tracking: false }
+
+/** A flow, its domain's id and records, and the last message that the receiver got. */
+async function startSigning() {
   const clock = new ManualClock()
-  await using sink = await startSink()
-  await using flow = await startMailFlow({
-    zone: { 'receiver.test': { A: ['127.0.0.1'] } },
-    smtpPort: sink.port,
-    clock,
-  })
-  const { app, actor, dns } = flow
+  const sink = await startSink()
+  const flow = await startMailFlow({ zone: { 'receiver.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port, clock })
+  const { app, actor } = flow
   const row = app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM domains').get()
   const id = formatUuid(row?.uuid ?? new Uint8Array(16))
-  const { dkim, dkim_ed25519: ed25519 } = listDnsRecords(app.config, getDomain(app.db, actor.accountId, id))
+  const received = () => Buffer.from(sink.messages.at(-1)?.raw ?? '', 'latin1')
+  return {
+    ...flow,
+    clock,
+    id,
+    records: () => listDnsRecords(app.config, getDomain(app.db, actor.accountId, id)),
+    received,
+    async sendOne() {
+      // The queue reads a domain again a minute later.
+      clock.advance(minutes(1))
+      await flow.settled(await flow.send(REQUEST))
+      return received()
+    },
+    async [Symbol.asyncDispose]() {
+      await flow[Symbol.asyncDispose]()
+      await sink[Symbol.asyncDispose]()
+    },
+  }
+}
+
+test('mail is signed by RSA, and by Ed25519 too while that record is published', async () => {
+  await using signing = await startSigning()
+  const { app, actor, dns, id, sendOne: send } = signing
+  const { dkim, dkim_ed25519: ed25519 } = signing.records()
   if (!ed25519) throw new Error('the domain has no Ed25519 key')
   const records = { [dkim.host]: dkim.value, [ed25519.host]: ed25519.value }
-
-  const send = async () => {
-    // The queue reads a domain again a minute later.
-    clock.advance(minutes(1))
-    await flow.settled(await flow.send({ to: 'a@receiver.test', html_body: '<p>Grüße</p>', tracking: false }))
-    return Buffer.from(sink.messages.at(-1)?.raw ?? '', 'latin1')
-  }
-  const check = () => verifyDomain(app, actor, id)
 
   const alone = await send()
   expect(await verifyWithMailauth(alone, records)).toBe('pass')
   dns.zone[dkim.host] = { TXT: [dkim.value] }
   dns.zone[ed25519.host] = { TXT: [ed25519.value] }
   expect(await verifyWithMailauth(await send(), records)).toBe('pass')
-  await check()
+  await verifyDomain(app, actor, id)
   const twice = await send()
   expect(await verifyWithMailauth(twice, records)).toBe('pass,pass')
   expect(twice.toString('latin1').match(/ a=[^;]+/g)).toEqual([' a=rsa-sha256', ' a=ed25519-sha256'])
@@ -51,37 +65,23 @@ test('mail is signed by RSA, and by Ed25519 too while that record is published',
 })
 
 test('during a rotation of the keys every signature verifies, and mail that waits is signed by the key of its attempt', async () => {
-  const clock = new ManualClock()
-  await using sink = await startSink()
-  await using flow = await startMailFlow({
-    zone: { 'receiver.test': { A: ['127.0.0.1'] } },
-    smtpPort: sink.port,
-    clock,
-  })
-  const { app, actor, dns } = flow
-  const row = app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM domains').get()
-  const id = formatUuid(row?.uuid ?? new Uint8Array(16))
+  await using signing = await startSigning()
+  const { app, actor, clock, dns, id } = signing
   const records: Record<string, string> = {}
   const publish = (key: 'dkim' | 'dkim_next') => {
-    const record = listDnsRecords(app.config, getDomain(app.db, actor.accountId, id))[key]
+    const record = signing.records()[key]
     if (!record) throw new Error(`the domain has no record ${key}`)
     records[record.host] = record.value
     dns.zone[record.host] = { TXT: [record.value] }
   }
   publish('dkim')
-  const request = { to: 'a@receiver.test', text_body: 'Hello' }
-  const readSelector = async () => {
-    const raw = Buffer.from(sink.messages.at(-1)?.raw ?? '', 'latin1')
+  const readSelector = async (raw: Buffer) => {
     expect(await verifyWithMailauth(raw, records)).toBe('pass')
     return / s=([^;]+);/.exec(raw.toString('latin1'))?.[1]
   }
-  const send = async () => {
-    clock.advance(minutes(1))
-    await flow.settled(await flow.send(request))
-    return readSelector()
-  }
+  const send = async () => readSelector(await signing.sendOne())
   const first = await send()
-  const later = await flow.send({ ...request, send_at: new Date(clock.now() + minutes(30)).toISOString() })
+  const later = await signing.send({ ...REQUEST, send_at: new Date(clock.now() + minutes(30)).toISOString() })
   const { nextDkim } = await startDkimRotation(app, actor, id)
   expect(await send()).toBe(first)
   publish('dkim_next')
@@ -89,8 +89,8 @@ test('during a rotation of the keys every signature verifies, and mail that wait
   await verifyDomain(app, actor, id)
   expect(await send()).toBe(nextDkim?.selector)
   clock.advance(minutes(30))
-  await flow.settled(later)
-  expect(await readSelector()).toBe(nextDkim?.selector)
+  await signing.settled(later)
+  expect(await readSelector(signing.received())).toBe(nextDkim?.selector)
 })
 
 const createPem = () =>

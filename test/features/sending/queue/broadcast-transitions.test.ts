@@ -36,8 +36,13 @@ interface Queue extends AsyncDisposable {
   readonly service: EmailApi
   /** The row of the recipient with this local part. */
   row(local: string): Row
+  /** What transitions of this recipient begin with. */
+  of(local: string): { recipientId: number; emailId: number; now: number }
   begun(): number
   move<T>(run: (tx: Tx) => T extends PromiseLike<unknown> ? never : T): Promise<T>
+  release(local: string): Promise<void>
+  /** For five minutes. */
+  defer(local: string): Promise<void>
   claim(limit?: number): Promise<string[]>
 }
 
@@ -65,14 +70,26 @@ async function startQueue(locals: readonly string[]): Promise<Queue> {
     const { address: _, ...rest } = found
     return rest
   }
+  const of: Queue['of'] = (local) => ({ recipientId: row(local).id, emailId: row(local).emailId, now: app.clock.now() })
   return {
     service,
     row,
+    of,
     begun: () =>
       app.db
         .query<{ value: number }, [string]>('SELECT value FROM counters WHERE hour = 0 AND metric = ?')
         .get(begunMetric(BROADCAST))?.value ?? 0,
     move: (run) => app.commit.write(run),
+    release: (local) =>
+      app.commit.write((tx) => {
+        const { recipientId, emailId, now } = of(local)
+        releaseRecipient(tx, recipientId, emailId, now, now)
+      }),
+    defer: (local) =>
+      app.commit.write((tx) => {
+        const deferral = { ...of(local), nextAt: app.clock.now() + minutes(5), reason: 'later' }
+        deferRecipient(tx, deferral, { lastError: 'later' })
+      }),
     claim: (limit = 100) =>
       app.commit.write((tx) => {
         const now = app.clock.now()
@@ -98,29 +115,21 @@ const events = ({ service }: Queue, { emailId }: Row): string[] =>
 
 test('a recipient counts as begun once, however often it is attempted, and not if it is released without an attempt', async () => {
   await using queue = await startQueue(['a', 'b', 'c'])
-  const { service, row, begun, move, claim } = queue
+  const { service, begun, claim } = queue
   const { app, clock } = service
   expect(begun()).toBe(0)
   expect(await claim(1)).toEqual(['a'])
   expect(begun()).toBe(1)
-  const now = clock.now()
-  await move((tx) => releaseRecipient(tx, row('a').id, row('a').emailId, now, now))
+  await queue.release('a')
   expect(begun()).toBe(0)
   expectBalanced(service)
   await claim()
   expect(begun()).toBe(3)
-  await move((tx) => {
-    const { id, emailId } = row('b')
-    deferRecipient(
-      tx,
-      { recipientId: id, emailId, nextAt: now + minutes(5), now, reason: 'later' },
-      { lastError: 'later' },
-    )
-  })
+  await queue.defer('b')
   clock.advance(minutes(6))
   expect(await claim()).toEqual(['b'])
   expect(begun()).toBe(3)
-  await move((tx) => releaseRecipient(tx, row('b').id, row('b').emailId, clock.now(), clock.now()))
+  await queue.release('b')
   expect(begun()).toBe(3)
   expect(app.db.query('SELECT count(*) AS n FROM counters WHERE value < 0').get()).toEqual({ n: 0 })
   expectBalanced(service)
@@ -128,7 +137,7 @@ test('a recipient counts as begun once, however often it is attempted, and not i
 
 test('a deferred recipient counts as begun once', async () => {
   await using queue = await startQueue(['a'])
-  const { service, row, begun, move, claim } = queue
+  const { service, begun, move, claim } = queue
   const { clock } = service
   for (const wait of [0, hours(1)]) {
     clock.advance(wait)
@@ -142,17 +151,15 @@ test('a deferred recipient counts as begun once', async () => {
   }
   clock.advance(hours(1))
   await claim()
-  await move((tx) => releaseRecipient(tx, row('a').id, row('a').emailId, clock.now(), clock.now()))
+  await queue.release('a')
   expect(begun()).toBe(1)
   expectBalanced(service)
 })
 
 test('a recipient that is suppressed or cancelled before any attempt counts as begun', async () => {
   await using queue = await startQueue(['a', 'b'])
-  const { service, row, begun, move } = queue
-  const now = service.clock.now()
+  const { service, of, begun, move } = queue
   await move((tx) => {
-    const of = (local: string) => ({ recipientId: row(local).id, emailId: row(local).emailId, now })
     rejectRecipient(tx, of('a'), suppressedOutcome('unsubscribe'))
     cancelWaiting(tx, of('b'))
     refundQuota(service, tx, 2)
@@ -169,40 +176,31 @@ function refundQuota({ actor, app }: EmailApi, tx: Tx, recipients: number): void
 test('a recipient without an attempt is cancelled with one event; an attempted one is not cancelled', async () => {
   await using queue = await startQueue(['tried', 'waits'])
   const { service, row, move, claim } = queue
-  const now = service.clock.now()
   await claim(1)
-  const cancel = (local: string) =>
-    move((tx) => cancelWaiting(tx, { recipientId: row(local).id, emailId: row(local).emailId, now }))
+  const cancel = (local: string) => move((tx) => cancelWaiting(tx, queue.of(local)))
   expect([await cancel('tried'), await cancel('waits'), await cancel('waits')]).toEqual([false, true, false])
   await move((tx) => refundQuota(service, tx, 1))
   expect(row('waits')).toMatchObject({ status: 7, lane: null, nextAt: null })
   expect(events(queue, row('waits'))).toEqual(['0', `2 of ${row('waits').id}`])
   expect(row('tried')).toMatchObject({ status: 2, lane: LANE })
   expect(events(queue, row('tried'))).toEqual(['0'])
-  expect(await emailStatuses(queue)).toEqual({ tried: 'processing', waits: 'cancelled' })
-  await move((tx) => releaseRecipient(tx, row('tried').id, row('tried').emailId, now, now))
+  const emails = at((await service.api('GET', '/v1/emails')).body, 'data') as { to: string; status: string }[]
+  expect(Object.fromEntries(emails.map(({ to, status }) => [to.replace(/@.*/, ''), status]))).toEqual({
+    tried: 'processing',
+    waits: 'cancelled',
+  })
+  await queue.release('tried')
   expect(await cancel('tried')).toBe(true)
   await move((tx) => refundQuota(service, tx, 1))
   expectBalanced(service)
 })
-
-/** The status of each email in the list of the API, by the local part of its recipient. */
-async function emailStatuses({ service }: Queue): Promise<Record<string, string>> {
-  const { body } = await service.api('GET', '/v1/emails')
-  const emails = at(body, 'data') as { to: string; status: string }[]
-  return Object.fromEntries(emails.map(({ to, status }) => [to.replace(/@.*/, ''), status]))
-}
 
 test('held recipients wait without an event or a change of status until the broadcast is resumed; attempted ones keep their due time', async () => {
   await using queue = await startQueue(['tried', 'a', 'b'])
   const { service, row, begun, move, claim } = queue
   const { clock } = service
   await claim(1)
-  await move((tx) => {
-    const { id, emailId } = row('tried')
-    const when = { nextAt: clock.now() + minutes(5), now: clock.now() }
-    deferRecipient(tx, { recipientId: id, emailId, ...when, reason: 'later' }, { lastError: 'later' })
-  })
+  await queue.defer('tried')
   const until = clock.now() + days(365)
   const held = await move((tx) => ({
     held: ['tried', 'a', 'b'].map((local) => holdWaiting(tx, { recipientId: row(local).id, until })),
@@ -235,14 +233,7 @@ test('the time until expiry restarts when held recipients are released', async (
   clock.advance(days(30))
   await move((tx) => ({ lanes: releaseHeld(tx, BROADCAST, clock.now()) }))
   const now = clock.now()
-  const old = await move((tx) =>
-    claimDue(tx, LANE, {
-      now,
-      eventTime: now,
-      limit: 1,
-      retryAt: () => now,
-      dueSince: now - hours(app.config.retryExpiryHours),
-    }),
-  )
-  expect(old).toEqual([])
+  const due = { now, eventTime: now, limit: 1, retryAt: () => now }
+  const dueSince = now - hours(app.config.retryExpiryHours)
+  expect(await move((tx) => claimDue(tx, LANE, { ...due, dueSince }))).toEqual([])
 })

@@ -1,15 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash, X509Certificate } from 'node:crypto'
 import type { TlsaData } from 'dns-packet'
-import { startMailFlow } from '#test/support/mail-flow.ts'
 import {
+  EXPIRED,
   MX,
+  OTHER_NAME,
   policyText,
   RECIPIENT_DOMAIN,
+  startTlsFlow,
   startTlsReceiver,
   type TlsReceiver,
   type TlsReceiverOptions,
-  toFlowOptions,
 } from '#test/support/tls-receivers.ts'
 
 const TO = `bob@${RECIPIENT_DOMAIN}`
@@ -61,14 +62,10 @@ async function startDaneReceiver(options: TlsReceiverOptions = {}): Promise<Dane
 
 /** Certificates are trusted only by TLSA records: the authority of the tests is not. */
 const startFlow = (receiver: TlsReceiver, more: Readonly<Record<string, string>> = {}) =>
-  startMailFlow({
-    ...toFlowOptions(receiver),
+  startTlsFlow(receiver, {
     trustsDnssec: true,
-    settings: { ...receiver.settings, TASSIS_DANE: 'on', TASSIS_EXTRA_CA_FILE: '', ...more },
+    settings: { TASSIS_DANE: 'on', TASSIS_EXTRA_CA_FILE: '', ...more },
   })
-
-const EXPIRED: TlsReceiverOptions = { certificate: (ca) => ca.issue([MX], { notAfter: new Date('2021-01-01') }) }
-const OTHER_NAME: TlsReceiverOptions = { certificate: (ca) => ca.issue(['mx.other.test']) }
 
 describe('a host with TLSA records', () => {
   const matching: [string, TlsReceiverOptions, (receiver: DaneReceiver) => TlsaData[]][] = [
@@ -95,30 +92,20 @@ describe('a host with TLSA records', () => {
   })
 
   const demands = `${RECIPIENT_DOMAIN} demands TLS that matches its TLSA records (DANE): ${MX}[127.0.0.1]:`
-  const failing: [string, TlsReceiverOptions, (receiver: DaneReceiver) => TlsaData[], string][] = [
-    [
-      'matches no record',
-      {},
-      ({ ca }) => [tlsaOf(ca.pem, 3, 1, 1)],
-      'presented a certificate that matches none of its TLSA records',
-    ],
-    [
-      'is of the authority of a record, but expired',
-      EXPIRED,
-      ({ ca }) => [tlsaOf(ca.pem, 2, 1, 1)],
-      'presented an expired certificate',
-    ],
+  const failing: [string, TlsReceiverOptions, usage: number, string][] = [
+    ['matches no record', {}, 3, 'presented a certificate that matches none of its TLSA records'],
+    ['is of the authority of a record, but expired', EXPIRED, 2, 'presented an expired certificate'],
     [
       'is of the authority of a record, but for another name',
       OTHER_NAME,
-      ({ ca }) => [tlsaOf(ca.pem, 2, 1, 1)],
+      2,
       'presented a certificate for another name',
     ],
-    ['is missing', { offersTls: false }, ({ ca }) => [tlsaOf(ca.pem, 3, 1, 1)], 'does not offer TLS (STARTTLS)'],
+    ['is missing', { offersTls: false }, 3, 'does not offer TLS (STARTTLS)'],
   ]
-  test.each(failing)('gets no mail when its certificate %s', async (_, options, createRecords, words) => {
+  test.each(failing)('gets no mail when its certificate %s', async (_, options, usage, words) => {
     await using receiver = await startDaneReceiver(options)
-    receiver.secure(createRecords(receiver))
+    receiver.secure([tlsaOf(receiver.ca.pem, usage, 1, 1)])
     // DANE comes before MTA-STS, also when it fails.
     receiver.publish(policyText('testing'))
     await using flow = await startFlow(receiver)
@@ -157,39 +144,35 @@ describe('a host with TLSA records', () => {
 
 describe('TLSA records do not count', () => {
   const wrong = ({ ca }: DaneReceiver) => [tlsaOf(ca.pem, 3, 1, 1)]
-  const cases: [string, (receiver: DaneReceiver) => void, Record<string, string>][] = [
-    ['of a domain whose MX records DNSSEC does not protect', ({ zone }) => unsecure(zone, RECIPIENT_DOMAIN), {}],
-    ['of a host whose address DNSSEC does not protect', ({ zone }) => unsecure(zone, MX), {}],
-    ['that DNSSEC does not protect themselves', ({ zone, sink }) => unsecure(zone, `_${sink.port}._tcp.${MX}`), {}],
-    ['when the DNS server does not mark the root as authentic', ({ zone }) => unsecure(zone, '.'), {}],
-    [
-      'when the DNS server answers for a name with wrong signatures',
-      ({ zone }) => {
-        zone['dnssec-failed.org'] = { A: ['192.0.2.1'] }
-      },
-      {},
-    ],
-    ['with TASSIS_DANE=off', () => undefined, { TASSIS_DANE: 'off' }],
+  const unprotected: [string, nameOf: (receiver: DaneReceiver) => string][] = [
+    ['of a domain whose MX records DNSSEC does not protect', () => RECIPIENT_DOMAIN],
+    ['of a host whose address DNSSEC does not protect', () => MX],
+    ['that DNSSEC does not protect themselves', ({ sink }) => `_${sink.port}._tcp.${MX}`],
+    ['when the DNS server does not mark the root as authentic', () => '.'],
+    ['when the DNS server answers for a name with wrong signatures', () => 'dnssec-failed.org'],
   ]
-  test.each(cases)('%s', async (_, change, settings) => {
+  test.each(unprotected)('%s', async (_, nameOf) => {
     await using receiver = await startDaneReceiver()
     receiver.secure(wrong(receiver))
-    change(receiver)
-    await using flow = await startFlow(receiver, settings)
+    const { zone } = receiver
+    const entry = zone[nameOf(receiver)]
+    zone[nameOf(receiver)] = typeof entry === 'object' ? { ...entry, secure: false } : { A: ['192.0.2.1'] }
+    await using flow = await startFlow(receiver)
+    expect((await flow.outcome(TO)).recipient.status).toBe('sent')
+  })
+
+  test('with TASSIS_DANE=off', async () => {
+    await using receiver = await startDaneReceiver()
+    receiver.secure(wrong(receiver))
+    await using flow = await startFlow(receiver, { TASSIS_DANE: 'off' })
     expect((await flow.outcome(TO)).recipient.status).toBe('sent')
   })
 
   test('of an untrusted DNS server: its answers are never asked to be authentic', async () => {
     await using receiver = await startDaneReceiver()
     receiver.secure(wrong(receiver))
-    await using flow = await startMailFlow({ ...toFlowOptions(receiver) })
+    await using flow = await startTlsFlow(receiver)
     expect((await flow.outcome(TO)).recipient.status).toBe('sent')
     expect(flow.dns.queries.filter(({ type }) => type === 'TLSA')).toEqual([])
   })
 })
-
-function unsecure(zone: TlsReceiver['zone'], name: string): void {
-  const entry = zone[name]
-  if (typeof entry !== 'object') throw new Error(`${name} has no records`)
-  zone[name] = { ...entry, secure: false }
-}

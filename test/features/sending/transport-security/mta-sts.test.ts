@@ -5,41 +5,35 @@ import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import type { HttpsReply } from '#test/support/https-receiver.ts'
-import { startMailFlow } from '#test/support/mail-flow.ts'
-import { ManualClock } from '#test/support/manual-clock.ts'
 import {
+  EXPIRED,
   MX,
+  OTHER_NAME,
   policyText,
   RECIPIENT_DOMAIN,
+  startTlsFlow,
   startTlsReceiver,
-  type TlsReceiver,
   type TlsReceiverOptions,
-  toFlowOptions,
 } from '#test/support/tls-receivers.ts'
 
 const TO = `bob@${RECIPIENT_DOMAIN}`
-const START = Date.UTC(2026, 2, 15, 12)
 const TEXT = { 'content-type': 'text/plain; charset=utf-8' }
+const START_OF_REPLY = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 500\r\n\r\n'
 const FETCH_ERROR: StsFinding = { failure: 'sts-policy-fetch-error' }
 const INVALID: StsFinding = { failure: 'sts-policy-invalid' }
 
 const manyHosts = (count: number, labels = ''): string =>
   Array.from({ length: count }, (_, i) => `mx: mx${i}.${labels}test\r\n`).join('')
 
-/** On a clock that stands, so that no fetch of a policy takes too long. */
-const startFlow = (receiver: TlsReceiver) =>
-  startMailFlow({ ...toFlowOptions(receiver), clock: new ManualClock(START) })
+const ENFORCE = policyText('enforce')
 
 describe('a policy of mode enforce', () => {
   test('mail goes over a verified session', async () => {
-    await using receiver = await startTlsReceiver()
-    receiver.publish(policyText('enforce'))
-    await using flow = await startFlow(receiver)
+    await using receiver = await startTlsReceiver({ policy: ENFORCE })
+    await using flow = await startTlsFlow(receiver)
     const { events } = await flow.outcome(TO)
-    expect(events.at(-1)).toMatchObject({
-      type: 'delivered',
-      data: { tls: expect.stringContaining('certificate verified') },
-    })
+    const data = { tls: expect.stringContaining('certificate verified') }
+    expect(events.at(-1)).toMatchObject({ type: 'delivered', data })
     expect(receiver.sink.messages).toMatchObject([{ secure: true, rcptTo: [TO] }])
     expect(receiver.policyHost.requests).toMatchObject([
       { method: 'GET', url: '/.well-known/mta-sts.txt', serverName: `mta-sts.${RECIPIENT_DOMAIN}` },
@@ -48,22 +42,13 @@ describe('a policy of mode enforce', () => {
 
   const demands = `${RECIPIENT_DOMAIN} demands verified TLS (MTA-STS, enforce): ${MX}[127.0.0.1]:`
   const failures: [string, TlsReceiverOptions, string][] = [
-    [
-      'an expired certificate',
-      { certificate: (ca) => ca.issue([MX], { notAfter: new Date('2021-01-01') }) },
-      'presented an expired certificate',
-    ],
-    [
-      'a certificate for another name',
-      { certificate: (ca) => ca.issue(['mx.other.test']) },
-      'presented a certificate for another name',
-    ],
+    ['an expired certificate', EXPIRED, 'presented an expired certificate'],
+    ['a certificate for another name', OTHER_NAME, 'presented a certificate for another name'],
     ['no STARTTLS', { offersTls: false }, 'does not offer TLS (STARTTLS)'],
   ]
   test.each(failures)('mail to a host with %s is deferred, never sent in clear', async (_, options, words) => {
-    await using receiver = await startTlsReceiver(options)
-    receiver.publish(policyText('enforce'))
-    await using flow = await startFlow(receiver)
+    await using receiver = await startTlsReceiver({ ...options, policy: ENFORCE })
+    await using flow = await startTlsFlow(receiver)
     const { recipient, events } = await flow.outcome(TO)
     expect(recipient).toMatchObject({ status: 'queued', attempts: 1 })
     expect(events.at(-1)).toMatchObject({ type: 'deferred', data: { bounce_category: 'tls_failure' } })
@@ -73,9 +58,8 @@ describe('a policy of mode enforce', () => {
   })
 
   test('mail to a host that the policy does not allow is deferred without a connection', async () => {
-    await using receiver = await startTlsReceiver()
-    receiver.publish(policyText('enforce', `*.mail.${RECIPIENT_DOMAIN}`))
-    await using flow = await startFlow(receiver)
+    await using receiver = await startTlsReceiver({ policy: policyText('enforce', `*.mail.${RECIPIENT_DOMAIN}`) })
+    await using flow = await startTlsFlow(receiver)
     const { recipient, events } = await flow.outcome(TO)
     expect(events.at(-1)).toMatchObject({ type: 'deferred', data: { bounce_category: 'tls_failure' } })
     expect(recipient.lastError).toBe(
@@ -85,10 +69,9 @@ describe('a policy of mode enforce', () => {
   })
 
   test('a session without a check is not reused for a domain with a policy', async () => {
-    await using receiver = await startTlsReceiver({ certificate: (ca) => ca.issue(['mx.other.test']) })
-    receiver.publish(policyText('enforce'))
+    await using receiver = await startTlsReceiver({ ...OTHER_NAME, policy: ENFORCE })
     receiver.zone['open.test'] = { MX: [{ preference: 10, exchange: MX }] }
-    await using flow = await startFlow(receiver)
+    await using flow = await startTlsFlow(receiver)
     expect((await flow.outcome('ada@open.test')).recipient.status).toBe('sent')
     expect((await flow.outcome(TO)).recipient.status).toBe('queued')
     // The failure of the one domain does not hold the mail of the other.
@@ -98,9 +81,8 @@ describe('a policy of mode enforce', () => {
 })
 
 test('a policy of mode testing changes nothing about delivery', async () => {
-  await using receiver = await startTlsReceiver({ certificate: (ca) => ca.issue(['mx.other.test']) })
-  receiver.publish(policyText('testing'))
-  await using flow = await startFlow(receiver)
+  await using receiver = await startTlsReceiver({ ...OTHER_NAME, policy: policyText('testing') })
+  await using flow = await startTlsFlow(receiver)
   expect((await flow.outcome(TO)).recipient.status).toBe('sent')
   expect(receiver.policyHost.requests).toHaveLength(1)
 })
@@ -146,10 +128,9 @@ describe('the policies', () => {
   }
 
   test.each(['SERVFAIL', 'NXDOMAIN'] as const)('are kept over a restart while DNS answers %s', async (dns) => {
-    const clock = new ManualClock(START)
-    await using receiver = await startTlsReceiver()
-    receiver.publish(policyText('enforce'))
-    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
+    await using receiver = await startTlsReceiver({ policy: ENFORCE })
+    await using flow = await startTlsFlow(receiver)
+    const { clock } = flow
     await settle(new StsPolicies(flow.app, receiver.policyHost.port))
     receiver.policyHost.answer('reset')
     receiver.zone[`_mta-sts.${RECIPIENT_DOMAIN}`] = dns
@@ -163,25 +144,22 @@ describe('the policies', () => {
   })
 
   test('is obeyed when the disk is full and it cannot be stored', async () => {
-    await using receiver = await startTlsReceiver()
-    receiver.publish(policyText('enforce'))
-    await using flow = await startFlow(receiver)
+    await using receiver = await startTlsReceiver({ policy: ENFORCE })
+    await using flow = await startTlsFlow(receiver)
     const write = () => Promise.reject(new Error('database or disk is full'))
     const commit = new Proxy(flow.app.commit, {
       get: (target, name) => (name === 'write' ? write : Reflect.get(target, name, target)),
     })
-    expect(await settle(new StsPolicies({ ...flow.app, commit }, receiver.policyHost.port))).toMatchObject({
-      policy: { mode: 'enforce' },
-    })
+    const policies = new StsPolicies({ ...flow.app, commit }, receiver.policyHost.port)
+    expect((await settle(policies)).policy?.mode).toBe('enforce')
   })
 
   test('a silent policy server delays the mail of its domain once, and no other mail', async () => {
-    const clock = new ManualClock(START)
-    await using receiver = await startTlsReceiver()
-    receiver.publish(policyText('enforce'))
+    await using receiver = await startTlsReceiver({ policy: ENFORCE })
     receiver.policyHost.answer('hang')
     receiver.zone['open.test'] = { MX: [{ preference: 10, exchange: MX }] }
-    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
+    await using flow = await startTlsFlow(receiver)
+    const { clock } = flow
     const sent = await Promise.all(Array.from({ length: 10 }, () => flow.send({ to: TO })))
     await receiver.policyHost.received(1)
     expect((await flow.outcome('ada@open.test')).recipient.status).toBe('sent')
@@ -193,10 +171,9 @@ describe('the policies', () => {
   })
 
   test('are fetched once for all that ask, and again when the id changes or a day has passed', async () => {
-    const clock = new ManualClock(START)
-    await using receiver = await startTlsReceiver()
-    receiver.publish(policyText('enforce'))
-    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
+    await using receiver = await startTlsReceiver({ policy: ENFORCE })
+    await using flow = await startTlsFlow(receiver)
+    const { clock } = flow
     const policies = new StsPolicies(flow.app, receiver.policyHost.port)
     const found = await Promise.all(Array.from({ length: 20 }, () => settle(policies)))
     expect(found.every(({ policy }) => policy?.mode === 'enforce')).toBe(true)
@@ -220,10 +197,9 @@ describe('the policies', () => {
   })
 
   test('end with their max_age', async () => {
-    const clock = new ManualClock(START)
-    await using receiver = await startTlsReceiver()
-    receiver.publish(policyText('enforce', MX, 7200))
-    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
+    await using receiver = await startTlsReceiver({ policy: policyText('enforce', MX, 7200) })
+    await using flow = await startTlsFlow(receiver)
+    const { clock } = flow
     const policies = new StsPolicies(flow.app, receiver.policyHost.port)
     expect((await settle(policies)).policy?.mode).toBe('enforce')
     receiver.policyHost.answer('reset')
@@ -234,10 +210,9 @@ describe('the policies', () => {
   })
 
   test.each([86_400, 60, 0])('of %i s are replaced without a gap', async (maxAgeSeconds) => {
-    const clock = new ManualClock(START)
-    await using receiver = await startTlsReceiver()
-    receiver.publish(policyText('enforce', MX, maxAgeSeconds))
-    await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
+    await using receiver = await startTlsReceiver({ policy: policyText('enforce', MX, maxAgeSeconds) })
+    await using flow = await startTlsFlow(receiver)
+    const { clock } = flow
     const watched = watchCalls(flow.app)
     const policies = new StsPolicies(watched.app, receiver.policyHost.port)
     for (const passedMs of [0, hours(23) - 1, minutes(6), minutes(57), seconds(2), seconds(61), minutes(6)]) {
@@ -250,25 +225,17 @@ describe('the policies', () => {
 
   const bad: [string, HttpsReply, StsFinding][] = [
     ['a redirect', { status: 302, headers: { location: 'https://other.test/' } }, FETCH_ERROR],
-    ['an error', { status: 500, headers: TEXT, body: policyText('enforce') }, FETCH_ERROR],
-    ['a web page', { headers: { 'content-type': 'text/html' }, body: policyText('enforce') }, INVALID],
+    ['an error', { status: 500, headers: TEXT, body: ENFORCE }, FETCH_ERROR],
+    ['a web page', { headers: { 'content-type': 'text/html' }, body: ENFORCE }, INVALID],
     ['nonsense', { headers: TEXT, body: 'hello' }, INVALID],
-    ['too much text', { headers: TEXT, body: `${policyText('enforce')}${'x: y\r\n'.repeat(20_000)}` }, FETCH_ERROR],
-    ['too long names', { headers: TEXT, body: `${policyText('enforce')}${manyHosts(12, 'a.'.repeat(100))}` }, INVALID],
-    ['too many hosts', { headers: TEXT, body: `${policyText('enforce')}${manyHosts(60)}` }, INVALID],
-    [
-      'half a policy',
-      {
-        raw: `HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 500\r\n\r\n${policyText('enforce')}`,
-        after: 'reset',
-      },
-      FETCH_ERROR,
-    ],
+    ['too much text', { headers: TEXT, body: `${ENFORCE}${'x: y\r\n'.repeat(20_000)}` }, FETCH_ERROR],
+    ['too long names', { headers: TEXT, body: `${ENFORCE}${manyHosts(12, 'a.'.repeat(100))}` }, INVALID],
+    ['too many hosts', { headers: TEXT, body: `${ENFORCE}${manyHosts(60)}` }, INVALID],
+    ['half a policy', { raw: `${START_OF_REPLY}${ENFORCE}`, after: 'reset' }, FETCH_ERROR],
   ]
   test('anything else instead of a policy is none', async () => {
-    await using receiver = await startTlsReceiver()
-    receiver.publish('')
-    await using flow = await startFlow(receiver)
+    await using receiver = await startTlsReceiver({ policy: '' })
+    await using flow = await startTlsFlow(receiver)
     for (const [what, reply, expected] of bad) {
       receiver.policyHost.answer(reply)
       expect([what, await settle(new StsPolicies(flow.app, receiver.policyHost.port))]).toEqual([what, expected])
@@ -276,9 +243,8 @@ describe('the policies', () => {
   })
 
   test('a policy server with a certificate for another name is not believed', async () => {
-    await using receiver = await startTlsReceiver({ policyNames: ['other.test'] })
-    receiver.publish(policyText('enforce'))
-    await using flow = await startFlow(receiver)
+    await using receiver = await startTlsReceiver({ policyNames: ['other.test'], policy: ENFORCE })
+    await using flow = await startTlsFlow(receiver)
     expect(await settle(new StsPolicies(flow.app, receiver.policyHost.port))).toEqual({ failure: 'sts-webpki-invalid' })
   })
 })

@@ -10,16 +10,17 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 import { siteLimits } from '#test/support/providers-file.ts'
 import {
   MX,
+  OTHER_NAME,
   policyText,
   RECIPIENT_DOMAIN,
+  TLS_START as START,
+  startTlsFlow,
   startTlsReceiver,
-  type TlsReceiver,
-  toFlowOptions,
+  type TlsReceiverOptions,
 } from '#test/support/tls-receivers.ts'
 
-const START = Date.UTC(2026, 2, 15, 12)
 const TO = `bob@${RECIPIENT_DOMAIN}`
-const WRONG_NAME = { certificate: (ca: TlsReceiver['ca']) => ca.issue(['mx.other.test']) }
+const ENFORCE = policyText('enforce')
 
 const NEVER = new AbortController().signal
 
@@ -33,31 +34,28 @@ const readRows = ({ app }: MailFlow): Row[] =>
   app.db.query<Row, []>('SELECT day, domain, sessions FROM tls_session_counts').all()
 
 /** Stores the counts of the first minute. */
-async function flush(flow: MailFlow, clock: ManualClock): Promise<void> {
-  clock.advance(minutes(1))
+async function flush(flow: MailFlow & { clock: ManualClock }): Promise<void> {
+  flow.clock.advance(minutes(1))
   await eventually(() => readRows(flow).length > 0)
 }
 
 describe('a domain that asks for TLS reports by https', () => {
-  async function report(options: Parameters<typeof startTlsReceiver>[0], policy: string | undefined) {
-    const clock = new ManualClock(START)
+  async function report(options: TlsReceiverOptions) {
     await using receiver = await startTlsReceiver(options)
     await using reports = await startHttpsReceiver({ names: ['reports.test'], ca: receiver.ca })
     receiver.zone['reports.test'] = { A: ['127.0.0.1'] }
     receiver.zone[`_smtp._tls.${RECIPIENT_DOMAIN}`] = {
       TXT: [`v=TLSRPTv1; rua=${reports.url('reports.test', '/tls')}`],
     }
-    if (policy !== undefined) receiver.publish(policy)
     // The time that a session stays open without mail is real, and only has to be longer than the second send takes.
-    const settings = { ...receiver.settings, ...siteLimits({ idle_seconds: 300 }) }
-    await using flow = await startMailFlow({ ...toFlowOptions(receiver), settings, clock })
+    await using flow = await startTlsFlow(receiver, { settings: siteLimits({ idle_seconds: 300 }) })
     const { recipient } = await flow.outcome(TO)
     // The second message goes over the session of the first.
     if (recipient.status === 'sent') await flow.outcome(TO)
-    await flush(flow, clock)
+    await flush(flow)
     await sendTlsReports(flow.app, NEVER)
     expect(reports.requests).toEqual([])
-    clock.advance(hours(13))
+    flow.clock.advance(hours(13))
     reports.answer({ status: 500 })
     await sendTlsReports(flow.app, NEVER)
     expect(readRows(flow)).not.toEqual([])
@@ -66,17 +64,14 @@ describe('a domain that asks for TLS reports by https', () => {
     expect(readRows(flow)).toEqual([])
     const [, request] = reports.requests
     if (!request) throw new Error('no report was sent')
-    expect(request).toMatchObject({
-      method: 'POST',
-      url: '/tls',
-      headers: { 'content-type': 'application/tlsrpt+gzip' },
-    })
+    const headers = { 'content-type': 'application/tlsrpt+gzip' }
+    expect(request).toMatchObject({ method: 'POST', url: '/tls', headers })
     const content = Bun.gunzipSync(Uint8Array.from(request.body))
     return { read: readTlsReport(content, undefined), json: JSON.parse(new TextDecoder().decode(content)) }
   }
 
   test('gets one for a day of successful sessions, which our own reader understands', async () => {
-    const { read, json } = await report({}, policyText('enforce'))
+    const { read, json } = await report({ policy: ENFORCE })
     expect(read).toMatchObject({
       kind: 'ok',
       report: {
@@ -105,35 +100,26 @@ describe('a domain that asks for TLS reports by https', () => {
     })
   })
 
-  const failures: [string, Parameters<typeof startTlsReceiver>[0], string | undefined, object][] = [
+  const failures: [string, TlsReceiverOptions, type: string][] = [
     [
       'what a policy of mode testing would have refused',
-      WRONG_NAME,
-      policyText('testing'),
-      { 'result-type': 'certificate-host-mismatch', 'sending-mta-ip': '127.0.0.1' },
+      { ...OTHER_NAME, policy: policyText('testing') },
+      'certificate-host-mismatch',
     ],
-    [
-      'what a policy of mode enforce refused',
-      WRONG_NAME,
-      policyText('enforce'),
-      { 'result-type': 'certificate-host-mismatch' },
-    ],
+    ['what a policy of mode enforce refused', { ...OTHER_NAME, policy: ENFORCE }, 'certificate-host-mismatch'],
     [
       'a host that the policy does not name',
-      {},
-      policyText('testing', 'mx.elsewhere.test'),
-      { 'result-type': 'validation-failure' },
+      { policy: policyText('testing', 'mx.elsewhere.test') },
+      'validation-failure',
     ],
-    ['a missing STARTTLS', { offersTls: false }, undefined, { 'result-type': 'starttls-not-supported' }],
-    ['a policy that is not valid', {}, 'nonsense', { 'result-type': 'sts-policy-invalid' }],
+    ['a missing STARTTLS', { offersTls: false }, 'starttls-not-supported'],
+    ['a policy that is not valid', { policy: 'nonsense' }, 'sts-policy-invalid'],
   ]
-  test.each(failures)('is told about %s', async (_, options, policy, details) => {
-    const { json } = await report(options, policy)
+  test.each(failures)('is told about %s', async (_, options, type) => {
+    const { json } = await report(options)
+    const details = { 'result-type': type, 'receiving-mx-hostname': MX, 'receiving-ip': '127.0.0.1' }
     expect(json.policies).toMatchObject([
-      {
-        summary: { 'total-successful-session-count': 0 },
-        'failure-details': [{ 'receiving-mx-hostname': MX, 'receiving-ip': '127.0.0.1', ...details }],
-      },
+      { summary: { 'total-successful-session-count': 0 }, 'failure-details': [details] },
     ])
     const [{ summary, 'failure-details': failed }] = json.policies
     expect(failed[0]['failed-session-count']).toBe(summary['total-failure-session-count'])
@@ -142,11 +128,9 @@ describe('a domain that asks for TLS reports by https', () => {
 })
 
 test('a report by mail is a signed multipart/report, sent despite the policy of its domain and never reported', async () => {
-  const clock = new ManualClock(START)
-  await using receiver = await startTlsReceiver(WRONG_NAME)
-  receiver.publish(policyText('enforce'))
+  await using receiver = await startTlsReceiver({ ...OTHER_NAME, policy: ENFORCE })
   receiver.zone[`_smtp._tls.${RECIPIENT_DOMAIN}`] = { TXT: [`v=TLSRPTv1;rua=mailto:tls@${RECIPIENT_DOMAIN}`] }
-  await using flow = await startMailFlow({ ...toFlowOptions(receiver), clock })
+  await using flow = await startTlsFlow(receiver)
   flow.app.db.run("INSERT INTO tls_session_counts VALUES (?, ?, ?, '', 1)", [
     toDay(START) - 1,
     RECIPIENT_DOMAIN,
@@ -164,22 +148,20 @@ test('a report by mail is a signed multipart/report, sent despite the policy of 
   const packed = /application\/tlsrpt\+gzip[\s\S]*?\r\n\r\n([A-Za-z0-9+/=\r\n]+)\r\n--/.exec(mail.raw)?.[1] ?? ''
   const report = readTlsReport(Bun.gunzipSync(Buffer.from(packed, 'base64')), undefined)
   expect(report).toMatchObject({ kind: 'ok', report: { domain: RECIPIENT_DOMAIN } })
-  clock.advance(minutes(1))
+  flow.clock.advance(minutes(1))
   await Bun.sleep(20)
   expect(readRows(flow)).toEqual([])
 })
 
 describe('sessions', () => {
   test('of domains that ask for no reports are not stored', async () => {
-    const clock = new ManualClock(START)
     await using receiver = await startTlsReceiver()
     receiver.zone['open.test'] = { MX: [{ preference: 10, exchange: MX }] }
     receiver.zone['_smtp._tls.open.test'] = { TXT: ['v=TLSRPTv1; rua=mailto:tls@open.test'] }
-    const settings = { ...receiver.settings, ...siteLimits({ idle_seconds: 0 }) }
-    await using flow = await startMailFlow({ ...toFlowOptions(receiver), settings, clock })
+    await using flow = await startTlsFlow(receiver, { settings: siteLimits({ idle_seconds: 0 }) })
     await flow.outcome(TO)
     await flow.outcome('ada@open.test')
-    await flush(flow, clock)
+    await flush(flow)
     expect(readRows(flow)).toMatchObject([{ domain: 'open.test', sessions: 1 }])
   })
 
