@@ -12,7 +12,7 @@ import { startAccountRemoval } from '#features/lifecycle/privacy/delete-account.
 import { startErasureLoop } from '#features/lifecycle/privacy/erase.ts'
 import { createOwnerKind } from '#features/people/owner-notices/owner-notices.ts'
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
-import { PAUSE_NOTICE } from '#features/reporting/abuse/pause-notice.ts'
+import { PAUSE_NOTICE } from '#features/reporting/abuse/pause.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { BroadcastEnqueuer } from '#features/sending/broadcasts/enqueue.ts'
 import { startDeadlineLoop } from '#features/sending/delivery/attempt/claim.ts'

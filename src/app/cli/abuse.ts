@@ -1,6 +1,6 @@
 /** @module `tassis accounts pause`, `resume`, `findings` and `show`: the operator pauses an account and sees why. */
 import type { Command } from 'commander'
-import { listNewestFindings } from '#features/reporting/abuse/findings.ts'
+import { listFindings } from '#features/reporting/abuse/findings.ts'
 import { toFindingWire } from '../operator/abuse.ts'
 import { parsePauseReason, pauseByOperator, readAccountStatus, resumeByOperator } from '../operator/accounts.ts'
 import type { Finding, OperatorAccountStatus, ResumeResult } from '../operator/model.ts'
@@ -36,7 +36,7 @@ const findings = defineAdminCommand(
   'accounts.findings',
   ({ opened: { app } }, { account, limit }: AccountOption & { limit: number }): List<Finding> => {
     const only = findAccountId(app, account)
-    return toLimitedList(listNewestFindings(app.db, limit + 1, only).map(toFindingWire), limit)
+    return toLimitedList(listFindings(app.db, only, { limit: limit + 1, offset: 0 }).findings.map(toFindingWire), limit)
   },
 )
 

@@ -39,19 +39,13 @@ const sql = prepareStatements((db) => ({
   insert: db.prepare(
     'INSERT INTO abuse_findings (account_id, source, reason, detail, email_id, paused, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
   ),
-  newest: db.prepare<AbuseFinding, [number]>(`SELECT ${COLUMNS} ORDER BY abuse_findings.id DESC LIMIT ?`),
-  newestOf: db.prepare<AbuseFinding, [number, number]>(
-    `SELECT ${COLUMNS} WHERE abuse_findings.account_id = ? ORDER BY abuse_findings.created_at DESC, abuse_findings.id DESC LIMIT ?`,
+  page: db.prepare<AbuseFinding, [number | null, number, number, number]>(
+    `SELECT ${COLUMNS} WHERE abuse_findings.account_id = coalesce(?, abuse_findings.account_id) AND abuse_findings.id < ?
+     ORDER BY abuse_findings.id DESC LIMIT ? OFFSET ?`,
   ),
-  page: db.prepare<AbuseFinding, [number, number, number]>(
-    `SELECT ${COLUMNS} WHERE abuse_findings.id < ? ORDER BY abuse_findings.id DESC LIMIT ? OFFSET ?`,
+  count: db.prepare<{ n: number }, [number | null]>(
+    'SELECT COUNT(*) AS n FROM abuse_findings WHERE account_id = coalesce(?, account_id)',
   ),
-  // An account has few findings, so they are sorted.
-  pageOf: db.prepare<AbuseFinding, [number, number, number, number]>(
-    `SELECT ${COLUMNS} WHERE abuse_findings.account_id = ? AND abuse_findings.id < ? ORDER BY abuse_findings.id DESC LIMIT ? OFFSET ?`,
-  ),
-  count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM abuse_findings'),
-  countOf: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM abuse_findings WHERE account_id = ?'),
 }))
 
 export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): void {
@@ -67,22 +61,12 @@ export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): void {
   )
 }
 
-/** The newest findings, of all accounts unless `accountId` is set. */
-export const listNewestFindings = (db: Database, limit: number, accountId?: number): AbuseFinding[] =>
-  accountId === undefined ? sql(db).newest.all(limit) : sql(db).newestOf.all(accountId, limit)
-
 /** A page of the findings, newest first, of all accounts unless `accountId` is set, with the number on all pages. */
-export function listFindings(
+export const listFindings = (
   db: Database,
   accountId: number | undefined,
   window: RowWindow,
-): { readonly findings: AbuseFinding[]; readonly total: number } {
-  const { page, pageOf, count, countOf } = sql(db)
-  const below = belowId(window)
-  return accountId === undefined
-    ? { findings: page.all(below, window.limit, window.offset), total: count.get()?.n ?? 0 }
-    : {
-        findings: pageOf.all(accountId, below, window.limit, window.offset),
-        total: countOf.get(accountId)?.n ?? 0,
-      }
-}
+): { readonly findings: AbuseFinding[]; readonly total: number } => ({
+  findings: sql(db).page.all(accountId ?? null, belowId(window), window.limit, window.offset),
+  total: sql(db).count.get(accountId ?? null)?.n ?? 0,
+})

@@ -1,19 +1,49 @@
 /**
- * @module Pauses and resumes accounts: writes state, finding, event, audit entry and due notice in the caller's
+ * @module Pauses and resumes accounts, and finds those that the abuse watch monitors: writes state, finding, event, audit entry and due notice in the caller's
  * transaction. No other code pauses or resumes accounts; callers decide when. Delivery reads the account state to
  * hold and release waiting mail.
  */
 
-import { type PauseSource, setPaused, setResumed } from '#features/core/accounts/pause.ts'
+import type { Database } from 'bun:sqlite'
+import { findSendingBlock, type PauseSource, setPaused, setResumed } from '#features/core/accounts/pause.ts'
+import { getPlanTerms, type Plan } from '#features/core/accounts/plans.ts'
 import { announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
-import { cancelNotice, scheduleNotice } from '#features/core/notices/notices.ts'
+import { cancelNotice, type OwnerNotice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { addFinding } from './findings.ts'
-import { type NoticedPause, PAUSE_NOTICE } from './pause-notice.ts'
 import { recordResumedStats } from './rates.ts'
+
+/** Data of the notice; its topic is the account. */
+interface NoticedPause {
+  readonly since: Millis
+  readonly reason: string
+}
+
+/** The mail to owners that sending is paused on their account. */
+export const PAUSE_NOTICE: OwnerNotice = {
+  kind: 'pause',
+  intervalMs: 0,
+  isForParent: true,
+  compose(_, { name }, [notice]) {
+    const { since, reason } = JSON.parse(notice?.data ?? '{}') as NoticedPause
+    return {
+      subject: 'Sending is paused on your account',
+      text: [
+        `Sending was paused on the account ${name} on ${isoTime(since).slice(0, 10)} at ${isoTime(since).slice(11, 16)} UTC.`,
+        `Reason: ${reason}`,
+        'Until sending is resumed, new emails are rejected with the error "account_paused". Emails accepted before are held and sent when sending is resumed.',
+        'Receiving, reading and your data are not affected. To resume sending, contact the operator of the service.',
+      ].join('\n\n'),
+    }
+  },
+}
 
 export interface NewPause {
   readonly source: PauseSource
@@ -59,4 +89,23 @@ export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   // Paused broadcasts retry at intervals; the signal makes them retry immediately.
   tx.afterCommit(() => app.broadcastChanged.emit())
   return true
+}
+
+const sql = prepareStatements((db) => ({
+  account: db.prepare<{ uuid: UuidBytes; plan: Plan }, [number]>('SELECT uuid, plan FROM accounts WHERE id = ?'),
+}))
+
+/**
+ * The system actor for a monitored account; undefined if the account is deleted, blocked from sending, or on a plan
+ * that is not monitored.
+ */
+export function findMonitoredAccount(
+  { config }: Pick<App, 'config'>,
+  db: Database,
+  accountId: number,
+): Actor | undefined {
+  const account = sql(db).account.get(accountId)
+  if (!account || !getPlanTerms(config, account.plan).isWatched || findSendingBlock(db, accountId) !== undefined)
+    return undefined
+  return createSystemActor({ accountId, accountUuid: account.uuid })
 }

@@ -11,8 +11,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours, seconds } from '#platform/units.ts'
-import { findMonitoredAccount } from './monitored.ts'
-import { pauseAccount } from './pause.ts'
+import { findMonitoredAccount, pauseAccount } from './pause.ts'
 import { type Excess, findExcess, readAbuseStats } from './rates.ts'
 
 /**

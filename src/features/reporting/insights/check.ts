@@ -3,8 +3,9 @@
  * by name with their values (rounding aside), if every number in its text is a cited stat, a guideline or the period,
  * and if its text is plain (text-check.ts): no address, unknown host, link or markup. Never edits a text.
  */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { StrictObject } from '#platform/http/schemas.ts'
 import { readMember } from '#platform/net/llm.ts'
 import { AREAS, type GroundedFinding, isCritical, MAX_FINDINGS, SEVERITIES } from './findings.ts'
 import { type AllowedNumbers, createTextCheck, isSameNumber, type TextCheck, toPlainText } from './text-check.ts'
@@ -20,62 +21,21 @@ export interface CheckedAnswer {
 const MAX_SUMMARY_LENGTH = 1200
 const MAX_TEXT_LENGTH = 600
 
-const literalUnion = (values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)))
+const MAX_EVIDENCE = 20
 
-const Evidence = Type.Object({ metric: Type.String({ maxLength: 200 }), value: Type.Number() })
-const RawFindingSchema = Type.Object({
-  severity: literalUnion(SEVERITIES),
-  area: literalUnion(AREAS),
-  observation: Type.String({ minLength: 1, maxLength: MAX_TEXT_LENGTH }),
-  recommendation: Type.String({ minLength: 1, maxLength: MAX_TEXT_LENGTH }),
-  evidence: Type.Array(Evidence, { minItems: 1, maxItems: 20 }),
+const Finding = StrictObject({
+  severity: Type.String({ enum: SEVERITIES }),
+  area: Type.String({ enum: AREAS }),
+  observation: Type.String(),
+  recommendation: Type.String(),
+  evidence: Type.Array(StrictObject({ metric: Type.String(), value: Type.Number() })),
 })
 
-interface RawFinding {
-  readonly severity: GroundedFinding['severity']
-  readonly area: GroundedFinding['area']
-  readonly observation: string
-  readonly recommendation: string
-  readonly evidence: readonly { readonly metric: string; readonly value: number }[]
-}
-
-const isRawFinding = (value: unknown): value is RawFinding => Value.Check(RawFindingSchema, value)
-
 /**
- * The schema sent to the endpoint. It contains no limits, because not every endpoint supports them; the answer is
- * checked for them here.
+ * The schema sent to the endpoint. It contains no limits, because not every endpoint supports them; `groundFinding`
+ * checks them.
  */
-export const ANSWER_SCHEMA = {
-  type: 'object',
-  additionalProperties: false,
-  required: ['summary', 'findings'],
-  properties: {
-    summary: { type: 'string' },
-    findings: {
-      type: 'array',
-      items: {
-        type: 'object',
-        additionalProperties: false,
-        required: ['severity', 'area', 'observation', 'recommendation', 'evidence'],
-        properties: {
-          severity: { type: 'string', enum: [...SEVERITIES] },
-          area: { type: 'string', enum: [...AREAS] },
-          observation: { type: 'string' },
-          recommendation: { type: 'string' },
-          evidence: {
-            type: 'array',
-            items: {
-              type: 'object',
-              additionalProperties: false,
-              required: ['metric', 'value'],
-              properties: { metric: { type: 'string' }, value: { type: 'number' } },
-            },
-          },
-        },
-      },
-    },
-  },
-} as const
+export const ANSWER_SCHEMA = StrictObject({ summary: Type.String(), findings: Type.Array(Finding) })
 
 /** The parts of an answer that pass the check; undefined when the answer is not a report. */
 export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number>): CheckedAnswer | undefined {
@@ -85,7 +45,8 @@ export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number
   const text = createTextCheck(metrics)
   const findings: GroundedFinding[] = []
   for (const finding of rawFindings.slice(0, MAX_FINDINGS)) {
-    const grounded = isRawFinding(finding) ? groundFinding(finding, metrics, text) : undefined
+    const written: unknown = Value.Clean(Finding, finding)
+    const grounded = Value.Check(Finding, written) ? groundFinding(written, metrics, text) : undefined
     if (grounded) findings.push(grounded)
   }
   const plainSummary = toPlainText(summary)
@@ -105,10 +66,13 @@ export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number
 }
 
 function groundFinding(
-  { severity, area, observation, recommendation, evidence }: RawFinding,
+  { observation, recommendation, evidence, ...written }: Static<typeof Finding>,
   metrics: ReadonlyMap<string, number>,
   text: TextCheck,
 ): GroundedFinding | undefined {
+  const severity = SEVERITIES.find((one) => one === written.severity)
+  const area = AREAS.find((one) => one === written.area)
+  if (!severity || !area || evidence.length > MAX_EVIDENCE) return undefined
   for (const { metric, value } of evidence) {
     const stat = metrics.get(metric)
     if (stat === undefined || !isSameNumber(String(value), stat)) return undefined
@@ -118,7 +82,6 @@ function groundFinding(
   // A finding that cites only guidelines is not about the account.
   if (stats.size === 0) return undefined
   const texts = [toPlainText(observation), toPlainText(recommendation)] as const
-  // The length is checked again: normalisation can expand a character into several.
   if (!texts.every((one) => one !== '' && one.length <= MAX_TEXT_LENGTH)) return undefined
   if (
     !text(texts[0], { figures: stats, guidelines: 'named' }) ||
