@@ -1,20 +1,21 @@
 /**
- * @module Creates and reads accounts, and enforces the monthly quota. The only writer of table `usage`. Table
+ * @module Creates, reads and changes accounts, and enforces the monthly quota. The only writer of table `usage`. Table
  * `accounts` is also written by `pause.ts`, `rows.ts` and `subscription.ts`.
  */
 
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
 import { attempt } from '#platform/attempt.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
-import { AppError, tooManyRequests } from '#platform/errors.ts'
+import { AppError, invalid, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { findPause, findSendingBlock, type Pause } from './pause.ts'
-import { getEnforcedQuota, isPlan, type Plan, UNLIMITED } from './plans.ts'
+import { getEnforcedQuota, type Plan, toPlan, UNLIMITED } from './plans.ts'
 
 export interface Account {
   readonly id: number
@@ -38,23 +39,12 @@ export interface Account {
   readonly updatedAt: Millis
 }
 
-interface Row {
-  id: number
-  uuid: Uint8Array
-  name: string
-  email: string
-  plan: string
-  monthly_quota: number | null
-  quota_held: number
-  tracking_default: number
-  tracking_privacy: number
-  paused_at: number | null
-  parent_id: number | null
-  disabled_at: number | null
-  events_read_at: number | null
-  created_at: number
-  updated_at: number
-}
+type Row = Omit<Account, 'plan' | 'monthlyQuota' | 'trackingDefault' | 'trackingPrivacy'> &
+  QuotaRow & { readonly trackingDefault: number; readonly trackingPrivacy: number }
+
+const SELECT = `SELECT id, uuid, name, email, plan, monthly_quota AS quota, quota_held AS quotaHeld, tracking_default AS trackingDefault,
+  tracking_privacy AS trackingPrivacy, paused_at AS pausedAt, parent_id AS parentId, disabled_at AS disabledAt, events_read_at AS eventsReadAt,
+  created_at AS createdAt, updated_at AS updatedAt FROM accounts`
 
 /** The public id of an account in log lines; null if it does not exist. Never throws, as a log line must not fail. */
 export function findAccountLogId(db: Database, id: number): string | null {
@@ -67,26 +57,24 @@ const IS_FOUND = `deleted_at IS NULL AND (?1 IS NULL OR name LIKE ?1 ESCAPE '\\'
   AND (?2 IS NULL OR CASE WHEN paused_at IS NOT NULL THEN 'paused' WHEN disabled_at IS NOT NULL THEN 'disabled' ELSE 'active' END = ?2)`
 
 const sql = prepareStatements((db) => ({
-  byId: db.prepare<Row, [number]>('SELECT * FROM accounts WHERE id = ?'),
-  all: db.prepare<Row, []>('SELECT * FROM accounts WHERE deleted_at IS NULL ORDER BY id'),
+  byId: db.prepare<Row, [number]>(`${SELECT} WHERE id = ?`),
+  all: db.prepare<Row, []>(`${SELECT} WHERE deleted_at IS NULL ORDER BY id`),
   search: db.prepare<Row, [string | null, string | null, number, number, number]>(
-    `SELECT * FROM accounts WHERE ${IS_FOUND} AND id < ?3 ORDER BY id DESC LIMIT ?4 OFFSET ?5`,
+    `${SELECT} WHERE ${IS_FOUND} AND id < ?3 ORDER BY id DESC LIMIT ?4 OFFSET ?5`,
   ),
   countFound: db.prepare<{ n: number }, [string | null, string | null]>(
     `SELECT COUNT(*) AS n FROM accounts WHERE ${IS_FOUND}`,
   ),
   uuidOf: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
-  byUuid: db.prepare<Row, [Uint8Array]>('SELECT * FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
-  insert: db.prepare<{ id: number }, [Uint8Array, string, string, string, number | null, number, number]>(
-    'INSERT INTO accounts (uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id',
+  byUuid: db.prepare<Row, [Uint8Array]>(`${SELECT} WHERE uuid = ? AND deleted_at IS NULL`),
+  insert: db.prepare<{ id: number }, (Uint8Array | string | number | null)[]>(
+    'INSERT INTO accounts (uuid, name, email, plan, parent_id, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id',
   ),
   update: db.prepare(
-    'UPDATE accounts SET name = ?, tracking_default = ?, tracking_privacy = ?, updated_at = ? WHERE id = ?',
+    `UPDATE accounts SET name = coalesce(?, name), tracking_default = coalesce(?, tracking_default),
+     tracking_privacy = coalesce(?, tracking_privacy), updated_at = ? WHERE id = ?`,
   ),
-  sending: db.prepare<
-    { plan: string; quota: number | null; quotaHeld: number; trackingDefault: number; parentId: number | null },
-    [number]
-  >(
+  sending: db.prepare<QuotaRow & { trackingDefault: number; parentId: number | null }, [number]>(
     'SELECT plan, monthly_quota AS quota, quota_held AS quotaHeld, tracking_default AS trackingDefault, parent_id AS parentId FROM accounts WHERE id = ?',
   ),
   used: db.prepare<{ recipients: number }, [number, number]>(
@@ -106,28 +94,19 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-function toAccount(config: Config, db: Database, row: Row): Account {
-  const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
-  const parent = row.parent_id === null ? undefined : (sql(db).sending.get(row.parent_id) ?? undefined)
+function toAccount(config: Config, db: Database, { quota, quotaHeld, ...row }: Row): Account {
+  const parent = row.parentId === null ? undefined : (sql(db).sending.get(row.parentId) ?? undefined)
   return {
-    id: row.id,
+    ...row,
     uuid: new Uint8Array(row.uuid),
-    name: row.name,
-    email: row.email,
-    plan,
+    plan: toPlan(row.plan),
     monthlyQuota: resolveMonthlyQuota(
       config,
-      { plan, quota: row.monthly_quota, quotaHeld: row.quota_held },
+      { plan: row.plan, quota, quotaHeld },
       parent && resolvePlanQuota(config, parent),
     ),
-    trackingDefault: row.tracking_default === 1,
-    trackingPrivacy: row.tracking_privacy === 1,
-    pausedAt: row.paused_at,
-    parentId: row.parent_id,
-    disabledAt: row.disabled_at,
-    eventsReadAt: row.events_read_at,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
+    trackingDefault: row.trackingDefault === 1,
+    trackingPrivacy: row.trackingPrivacy === 1,
   }
 }
 
@@ -172,25 +151,54 @@ export function findAccountByUuid(config: Config, db: Database, uuid: UuidBytes)
   return row ? toAccount(config, db, row) : undefined
 }
 
+export interface NewAccount {
+  readonly name: string
+  readonly email: string
+  readonly plan: Plan
+  /** Null: it is no sub-account. */
+  readonly parentId?: number | null
+  /** Null: the quota of the plan or the parent applies. */
+  readonly monthlyQuota?: number | null
+}
+
 /** Creates an account. The caller creates its stream `transactional` in the same transaction. */
 export function insertAccount(
   tx: Tx,
-  input: { name: string; email: string; plan: Plan; monthlyQuota?: number },
+  { name, email, plan, parentId = null, monthlyQuota = null }: NewAccount,
   now: Millis,
 ): { id: number; uuid: string } {
   const uuid = newUuid()
-  const row = sql(tx.db).insert.get(uuid, input.name, input.email, input.plan, input.monthlyQuota ?? null, now, now)
+  const row = sql(tx.db).insert.get(uuid, name, email, plan, parentId, monthlyQuota, now, now)
   if (!row) throw new Error('account not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
 }
 
-export const updateAccount = (
-  tx: Tx,
-  id: number,
-  change: { name: string; trackingDefault: boolean; trackingPrivacy: boolean },
-  now: Millis,
-): void =>
-  void sql(tx.db).update.run(change.name, change.trackingDefault ? 1 : 0, change.trackingPrivacy ? 1 : 0, now, id)
+/** Fields of the caller's own account, as in requests; undefined ones keep their value. */
+interface AccountChanges {
+  readonly name?: string
+  readonly tracking_default?: boolean
+  readonly tracking_privacy?: boolean
+}
+
+/** Changes the provided fields. Throws 422 when none is provided or the name is blank. */
+export function changeAccount(app: App, actor: Actor, change: AccountChanges): Promise<AccountState> {
+  if (Object.values(change).every((value) => value === undefined))
+    throw invalid('body', 'At least one of name, tracking_default and tracking_privacy must be set.')
+  const name = change.name?.trim()
+  if (name === '') throw invalid('name', 'The name must have 1 to 200 characters.')
+  const metadata = { ...change, ...(name !== undefined && { name }) }
+  return app.commit.write((tx) => {
+    const { name, tracking_default = null, tracking_privacy = null } = metadata
+    sql(tx.db).update.run(name ?? null, tracking_default, tracking_privacy, app.eventTime(), actor.accountId)
+    audit(app, tx, actor, {
+      action: 'account.updated',
+      resourceType: 'account',
+      resourceId: actor.accountUuid,
+      metadata,
+    })
+    return readAccountState(app, actor, tx.db)
+  })
+}
 
 /** The calendar month (UTC) of a time, as year * 12 + month. */
 export function monthOf(at: Millis): number {
@@ -314,7 +322,7 @@ const resolveMonthlyQuota = (
   parent ? Math.min(row.quota ?? UNLIMITED, parent.monthlyQuota) : resolvePlanQuota(config, row).monthlyQuota
 
 function resolvePlanQuota(config: Config, row: QuotaRow): Pick<SendingAccount, 'plan' | 'monthlyQuota' | 'heldPlan'> {
-  const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
+  const plan = toPlan(row.plan)
   const isHeld = row.quotaHeld === 1
   return {
     plan,

@@ -12,7 +12,7 @@ import { type Preparer, prepareStatements } from '#platform/db/open.ts'
 import { AppError, tooManyRequests } from '#platform/errors.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, MiB } from '#platform/units.ts'
-import { getPlanTerms, isPlan, type LimitedResource, type PlanTerms, UNLIMITED } from './plans.ts'
+import { getPlanTerms, type LimitedResource, type PlanTerms, toPlan, UNLIMITED } from './plans.ts'
 import { getTenantId } from './work-budget.ts'
 
 const sql = prepareStatements((db) => ({
@@ -70,7 +70,7 @@ export function requirePlanCapacity(
 function readAccountTerms({ config }: Pick<App, 'config'>, { db }: Pick<Tx, 'db'>, accountId: number): PlanTerms {
   const row = sql(db).plan.get(accountId)
   if (!row) throw new Error(`account ${accountId} does not exist`)
-  return getPlanTerms(config, isPlan(row.plan) ? row.plan : 'free')
+  return getPlanTerms(config, toPlan(row.plan))
 }
 
 /**
@@ -111,10 +111,10 @@ const planLimitReached = (plan: string, limit: string): AppError =>
 const SANDBOX_METRIC = 'accepted_sandbox'
 const DAY_MS = days(1)
 
-/** Counters of a day (UTC) are stored under the first hour of the day. */
 /** Sandbox recipients per day (UTC) of one account with its sub-accounts. */
 const SANDBOX_PER_DAY = 10_000
 
+/** Counters of a day (UTC) are stored under its first hour. */
 const startOfDay = (at: Millis): Millis => at - (at % DAY_MS)
 
 /** Throws 429 `sandbox_limit` when the recipients exceed the daily limit of sandbox mail. */

@@ -10,6 +10,9 @@ export type Plan = (typeof PLANS)[number]
 
 export const isPlan = (text: string): text is Plan => PLANS.some((plan) => plan === text)
 
+/** The plan of a stored name. */
+export const toPlan = (text: string): Plan => (isPlan(text) ? text : 'free')
+
 /** Means "unlimited" in fields that must hold a 32-bit number. */
 export const UNLIMITED = 2_147_483_647
 

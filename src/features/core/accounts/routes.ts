@@ -4,8 +4,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody } from '#platform/http/schemas.ts'
-import { readAccountState } from './accounts.ts'
-import { changeAccount } from './change-account.ts'
+import { changeAccount, readAccountState } from './accounts.ts'
 import { AccountChange, AccountRecord, toAccountWire } from './model.ts'
 
 const tags = ['Account']
@@ -17,26 +16,13 @@ export const accountRoutes = (app: App) =>
       response: DataBody(AccountRecord),
       detail: { summary: 'Get the account', tags, ...requires('account:read') },
     })
-    .patch(
-      '/',
-      async ({ actor, body }) =>
-        dataBody(
-          toAccountWire(
-            await changeAccount(app, actor, {
-              name: body.name,
-              trackingDefault: body.tracking_default,
-              trackingPrivacy: body.tracking_privacy,
-            }),
-          ),
-        ),
-      {
-        body: AccountChange,
-        response: DataBody(AccountRecord),
-        detail: {
-          summary: 'Change the account',
-          description: 'Omitted fields keep their value.',
-          tags,
-          ...requires('account:admin'),
-        },
+    .patch('/', async ({ actor, body }) => dataBody(toAccountWire(await changeAccount(app, actor, body))), {
+      body: AccountChange,
+      response: DataBody(AccountRecord),
+      detail: {
+        summary: 'Change the account',
+        description: 'Omitted fields keep their value.',
+        tags,
+        ...requires('account:admin'),
       },
-    )
+    })

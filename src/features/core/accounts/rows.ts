@@ -1,5 +1,5 @@
 /**
- * @module Account rows for sub-accounts, deletion and export: finds, lists, inserts and changes sub-accounts; closes an
+ * @module Account rows for sub-accounts, deletion and export: finds, lists and changes sub-accounts; closes an
  * account and empties its row once all its data is deleted; records exports and the first use of the event feed. Decides
  * nothing: `sub-accounts` and `privacy` do.
  */
@@ -8,12 +8,11 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
-import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type Account, findAccount } from './accounts.ts'
 import { prepareCount } from './limits.ts'
-import type { Plan } from './plans.ts'
 
 const subAccountSql = prepareStatements((db) => ({
   existing: prepareCount(db, 'accounts WHERE parent_id = ? AND deleted_at IS NULL'),
@@ -25,9 +24,6 @@ const subAccountSql = prepareStatements((db) => ({
   ),
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM accounts WHERE parent_id = ? AND deleted_at IS NULL',
-  ),
-  insert: db.prepare<{ id: number }, [number, Uint8Array, string, string, string, number | null, Millis, Millis]>(
-    'INSERT INTO accounts (parent_id, uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id',
   ),
   update: db.prepare('UPDATE accounts SET name = ?, monthly_quota = ?, disabled_at = ?, updated_at = ? WHERE id = ?'),
   ownQuota: db.prepare<{ quota: number | null }, [number]>('SELECT monthly_quota AS quota FROM accounts WHERE id = ?'),
@@ -50,26 +46,6 @@ export const countSubAccounts = (db: Database, parentId: number): number =>
 
 /** The statement with which `requirePlanCapacity` counts sub-accounts. */
 export const getSubAccountCountStatement = (db: Database) => subAccountSql(db).existing
-
-export interface NewSubAccount {
-  readonly name: string
-  readonly email: string
-  readonly plan: Plan
-  /** Null: the quota of the parent applies. */
-  readonly monthlyQuota: number | null
-}
-
-export function insertSubAccount(
-  tx: Tx,
-  parentId: number,
-  { name, email, plan, monthlyQuota }: NewSubAccount,
-  now: Millis,
-): { id: number; uuid: string } {
-  const uuid = newUuid()
-  const row = subAccountSql(tx.db).insert.get(parentId, uuid, name, email, plan, monthlyQuota, now, now)
-  if (!row) throw new Error('sub-account not stored')
-  return { id: row.id, uuid: formatUuid(uuid) }
-}
 
 export interface SubAccountRowChange {
   readonly name?: string | undefined

@@ -7,7 +7,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { isPlan, type Plan } from './plans.ts'
+import { type Plan, toPlan } from './plans.ts'
 
 export interface Subscription {
   readonly plan: Plan
@@ -29,23 +29,12 @@ export interface BillingState extends Subscription {
   readonly isDeleted: boolean
 }
 
-interface Row {
-  id: number
-  uuid: Uint8Array
-  plan: string
-  quotaHeld: number
-  customerId: string | null
-  subscriptionId: string | null
-  status: string | null
-  billingEmail: string | null
-  trialEndsAt: number | null
-  parentId: number | null
-  deletedAt: number | null
-}
+type Row = Omit<BillingState, 'accountUuid' | 'quotaHeld' | 'isSubAccount' | 'isDeleted'> &
+  Readonly<Record<'quotaHeld' | 'isSubAccount' | 'isDeleted', number>> & { readonly uuid: Uint8Array }
 
-const SELECT = `SELECT id, uuid, plan, quota_held AS quotaHeld, stripe_customer_id AS customerId, stripe_subscription_id AS subscriptionId,
-  subscription_status AS status, billing_email AS billingEmail, trial_ends_at AS trialEndsAt, parent_id AS parentId, deleted_at AS deletedAt
-  FROM accounts`
+const SELECT = `SELECT id AS accountId, uuid, plan, quota_held AS quotaHeld, stripe_customer_id AS customerId, stripe_subscription_id AS subscriptionId,
+  subscription_status AS status, billing_email AS billingEmail, trial_ends_at AS trialEndsAt, parent_id IS NOT NULL AS isSubAccount,
+  deleted_at IS NOT NULL AS isDeleted FROM accounts`
 
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE id = ?`),
@@ -63,18 +52,13 @@ const sql = prepareStatements((db) => ({
   followPlan: db.prepare('UPDATE accounts SET plan = ?, updated_at = ? WHERE parent_id = ?'),
 }))
 
-const toBillingState = (row: Row): BillingState => ({
-  accountId: row.id,
-  accountUuid: formatUuid(row.uuid),
-  plan: isPlan(row.plan) ? row.plan : 'free',
+const toBillingState = ({ uuid, ...row }: Row): BillingState => ({
+  ...row,
+  accountUuid: formatUuid(uuid),
+  plan: toPlan(row.plan),
   quotaHeld: row.quotaHeld === 1,
-  customerId: row.customerId,
-  subscriptionId: row.subscriptionId,
-  status: row.status,
-  billingEmail: row.billingEmail,
-  trialEndsAt: row.trialEndsAt,
-  isSubAccount: row.parentId !== null,
-  isDeleted: row.deletedAt !== null,
+  isSubAccount: row.isSubAccount === 1,
+  isDeleted: row.isDeleted === 1,
 })
 
 /** The billing state of an account. Throws when the account is missing, which is a bug. */

@@ -2,7 +2,6 @@
  * @module Erases personal fields of audit entries together with the salt of their digest. The action, its time and the
  * kind of resource stay, and the chain still verifies. Works in steps; the caller stores the cursor.
  */
-import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { ERASED } from './chain.ts'
@@ -56,26 +55,14 @@ export function eraseMatchingAuditEntries(tx: Tx, { accountId, after, limit, mat
     [actorId, ipAddress, resourceId, metadata].some((text) => text !== null && matches(text)),
   )
   for (const { id } of matching) sql(tx.db).erase.run(ERASED, id)
-  return { rows: matching.length, next: findNextCursor(tx.db, accountId, entries, limit) }
+  const last = entries.at(-1)
+  const hasMore = last && entries.length === limit && sql(tx.db).left.get(accountId, last.id)
+  return { rows: matching.length, next: hasMore ? last.id : undefined }
 }
 
 /**
  * Erases the personal fields of one batch of the account's entries.
  * @param after `next` of the previous step; without it, every step scans the erased entries again
  */
-export function eraseAccountAuditEntries(tx: Tx, accountId: number, limit: number, after = 0): ErasureStep {
-  const entries = sql(tx.db).ofAccount.all(accountId, after, limit)
-  for (const { id } of entries) sql(tx.db).erase.run(ERASED, id)
-  return { rows: entries.length, next: findNextCursor(tx.db, accountId, entries, limit) }
-}
-
-function findNextCursor(
-  db: Database,
-  accountId: number,
-  entries: readonly EntryTexts[],
-  limit: number,
-): number | undefined {
-  const last = entries.at(-1)
-  if (!last || entries.length < limit) return undefined
-  return sql(db).left.get(accountId, last.id) ? last.id : undefined
-}
+export const eraseAccountAuditEntries = (tx: Tx, accountId: number, limit: number, after = 0): ErasureStep =>
+  eraseMatchingAuditEntries(tx, { accountId, after, limit, matches: () => true })

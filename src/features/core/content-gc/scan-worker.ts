@@ -1,6 +1,6 @@
 /**
  * @module Worker that finds blobs of a content store to which no row refers. It reads in one read transaction of its
- * own connection, so it sees one state. Talks to `scan.ts` only; never writes.
+ * own connection, so it sees one state. Talks to `sweep.ts` only; never writes.
  */
 import { join } from 'node:path'
 import { ENCODING, formatMonth, idOfRef, monthOfRef, toRef } from '#platform/content/read.ts'

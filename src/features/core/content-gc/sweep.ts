@@ -11,11 +11,12 @@ import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { monthOfRef } from '#platform/content/read.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { askWorker } from '#platform/process/workers.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { STORES, type StoreName } from './garbage.ts'
-import { scanForUnreferenced } from './scan.ts'
+import type { ScanRequest } from './scan-worker.ts'
 
 interface GarbageEntry {
   readonly ref: number
@@ -43,6 +44,12 @@ const MONTH_SCAN_INTERVAL_MS = days(30)
 /** A month is first scanned in full this long after its end. */
 const MIN_MONTH_AGE_MS = days(2)
 const MAX_INTERVAL_MS = hours(1)
+
+/**
+ * Returns the candidates to which no row refers; throws when the scan fails. Each scan has a Worker of its own: scans are
+ * rare, and ending it frees its memory.
+ */
+const scanForUnreferenced = (request: ScanRequest) => askWorker<Float64Array>('scan', request)
 
 const toStoreFolder = (app: App, store: StoreName): string =>
   join(app.config.dataDir, store === 'content' ? 'content' : 'raw-mail')

@@ -4,27 +4,12 @@ import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { extra, Nullable, OptionalNullable, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { deriveEventUuid, EVENT_TYPES } from './record.ts'
+import { deriveEventUuid, EVENT_TYPES, type EventData } from './record.ts'
 
-/** The data of an event. Each kind of event has only some fields. */
-export interface EventPayload {
-  /** Why it was deferred or rejected, or is uncertain, as a sentence. */
-  readonly reason?: string | null
-  /** Reply of the receiving server. */
-  readonly smtp_response?: string | null
-  /** Version, cipher and certificate of the session, or why it was not encrypted. */
-  readonly tls?: string | null
-  /** Receiving server: name and address. */
-  readonly remote_mta?: string | null
-  readonly ip_address?: string | null
-  readonly bounce_category?: string | null
-  readonly bounce_type?: string | null
-  /** Id of the rule that decided. */
-  readonly rule?: string | null
+/** The data of an event as clients get it. Each kind of event has only some fields. */
+export type EventPayload = Omit<EventData, 'next_retry_at'> & {
   /** Of `deferred`: when the next attempt is due. */
   readonly next_retry_at?: string | null
-  /** Of `delivered`: whether the message was captured, not sent. */
-  readonly captured?: true
   readonly [name: string]: unknown
 }
 

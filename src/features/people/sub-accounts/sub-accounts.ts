@@ -4,13 +4,19 @@
  * otherwise. One level deep. Every change has an entry in the audit logs of both.
  */
 import type { Database } from 'bun:sqlite'
-import { type Account, findAccount, getAccount, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
+import {
+  type Account,
+  findAccount,
+  getAccount,
+  insertAccount,
+  monthOf,
+  readMonthlyUsage,
+} from '#features/core/accounts/accounts.ts'
 import { requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import {
   countSubAccounts,
   findSubAccount,
   getSubAccountCountStatement,
-  insertSubAccount,
   listSubAccounts,
   requireOpenAccount,
   updateSubAccount,
@@ -101,12 +107,8 @@ export async function createSubAccount(
     requireOpenAccount(tx.db, actor.accountId)
     const parent = requireCanCreate(app, tx.db, actor, input.monthlyQuota)
     const now = app.eventTime()
-    const { id, uuid } = insertSubAccount(
-      tx,
-      parent.id,
-      { name, email, plan: parent.plan, monthlyQuota: input.monthlyQuota ?? null },
-      now,
-    )
+    const { monthlyQuota = null } = input
+    const { id, uuid } = insertAccount(tx, { name, email, plan: parent.plan, parentId: parent.id, monthlyQuota }, now)
     insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
     const subAccountActor = toActorIn(actor, { id, uuid })
     audit(app, tx, subAccountActor, {
