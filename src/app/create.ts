@@ -20,7 +20,7 @@ import { InboundProcessor } from '#features/receiving/inbound/process/process.ts
 import { receiveMessage } from '#features/receiving/inbound/process/queue.ts'
 import { createSendRateLimiter, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { startCaptureServer } from '#features/sending/capture/server.ts'
-import { type CaptureStore, openCaptureStore } from '#features/sending/capture/store.ts'
+import { CaptureStore } from '#features/sending/capture/store.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { DeliveryScheduler, type SchedulerOptions } from '#features/sending/delivery/schedule/scheduler.ts'
 import { findEmailOfRecipient } from '#features/sending/emails/read.ts'
@@ -251,12 +251,15 @@ function openStores(
   })
   const content = new ContentStore(join(config.dataDir, 'content'), storeOptions('content'))
   const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), storeOptions('raw-mail'))
-  const captures = explainCorruption(join(config.dataDir, 'capture.db'), DELETE_CAPTURES_REMEDY, () =>
-    openCaptureStore({
-      dataDir: config.dataDir,
-      clock,
-      committerOptions: committerOptions('capture'),
-    }),
+  const captures = explainCorruption(
+    join(config.dataDir, 'capture.db'),
+    DELETE_CAPTURES_REMEDY,
+    () =>
+      new CaptureStore({
+        dataDir: config.dataDir,
+        clock,
+        committerOptions: committerOptions('capture'),
+      }),
   )
   const commit = new Committer(db, databasePath, {
     ...committerOptions('tassis'),

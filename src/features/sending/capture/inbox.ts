@@ -43,8 +43,7 @@ export const INBOX_SCHEMA = `
     email_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, received_at INTEGER NOT NULL, is_read INTEGER NOT NULL DEFAULT 0,
     size_bytes INTEGER NOT NULL, sender TEXT NOT NULL, subject TEXT NOT NULL, search_text TEXT NOT NULL
   ) STRICT;
-  CREATE INDEX IF NOT EXISTS inbox_account ON inbox (account_id, received_at, email_id);
-  CREATE INDEX IF NOT EXISTS inbox_read ON inbox (account_id, is_read, received_at, email_id);
+  CREATE INDEX IF NOT EXISTS inbox_account ON inbox (account_id, received_at, email_id, is_read);
   CREATE TRIGGER IF NOT EXISTS inbox_removed AFTER DELETE ON captures
     WHEN NOT EXISTS (SELECT 1 FROM captures WHERE email_id = OLD.email_id)
     BEGIN DELETE FROM inbox WHERE email_id = OLD.email_id; END;
@@ -66,26 +65,15 @@ const searchEmails = (columns: string) =>
   `SELECT ${columns} FROM (SELECT * FROM inbox WHERE account_id = ?1 ${NEWEST_FIRST} LIMIT ${MAX_SEARCHED})
    WHERE instr(search_text, ?2) > 0 AND is_read = coalesce(?3, is_read)`
 
-const READ_STATES = { any: '', read: 'AND is_read = 1', unread: 'AND is_read = 0' } as const
-type ReadState = keyof typeof READ_STATES
+/** The emails of an account in a state; null: any. The index has all that is compared. */
+const OF_STATE = 'FROM inbox INDEXED BY inbox_account WHERE account_id = ? AND is_read = coalesce(?, is_read)'
 type Window = readonly [receivedAt: number, emailId: number, limit: number, offset: number]
 
-const pages = prepareStatements((db) => {
-  const page = (state: ReadState) =>
-    db.prepare<InboxRow, [number, ...Window]>(
-      `SELECT ${COLUMNS} FROM inbox WHERE account_id = ? ${READ_STATES[state]} AND (received_at, email_id) < (?, ?)
-       ${NEWEST_FIRST} LIMIT ? OFFSET ?`,
-    )
-  return { any: page('any'), read: page('read'), unread: page('unread') }
-})
-
-const totals = prepareStatements((db) => {
-  const total = (state: ReadState) =>
-    db.prepare<{ n: number }, [number]>(`SELECT count(*) AS n FROM inbox WHERE account_id = ? ${READ_STATES[state]}`)
-  return { any: total('any'), read: total('read'), unread: total('unread') }
-})
-
 const sql = prepareStatements((db) => ({
+  page: db.prepare<InboxRow, [number, number | null, ...Window]>(
+    `SELECT ${COLUMNS} ${OF_STATE} AND (received_at, email_id) < (?, ?) ${NEWEST_FIRST} LIMIT ? OFFSET ?`,
+  ),
+  total: db.prepare<{ n: number }, [number, number | null]>(`SELECT count(*) AS n ${OF_STATE}`),
   search: db.prepare<InboxRow, [number, string, number | null, ...Window]>(
     `${searchEmails(COLUMNS)} AND (received_at, email_id) < (?4, ?5) ${NEWEST_FIRST} LIMIT ?6 OFFSET ?7`,
   ),
@@ -125,22 +113,16 @@ export function listInbox(
 ): { readonly emails: readonly InboxEmail[]; readonly total: number } {
   const wanted = normaliseText(text ?? '')
   const window = [...belowTimeAndId(page), page.limit, page.offset] as const
-  if (wanted === '') {
-    const state: ReadState = isRead === undefined ? 'any' : isRead ? 'read' : 'unread'
-    return {
-      emails: pages(db)
-        [state].all(accountId, ...window)
-        .map(toInboxEmail),
-      total: totals(db)[state].get(accountId)?.n ?? 0,
-    }
-  }
-  const search = [accountId, wanted, isRead === undefined ? null : Number(isRead)] as const
-  return {
-    emails: sql(db)
-      .search.all(...search, ...window)
-      .map(toInboxEmail),
-    total: sql(db).searchTotal.get(...search)?.n ?? 0,
-  }
+  const state = isRead === undefined ? null : Number(isRead)
+  const statements = sql(db)
+  const [rows, counted] =
+    wanted === ''
+      ? [statements.page.all(accountId, state, ...window), statements.total.get(accountId, state)]
+      : [
+          statements.search.all(accountId, wanted, state, ...window),
+          statements.searchTotal.get(accountId, wanted, state),
+        ]
+  return { emails: rows.map(toInboxEmail), total: counted?.n ?? 0 }
 }
 
 /** The row of an email; undefined if the account has none. */

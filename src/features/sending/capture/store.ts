@@ -140,6 +140,7 @@ const sql = prepareStatements((db) => ({
   giveBack: db.prepare(`PRAGMA incremental_vacuum(${MAX_PAGES_FREED_PER_BATCH})`),
 }))
 
+/** The store in the data directory, created if needed. Only the process that owns the directory may open it. */
 export class CaptureStore {
   /** For tests that fill it. */
   readonly db: Database
@@ -317,11 +318,6 @@ export class CaptureStore {
     return free > total / 2
   }
 }
-
-/**
- * Opens the store in the data directory, creating it if needed. Only the process that owns the directory may call it.
- */
-export const openCaptureStore = (options: CaptureStoreOptions): CaptureStore => new CaptureStore(options)
 
 /**
  * Decodes a message to text without losing an octet. Composed mail is 7-bit, or UTF-8 with SMTPUTF8. A message that is

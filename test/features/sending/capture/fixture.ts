@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type CaptureStore, type NewCapture, openCaptureStore } from '#features/sending/capture/store.ts'
+import { CaptureStore, type NewCapture } from '#features/sending/capture/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { days, MiB } from '#platform/units.ts'
@@ -21,7 +21,7 @@ export interface StoreFixture extends AsyncDisposable {
 export function createStore({ maxBytes = MiB, maxAgeMs = days(3) } = {}): StoreFixture {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-capture-'))
   const clock = new ManualClock()
-  const open = () => openCaptureStore({ dataDir, clock, maxBytes, maxAgeMs, committerOptions: {} })
+  const open = () => new CaptureStore({ dataDir, clock, maxBytes, maxAgeMs, committerOptions: {} })
   let store = open()
   return {
     clock,
