@@ -9,17 +9,13 @@ import { type Verdict, writeOutcome } from '#features/sending/delivery/verdict/o
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
 import { SANDBOX_LANE } from '#features/sending/queue/lanes.ts'
 import { statusName } from '#features/sending/queue/status.ts'
-import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
 import type { Dsn, DsnRecipient } from '#protocols/dsn/report.ts'
-import { createTestAccount, createTestApp, type TestApp, type TestAppOptions } from '#test/support/app.ts'
+import type { TestAppOptions } from '#test/support/app.ts'
+import { createEmailApi, type EmailApi, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
-import { ManualClock } from '#test/support/manual-clock.ts'
-
-export const SENT_AT = Date.UTC(2026, 2, 3, 10)
-export const REPORTED_AT = SENT_AT + hours(2)
 
 export const SENT: Verdict = { kind: 'sent', reply: '250 2.0.0 Queued' }
 export const UNCERTAIN: Verdict = { kind: 'uncertain', reason: 'The connection was lost' }
@@ -31,11 +27,7 @@ export interface SentEmail {
   readonly recipients: readonly { readonly id: number; readonly address: string; readonly verp: string }[]
 }
 
-export interface BounceFixture extends AsyncDisposable {
-  readonly service: TestApp
-  readonly app: App
-  readonly actor: Actor
-  readonly clock: ManualClock
+export interface BounceFixture extends EmailApi {
   /** An email whose recipients all ended this way; `queued`: left in the queue. */
   email(
     to: readonly string[],
@@ -47,36 +39,23 @@ export interface BounceFixture extends AsyncDisposable {
 }
 
 export async function startBounceFixture(options: TestAppOptions = {}): Promise<BounceFixture> {
-  const clock = new ManualClock(SENT_AT)
-  const service = await createTestApp({ ...options, clock })
-  const { app } = service
-  const newActor = async (domain: string) => {
-    const actor = await createTestAccount(app)
-    await createDomain(app, actor, domain)
-    app.db.run('UPDATE domains SET verified_at = 1')
-    return actor
-  }
-  const actor = await newActor('sender.test')
+  const service = await createEmailApi(options)
+  const { app, actor } = service
   return {
-    service,
-    app,
-    actor,
-    clock,
-    createOtherAccount: () => newActor('other.test'),
+    ...service,
+    async createOtherAccount() {
+      const other = await service.newAccount()
+      await service.addDomain(other, 'other.test')
+      return other
+    },
     async email(to, ended = 'sent', { actor: sender = actor, sandbox = false } = {}) {
-      const domain = sender === actor ? 'sender.test' : 'other.test'
-      if (sandbox) app.db.run('UPDATE domains SET verified_at = NULL')
+      const domain = sandbox ? UNVERIFIED : sender === actor ? VERIFIED : 'other.test'
       const { response } = await acceptEmail(
         app,
         sender,
         createDraft(
           app,
-          {
-            from: `Ada <ada@${domain}>`,
-            to: [...to],
-            subject: 'Hello',
-            text_body: 'Hello.',
-          },
+          { from: `Ada <ada@${domain}>`, to: [...to], subject: 'Hello', text_body: 'Hello.' },
           undefined,
         ),
       )
@@ -102,11 +81,8 @@ export async function startBounceFixture(options: TestAppOptions = {}): Promise<
         })),
       }
     },
-    report(report, at = {}) {
-      clock.advance(REPORTED_AT - clock.now())
-      return app.commit.write((tx) => applyBounce(app, tx, report, { ...at, now: app.eventTime() }))
-    },
-    [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
+    report: (report, at = {}) =>
+      app.commit.write((tx) => applyBounce(app, tx, report, { ...at, now: app.eventTime() })),
   }
 }
 

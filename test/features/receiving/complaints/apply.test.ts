@@ -5,17 +5,15 @@ import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
-import { NOW, UNVERIFIED } from '#test/support/email-api.ts'
-import { createComplaints, type DeliveredEmail } from './fixture.ts'
+import { NOW, shareEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+import { addComplaints, type Complaints, createComplaintApi, type DeliveredEmail } from './fixture.ts'
 
-let complaints: Awaited<ReturnType<typeof createComplaints>>
-beforeEach(async () => {
-  complaints = await createComplaints()
+const service = shareEmailApi(createComplaintApi)
+let complaints: Complaints<typeof service>
+beforeEach(() => {
+  complaints = addComplaints(service)
 })
-afterEach(async () => {
-  expectBalanced({ ...complaints.service, delivery: undefined })
-  await complaints[Symbol.asyncDispose]()
-})
+afterEach(() => expectBalanced(service))
 
 const TO_BOB = { to: 'bob@provider.test', transactional: false }
 const TO_MANY = {
@@ -27,14 +25,14 @@ const TO_MANY = {
 
 const applied = (email: DeliveredEmail, index = 0) => ({
   kind: 'applied' as const,
-  accountId: complaints.service.actor.accountId,
+  accountId: service.actor.accountId,
   emailId: email.emailId,
   recipientId: email.recipients[index]?.id ?? 0,
   isSuppressed: true,
 })
 const counted = (email: DeliveredEmail) => ({
   kind: 'counted' as const,
-  accountId: complaints.service.actor.accountId,
+  accountId: service.actor.accountId,
   emailId: email.emailId,
 })
 const ignored = { kind: 'ignored' as const, why: expect.stringMatching(/^[A-Z].*\.$/) }
@@ -57,7 +55,7 @@ function expectNothing(): void {
 }
 
 const rate = () => {
-  const { app, actor } = complaints.service
+  const { app, actor } = service
   return readComplaintRate(app.db, actor.accountId, { from: 0, to: app.clock.now() })
 }
 
@@ -75,7 +73,6 @@ test('a complaint is emitted and counted once per recipient; another recipient m
 })
 
 test('a complaint replaces a manual suppression, and is emitted', async () => {
-  const { service } = complaints
   const email = await complaints.delivered(TO_BOB)
   await service.api('POST', '/v1/suppressions', { email_address: 'Bob@provider.test', reason: 'manual' })
   expect(await complaints.apply(await complaints.report('standard', email))).toEqual({
@@ -91,14 +88,14 @@ test('a complaint replaces a manual suppression, and is emitted', async () => {
 test('the suppression is in the audit log, with the system as its actor', async () => {
   const email = await complaints.delivered(TO_BOB)
   await complaints.apply(await complaints.report('standard', email))
-  const rows = complaints.service.app.db
+  const rows = service.app.db
     .query<Record<string, unknown>, []>(
       "SELECT account_id, actor_type, action, resource_id, metadata FROM audit_logs WHERE action LIKE 'suppression.%'",
     )
     .all()
   expect(rows).toEqual([
     {
-      account_id: complaints.service.actor.accountId,
+      account_id: service.actor.accountId,
       actor_type: 'system',
       action: 'suppression.created',
       resource_id: 'bob@provider.test',
@@ -193,7 +190,7 @@ test('forged reports do not displace those of a known loop, whose proof they tak
   const email = await complaints.delivered({ ...TO_MANY, cc: [], bcc: [] })
   const [nameless, named] = [await complaints.report('comcast', email), await complaints.report('standard', email, 1)]
   const loops = () =>
-    complaints.service.app.db
+    service.app.db
       .query<{ recipientId: number | null; loop: string | null }, []>(
         'SELECT recipient_id AS recipientId, feedback_loop AS loop FROM complaints ORDER BY id',
       )
@@ -327,7 +324,7 @@ describe('a mismatching report is', () => {
     const email = await complaints.delivered(TO_BOB)
     const report = await complaints.report('unsubscribe-link-only', email)
     const local = complaints.copy(email).return_path.split('@')[0] ?? ''
-    const { db } = complaints.service.app
+    const { db } = service.app
     db.run('UPDATE emails SET uuid = zeroblob(16)')
     const byAddress = { ...report, originalListUnsubscribe: null, ownLocalParts: [local] }
     expect(await complaints.apply(byAddress)).toEqual(unmatched)
@@ -348,7 +345,7 @@ describe('a mismatching report is', () => {
 
   test('unmatched when it reached one tenant and concerns mail of another', async () => {
     const email = await complaints.delivered(TO_BOB)
-    const { app, actor } = complaints.service
+    const { app, actor } = service
     const { accountId } = await createTestAccount(app)
     for (const name of ['standard', 'comcast', 'unsubscribe-link-only', 'microsoft-jmrp'])
       expect(await complaints.apply(await complaints.report(name, email), { accountId })).toEqual(unmatched)
@@ -369,7 +366,7 @@ describe('a mismatching report is', () => {
 test('a failed write later in the transaction leaves nothing of the complaint', async () => {
   const email = await complaints.delivered(TO_BOB)
   const report = await complaints.report('standard', email)
-  const { app } = complaints.service
+  const { app } = service
   const write = app.commit.write((tx): undefined => {
     applyComplaint(app, tx, report, { rawRef: 1, now: app.eventTime() })
     throw new Error('afterwards')
@@ -387,7 +384,7 @@ const toMany = (domain: string) => ({
 
 // Proves: notify-40
 test('the rate of a period is its complaints divided by its deliveries, each counted in the period in which it happened', async () => {
-  const { app, actor, clock } = complaints.service
+  const { app, actor, clock } = service
   const rate = (from: number, to: number) => readComplaintRate(app.db, actor.accountId, { from, to })
   expect(rate(0, NOW)).toEqual({ delivered: 0, complaints: 0, rate: null })
   const first = await complaints.delivered(toMany('one.test'))
@@ -416,7 +413,7 @@ test('the rate of a period is its complaints divided by its deliveries, each cou
 })
 
 test('the newest complaints come first, of one account or of all', async () => {
-  const { app, actor } = complaints.service
+  const { app, actor } = service
   const email = await complaints.delivered(toMany('one.test'))
   await complaints.apply(await complaints.report('yahoo', email, 0))
   await complaints.apply(await complaints.report('comcast', email, 1), { feedbackLoop: 'Comcast' })
@@ -439,7 +436,7 @@ test('the newest complaints come first, of one account or of all', async () => {
 })
 
 test('sandbox mail does not lower the rate', async () => {
-  const { app, actor } = complaints.service
+  const { app, actor } = service
   await complaints.delivered({ ...toMany('one.test'), from: `ada@${UNVERIFIED}` })
   await complaints.delivered({ to: 'bob@one.test' })
   expect(readComplaintRate(app.db, actor.accountId, { from: 0, to: NOW })).toMatchObject({ delivered: 1 })

@@ -42,11 +42,11 @@ export interface Complaints<Service extends EmailApi> {
   rows(): { emailId: number; recipientId: number | null; type: string; reporter: string | null; rawRef: number }[]
 }
 
+export const createComplaintApi = (options: TestAppOptions = {}): Promise<EmailApi> =>
+  createEmailApi({ ...options, settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test', ...options.settings } })
+
 export async function createComplaints(options: TestAppOptions = {}): Promise<Complaints<EmailApi> & AsyncDisposable> {
-  const service = await createEmailApi({
-    ...options,
-    settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test', ...options.settings },
-  })
+  const service = await createComplaintApi(options)
   return { ...addComplaints(service), [Symbol.asyncDispose]: () => service[Symbol.asyncDispose]() }
 }
 

@@ -62,7 +62,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   await processor.stop(0)
-  expectBalanced(post.service)
+  expectBalanced(post)
   await post[Symbol.asyncDispose]()
 })
 

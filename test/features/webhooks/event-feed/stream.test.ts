@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import { signUserOut } from '#features/people/team/user-admin.ts'
@@ -69,6 +69,12 @@ async function createStreamApi(): Promise<StreamApi> {
   }
 }
 
+let service: StreamApi
+beforeEach(async () => {
+  service = await createStreamApi()
+})
+afterEach(() => service[Symbol.asyncDispose]())
+
 function readerOf({ body }: Response) {
   if (!body) throw new Error('the answer has no body')
   return body.getReader()
@@ -114,7 +120,6 @@ async function areSlotsFree(service: StreamApi): Promise<boolean> {
 
 describe('a stream', () => {
   test('declares its type, and keeps caches and proxies from buffering it', async () => {
-    await using service = await createStreamApi()
     using stream = await service.open()
     const { headers } = stream.response
     expect({
@@ -135,7 +140,6 @@ describe('a stream', () => {
 
   // Proves: feed-4
   test('sends each event with its seq as id, its type as event and the feed record as data', async () => {
-    await using service = await createStreamApi()
     await service.record('queued', 'sent', 'delivered')
     const { data } = await page(service.api)
     using stream = await service.open()
@@ -145,7 +149,6 @@ describe('a stream', () => {
 
   // Proves: feed-4
   test('begins with the stored events after the given one and continues with new ones, without a gap', async () => {
-    await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 950)
     using stream = await service.open('?after=7')
     const live = (async () => {
@@ -159,7 +162,6 @@ describe('a stream', () => {
   })
 
   test('without a given position begins with the first retained event', async () => {
-    await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 5)
     service.app.db.run('DELETE FROM events WHERE seq <= 2')
     using stream = await service.open()
@@ -168,7 +170,6 @@ describe('a stream', () => {
 
   // Proves: feed-4
   test('continues after Last-Event-ID, which overrides after; an empty one is ignored', async () => {
-    await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 9)
     using resumed = await service.open('?after=2', '6')
     expect(await nextSeqs(resumed, 3)).toEqual([7, 8, 9])
@@ -177,7 +178,6 @@ describe('a stream', () => {
   })
 
   test("with types sends only those, and the heartbeat moves the client's id past the others", async () => {
-    await using service = await createStreamApi()
     using stream = await service.open('?types=bounced,failed')
     await service.record('queued', 'bounced', 'sent', 'failed', 'sent', 'delivered')
     expect(await nextSeqs(stream, 2)).toEqual([2, 4])
@@ -191,7 +191,6 @@ describe('a stream', () => {
   })
 
   test('without new events sends a comment every 15 seconds', async () => {
-    await using service = await createStreamApi()
     using stream = await service.open()
     await service.record('queued')
     await stream.next()
@@ -206,7 +205,6 @@ describe('a stream', () => {
   })
 
   test('whose account has only events of other types also sends a comment every 15 seconds', async () => {
-    await using service = await createStreamApi()
     using stream = await service.open('?types=bounced')
     await service.record('bounced')
     expect(await nextSeqs(stream, 1)).toEqual([1])
@@ -221,7 +219,6 @@ describe('a stream', () => {
   })
 
   test('sends no event before it is durable', async () => {
-    await using service = await createStreamApi()
     const { app, actor } = service
     await service.record('queued')
     using stream = await service.open()
@@ -239,7 +236,6 @@ describe('a stream', () => {
   })
 
   test('begins only when earlier events are durable', async () => {
-    await using service = await createStreamApi()
     const { app } = service
     await service.record('queued')
     const synced = Promise.withResolvers<void>()
@@ -264,7 +260,6 @@ describe('a stream', () => {
   })
 
   test('sends events recorded while it opens', async () => {
-    await using service = await createStreamApi()
     const { commit } = service.app
     const barrier = commit.barrier.bind(commit)
     commit.barrier = async () => {
@@ -277,7 +272,6 @@ describe('a stream', () => {
   })
 
   test('sends no events of other accounts', async () => {
-    await using service = await createStreamApi()
     const other = await service.newAccount()
     using theirs = await openStream(service.url, { key: await service.newKey([], other) })
     using mine = await service.open()
@@ -290,7 +284,6 @@ describe('a stream', () => {
 
   // Proves: feed-3
   test('returns the errors of the feed as JSON when it cannot begin', async () => {
-    await using service = await createStreamApi()
     const { app, actor, api } = service
     seedEvents(app, actor.accountId, 9)
     app.db.run('DELETE FROM events WHERE seq <= 4')
@@ -309,7 +302,6 @@ describe('a stream', () => {
 
   // Proves: feed-3
   test('ends when unsent events are removed, and the client then gets an error', async () => {
-    await using service = await createStreamApi()
     using stream = await service.open('?types=bounced')
     await service.record('bounced')
     expect(await nextSeqs(stream, 1)).toEqual([1])
@@ -327,7 +319,6 @@ describe('a stream', () => {
   })
 
   test('is served only for its media type: any other Accept gets JSON', async () => {
-    await using service = await createStreamApi()
     const typeFor = async (accept: string) => {
       const leaving = new AbortController()
       const response = await fetch(`${service.url}/v1/events`, {
@@ -358,7 +349,6 @@ describe('a stream', () => {
 
   // Proves: feed-4
   test('ends immediately when its key is deleted, unlike other streams of the account', async () => {
-    await using service = await createStreamApi()
     const key = await service.newKey(['emails:read'])
     using stream = await openStream(service.url, { key })
     using other = await service.open()
@@ -375,7 +365,6 @@ describe('a stream', () => {
 
   // Proves: feed-4
   test('ends immediately when its account is disabled, although the key exists', async () => {
-    await using service = await createStreamApi()
     const { app, actor } = service
     using stream = await service.open()
     await service.record('queued')
@@ -387,7 +376,6 @@ describe('a stream', () => {
   })
 
   test('sends nothing more once its actor has lost access, even without a signal', async () => {
-    await using service = await createStreamApi()
     const key = await service.newKey(['emails:read'])
     using stream = await openStream(service.url, { key })
     await service.record('queued')
@@ -398,7 +386,6 @@ describe('a stream', () => {
   })
 
   test('continues when the revocation of its key is rolled back', async () => {
-    await using service = await createStreamApi()
     const { app, actor } = service
     using stream = await service.open()
     await service.record('queued')
@@ -453,7 +440,6 @@ describe('a stream', () => {
       ],
     ]
     test.each(cases)('%s', async (_, revoke) => {
-      await using service = await createStreamApi()
       const person = await createTestUser(service.app, service.actor, 'ada@people.test', 'developer')
       const session = await signIn(service, person.email)
       using stream = await openStream(service.url, { key: { cookie: session.cookie } })
@@ -480,7 +466,6 @@ describe('a stream', () => {
   })
 
   test('is rejected once the service stops', async () => {
-    await using service = await createStreamApi()
     const { app, actor } = service
     const ending = new AbortController()
     const streams = createFeedStreams(app, ending.signal)
@@ -492,7 +477,6 @@ describe('a stream', () => {
 
 describe('streams have limits', () => {
   test(`the ${MAX_STREAMS_PER_ACCOUNT + 1}th stream of an account is a 429; another account has its own limit`, async () => {
-    await using service = await createStreamApi()
     const streams: StreamClient[] = []
     while (streams.length < MAX_STREAMS_PER_ACCOUNT) streams.push(await service.open())
     expectError(await service.api('GET', '/v1/events', undefined, STREAM), 429, 'too_many_streams')
@@ -504,7 +488,6 @@ describe('streams have limits', () => {
   })
 
   test('a client that disconnects frees its slot, and no listener remains', async () => {
-    await using service = await createStreamApi()
     const { app, actor } = service
     let listeners = 0
     const { listen } = app.eventsRecorded
@@ -536,7 +519,6 @@ describe('streams have limits', () => {
   })
 
   test(`at most ${MAX_STREAMS} are open in all; the next is a 429, until those whose clients do not read are closed`, async () => {
-    await using service = await createStreamApi()
     const { app, actor, clock } = service
     const streams = createFeedStreams(app, new AbortController().signal)
     const open = (accountId: number) =>
@@ -554,7 +536,6 @@ describe('streams have limits', () => {
 
   // Proves: feed-4
   test('all streams that catch up produce one piece per tick together, so a request waits for one piece, not for one of each', async () => {
-    await using service = await createStreamApi()
     const { app, actor } = service
     seedEvents(app, actor.accountId, 2000)
     const streams = createFeedStreams(app, new AbortController().signal)
@@ -582,7 +563,6 @@ describe('streams have limits', () => {
   })
 
   test('no piece is produced before its client reads, and nothing remains when the client disconnects', async () => {
-    await using service = await createStreamApi()
     const { app, actor, clock } = service
     await service.record('queued', 'sent')
     const request = new Request('http://localhost/')
@@ -616,7 +596,6 @@ describe('streams have limits', () => {
   })
 
   test('a client that reads nothing for a minute is disconnected, and its slot is free', async () => {
-    await using service = await createStreamApi()
     const { app, actor, clock } = service
     seedEvents(app, actor.accountId, 100_000)
     const unread = await openUnread(service)

@@ -2,13 +2,12 @@
  * @module Inbound routes over HTTP for tests, with a receiver of their webhooks. Stores mail as its processing would,
  * without SMTP: finds the route of the recipient, and writes the row and event of the message.
  */
-import type { App } from '#features/core/app/app.ts'
 import { storeInbound } from '#features/receiving/inbound/process/store.ts'
-import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { findRoute } from '#features/receiving/route-rules/rows.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
+import { createTestReceived } from '#test/support/inbound.ts'
 import { HOOK_HOST, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
 export type Json = Record<string, unknown>
@@ -38,68 +37,6 @@ export interface RouteService extends WebhookService {
   inboundRow(id: string): { status: number; deliveredAt: number | null; error: string | null }
 }
 
-export const AUTHENTICATION: ReceivedMail['authentication'] = {
-  spf: 'pass',
-  dkim: 'none',
-  dmarc: 'none',
-  arc: 'none',
-  iprev: 'none',
-  details: {
-    spf: { result: 'pass', domain: 'sender.test', client_ip: '192.0.2.7', helo: 'mx.sender.test', comment: null },
-    dkim: [],
-    dmarc: { result: 'none', domain: 'sender.test', policy: null, comment: null },
-    arc: { result: 'none', instances: 0, comment: null },
-    iprev: { result: 'none', name: null },
-  },
-}
-
-/** A message of Bob for an address. Its parts are stored as the parser stores them. */
-export async function receivedMessage(
-  app: App,
-  address: string,
-  { subject = 'Hello', text = 'Hello, team.' }: { subject?: string; text?: string } = {},
-): Promise<ReceivedMail & { message: StoredMessage }> {
-  const [textRef = null] = await app.content.put([Buffer.from(text)], app.clock.now())
-  const [rawRef = 0] = await app.rawMail.put([Buffer.from(`Subject: ${subject}\r\n\r\n${text}`)], app.clock.now())
-  return {
-    envelope: {
-      mailFrom: 'bob@sender.test',
-      sourceIp: '192.0.2.7',
-      helo: 'mx.sender.test',
-      tls: null,
-      receivedAt: app.clock.now(),
-      rawRef,
-      sizeBytes: text.length,
-    },
-    message: {
-      headers: [],
-      from: 'Bob <bob@sender.test>',
-      to: address,
-      cc: null,
-      replyTo: null,
-      fromAddresses: ['bob@sender.test'],
-      toAddresses: [address],
-      subject,
-      messageId: '<1@sender.test>',
-      inReplyTo: null,
-      references: [],
-      dateMs: null,
-      text,
-      html: null,
-      isAutomatic: false,
-      headersRef: null,
-      textRef,
-      htmlRef: null,
-      strippedText: null,
-      strippedRef: null,
-      attachments: [],
-    },
-    problem: undefined,
-    authentication: AUTHENTICATION,
-    report: undefined,
-  }
-}
-
 export async function startRouteService(options: TestAppOptions = {}): Promise<RouteService> {
   const service = await startWebhookService(options)
   const { app, api, actor, receiver } = service
@@ -115,9 +52,9 @@ export async function startRouteService(options: TestAppOptions = {}): Promise<R
     )
     .get(parseUuid(domainId) ?? new Uint8Array())
   if (!domain) throw new Error('there is no domain')
-  const receive = async (localPart: string, message: { subject?: string; text?: string }): Promise<Arrived> => {
+  const arrive: RouteService['arrive'] = async (localPart, { subject = 'Hello', text = 'Hello, team.' } = {}) => {
     const address = `${localPart}@${INBOUND}`
-    const received = await receivedMessage(app, address, message)
+    const received = await createTestReceived(app, { text, message: { subject, to: address } })
     const row = await app.commit.write((tx) => {
       const route = findRoute(tx.db, domain.id, localPart)
       storeInbound(
@@ -148,7 +85,7 @@ export async function startRouteService(options: TestAppOptions = {}): Promise<R
       }) as Promise<Json & { id: string }>,
     route: (id) => data('GET', `/v1/inbound-routes/${id}`),
     put: (id, change) => data('PUT', `/v1/inbound-routes/${id}`, change),
-    arrive: (localPart, message = {}) => receive(localPart, message),
+    arrive,
     history: async (id, query = '') =>
       (await data('GET', `/v1/inbound-routes/${id}/deliveries${query}`)) as unknown as Json[],
     inboundRow(id) {

@@ -1,9 +1,11 @@
 /** @module Webhooks over HTTP for tests of the resource: sends nothing, and records events like the features do. */
 import { type EventData, type EventType, record } from '#features/core/events/record.ts'
+import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import type { CreatedWebhook, WebhookService } from '#test/support/webhooks.ts'
 
 export type Json = Record<string, unknown>
 
@@ -92,4 +94,30 @@ export async function createWebhookApi(options: TestAppOptions = {}): Promise<We
       return rows.map((entry): [unknown, unknown] => [entry['action'], entry['resource_id']]).reverse()
     },
   }
+}
+
+/** `data` of a webhook. */
+export const getRecord = async ({ api }: WebhookService, { id }: CreatedWebhook): Promise<Json> =>
+  at((await api('GET', `/v1/webhooks/${id}`)).body, 'data') as Json
+
+/** Puts a webhook as it is, or with changes, active. */
+export async function putWebhook(service: WebhookService, webhook: CreatedWebhook, changes: Json = {}) {
+  const { url, events } = await getRecord(service, webhook)
+  return await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: true, ...changes })
+}
+
+/**
+ * Records events of new emails, each with its own recipient, and moves the clock past the two seconds for which they
+ * are held.
+ */
+export async function recordMany(service: WebhookService, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await service.tell(await service.email(), 'sent')
+  service.release()
+}
+
+/** Another dispatcher, as after a restart, until it is disposed of. */
+export function startDispatcher(app: WebhookService['app']): WebhookDispatcher & AsyncDisposable {
+  const webhooks = new WebhookDispatcher(app)
+  webhooks.start()
+  return Object.assign(webhooks, { [Symbol.asyncDispose]: () => webhooks.stop(0) })
 }

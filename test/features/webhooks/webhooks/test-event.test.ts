@@ -149,23 +149,6 @@ test('a test is signed like any event, is not retried and counts as no failure, 
   })
 })
 
-test('a successful test does not reset the failures of the webhook', async () => {
-  await using service = await startWebhookService()
-  const { api, receiver, addWebhook, email, tell, release } = service
-  const hook = await addWebhook()
-  receiver.answer({ status: 404 })
-  const sent = await email()
-  release()
-  await tell(sent, 'sent')
-  await waitForEnded(service, hook, 1)
-  receiver.answer({ status: 200 })
-  await api('POST', `/v1/webhooks/${hook.id}/test`)
-  expect((await waitForEnded(service, hook, 2)).map(({ status }) => status)).toEqual(['undeliverable', 'delivered'])
-  expect((await api('GET', `/v1/webhooks/${hook.id}`)).body).toMatchObject({
-    data: { failure_count: 1, last_success_at: null },
-  })
-})
-
 test('a request for a test event accepts no fields', async () => {
   const { id } = await service.addWebhook()
   const answer = await service.api('POST', `/v1/webhooks/${id}/test`, { event: 'sent' })
