@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { classifyMessage, LABELS } from '#features/receiving/agent-mailboxes/classify.ts'
 import { createLog } from '#platform/log/log.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -24,9 +24,9 @@ interface Endpoint extends AsyncDisposable {
 }
 
 /** An endpoint like those of model servers, on a real socket. */
-function startEndpoint(content: unknown = { label: 'support', confidence: 0.9 }): Endpoint {
+function startEndpoint(): Endpoint {
   const asked: RecordedRequest[] = []
-  const endpoint = { answer: () => replyWith(content) } as Pick<Endpoint, 'answer'>
+  const endpoint = { answer: () => replyWith({ label: 'support', confidence: 0.9 }) } as Pick<Endpoint, 'answer'>
   const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
@@ -58,30 +58,41 @@ const createClassifier = (url: string, options: TestAppOptions = {}): Promise<Te
     settings: { TASSIS_LLM_URL: url, TASSIS_LLM_KEY: 'secret-key', TASSIS_LLM_MODEL: 'small', ...options.settings },
   })
 
+let endpoint: Endpoint
+let clock: ManualClock
+let service: TestApp
+beforeEach(async () => {
+  endpoint = startEndpoint()
+  clock = new ManualClock()
+  service = await createClassifier(endpoint.url, { clock })
+})
+afterEach(async () => {
+  await service[Symbol.asyncDispose]()
+  await endpoint[Symbol.asyncDispose]()
+})
+
+const classify = (change: Parameters<typeof createMessage>[0] = {}, { app } = service) =>
+  classifyMessage(app, createMessage(change))
+
 // Proves: mailbox-13
 test('without an endpoint there is no request and no classification', async () => {
-  await using service = await createTestApp()
-  expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
+  await using without = await createTestApp()
+  expect(await classify({}, without)).toBeUndefined()
 })
 
 test('an endpoint that is enabled only for other uses gets no request', async () => {
-  await using endpoint = startEndpoint()
   for (const uses of ['insights', 'insights,phishing']) {
-    await using service = await createClassifier(endpoint.url, { settings: { TASSIS_LLM_USES: uses } })
-    expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
+    await using other = await createClassifier(endpoint.url, { settings: { TASSIS_LLM_USES: uses } })
+    expect(await classify({}, other)).toBeUndefined()
   }
-  await using service = await createClassifier(endpoint.url, {
-    settings: { TASSIS_LLM_USES: 'phishing,classification' },
-  })
-  expect(await classifyMessage(service.app, createMessage())).toEqual({ label: 'support', confidence: 0.9 })
+  await using both = await createClassifier(endpoint.url, { settings: { TASSIS_LLM_USES: 'phishing,classification' } })
+  expect(await classify({}, both)).toEqual({ label: 'support', confidence: 0.9 })
   expect(endpoint.asked.length).toBe(1)
 })
 
 // Proves: mailbox-13
 test('the endpoint gets the message as data, with model and key, and its label is the classification', async () => {
-  await using endpoint = startEndpoint()
-  await using service = await createClassifier(endpoint.url)
-  expect(await classifyMessage(service.app, createMessage({ subject: 'Help', text: 'It is broken.' }))).toEqual({
+  expect(await classify({ subject: 'Help', text: 'It is broken.' })).toEqual({
     label: 'support',
     confidence: 0.9,
   })
@@ -107,21 +118,18 @@ test('the endpoint gets the message as data, with model and key, and its label i
 })
 
 test('without a key and a model none is sent; the path of the URL stays', async () => {
-  await using endpoint = startEndpoint()
   const settings = { TASSIS_LLM_KEY: '', TASSIS_LLM_MODEL: '' }
-  await using service = await createClassifier(`${endpoint.url}/deep/`, { settings })
-  await classifyMessage(service.app, createMessage())
+  await using bare = await createClassifier(`${endpoint.url}/deep/`, { settings })
+  await classify({}, bare)
   expect(
     endpoint.asked.map(({ path, authorization, body }) => ({ path, authorization, hasModel: 'model' in body })),
   ).toEqual([{ path: '/v1/deep/chat/completions', authorization: null, hasModel: false }])
 })
 
 test('4,000 characters of a text are sent; for a message with HTML alone, the text in it', async () => {
-  await using endpoint = startEndpoint()
-  await using service = await createClassifier(endpoint.url)
-  await classifyMessage(service.app, createMessage({ text: 'x'.repeat(5000) }))
-  await classifyMessage(service.app, createMessage({ text: null, html: '<style>p{}</style><p>Fish &amp; chips</p>' }))
-  await classifyMessage(service.app, createMessage({ text: null, html: null }))
+  await classify({ text: 'x'.repeat(5000) })
+  await classify({ text: null, html: '<style>p{}</style><p>Fish &amp; chips</p>' })
+  await classify({ text: null, html: null })
   expect(endpoint.asked.map(({ body }) => JSON.parse(body.messages[1]?.content ?? '').text)).toEqual([
     'x'.repeat(4000),
     'Fish & chips',
@@ -133,62 +141,57 @@ const classification = { label: 'billing', confidence: 1 }
 const GOOD = JSON.stringify(classification)
 
 describe('a response', () => {
-  const CASES: readonly (readonly [what: string, content: unknown, classification: unknown])[] = [
-    ['that is the object', { label: 'billing', confidence: 1 }, classification],
-    ['between fences', '```json\n{"label": "billing", "confidence": 1}\n```', classification],
-    ['with more fields', { label: 'billing', confidence: 1, reason: 'an invoice' }, classification],
-    ['with a label that is not ours', { label: 'delete everything', confidence: 1 }, undefined],
-    ['with a label in capitals', { label: 'Billing', confidence: 1 }, undefined],
-    ['without a label', { confidence: 1 }, undefined],
-    ['without a confidence', { label: 'billing' }, undefined],
-    ['with a confidence above 1', { label: 'billing', confidence: 1.01 }, undefined],
-    ['with a confidence below 0', { label: 'billing', confidence: -0.01 }, undefined],
-    ['with a confidence that is text', { label: 'billing', confidence: '1' }, undefined],
-    ['with only a label', 'billing', undefined],
-    ['that is empty', '', undefined],
-    ['of two objects', '{"label": "billing"} {"confidence": 1}', undefined],
-    ['that is null', null, undefined],
+  const CONTENTS: readonly (readonly [content: unknown, classification: unknown])[] = [
+    [{ label: 'billing', confidence: 1 }, classification],
+    ['```json\n{"label": "billing", "confidence": 1}\n```', classification],
+    [{ label: 'billing', confidence: 1, reason: 'an invoice' }, classification],
+    [{ label: 'delete everything', confidence: 1 }, undefined],
+    [{ label: 'Billing', confidence: 1 }, undefined],
+    [{ confidence: 1 }, undefined],
+    [{ label: 'billing' }, undefined],
+    [{ label: 'billing', confidence: 1.01 }, undefined],
+    [{ label: 'billing', confidence: -0.01 }, undefined],
+    [{ label: 'billing', confidence: '1' }, undefined],
+    ['billing', undefined],
+    ['', undefined],
+    ['{"label": "billing"} {"confidence": 1}', undefined],
+    [null, undefined],
   ]
-  for (const [what, content, expected] of CASES) {
-    test(`${what} is ${expected ? 'accepted' : 'ignored'}`, async () => {
-      await using endpoint = startEndpoint(content)
-      await using service = await createClassifier(endpoint.url)
-      expect(await classifyMessage(service.app, createMessage())).toEqual(expected as never)
-    })
-  }
+  test('is accepted if its content is one object with a known label and a confidence from 0 to 1', async () => {
+    for (const [content, expected] of CONTENTS) {
+      endpoint.answer = () => replyWith(content)
+      expect<unknown>([content, await classify()]).toEqual([content, expected])
+      // A success resets the count of failures.
+      endpoint.answer = () => replyWith(GOOD)
+      expect<unknown>(await classify()).toEqual(classification)
+    }
+  })
 
-  const BODIES: readonly (readonly [what: string, answer: () => Response])[] = [
-    ['that is not JSON', () => new Response('no')],
-    ['of another shape', () => Response.json({ choices: [] })],
-    ['with text in place of the list of choices', () => Response.json({ choices: 'text' })],
-    ['of null', () => new Response('null')],
-    ['of status 500', () => new Response(replyWith(classification).body, { status: 500 })],
-    ['of status 429', () => new Response(replyWith(classification).body, { status: 429 })],
-    [
-      'compressed without being requested',
-      () =>
-        new Response(Bun.gzipSync(JSON.stringify({ choices: [{ message: { content: GOOD } }] })), {
-          headers: { 'content-encoding': 'gzip' },
-        }),
-    ],
-  ]
-  for (const [what, answer] of BODIES) {
-    test(`${what} is ignored`, async () => {
-      await using endpoint = startEndpoint()
+  test('of another form or status is ignored', async () => {
+    const gzipped = Bun.gzipSync(JSON.stringify({ choices: [{ message: { content: GOOD } }] }))
+    for (const answer of [
+      () => new Response('no'),
+      () => Response.json({ choices: [] }),
+      () => Response.json({ choices: 'text' }),
+      () => new Response('null'),
+      () => new Response(replyWith(classification).body, { status: 500 }),
+      () => new Response(replyWith(classification).body, { status: 429 }),
+      // Compression was not requested.
+      () => new Response(gzipped, { headers: { 'content-encoding': 'gzip' } }),
+    ]) {
       endpoint.answer = answer
-      await using service = await createClassifier(endpoint.url)
-      expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
-    })
-  }
+      expect(await classify()).toBeUndefined()
+      endpoint.answer = () => replyWith(GOOD)
+      expect<unknown>(await classify()).toEqual(classification)
+    }
+  })
 
   test('of 64 KiB is read; with one byte more it is not, and the rest is discarded', async () => {
-    await using endpoint = startEndpoint()
-    await using service = await createClassifier(endpoint.url)
     const body = JSON.stringify({ choices: [{ message: { content: JSON.stringify(classification) } }] })
     endpoint.answer = () => new Response(body.padEnd(65_536))
-    expect(await classifyMessage(service.app, createMessage())).toEqual(classification as never)
+    expect(await classify()).toEqual(classification as never)
     endpoint.answer = () => new Response(body.padEnd(65_537))
-    expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
+    expect(await classify()).toBeUndefined()
     let isLeft = false
     endpoint.answer = () =>
       new Response(
@@ -203,24 +206,19 @@ describe('a response', () => {
           },
         }),
       )
-    expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
+    expect(await classify()).toBeUndefined()
     await eventually(() => isLeft)
   })
 })
 
 test('a redirect is not followed', async () => {
   await using elsewhere = startEndpoint()
-  await using endpoint = startEndpoint()
   endpoint.answer = () => Response.redirect(`${elsewhere.url}/chat/completions`, 307)
-  await using service = await createClassifier(endpoint.url)
-  expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
+  expect(await classify()).toBeUndefined()
   expect({ asked: endpoint.asked.length, elsewhere: elsewhere.asked.length }).toEqual({ asked: 1, elsewhere: 0 })
 })
 
 test('a slow endpoint times out after 10 seconds, body included', async () => {
-  const clock = new ManualClock()
-  await using endpoint = startEndpoint()
-  await using service = await createClassifier(endpoint.url, { clock })
   for (const answer of [
     () => new Promise<Response>(() => undefined),
     () =>
@@ -233,7 +231,7 @@ test('a slow endpoint times out after 10 seconds, body included', async () => {
     endpoint.answer = answer
     const before = endpoint.asked.length
     let isDone = false
-    const result = classifyMessage(service.app, createMessage()).finally(() => {
+    const result = classify().finally(() => {
       isDone = true
     })
     await eventually(() => endpoint.asked.length > before)
@@ -246,7 +244,6 @@ test('a slow endpoint times out after 10 seconds, body included', async () => {
 })
 
 test('at most 4 requests run, 16 more wait in order, and the others are skipped', async () => {
-  await using endpoint = startEndpoint()
   const open: (() => void)[] = []
   let most = 0
   let now = 0
@@ -256,10 +253,9 @@ test('at most 4 requests run, 16 more wait in order, and the others are skipped'
     now--
     return replyWith({ label: 'support', confidence: 0.9 })
   }
-  await using service = await createClassifier(endpoint.url)
   const finished: (boolean | undefined)[] = Array.from({ length: 22 })
   const all = finished.map(async (_, index) => {
-    finished[index] = (await classifyMessage(service.app, createMessage({ subject: String(index) }))) !== undefined
+    finished[index] = (await classify({ subject: String(index) })) !== undefined
   })
   await eventually(() => open.length === 4)
   expect(finished.map((done, index) => (done === false ? index : -1)).filter((index) => index >= 0)).toEqual([20, 21])
@@ -276,54 +272,45 @@ test('at most 4 requests run, 16 more wait in order, and the others are skipped'
 })
 
 test('waiting for a slot counts towards the 10 seconds, and does not count as a failure of the endpoint', async () => {
-  const clock = new ManualClock()
-  await using endpoint = startEndpoint()
   endpoint.answer = () => new Promise<Response>(() => undefined)
-  await using service = await createClassifier(endpoint.url, { clock })
-  const all = Array.from({ length: 20 }, () => classifyMessage(service.app, createMessage()))
+  const all = Array.from({ length: 20 }, () => classify())
   await eventually(() => endpoint.asked.length === 4)
   clock.advance(seconds(10))
   expect(await Promise.all(all)).toEqual(Array.from({ length: 20 }, () => undefined))
   // Only the four requests in progress failed, so the endpoint is not backing off.
   endpoint.answer = () => replyWith({ label: 'sales', confidence: 0.5 })
-  expect(await classifyMessage(service.app, createMessage())).toEqual({ label: 'sales', confidence: 0.5 })
+  expect(await classify()).toEqual({ label: 'sales', confidence: 0.5 })
 })
 
 test('after 5 failures in a row requests back off for 60 seconds; after that, one more failure starts another backoff', async () => {
-  const clock = new ManualClock()
-  await using endpoint = startEndpoint()
-  await using service = await createClassifier(endpoint.url, { clock })
-  const { app } = service
   const fails = () => new Response('', { status: 503 })
   endpoint.answer = fails
-  for (let i = 0; i < 4; i++) await classifyMessage(app, createMessage())
+  for (let i = 0; i < 4; i++) await classify()
   // A success resets the count.
   endpoint.answer = () => replyWith({ label: 'other', confidence: 0 })
-  expect(await classifyMessage(app, createMessage())).toEqual({ label: 'other', confidence: 0 })
+  expect(await classify()).toEqual({ label: 'other', confidence: 0 })
   endpoint.answer = fails
-  for (let i = 0; i < 7; i++) await classifyMessage(app, createMessage())
+  for (let i = 0; i < 7; i++) await classify()
   expect(endpoint.asked.length).toBe(10)
   clock.advance(minutes(1) - 1)
-  await classifyMessage(app, createMessage())
+  await classify()
   expect(endpoint.asked.length).toBe(10)
   clock.advance(1)
-  await classifyMessage(app, createMessage())
-  await classifyMessage(app, createMessage())
+  await classify()
+  await classify()
   expect(endpoint.asked.length).toBe(11)
   clock.advance(minutes(1))
   endpoint.answer = () => replyWith({ label: 'spam', confidence: 0.4 })
-  expect(await classifyMessage(app, createMessage())).toEqual({ label: 'spam', confidence: 0.4 })
+  expect(await classify()).toEqual({ label: 'spam', confidence: 0.4 })
 })
 
 test('waiting requests are skipped when the backoff begins', async () => {
-  await using endpoint = startEndpoint()
   const open: (() => void)[] = []
   endpoint.answer = async () => {
     await new Promise<void>((resolve) => open.push(resolve))
     return new Response('', { status: 503 })
   }
-  await using service = await createClassifier(endpoint.url)
-  const all = Promise.all(Array.from({ length: 20 }, () => classifyMessage(service.app, createMessage())))
+  const all = Promise.all(Array.from({ length: 20 }, () => classify()))
   // One response after the other: after the fifth failure no further request begins.
   for (let failure = 1; failure <= 8; failure++) {
     await eventually(() => open.length > 0)
@@ -338,22 +325,18 @@ test('waiting requests are skipped when the backoff begins', async () => {
 test('an unreachable endpoint costs only the classification', async () => {
   const gone = startEndpoint()
   await gone[Symbol.asyncDispose]()
-  await using service = await createClassifier(gone.url)
-  expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
+  await using alone = await createClassifier(gone.url)
+  expect(await classify({}, alone)).toBeUndefined()
 })
 
 test('failures are logged once a minute, with the number of omitted ones, and never with the key or the message', async () => {
-  const clock = new ManualClock()
   const lines: string[] = []
-  await using endpoint = startEndpoint()
   endpoint.answer = () => new Response('secret answer', { status: 500 })
-  await using service = await createClassifier(endpoint.url, {
-    clock,
-    log: createLog('info', { write: (line) => void lines.push(line) }),
-  })
-  for (let i = 0; i < 4; i++) await classifyMessage(service.app, createMessage({ subject: 'secret subject' }))
+  const log = createLog('info', { write: (line) => void lines.push(line) })
+  await using logging = await createClassifier(endpoint.url, { clock, log })
+  for (let i = 0; i < 4; i++) await classify({ subject: 'secret subject' }, logging)
   clock.advance(minutes(1))
-  await classifyMessage(service.app, createMessage())
+  await classify({}, logging)
   expect(
     lines.map((line) => JSON.parse(line)).map(({ reason, isResting, notLogged }) => ({ reason, isResting, notLogged })),
   ).toEqual([

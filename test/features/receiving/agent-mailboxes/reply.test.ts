@@ -246,26 +246,15 @@ describe('a reply is rejected, and nothing is stored,', () => {
   test('without a body, with an unknown field, or to an unknown message', async () => {
     const { api, path } = service
     const message = await service.receive()
-    const other = await service.newKey([], await service.newAccount())
-    const reader = await service.newKey(['mailboxes:read', 'emails:send'])
     const before = service.stored()
     const nobody = '00000000-0000-7000-8000-000000000000'
     expectError(await api('POST', `${message}/reply`, {}), 422, 'validation_failed', 'text_body')
     const tooLong = { ...BODY, html_body: 'x'.repeat(2 * MiB + 1) }
     expectError(await api('POST', `${message}/reply`, tooLong), 422, 'validation_failed', 'html_body')
-    expectError(
-      await api('POST', `${message}/reply`, { text_body: '', html_body: null }),
-      422,
-      'validation_failed',
-      'text_body',
-    )
+    const empty = { text_body: '', html_body: null }
+    expectError(await api('POST', `${message}/reply`, empty), 422, 'validation_failed', 'text_body')
     expectError(await api('POST', `${message}/reply`, { ...BODY, to: 'eve@x.test' }), 422, 'validation_failed', 'to')
     expectError(await api('POST', `${path}/messages/${nobody}/reply`, BODY), 404, 'message_not_found')
-    expectError(await api('POST', `${path}/messages/x/reply`, BODY), 404, 'message_not_found')
-    const foreign = message.replace(path, `/v1/agent-mailboxes/${nobody}`)
-    expectError(await api('POST', `${foreign}/reply`, BODY), 404, 'mailbox_not_found')
-    expectError(await api('POST', `${message}/reply`, BODY, { key: other }), 404, 'mailbox_not_found')
-    expect((await api('POST', `${message}/reply`, BODY, { key: reader })).status).toBe(403)
     expect(service.stored()).toEqual(before)
   })
 
@@ -354,24 +343,6 @@ describe('with an Idempotency-Key', () => {
     expect([again.status, again.body, again.headers.get('idempotency-mismatch')]).toEqual([201, replayed(first), null])
     expect((await conversation(service)).length).toBe(2)
     expect(service.used()).toBe(1)
-  })
-
-  test('ten concurrent requests for one reply send it once', async () => {
-    const message = await service.receive()
-    const answers = await Promise.all(
-      Array.from({ length: 10 }, () => service.api('POST', `${message}/reply`, BODY, { headers })),
-    )
-    expect(new Set(answers.map(({ status, body }) => JSON.stringify([status, at(body, 'data', 'id')]))).size).toBe(1)
-    expect(answers.filter(({ body }) => !('replayed' in (at(body, 'data') as object))).length).toBe(1)
-    expect((await conversation(service)).length).toBe(2)
-  })
-
-  test('a repeated reply gets its response even if the account may no longer send', async () => {
-    const message = await service.receive()
-    const first = await service.api('POST', `${message}/reply`, BODY, { headers })
-    service.app.db.run('UPDATE accounts SET paused_at = 1')
-    const again = await service.api('POST', `${message}/reply`, BODY, { headers })
-    expect([again.status, again.body]).toEqual([201, replayed(first)])
   })
 
   // Proves: idem-3
