@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { SOURCES } from '#features/core/content-gc/sources.ts'
-import { CorruptBlobError, MissingBlobError } from '#platform/content/blob-errors.ts'
+import { CorruptBlobError, MissingBlobError } from '#platform/content/frames.ts'
 import { type ContentReader, createContentReader, ENCODING, parseMonthName, toRef } from '#platform/content/read.ts'
 import { MAX_DIFFERENCES } from '#platform/db/consistency.ts'
 import { isDatabaseCorrupt } from '#platform/db/corruption.ts'

@@ -1,9 +1,35 @@
 /**
  * @module Reads files of consecutive zstd frames (RFC 8878 §3.1) frame by frame, so that a large blob is never in
- * memory as a whole.
+ * memory as a whole. Has the errors for blobs that cannot be read.
  */
 import { closeSync, openSync, readSync } from 'node:fs'
-import { CorruptBlobError, decompress } from './blob-errors.ts'
+
+/**
+ * The reference points to nothing: the month was dropped or the file deleted. Any other read error is a disk failure or
+ * a bug.
+ */
+export class MissingBlobError extends Error {
+  constructor(message = 'blob is missing', options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'MissingBlobError'
+  }
+}
+
+/** The stored bytes are not those that were written. */
+export class CorruptBlobError extends MissingBlobError {
+  constructor(cause?: unknown) {
+    super('blob is corrupt', { cause })
+  }
+}
+
+/** Decompresses zstd. Throws CorruptBlobError when the bytes are not zstd. */
+export function decompress(bytes: Uint8Array<ArrayBuffer>): Uint8Array {
+  try {
+    return Bun.zstdDecompressSync(bytes)
+  } catch (error) {
+    throw new CorruptBlobError(error)
+  }
+}
 
 /**
  * Initial size of the buffer, which must hold one compressed frame and grows for a larger one. The frames that the

@@ -1,9 +1,14 @@
-/** @module The databases of a content store, one per month, each with its committer; created and opened on demand. */
+/**
+ * @module The databases of a content store, one per month, each with its committer; created and opened on demand. Records
+ * the highest row id that was issued for each month in a file beside the store's folder: when a database was lost or
+ * restored from a backup, new ids start above it, since reusing an id would show one account's mail to another.
+ */
 import type { Database } from 'bun:sqlite'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import { Committer, type CommitterOptions } from '../db/commit.ts'
 import { openDatabase } from '../db/open.ts'
-import type { IssuedIds } from './issued-ids.ts'
 import { ENCODING, formatMonth } from './read.ts'
 
 /**
@@ -22,6 +27,9 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
   id INTEGER PRIMARY KEY, hash BLOB NOT NULL, size_bytes INTEGER NOT NULL, encoding INTEGER NOT NULL, data BLOB
 ) STRICT`
 
+/** Number of ids recorded in advance, so that the file is rarely written. A crash skips at most this many ids. */
+const IDS_PER_RECORD = 4096
+
 export interface Months {
   /** The path of a month's database, whether or not it exists. */
   path(month: number): string
@@ -29,6 +37,8 @@ export interface Months {
   committer(month: number): Committer
   /** The databases that are open. */
   databases(): Database[]
+  /** Records on disk, before it returns, that ids up to this one may be issued. Call it before issuing them. */
+  recordIssued(month: number, id: number): void
   close(month: number): Promise<void>
   closeAll(): Promise<void>
 }
@@ -47,9 +57,16 @@ function skipIssuedIds(db: Database, highest: number): void {
 const readLastId = (db: Database): number =>
   db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
 
-export function createMonths(folder: string, given: IssuedIds, options: CommitterOptions): Months {
+export function createMonths(folder: string, options: CommitterOptions): Months {
   const open = new Map<number, Committer>()
+  const issuedPath = `${folder}.ids`
+  const issued = readIssued(issuedPath)
   const path = (month: number): string => join(folder, `${formatMonth(month)}.db`)
+  const highestOf = (month: number): number => issued[formatMonth(month)] ?? 0
+  const setHighest = (month: number, id: number): void => {
+    replaceFileSync(issuedPath, JSON.stringify({ ...issued, [formatMonth(month)]: id }))
+    issued[formatMonth(month)] = id
+  }
   const close = async (month: number): Promise<void> => {
     const committer = open.get(month)
     open.delete(month)
@@ -57,7 +74,8 @@ export function createMonths(folder: string, given: IssuedIds, options: Committe
     await committer.barrier()
     const lastId = readLastId(committer.db)
     await committer.close()
-    given.settle(month, lastId)
+    // At an orderly shutdown no id is skipped.
+    if (highestOf(month) > lastId) setHighest(month, lastId)
   }
   return {
     path,
@@ -67,16 +85,29 @@ export function createMonths(folder: string, given: IssuedIds, options: Committe
         const db = openDatabase(path(month), PAGE_BYTES)
         db.run(SCHEMA)
         db.run(`CREATE UNIQUE INDEX IF NOT EXISTS parts_hash ON parts (hash) WHERE size_bytes >= ${MIN_INDEXED_BYTES}`)
-        skipIssuedIds(db, given.highest(month))
+        skipIssuedIds(db, highestOf(month))
         committer = new Committer(db, path(month), options)
         open.set(month, committer)
       }
       return committer
     },
     databases: () => [...open.values()].map(({ db }) => db),
+    recordIssued(month, id) {
+      if (id > highestOf(month)) setHighest(month, id + IDS_PER_RECORD)
+    },
     close,
     async closeAll() {
       await Promise.all([...open.keys()].map(close))
     },
+  }
+}
+
+function readIssued(path: string): Record<string, number> {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as Record<string, number>
+  } catch (error) {
+    // The data directory is new.
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {}
+    throw error
   }
 }

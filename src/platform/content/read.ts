@@ -8,10 +8,9 @@ import { join } from 'node:path'
 import { equalBytes, sha256 } from '#platform/crypto/crypto.ts'
 import { isDatabaseCorrupt } from '../db/corruption.ts'
 import { MAIN_THREAD_BUSY_MS, openReadOnly, prepareStatements } from '../db/open.ts'
-import { CorruptBlobError, decompress, MissingBlobError } from './blob-errors.ts'
-import { readFrames } from './frames.ts'
+import { CorruptBlobError, decompress, MissingBlobError, readFrames } from './frames.ts'
 
-export { MissingBlobError } from './blob-errors.ts'
+export { MissingBlobError } from './frames.ts'
 
 /** `deleted`: the blob was removed, but its row stays, so that the id is not reused. */
 export const ENCODING = { raw: 0, zstd: 1, file: 2, deleted: 3 } as const

@@ -8,21 +8,21 @@ import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { sha256 } from '#platform/crypto/crypto.ts'
 import { toStorageError } from '#platform/disk/storage-errors.ts'
 import { type Clock, type Millis, systemClock, yieldToEventLoop } from '#platform/time/clock.ts'
 import type { Committer, CommitterOptions, WriteOptions } from '../db/commit.ts'
 import { prepareStatements } from '../db/open.ts'
 import { tooLittleSpace } from '../errors.ts'
 import { Counts } from '../queue/counts.ts'
-import { createIssuedIds, type IssuedIds } from './issued-ids.ts'
 import { createMonths, MIN_INDEXED_BYTES, type Months } from './months.ts'
-import { compressFrames, type PackedBlob, packBlob } from './pack.ts'
 import {
   blobPath,
   type ContentReader,
   createContentReader,
   ENCODING,
   formatMonth,
+  HASH_BYTES,
   idOfRef,
   monthOfRef,
   parseMonthName,
@@ -36,6 +36,13 @@ export type ContentRef = number
 
 const MAX_CACHED_IDS = 10_000
 const FILES_PER_BATCH = 100
+/** Larger blobs are stored in files, so that the database stays quick to copy. */
+const MAX_INLINE_BYTES = 256 * 1024
+/** Below this size compression saves nothing. */
+const MIN_COMPRESSED_BYTES = 200
+const ZSTD_LEVEL = 1
+/** Content per frame in a file. */
+const FRAME_BYTES = 128 * 1024
 
 const sql = prepareStatements((db) => ({
   find: db.prepare<{ id: number; encoding: number }, [Uint8Array]>(
@@ -65,6 +72,14 @@ export interface FinishedFile {
   readonly sizeBytes: number
 }
 
+/** A blob as its row stores it. */
+export interface PackedBlob {
+  readonly hash: Uint8Array
+  readonly sizeBytes: number
+  readonly encoding: number
+  readonly data: Uint8Array | null
+}
+
 export interface PutOptions extends WriteOptions {
   readonly runFairly?: ((pack: () => PackedBlob) => Promise<PackedBlob>) | undefined
 }
@@ -72,7 +87,6 @@ export interface PutOptions extends WriteOptions {
 export class ContentStore {
   readonly #folder: string
   readonly #recent: RecentBlobs
-  readonly #issuedIds: IssuedIds
   readonly #months: Months
   readonly #disk: CommitterOptions['disk']
   readonly #isDeletionHeld: () => boolean
@@ -98,8 +112,7 @@ export class ContentStore {
   ) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#folder = folder
-    this.#issuedIds = createIssuedIds(`${folder}.ids`)
-    this.#months = createMonths(folder, this.#issuedIds, options)
+    this.#months = createMonths(folder, options)
     this.#disk = options.disk
     this.#isDeletionHeld = options.isDeletionHeld ?? (() => false)
     this.#recent = createRecentBlobs(options.clock ?? systemClock)
@@ -126,7 +139,7 @@ export class ContentStore {
         await this.#storeFile(part, month, prepared.hash)
       }
       const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), options)
-      this.#issuedIds.record(month, Math.max(...ids))
+      this.#months.recordIssued(month, Math.max(...ids))
       for (const [index, part] of ready.entries()) this.#cacheId(month, part, ids[index])
       return ids.map((id) => toRef(month, id))
     })
@@ -153,7 +166,7 @@ export class ContentStore {
         this.#recordRef(month, row.id, known !== null)
         return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
       }, writing)
-      this.#issuedIds.record(month, id)
+      this.#months.recordIssued(month, id)
       // A blob in the database needs no file.
       if (isInline) await rm(target, { force: true })
       return toRef(month, id)
@@ -449,4 +462,23 @@ const cacheKey = (month: number, part: PackedBlob): string => `${month} ${part.h
 const monthOf = (now: Millis): number => {
   const date = new Date(now)
   return date.getUTCFullYear() * 12 + date.getUTCMonth()
+}
+
+/** The result has no data for a blob that goes into a file; `compressFrames` compresses such a blob. */
+export function packBlob(part: Uint8Array): PackedBlob {
+  const hash = sha256(part).subarray(0, HASH_BYTES)
+  const sizeBytes = part.length
+  if (sizeBytes > MAX_INLINE_BYTES) return { hash, sizeBytes, encoding: ENCODING.file, data: null }
+  const data = sizeBytes >= MIN_COMPRESSED_BYTES ? Bun.zstdCompressSync(part, { level: ZSTD_LEVEL }) : part
+  return data.length < sizeBytes
+    ? { hash, sizeBytes, encoding: ENCODING.zstd, data }
+    : { hash, sizeBytes, encoding: ENCODING.raw, data: part }
+}
+
+/** Compresses a large blob into consecutive frames, so that it can be read in chunks. */
+export async function compressFrames(part: Uint8Array): Promise<Uint8Array> {
+  const frames: Uint8Array[] = []
+  for (let from = 0; from < part.length; from += FRAME_BYTES)
+    frames.push(await Bun.zstdCompress(part.subarray(from, from + FRAME_BYTES), { level: ZSTD_LEVEL }))
+  return Buffer.concat(frames)
 }

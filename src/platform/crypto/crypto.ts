@@ -6,10 +6,7 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, timingSafeEqual
 import {
   chmodSync,
   chownSync,
-  closeSync,
   existsSync,
-  fsyncSync,
-  openSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -18,6 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { syncFile } from '#platform/disk/replace-file.ts'
 import { randomBytes } from '#platform/ids.ts'
 
 export const sha256 = (data: string | Uint8Array): Uint8Array =>
@@ -261,13 +259,4 @@ function writeKeys(path: string, keys: readonly Uint8Array[]): void {
   })
   chmodSync(path, 0o600)
   syncFile(path, 'r+')
-}
-
-function syncFile(path: string, mode: 'r' | 'r+'): void {
-  const fd = openSync(path, mode)
-  try {
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
 }

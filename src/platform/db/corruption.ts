@@ -1,4 +1,5 @@
 /** @module Recognises SQLite's errors for files that are corrupt or not a database. */
+import { systemCodeOf } from '../disk/storage-errors.ts'
 
 /**
  * Whether an error means that the file itself is corrupt, not that the disk or the system failed. A lost write-ahead log
@@ -6,11 +7,9 @@
  * short.
  */
 export const isDatabaseCorrupt = (error: unknown): boolean =>
-  CORRUPTION.test(codeOf(error)) || (error instanceof Error && error.message.startsWith('no such table: '))
+  CORRUPTION.test(systemCodeOf(error)) || (error instanceof Error && error.message.startsWith('no such table: '))
 
 /** Whether an error means that the file is not a database at all. */
-export const isNotADatabase = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_NOTADB')
+export const isNotADatabase = (error: unknown): boolean => systemCodeOf(error).startsWith('SQLITE_NOTADB')
 
 const CORRUPTION = /^SQLITE_(?:CORRUPT|NOTADB|IOERR_SHORT_READ)/
-
-const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')

@@ -4,8 +4,8 @@
  * `checkpoint.ts`, never by the writer.
  */
 import { Database, type Statement } from 'bun:sqlite'
-import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { syncFile } from '../disk/replace-file.ts'
 import { perOwner } from '../per-owner.ts'
 
 /**
@@ -25,7 +25,7 @@ export function openDatabase(path: string, pageBytes?: number): Database {
     if (pageBytes !== undefined) db.run(`PRAGMA page_size = ${pageBytes}`)
     // The content stores, which have larger pages, hardly read a page twice.
     prepareForWriting(db, pageBytes === undefined ? 16_384 : 2048)
-    syncDirectory(dirname(path))
+    syncFile(dirname(path), 'r')
     return db
   } catch (error) {
     // The connection is closed, so that callers can open the database again once the problem is solved.
@@ -60,16 +60,6 @@ export function openReadOnly(path: string, busyMs = WORKER_BUSY_MS): Database {
   // Each Worker has a few such connections.
   db.run('PRAGMA cache_size = -1024')
   return db
-}
-
-/** Makes the entries of a directory durable. */
-function syncDirectory(path: string): void {
-  const fd = openSync(path, 'r')
-  try {
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
 }
 
 /** Prepares statements: a database, or one with plans that depend on no value. */

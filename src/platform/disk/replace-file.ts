@@ -14,7 +14,8 @@ export function replaceFileSync(path: string, content: string): void {
   syncFile(dirname(path), 'r')
 }
 
-function syncFile(path: string, flags: 'r' | 'w', fill?: (file: number) => void): void {
+/** Makes the content of a file durable, or the entries of a folder. @param fill writes the file first */
+export function syncFile(path: string, flags: 'r' | 'r+' | 'w', fill?: (file: number) => void): void {
   const file = openSync(path, flags, 0o600)
   try {
     fill?.(file)

@@ -6,7 +6,6 @@
 import type { Clock } from '#platform/time/clock.ts'
 import { AppError, unauthorized } from '../errors.ts'
 import { KiB, MiB, seconds } from '../units.ts'
-import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
 import { isRevoked, liftTimeLimit, restoreTimeLimit } from './request-context.ts'
 import { stopReading } from './unread-body.ts'
 
@@ -93,3 +92,15 @@ function createReadTimeout(
     }
   }
 }
+
+export const bodyTooLarge = (maxBytes: number): AppError =>
+  new AppError(413, 'payload_too_large', `The request body is larger than the ${maxBytes} bytes allowed.`)
+
+export const bodyTooSlow = (): AppError =>
+  new AppError(408, 'request_timeout', 'The request body did not arrive in time; send it again.', {
+    headers: { connection: 'close' },
+  })
+
+/** The client disconnected in the middle of its body, so no one reads this response. */
+export const bodyInterrupted = (cause: unknown): AppError =>
+  new AppError(400, 'request_interrupted', 'The request body ended before it was complete.', { cause })

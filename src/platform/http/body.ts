@@ -9,8 +9,7 @@ import type { MemoryBudget, Reservation } from '#platform/process/memory-budget.
 import type { Clock } from '#platform/time/clock.ts'
 import { AppError } from '../errors.ts'
 import { KiB, MiB, seconds } from '../units.ts'
-import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
-import { createBodyStream, STREAM_BYTES } from './body-stream.ts'
+import { bodyInterrupted, bodyTooLarge, bodyTooSlow, createBodyStream, STREAM_BYTES } from './body-stream.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
 import {
   HEAP_BYTES_PER_JSON_VALUE,

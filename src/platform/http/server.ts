@@ -1,49 +1,23 @@
 /**
- * @module The HTTP server: everything that happens to a request before and after its handler. First come request id,
- * API key and body size; once the route is known, its scope, its body and the checks that it declares. Browsers may
- * use a session instead of a key; a key takes precedence. Since a body may arrive slowly, access is checked again
- * once the body is complete. Features are Elysia plugins and implement none of this. Knows nothing of email.
+ * @module The HTTP server: its listeners, what each request has before it is routed (id, client, time limits), and what
+ * every response gets. Between both is the pipeline. Features are Elysia plugins. Knows nothing of email.
  */
-import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
+import type { AnyElysia } from 'elysia'
 import type { MemoryBudget } from '#platform/process/memory-budget.ts'
 import type { Clock } from '#platform/time/clock.ts'
-import { unauthorized } from '../errors.ts'
-import type { Owner } from '../queue/fair-queue.ts'
-import type { FairScheduler } from '../queue/fair-scheduler.ts'
-import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'
-import { type BodyReader, createBodyReader, type FairRunner, isLargeBody } from './body.ts'
+import { type BodyReader, createBodyReader } from './body.ts'
 import { createNetworkMatcher, resolveClientIp } from './client-ip.ts'
 import { ConnectionGuard } from './connection-guard.ts'
-import { crossOriginHeaders } from './cross-origin.ts'
-import type { Dialect, DialectErrorResponse } from './dialect.ts'
-import {
-  insufficientScope,
-  internalError,
-  optionsResponse,
-  toAppError,
-  toErrorResponse,
-  toErrorResponseData,
-  unknownRoute,
-  wrongMethod,
-} from './error-response.ts'
+import { internalError, toErrorResponse, unknownRoute } from './error-response.ts'
 import { negotiate } from './negotiation.ts'
-import { endNewRequest, type RequestKeys, toReplayResponse } from './repeated-request.ts'
-import { type RequestContext, requestContext, setRequestContext } from './request-context.ts'
-import { chooseRequestId } from './request-id.ts'
+import { type HttpLog, type PipelineOptions, RequestPipeline } from './pipeline.ts'
+import { endNewRequest } from './repeated-request.ts'
+import { type RequestContext, setRequestContext } from './request-context.ts'
 import type { FieldFilter } from './response-shape.ts'
-import { createRouteTable, isOwnApiPath, type RouteRules, type RouteTable, removeTrailingSlash } from './route-table.ts'
-import type { SessionGate } from './session.ts'
 import { startTlsListener, type TlsCertificates, type TlsListener } from './tls-listener.ts'
-import { invalidFields } from './validation.ts'
 
-export interface HttpLog {
-  info(context: object, message: string): void
-  warn(context: object, message: string): void
-  error(context: object, message: string): void
-}
-
-export interface HttpServerOptions<Actor> {
-  readonly config: {
+export interface HttpServerOptions<Actor> extends PipelineOptions<Actor> {
+  readonly config: PipelineOptions<Actor>['config'] & {
     readonly maxBodyBytes: number
     /** The limit for streamed bodies; default: `maxBodyBytes`. */
     readonly maxStreamBytes?: number
@@ -58,31 +32,15 @@ export interface HttpServerOptions<Actor> {
     readonly handlerGraceSeconds?: number
     /** Beginnings of the User-Agent of strict clients. */
     readonly strictClients?: readonly string[]
-    /** Origins whose pages may call the API with a key, such as https://example.com. Default: none. */
-    readonly corsOrigins?: readonly string[]
     /** Whether clients use https. If so, responses tell browsers to use nothing else (RFC 6797). */
     readonly isHttps?: boolean
   }
-  readonly log: HttpLog
   readonly clock: Clock
   readonly memory: MemoryBudget
   readonly newRequestId: () => string
-  /** The actor of an API key; undefined when the key is unknown. */
-  readonly authenticate: (key: string, clientIp: () => string) => Actor | undefined | Promise<Actor | undefined>
-  readonly hasScope: (actor: Actor, scope: string) => boolean
-  /** Default: the work that requests cause is not limited. */
-  readonly fairness?: Fairness<Actor>
-  /** Default: routes that create something ignore idempotency keys. */
-  readonly requestKeys?: RequestKeys<Actor>
-  /** Default: no sessions, only keys. */
-  readonly sessions?: SessionGate<Actor>
-  /** Other providers' interfaces among the routes. */
-  readonly dialects?: readonly Dialect<Actor>[]
   readonly onResponse?: (status: number) => void
   /** Decides on requests before anything else does; default: all go to their route. */
   readonly screen?: (request: ScreenedRequest) => Screening | undefined
-  /** The features' routes and pages, in any order. */
-  readonly routes: readonly AnyElysia[]
 }
 
 export interface ScreenedRequest {
@@ -95,18 +53,6 @@ export interface ScreenedRequest {
 
 /** Answers a request in place of its route. */
 export type Screening = { readonly redirectTo: string } | { readonly notFound: true }
-
-/** Limits the work that one account's requests may cause. */
-export interface Fairness<Actor> {
-  /** Runs the work of large bodies and lists in turns, so that accounts get equal shares of the event loop. */
-  readonly turns: Pick<FairScheduler, 'run' | 'resume' | 'waitForTurn'>
-  /** The owner under which an actor's work is queued. */
-  readonly ownerOf: (actor: Actor) => Owner
-  /** Takes units of work from the actor's budget; throws a 429 when it is used up. */
-  readonly spendWork: (actor: Actor, units: number) => void
-  /** Takes units for work that is already done; a deficit counts at the next request. */
-  readonly chargeWork: (actor: Actor, units: number) => void
-}
 
 export interface HttpServer {
   /**
@@ -138,6 +84,8 @@ const NO_USER_AGENT = '-'
 /** Makes browsers use only https for a year. This does not include subdomains, which may be other services. */
 const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
+/** A client's own id, with which its log and ours can be matched. */
+const VALID_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 /** Everything between a socket and the handlers. `listen` opens it, `stop` closes it. */
 export class BunHttpServer<Actor> implements HttpServer {
@@ -183,8 +131,9 @@ export class BunHttpServer<Actor> implements HttpServer {
     clientIp: (() => string) | undefined,
   ): RequestContext {
     const { headers } = request
+    const givenId = headers.get('x-request-id')
     return {
-      requestId: chooseRequestId(headers.get('x-request-id'), this.#options.newRequestId),
+      requestId: givenId !== null && VALID_REQUEST_ID.test(givenId) ? givenId : this.#options.newRequestId(),
       path: pathOf(url),
       actor: undefined,
       reservation: undefined,
@@ -342,6 +291,7 @@ interface Connection {
 /** Ends the first request with an idempotency key; returns any other response as it is. */
 const endRepeatable = ({ repeat }: RequestContext, response: Response, log: HttpLog): Response | Promise<Response> =>
   repeat?.kind === 'new' ? endNewRequest(repeat, response, log) : response
+
 /** The response with its JSON cut by `filter`, which comes last: the schema check wants the whole body. */
 async function cutResponse(response: Response, filter: FieldFilter): Promise<Response> {
   const text = await response.text()
@@ -390,307 +340,3 @@ function pathOf(url: string): string {
   const query = url.indexOf('?', start + 1)
   return query === -1 ? url.slice(start) : url.slice(start, query)
 }
-
-/** The parts of a routed request, as parsed by Elysia. */
-interface RoutedRequest {
-  readonly request: Request
-  readonly route: string
-  readonly params: Record<string, string | null | undefined>
-  readonly query: Record<string, string | undefined>
-}
-
-/** Ids in the response of a route that creates or starts something. */
-interface CreatedIds {
-  readonly id?: unknown
-  readonly operation_id?: unknown
-}
-
-/** What happens to a request before and after its handler. The methods are in the order in which they run. */
-class RequestPipeline<Actor> {
-  readonly #options: HttpServerOptions<Actor>
-  readonly #bodies: BodyReader
-  /** Filled once all routes are registered; no request can come earlier. */
-  #table: RouteTable = createRouteTable([])
-
-  constructor(options: HttpServerOptions<Actor>, bodies: BodyReader) {
-    this.#options = options
-    this.#bodies = bodies
-  }
-
-  /** Composes all routes with this pipeline around them. */
-  compose(): AnyElysia {
-    const app = new Elysia({
-      // Unknown fields of a request are refused, not dropped; responses are filtered below.
-      normalize: false,
-      systemRouter: false,
-      handler: { standardHostname: false },
-      allowUnsafeValidationDetails: true,
-    })
-      // Keeps Elysia from reading bodies: `transform` reads them within its limits. The type of `on` lacks this
-      // documented value.
-      .on({ as: 'global' }, 'parse', [{ fn: 'none' }] as never)
-      .onRequest(async ({ request, set }) => this.#begin(request, set.headers))
-      .onTransform({ as: 'global' }, async (elysia) => {
-        // Takes only single properties from the context: if the hook passed on the whole context, Elysia would have to
-        // prepare all of it.
-        const { request, route, params, query } = elysia
-        const read = await this.#receive({ request, route, params, query })
-        if (read) elysia.body = read.body
-      })
-      .onBeforeHandle({ as: 'global' }, ({ request }) => {
-        const repeat = requestContext(request)?.repeat
-        return repeat?.kind === 'stored' ? toReplayResponse(repeat) : undefined
-      })
-      .onAfterHandle({ as: 'global' }, ({ request, route, path, responseValue, set }) => {
-        const location = this.#locateCreated(request.method, route, path, responseValue)
-        if (location !== undefined) set.headers['location'] = location
-        return this.#finish(request, route, responseValue, set.status)
-      })
-      .onError({ as: 'global' }, ({ error: thrown, request, path, set }) => {
-        const { status, headers, body } = this.#fail(thrown, request, path)
-        set.status = status
-        Object.assign(set.headers, headers)
-        return body
-      })
-    for (const plugin of this.#options.routes) app.use(plugin)
-    this.#table = createRouteTable(app.routes, (path) => findDialect(this.#options, { path }) !== undefined)
-    return app
-  }
-
-  /** Runs before routing. Returns the response to OPTIONS; undefined: the request continues. */
-  async #begin(request: Request, headers: Record<string, string | number>): Promise<Response | undefined> {
-    const context = requestContext(request)
-    if (!context) throw new Error('request without context: it did not come through the server')
-    const { path } = context
-    headers['x-request-id'] = context.requestId
-    headers['x-content-type-options'] = 'nosniff'
-    if (this.#table.isApiPath(path)) headers['cache-control'] = 'no-store'
-    const { corsOrigins = [] } = this.#options.config
-    // The methods of a path are public in the API description.
-    if (request.method === 'OPTIONS' && this.#table.isApiPath(path)) {
-      const methods = this.#table.methodsAt(path)
-      return optionsResponse(methods, context.requestId, crossOriginHeaders(corsOrigins, request, methods))
-    }
-    if (this.#table.isApiPath(path)) Object.assign(headers, crossOriginHeaders(corsOrigins, request, []))
-    const isPublic = this.#table.isPublic(request.method, path)
-    if (!isPublic) {
-      const { sessions } = this.#options
-      context.isSession =
-        sessions !== undefined && !hasCredentials(request.headers) && !findDialect(this.#options, context)
-      const found = authenticateRequest(this.#options, request, context)
-      // Awaited only if it is a promise: an `await` would otherwise cost every request a tick.
-      const actor = found instanceof Promise ? await found : found
-      if (actor === undefined) throw context.isSession ? unauthorized() : unknownKey(this.#readKey(request, context))
-      if (context.isSession && !isReadMethod(request.method)) sessions?.requireOwnPage(request, actor)
-      context.actor = actor
-    }
-    this.#bodies.refuseTooLarge(request, isPublic || context.isGuest ? 'stranger' : 'authenticated', () =>
-      this.#table.takesStream(request.method, path),
-    )
-    return undefined
-  }
-
-  /** Checks a request by its route's rules, and reads its body if its method allows one. */
-  async #receive({ request, route, params, query }: RoutedRequest): Promise<{ readonly body: unknown } | undefined> {
-    const context = requestContext(request)
-    const rules = this.#table.rulesOf(request.method, route)
-    if (!context || !rules) throw new Error(`no rules for ${request.method} ${route}`)
-    if (rules.requiredScopes !== undefined) this.#requireAllowed(request, context, rules)
-    fillUndecodedParams(params)
-    throwIfInvalid(rules.checkParams?.(params))
-    throwIfInvalid(rules.checkQuery(query, request.url))
-    const { fairness } = this.#options
-    const actor = context.actor as Actor | undefined
-    // A repeated request must get its stored response even when the budget is used up. So a small one that may have an
-    // idempotency key, also in its body, is not refused here; if it turns out to be new, its handler refuses it. No
-    // other body is read then: a repeated large request is answered once the budget allows it.
-    if (fairness && actor !== undefined) {
-      if (rules.takesIdempotencyKey && isSmallBody(request)) fairness.chargeWork(actor, 1)
-      else fairness.spendWork(actor, 1)
-    }
-    const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
-    if (fairness && owner !== undefined) context.yieldFairly = () => fairness.turns.waitForTurn(owner, { isNew: false })
-    if (!isReadMethod(request.method)) {
-      const body = await this.#readBody(request, context, rules, owner)
-      await this.#beginRepeatable(request, context, rules, body)
-      return { body }
-    }
-    if (owner !== undefined && rules.isList) await fairness?.turns.waitForTurn(owner)
-    return undefined
-  }
-
-  /** Stores that a request with an idempotency key has begun, or finds the response of the first one. */
-  async #beginRepeatable(request: Request, context: RequestContext, rules: RouteRules, body: unknown): Promise<void> {
-    const key = rules.isRepeatable ? request.headers.get('idempotency-key') : null
-    const { requestKeys } = this.#options
-    if (key === null || !requestKeys) return
-    context.repeat = await requestKeys.begin(context.actor as Actor, { key, path: context.path, body })
-  }
-
-  #readKey(request: Request, context: RequestContext): string {
-    return (findDialect(this.#options, context)?.readApiKey ?? readApiKey)(request.headers)
-  }
-
-  #requireAllowed(request: Request, context: RequestContext, rules: RouteRules): void {
-    if (context.actor === undefined) throw unauthorized()
-    const actor = context.actor as Actor
-    if (context.isSession && rules.isMutation && isReadMethod(request.method))
-      this.#options.sessions?.requireOwnPage(request, actor)
-    requireAccess(this.#options, rules, actor)
-  }
-
-  async #readBody(
-    request: Request,
-    context: RequestContext,
-    rules: RouteRules,
-    owner: Owner | undefined,
-  ): Promise<unknown> {
-    const { fairness } = this.#options
-    const sender = rules.requiredScopes === undefined || context.isGuest ? 'stranger' : 'authenticated'
-    const runFairly: FairRunner | undefined =
-      fairness && owner !== undefined ? createFairRunner(fairness.turns, owner) : undefined
-    const charged = context.actor as Actor | undefined
-    const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, {
-      runFairly,
-      isFreeForm: rules.isFreeForm,
-      chargeWork: charged && ((units) => fairness?.chargeWork(charged, units)),
-    })
-    context.reservation = reservation
-    if (rules.requiredScopes !== undefined) {
-      // While the body arrived, the key may have been deleted, the user removed, or the user's role changed.
-      const found = authenticateRequest(this.#options, request, context)
-      const actor = found instanceof Promise ? await found : found
-      if (actor === undefined) throw unauthorized()
-      requireAccess(this.#options, rules, actor)
-      context.actor = actor
-    }
-    const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
-    const check = () => rules.checkBody?.(body)
-    throwIfInvalid(runFairly && isLargeBody(sizeBytes) ? await runFairly(check) : check())
-    return body
-  }
-
-  /**
-   * Charges for the rows of a response, and filters the response by its schema. Returns undefined when the response is
-   * sent unchanged.
-   */
-  #finish(request: Request, route: string, responseValue: unknown, status: unknown): unknown {
-    const context = requestContext(request)
-    context?.reservation?.release()
-    if (context?.actor !== undefined)
-      this.#options.fairness?.chargeWork(context.actor as Actor, countRows(responseValue))
-    const content = responseValue instanceof ElysiaCustomStatusResponse ? responseValue.response : responseValue
-    if (context) context.hasRows = countRows(content) > 0
-    const rules = this.#table.rulesOf(request.method, route)
-    const cutters = rules?.fieldFilters
-    if (!cutters || cutters.size === 0 || responseValue instanceof Response) return undefined
-    if (context?.isStrict) {
-      const code = responseValue instanceof ElysiaCustomStatusResponse ? responseValue.code : status
-      context.strictFilter = rules.strictFilters().get(typeof code === 'number' ? code : 200)
-    }
-    if (responseValue instanceof ElysiaCustomStatusResponse) {
-      const cut = cutters.get(responseValue.code as number)
-      if (cut) responseValue.response = cut(responseValue.response) as typeof responseValue.response
-      return undefined
-    }
-    return cutters.get(typeof status === 'number' ? status : 200)?.(responseValue)
-  }
-
-  /** The path of what a route of /v1 created or started (RFC 9110 §10.2.2). */
-  #locateCreated(method: string, route: string, path: string, responseValue: unknown): string | undefined {
-    if (!(responseValue instanceof ElysiaCustomStatusResponse) || !isOwnApiPath(route)) return undefined
-    if (responseValue.code !== 201 && responseValue.code !== 202) return undefined
-    const body = responseValue.response as { data?: CreatedIds } & CreatedIds
-    const operationId = body?.operation_id ?? body?.data?.operation_id
-    if (typeof operationId === 'string') return `/v1/operations/${operationId}`
-    const isReadable = this.#table.rulesOf('GET', `${removeTrailingSlash(route)}/:id`) !== undefined
-    const parent = this.#table.rulesOf(method, route)?.locatedAt ?? (isReadable ? removeTrailingSlash(path) : undefined)
-    return parent !== undefined && typeof body?.data?.id === 'string' ? `${parent}/${body.data.id}` : undefined
-  }
-
-  #fail(thrown: unknown, request: Request, path: string): DialectErrorResponse {
-    const context = requestContext(request)
-    context?.reservation?.release()
-    const requestId = context?.requestId ?? ''
-    const { error, isLogged } = toAppError(thrown, () => {
-      const allowed = this.#table.methodsAt(path)
-      return allowed.length > 0 ? wrongMethod(request.method, allowed) : unknownRoute(this.#table.findNearest(path))
-    })
-    if (isLogged)
-      this.#options.log.error({ err: error.cause, requestId, method: request.method, path }, 'request failed')
-    const dialect = findDialect(this.#options, { path })
-    return dialect ? dialect.toErrorResponse(error, requestId, path) : toErrorResponseData(error, requestId)
-  }
-}
-
-/**
- * Runs the pieces of work for one body. Only the first piece may be refused for overload: refusing a later one would
- * leave the work half done.
- */
-function createFairRunner(turns: Fairness<unknown>['turns'], owner: Owner): FairRunner {
-  let isBegun = false
-  return (piece) => {
-    if (isBegun) return turns.resume(owner, piece)
-    isBegun = true
-    return turns.run(owner, piece)
-  }
-}
-
-const countRows = (value: unknown): number =>
-  typeof value === 'object' && value !== null && 'data' in value && Array.isArray(value.data) ? value.data.length : 0
-
-/** The current actor of a request. */
-const authenticateRequest = <Actor>(
-  options: HttpServerOptions<Actor>,
-  request: Request,
-  context: RequestContext,
-): Actor | undefined | Promise<Actor | undefined> => {
-  const { clientIp } = context
-  if (context.isSession) return options.sessions?.actorOf(request, clientIp)
-  const dialect = findDialect(options, context)
-  const guest = dialect?.guestOf?.(request.headers)
-  context.isGuest = guest !== undefined
-  return guest ?? options.authenticate((dialect?.readApiKey ?? readApiKey)(request.headers), clientIp)
-}
-
-const findDialect = <Actor>(
-  { dialects = [] }: Pick<HttpServerOptions<Actor>, 'dialects'>,
-  { path }: Pick<RequestContext, 'path'>,
-): Dialect<Actor> | undefined => dialects.find(({ speaks }) => speaks(path))
-
-/** Whether the length of a request's body is known and small. */
-const isSmallBody = ({ headers }: Request): boolean =>
-  !headers.has('transfer-encoding') && !isLargeBody(Number(headers.get('content-length')))
-
-const isReadMethod = (method: string): boolean => method === 'GET' || method === 'HEAD'
-
-/** Throws 403 when the actor may not use the route. */
-function requireAccess<Actor>(
-  { hasScope, sessions }: HttpServerOptions<Actor>,
-  { requiredScopes = [], isSessionOnly, isOwnersOnly, isOperatorsOnly }: RouteRules,
-  actor: Actor,
-): void {
-  for (const scope of requiredScopes)
-    if (!hasScope(actor, scope)) throw sessions?.roleRefusal(actor) ?? insufficientScope(scope)
-  const refusal =
-    (isSessionOnly ? sessions?.sessionRefusal(actor) : undefined) ??
-    (isOwnersOnly ? sessions?.ownerRefusal(actor) : undefined) ??
-    (isOperatorsOnly ? sessions?.operatorRefusal(actor) : undefined)
-  if (refusal) throw refusal
-}
-
-function throwIfInvalid(details: Parameters<typeof invalidFields>[0] | undefined): void {
-  if (details && details.length > 0) throw invalidFields(details)
-}
-
-/**
- * Elysia passes null for a path segment that is not UTF-8, despite its types. Replaces null by an empty text, which
- * matches nothing, because no segment is empty.
- */
-function fillUndecodedParams(params: Record<string, string | null | undefined>): void {
-  for (const name in params) if (params[name] === null) params[name] = ''
-}
-
-/** Bodies that clients send when there is nothing to send: no body, `null`, or `[]` from PHP. */
-const isEmptyBody = (value: unknown): boolean =>
-  value === undefined || value === null || (Array.isArray(value) && value.length === 0)

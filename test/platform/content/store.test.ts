@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createZstdCompress } from 'node:zlib'
-import { CorruptBlobError } from '#platform/content/blob-errors.ts'
+import { CorruptBlobError } from '#platform/content/frames.ts'
 import { createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { ContentStore, type FinishedFile } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'

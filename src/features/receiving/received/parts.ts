@@ -7,7 +7,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { contentMissing, requireIntact, toContentState } from '#features/core/app/stored-content.ts'
-import { CorruptBlobError, MissingBlobError } from '#platform/content/blob-errors.ts'
+import { CorruptBlobError, MissingBlobError } from '#platform/content/frames.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/crypto/sealed-token.ts'
 import { encodeVarint, MAX_VARINT_BYTES } from '#platform/crypto/token-bytes.ts'
 import { notFound } from '#platform/errors.ts'

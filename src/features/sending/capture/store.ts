@@ -6,7 +6,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { decompress } from '#platform/content/blob-errors.ts'
+import { decompress } from '#platform/content/frames.ts'
 import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.ts'
 import { openDatabase, prepareStatements } from '#platform/db/open.ts'
 import { Counts } from '#platform/queue/counts.ts'
