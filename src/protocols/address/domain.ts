@@ -58,4 +58,10 @@ export function toALabels(domain: string): string | undefined {
   return lower.includes('xn--') ? domainToASCII(lower) || undefined : lower
 }
 
+/** Normalises any text as a domain for comparison: A-labels in lower case, without the root dot. */
+export function toComparableDomain(text: string): string {
+  const domain = text.replace(/(?<!\.)\.+$/, '')
+  return (toALabels(domain) ?? domain).toLowerCase()
+}
+
 const invalid = (reason: string): DomainResult => ({ kind: 'invalid', reason })

@@ -3,7 +3,7 @@
  * only the five predefined XML entities and rejects a document type, so the text cannot expand when it is read.
  */
 import { XMLParser, XMLValidator } from 'fast-xml-parser'
-import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './sanitise.ts'
+import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './report.ts'
 
 const MAX_LEVELS = 20
 const LARGE_LENGTH = 1024 * 1024

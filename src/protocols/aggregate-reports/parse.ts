@@ -4,8 +4,7 @@
  */
 import type { AttachmentFile, ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readDmarcReport } from './dmarc.ts'
-import type { AggregateReport } from './report.ts'
-import type { ReportResult } from './sanitise.ts'
+import type { AggregateReport, ReportResult } from './report.ts'
 import { readTlsReport } from './tls.ts'
 import { MAX_REPORT_BYTES, type UnpackResult, unpack } from './unpack.ts'
 

@@ -1,7 +1,8 @@
 /**
- * @module The metadata of a report about a domain's mail: DMARC aggregate (RFC 9990) and TLS-RPT (RFC 8460). Types
- * only; `parse.ts` creates them.
+ * @module The metadata of a report about a domain's mail, DMARC aggregate (RFC 9990) or TLS-RPT (RFC 8460), which
+ * `parse.ts` creates, and how the values that a remote client wrote are made fit to be stored.
  */
+import { parseDomain } from '#protocols/address/domain.ts'
 
 /** An unpacked and recognised report. */
 export interface AggregateReport {
@@ -16,3 +17,45 @@ export interface AggregateReport {
   /** The XML or JSON, unpacked but otherwise unchanged. */
   readonly content: Uint8Array
 }
+
+export type ReportResult =
+  | { readonly kind: 'ok'; readonly report: AggregateReport }
+  /** One sentence that says why the report was refused. */
+  | { readonly kind: 'refused'; readonly reason: string }
+
+const MAX_TEXT_LENGTH = 255
+// C0 and C1 controls, and characters that change the writing direction.
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
+
+/** Returns a text on one line, at most 255 characters; `''` for anything but a string or a number. */
+export function cleanText(value: unknown): string {
+  if (typeof value !== 'string' && typeof value !== 'number') return ''
+  return String(value)
+    .slice(0, 4 * MAX_TEXT_LENGTH)
+    .replace(UNPRINTABLE, ' ')
+    .trim()
+    .slice(0, MAX_TEXT_LENGTH)
+    .toWellFormed()
+}
+
+/** Returns the members of an object or an array; none for anything else. */
+export const toRecord = (value: unknown): Readonly<Record<string, unknown>> => (isObject(value) ? value : {})
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
+
+/** Returns the domain in A-labels; undefined when it is not a domain name. */
+export function sanitiseDomain(value: unknown): string | undefined {
+  const parsed = parseDomain(cleanText(value).replace(/\.$/, ''))
+  return parsed.kind === 'ok' ? parsed.domain : undefined
+}
+
+/** The period of a report must lie between 2000 and 2100; any other time is an error. */
+const MIN_TIME_MS = Date.UTC(2000)
+const MAX_TIME_MS = Date.UTC(2100)
+
+/** Returns a time in milliseconds that can be stored; null when it is implausible. */
+export const sanitiseTime = (timeMs: number): number | null =>
+  timeMs >= MIN_TIME_MS && timeMs < MAX_TIME_MS ? timeMs : null
+
+export const refuse = (reason: string): ReportResult => ({ kind: 'refused', reason })

@@ -1,5 +1,5 @@
 /** @module Reads the metadata of a TLS report (RFC 8460 §4.4), not its failures. */
-import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './sanitise.ts'
+import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './report.ts'
 
 /**
  * Never throws.

@@ -5,7 +5,7 @@
  * limited.
  */
 import { decodeFields, parseMessageId, readHead } from '../mime/header-fields.ts'
-import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
+import { type ParsedAttachment, type ParsedMessage, RETURNED_TYPES } from '../mime/parsed.ts'
 import type { FeedbackReport, FeedbackType } from './report.ts'
 
 /** Maximum octets read of a header block; nothing after that matters. */
@@ -131,14 +131,6 @@ function findFieldsInText(text: string | null, first: RegExp): Fields | undefine
   const start = text?.slice(0, MAX_HEADER_BYTES).search(first) ?? -1
   return start === -1 ? undefined : parseFields(removeBlankLines(text?.slice(start, start + MAX_HEADER_BYTES) ?? ''))
 }
-
-const RETURNED_TYPES: ReadonlySet<string> = new Set([
-  'message/rfc822',
-  'message/global',
-  'text/rfc822-headers',
-  'message/rfc822-headers',
-  'message/global-headers',
-])
 
 /** Returns the header of the reported message; undefined when it was not returned. */
 function findReturnedFields({ attachments }: ParsedMessage): Fields | undefined {

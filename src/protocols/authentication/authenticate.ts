@@ -8,14 +8,14 @@ import { arc } from 'mailauth/lib/arc'
 import { evaluateDmarc } from 'mailauth/lib/dmarc'
 import { spf } from 'mailauth/lib/spf'
 import type { Clock } from '#platform/time/clock.ts'
-import { toALabels } from '../address/domain.ts'
+import { toComparableDomain } from '../address/domain.ts'
 import type { Resolver } from '../dns/resolver.ts'
+import { confirmReverseName } from '../dns/reverse-name.ts'
 import { parseIpv6Groups } from '../dns/special-addresses.ts'
 import { createSource, type MessageSource } from '../mime/source.ts'
 import { createLimitedDns, type LimitedDns } from './limited-dns.ts'
 import { prepareMessage } from './prepare.ts'
 import type { AuthenticationResult, Verdict } from './result.ts'
-import { checkReverseDns } from './reverse-dns.ts'
 import { SignatureVerifier } from './verifier.ts'
 
 /** Facts of the SMTP session, and our host name. */
@@ -34,10 +34,10 @@ type DmarcEvaluation = Awaited<ReturnType<typeof evaluateDmarc>>
 /** Default time limit for all DNS queries of a message together. */
 const TIMEOUT_MS = 20_000
 /**
- * Maximum number of DNS queries of each check, 100 per message in total. DMARC's tree walks share names, and DKIM and
- * ARC share keys; SPF alone could need 111.
+ * Maximum number of DNS queries of each check; with at most 11 for the reverse name, 100 per message in total. DMARC's
+ * tree walks share names, and DKIM and ARC share keys; SPF alone could need 111.
  */
-const MAX_QUERIES = { reverse: 11, spf: 40, keys: 25, dmarc: 24 } as const
+const MAX_QUERIES = { spf: 40, keys: 25, dmarc: 24 } as const
 /** Minimum length of an RSA key, RFC 8301 §3.2. */
 const MIN_RSA_BITS = 1024
 const MAX_COMMENT_LENGTH = 300
@@ -64,7 +64,7 @@ export async function authenticate(
     const dmarcDns = limitDns(MAX_QUERIES.dmarc)
     const clientIp = normaliseIp(facts.clientIp)
     const [iprev, sender, signed] = await Promise.all([
-      checkReverseDns(limitDns(MAX_QUERIES.reverse), clientIp),
+      checkReverseDns(resolver, clientIp, deadline.promise),
       checkSpf(limitDns(MAX_QUERIES.spf), facts, clientIp),
       checkSignatures(limitDns(MAX_QUERIES.keys), source, clock),
     ])
@@ -84,6 +84,18 @@ function toResult(details: Details): AuthenticationResult {
     iprev: details.iprev.result,
     details,
   }
+}
+
+// ---- Forward-confirmed reverse DNS
+
+/** `fail`: no name of the address leads back to it; `permerror`: it has no valid name. */
+async function checkReverseDns(resolver: Resolver, ip: string, expired: Promise<void>): Promise<Details['iprev']> {
+  const found = await Promise.race([confirmReverseName(resolver, ip), expired])
+  if (!found || found.kind === 'unknown') return { result: 'temperror', name: null }
+  const { kind, names } = found
+  const [name = null] = names
+  if (kind === 'confirmed') return { result: 'pass', name }
+  return { result: name === null ? 'permerror' : 'fail', name: null }
 }
 
 // ---- SPF
@@ -269,12 +281,12 @@ function toDmarcCheck(
 ): DmarcCheck {
   if (response === false)
     return buildUnevaluated('permerror', NO_AUTHOR_REASONS[reason ?? ''] ?? 'there is no author domain')
-  const author = toComparable(response.status.header?.from ?? '')
-  const organization = toComparable(response.domain || author)
+  const author = toComparableDomain(response.status.header?.from ?? '')
+  const organization = toComparableDomain(response.domain || author)
   // For a domain that did not pass, there is no tree walk: the domain counts as aligned if it is the author's
   // organizational domain or is below it.
   const wouldAlign = (domain: string, isStrict: boolean | undefined): boolean =>
-    isStrict === true ? toComparable(domain) === author : isSameOrBelow(toComparable(domain), organization)
+    isStrict === true ? toComparableDomain(domain) === author : isSameOrBelow(toComparableDomain(domain), organization)
   const result = toVerdict(response.status.result)
   // mailauth considers only identifiers that passed. If the check of an aligned identifier ended with a DNS failure,
   // the identifier might have passed, so the result is unknown.
@@ -295,12 +307,11 @@ function toDmarcCheck(
         : (cleanComment(response.status.comment) ?? cleanComment('error' in response ? response.error : undefined)),
     },
     isAligned: (domain, passes) =>
-      passes ? dkimAligned?.has(toComparable(domain)) === true : wouldAlign(domain, response.alignment?.dkim.strict),
+      passes
+        ? dkimAligned?.has(toComparableDomain(domain)) === true
+        : wouldAlign(domain, response.alignment?.dkim.strict),
   }
 }
-
-/** Normalises a domain for comparison: A-labels in lower case, without the root dot. */
-const toComparable = (domain: string): string => (toALabels(domain) ?? domain).toLowerCase().replace(/(?<!\.)\.+$/, '')
 
 const isSameOrBelow = (domain: string, parent: string): boolean =>
   parent !== '' && (domain === parent || domain.endsWith(`.${parent}`))

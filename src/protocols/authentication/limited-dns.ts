@@ -61,5 +61,5 @@ const createTooManyError = (): Error =>
     spfResult: { error: 'permerror', text: 'Too many DNS requests' },
   })
 
-export const readErrorCode = (error: unknown): unknown =>
+const readErrorCode = (error: unknown): unknown =>
   typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined

@@ -2,7 +2,7 @@
  * @module Writes the Authentication-Results field (RFC 8601) and recognises a field that forges our name. Never reads
  * the results of other hosts.
  */
-import { toALabels } from '../address/domain.ts'
+import { toComparableDomain } from '../address/domain.ts'
 import type { AuthenticationResult } from './result.ts'
 
 /** A token as RFC 2045 §5.1 defines it. */
@@ -82,12 +82,7 @@ function appendFolded(text: string, word: string): string {
 export function isForgedResult(name: string, value: string, hostname: string): boolean {
   if (name.trim().toLowerCase() !== 'authentication-results') return false
   const claimed = parseAuthservId(value)
-  return claimed === undefined || toComparable(claimed) === toComparable(hostname)
-}
-
-const toComparable = (host: string): string => {
-  const text = host.replace(/(?<!\.)\.+$/, '')
-  return (toALabels(text) ?? text).toLowerCase()
+  return claimed === undefined || toComparableDomain(claimed) === toComparableDomain(hostname)
 }
 
 /**

@@ -19,19 +19,18 @@ const CODES = {
   loop: 'ESERVFAIL',
 } as const
 
+const METHODS = { A: 'a', AAAA: 'aaaa', CNAME: 'cname', PTR: 'ptr' } as const
+
 export function createMailauthResolver(resolver: Resolver): MailauthResolver {
   return async (name, type) => {
     switch (type) {
       case 'TXT':
         return requireRecords(await resolver.txt(name), name, type).map((text) => [text])
       case 'A':
-        return requireRecords(await resolver.a(name), name, type)
       case 'AAAA':
-        return requireRecords(await resolver.aaaa(name), name, type)
       case 'CNAME':
-        return requireRecords(await resolver.cname(name), name, type)
       case 'PTR':
-        return requireRecords(await resolver.ptr(name), name, type)
+        return requireRecords(await resolver[METHODS[type]](name), name, type)
       case 'MX': {
         const records = requireRecords(await resolver.mx(name), name, type)
         // mailauth's type declares only texts, but its code reads objects for MX records.

@@ -30,19 +30,8 @@ export function shareAnswers(resolver: Resolver): Resolver {
 }
 
 /** Answers as if the only TXT record at `host` were `text`: what would hold after it is published. */
-export function withTxtRecord(resolver: Resolver, host: string, text: string): Resolver {
-  return {
-    mx: (name) => resolver.mx(name),
-    a: (name) => resolver.a(name),
-    aaaa: (name) => resolver.aaaa(name),
-    txt: (name) =>
-      name.toLowerCase() === host
-        ? Promise.resolve({ kind: 'ok', records: [text], ttlSeconds: 0 })
-        : resolver.txt(name),
-    cname: (name) => resolver.cname(name),
-    ns: (name) => resolver.ns(name),
-    ptr: (name) => resolver.ptr(name),
-    close() {},
-    [Symbol.dispose]() {},
-  }
-}
+export const withTxtRecord = (resolver: Resolver, host: string, text: string): Resolver => ({
+  ...shareAnswers(resolver),
+  txt: (name) =>
+    name.toLowerCase() === host ? Promise.resolve({ kind: 'ok', records: [text], ttlSeconds: 0 }) : resolver.txt(name),
+})

@@ -5,7 +5,7 @@
  */
 import { htmlToText } from '../mime/html-text.ts'
 import type { ParsedMessage } from '../mime/parsed.ts'
-import { splitLines } from './fields.ts'
+import { NOTHING_RETURNED, parseReturned, type ReturnedEmail, splitLines } from './fields.ts'
 import {
   AUTOMATIC_REPLY_SUBJECT,
   CAUSES,
@@ -18,7 +18,6 @@ import {
   SUCCESS,
 } from './phrases.ts'
 import type { DsnRecipient } from './report.ts'
-import { NOTHING_RETURNED, parseReturned, type ReturnedEmail } from './returned.ts'
 import { findStatus, isVagueStatus, MAX_DIAGNOSTIC_LENGTH } from './standard.ts'
 
 /** What kind of sender a message has. */

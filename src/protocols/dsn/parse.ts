@@ -3,7 +3,8 @@
  * their status part, others by their words. Excludes out-of-office replies, read receipts (RFC 8098) and complaints
  * (RFC 5965).
  */
-import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
+import { type ParsedAttachment, type ParsedMessage, RETURNED_TYPES } from '../mime/parsed.ts'
+import { findMessageId, NOTHING_RETURNED, parseReturned, type ReturnedEmail } from './fields.ts'
 import {
   addExplanation,
   classifySender,
@@ -13,17 +14,9 @@ import {
   parseHeuristicDsn,
 } from './heuristic.ts'
 import type { Dsn } from './report.ts'
-import { findMessageId, NOTHING_RETURNED, parseReturned, type ReturnedEmail } from './returned.ts'
 import { parseDeliveryStatus } from './standard.ts'
 
 const STATUS_PARTS: ReadonlySet<string> = new Set(['message/delivery-status', 'message/global-delivery-status'])
-const RETURNED_PARTS: ReadonlySet<string> = new Set([
-  'message/rfc822',
-  'message/global',
-  'message/rfc822-headers',
-  'text/rfc822-headers',
-  'message/global-headers',
-])
 /** Types of reports that are not about delivery. */
 const OTHER_REPORTS: ReadonlySet<string> = new Set([
   'message/disposition-notification',
@@ -45,7 +38,7 @@ export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: st
   const contentType = findHeader(message, 'content-type')?.toLowerCase() ?? ''
   if (findPart(OTHER_REPORTS) || OTHER_REPORT_TYPE.test(contentType)) return undefined
   const sender = classifySender(message, facts.mailFrom)
-  const returnedPart = findPart(RETURNED_PARTS)
+  const returnedPart = findPart(RETURNED_TYPES)
   const returned = returnedPart ? parseReturned(decodeStart(returnedPart)) : NOTHING_RETURNED
   const statusPart = findPart(STATUS_PARTS)
   // Outside of a multipart/report, anyone may have attached a status part. So the sender must be a mail system, or the

@@ -24,8 +24,8 @@ const CID_URL = /\bcid:([^\s"'<>()]{1,1000})/gi
 export const findContentIds = (html: string): Set<string> =>
   new Set(Array.from(html.matchAll(CID_URL), ([, id = '']) => decodeContentId(id)))
 
-/** The id without the percent-encoding of a URL; as it is if the encoding is broken. */
-function decodeContentId(id: string): string {
+/** The id of a `cid:` URL in HTML without its percent-encoding; as it is if the encoding is broken. */
+export function decodeContentId(id: string): string {
   const decoded = id.replaceAll('&amp;', '&')
   try {
     return decodeURIComponent(decoded)

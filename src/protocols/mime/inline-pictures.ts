@@ -1,4 +1,5 @@
 /** @module Puts the pictures of a message (`cid:`, RFC 2392) into its HTML as data: URLs. Pure. */
+import { decodeContentId } from './attachment.ts'
 
 /** An image of the message that its HTML can refer to. */
 export interface InlinePicture {
@@ -28,19 +29,9 @@ export function embedPictures(html: string, pictures: readonly InlinePicture[]):
   if (urls.size === 0) return html
   let length = 0
   return html.replace(CID_URL, (reference: string, before: string, id: string) => {
-    const url = urls.get(decodeId(id))
+    const url = urls.get(decodeContentId(id))
     if (url === undefined || length + url.length > MAX_URLS_LENGTH) return reference
     length += url.length
     return `${before}${url}`
   })
-}
-
-/** The reference of RFC 2392 is percent-encoded; in HTML an ampersand may be a character reference. */
-function decodeId(id: string): string {
-  const text = id.replaceAll('&amp;', '&')
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

@@ -79,3 +79,12 @@ export interface ParsedMessage {
    */
   readonly isAutomatic: boolean
 }
+
+/** Types of attachments in which reports return a message, or its header. */
+export const RETURNED_TYPES: ReadonlySet<string> = new Set([
+  'message/rfc822',
+  'message/global',
+  'message/rfc822-headers',
+  'text/rfc822-headers',
+  'message/global-headers',
+])

@@ -2,14 +2,12 @@
  * @module One SMTP connection as commands and replies: writes with backpressure, matches replies to commands, limits
  * each wait, and starts TLS. Knows nothing about transactions and never reconnects.
  */
-import type { Socket } from 'node:net'
-import { isIP } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import { type DetailedPeerCertificate, type SecureContext, type TLSSocket, connect as tlsConnect } from 'node:tls'
 import type { Clock, Timer } from '#platform/time/clock.ts'
 import { findTlsaMismatch, type TlsaRecord } from './dane.ts'
-import { type SmtpFailure, toSmtpFailure } from './failures.ts'
+import { type SmtpFailure, TLS_FAILURE_CODES, toSmtpFailure } from './failures.ts'
 import { ReplyParser, type SmtpReply } from './replies.ts'
-import { TLS_FAILURE_CODES } from './tls-failures.ts'
 
 export type ReplyOrFailure = SmtpReply | SmtpFailure
 

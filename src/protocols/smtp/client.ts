@@ -7,9 +7,8 @@ import { countBytes, formatMailCommand, formatRcptCommand, rejectBeforeSending, 
 import { generateDataBlocks } from './dot-stuffing.ts'
 import type { SmtpExtensions } from './extensions.ts'
 import type { SmtpFailure } from './failures.ts'
-import type { OnPhaseEnd } from './phases.ts'
 import type { SmtpReply } from './replies.ts'
-import type { SmtpTimeouts } from './timeouts.ts'
+import type { OnPhaseEnd, SmtpTimeouts } from './timeouts.ts'
 
 export interface SmtpTransaction extends SmtpEnvelope {
   /**

@@ -11,11 +11,9 @@ import { SmtpClient } from './client.ts'
 import { formatGreetingCommand } from './commands.ts'
 import type { TlsaRecord } from './dane.ts'
 import { NO_EXTENSIONS, parseExtensions, type SmtpExtensions } from './extensions.ts'
-import { type SmtpFailure, toSmtpFailure } from './failures.ts'
-import type { OnPhaseEnd } from './phases.ts'
+import { type SmtpFailure, TLS_FAILURE_CODES, toSmtpFailure } from './failures.ts'
 import { DEFAULT_MAX_REPLY_BYTES, type SmtpReply } from './replies.ts'
-import { DEFAULT_SMTP_TIMEOUTS, type SmtpTimeouts } from './timeouts.ts'
-import { TLS_FAILURE_CODES } from './tls-failures.ts'
+import { DEFAULT_SMTP_TIMEOUTS, type OnPhaseEnd, type SmtpTimeouts } from './timeouts.ts'
 
 export interface SmtpConnectOptions {
   /** The server's name, used for SNI, the certificate check and error messages. */

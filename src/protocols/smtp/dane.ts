@@ -3,7 +3,7 @@
  * Pure. Whether the records came over DNSSEC is decided by their reader.
  */
 import { createHash, X509Certificate } from 'node:crypto'
-import { TLS_FAILURE_CODES } from './tls-failures.ts'
+import { TLS_FAILURE_CODES } from './failures.ts'
 
 /** RFC 6698 §2.1. */
 export interface TlsaRecord {

@@ -1,6 +1,4 @@
-/**
- * @module The timeouts of the SMTP client for each step (RFC 5321 §4.5.3.2), in milliseconds. Starts no timer itself.
- */
+/** @module The timeouts of the SMTP client for each step (RFC 5321 §4.5.3.2), and the phases that are measured. */
 
 /** Timeouts in milliseconds. When the server has been silent for so long, the client closes the connection. */
 export interface SmtpTimeouts {
@@ -44,3 +42,23 @@ export const DEFAULT_SMTP_TIMEOUTS: SmtpTimeouts = {
   finalDotMs: 10 * MINUTE_MS,
   quitMs: 5 * SECOND_MS,
 }
+
+/**
+ * `connect`: TCP. `greeting`: until the 220. `ehlo`: EHLO or HELO, before and after TLS. `tls`: STARTTLS and handshake.
+ * `mail` (with RSET), `rcpt`, `data`: until the reply to the command. `begin`: until `beforeBody` has resolved. `body`:
+ * from the first octet of the message to the reply to the final dot.
+ */
+export type SmtpTimedPhase =
+  | 'connect'
+  | 'greeting'
+  | 'ehlo'
+  | 'tls'
+  | 'auth'
+  | 'mail'
+  | 'rcpt'
+  | 'data'
+  | 'begin'
+  | 'body'
+
+/** Called at the end of each phase, whether it succeeded or not. */
+export type OnPhaseEnd = (phase: SmtpTimedPhase) => void

@@ -10,8 +10,8 @@ import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { TlsDemand, TlsResult } from '#features/sending/transport-security/tls-policy.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
-import type { SmtpTimedPhase } from '#protocols/smtp/phases.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
+import type { SmtpTimedPhase } from '#protocols/smtp/timeouts.ts'
 
 export interface WorkerSettings {
   readonly contentFolder: string

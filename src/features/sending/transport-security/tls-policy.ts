@@ -8,6 +8,7 @@ import { FairPool } from '#platform/queue/fair-scheduler.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { isUsableTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
+import type { TlsFailureType } from '#protocols/smtp/failures.ts'
 import {
   allowsMailHost,
   lookUpPolicyId,
@@ -15,7 +16,6 @@ import {
   parseStsPolicy,
   type StsPolicy,
 } from '#protocols/smtp/mta-sts.ts'
-import type { TlsFailureType } from '#protocols/smtp/tls-failures.ts'
 
 export interface StsFinding {
   /** A valid policy of mode `enforce` or `testing`. */

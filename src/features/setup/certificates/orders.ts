@@ -16,8 +16,13 @@ import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { type ChallengeType, orderCertificate } from '#protocols/acme/order.ts'
-import { type RenewalWindow, readRenewalWindow, toCertificateId } from '#protocols/acme/renewal-info.ts'
+import {
+  type ChallengeType,
+  orderCertificate,
+  type RenewalWindow,
+  readRenewalWindow,
+  toCertificateId,
+} from '#protocols/acme/order.ts'
 import { AcmeError, AcmeSession } from '#protocols/acme/session.ts'
 import type { Challenges } from './challenges.ts'
 import {

@@ -10,9 +10,8 @@ import type { Clock } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
-import type { SmtpFailure } from '#protocols/smtp/failures.ts'
-import type { OnPhaseEnd } from '#protocols/smtp/phases.ts'
-import { describeTlsFailure, TLS_FAILURE_CODES, toTlsFailureType } from '#protocols/smtp/tls-failures.ts'
+import { describeTlsFailure, type SmtpFailure, TLS_FAILURE_CODES, toTlsFailureType } from '#protocols/smtp/failures.ts'
+import type { OnPhaseEnd } from '#protocols/smtp/timeouts.ts'
 import type {
   AddressFailure,
   AttemptResult,
