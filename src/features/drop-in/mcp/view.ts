@@ -48,6 +48,10 @@ export const fields =
     return shown
   }
 
+/** Views of fields that the service itself made, by their names. */
+export const owned = (names: string): Record<string, View> =>
+  Object.fromEntries(names.split(' ').map((name) => [name, own]))
+
 /** The first items of a list. */
 export const list =
   (view: View): View =>
@@ -56,7 +60,7 @@ export const list =
 
 /** A page of a list, with the cursor of the next one. */
 export const pageOf = (row: Readonly<Record<string, View>>): View =>
-  fields({ data: list(fields(row)), pagination: fields({ total: own, next_cursor: own }) })
+  fields({ data: list(fields(row)), pagination: fields(owned('total next_cursor')) })
 
 /** The same view for every value of an object with arbitrary names. */
 export const values =

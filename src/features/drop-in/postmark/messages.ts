@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
+import type { EventData } from '#features/core/events/record.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { emailRowWire } from '#features/sending/emails/wire.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
@@ -68,15 +69,7 @@ export function toOutboundMessage(email: StoredEmail, streamName: (uuid: Uint8Ar
 /** `name [address]`. */
 const SERVER = /^([^ ]*) \[([^\]]*)\]$/
 
-interface EventData {
-  readonly smtp_response?: string | null
-  readonly reason?: string | null
-  readonly remote_mta?: string | null
-  readonly user_agent?: string | null
-  readonly link_url?: string | null
-}
-
-const parseData = ({ data }: RecordedEvent): EventData => JSON.parse(data ?? '{}') as EventData
+const parseData = ({ data }: RecordedEvent) => JSON.parse(data ?? '{}') as EventData
 
 function toDeliveryDetails({ smtp_response, reason, remote_mta }: EventData): object {
   const [, name = '', address = ''] = SERVER.exec(remote_mta ?? '') ?? []
@@ -115,16 +108,10 @@ const toMessageEvents = (events: readonly RecordedEvent[]) =>
     return found ? [{ Recipient: event.recipient ?? '', ReceivedAt: isoTime(event.at), ...found }] : []
   })
 
-interface ShownContent {
-  readonly html: string | null
-  readonly text: string | null
-  readonly source: string | null
-}
-
 export const toMessageDetails = (
   app: App,
   email: StoredEmail,
-  { html, text, source }: ShownContent,
+  { html, text, source }: Readonly<Record<'html' | 'text' | 'source', string | null>>,
   events: readonly RecordedEvent[],
 ) => ({
   ...toOutboundMessage(email, createStreamNames(app.db)),

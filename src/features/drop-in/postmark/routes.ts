@@ -1,23 +1,159 @@
-/** @module All routes of Postmark's interface. */
+/**
+ * @module All routes of Postmark's interface; here those of /bounces, /deliverystats, suppressions of message streams,
+ * /templates and /server.
+ */
+
 import { Elysia } from 'elysia'
-import type { App } from '#features/core/app/app.ts'
+import { removeSuppression } from '#features/audience/suppressions/suppressions.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { conflict } from '#platform/errors.ts'
+import { streamJson } from '#platform/http/json-stream.ts'
+import { yieldFairly } from '#platform/http/request-context.ts'
+import { getBounce, listBounces, readDeliveryStats } from './bounces.ts'
+import { POSTMARK_PREFIX } from './dialect.ts'
+import { namesIgnored } from './fields.ts'
 import { type PostmarkMessageOptions, postmarkMessageRoutes } from './message-routes.ts'
-import {
-  postmarkBounceRoutes,
-  postmarkServerRoutes,
-  postmarkSuppressionRoutes,
-  postmarkTemplateRoutes,
-} from './resource-routes.ts'
 import { type PostmarkSendOptions, postmarkSendRoutes } from './send-routes.ts'
+import { createSuppressions, deleteSuppressions, dumpSuppressions, requireSlug } from './suppressions.ts'
+import {
+  changeFromView,
+  createFromView,
+  deleteByIdOrAlias,
+  getByIdOrAlias,
+  listTemplateViews,
+  toTemplateView,
+  validateTemplate,
+} from './templates.ts'
 
-/** Values from features that this one may not import; `src/app` passes them. */
-export interface PostmarkRouteOptions extends PostmarkSendOptions, PostmarkMessageOptions {}
+const readsSuppressions = { detail: requires('suppressions:read') }
+const writesSuppressions = { detail: requires('suppressions:write') }
+const readsEmails = { detail: requires('emails:read') }
+const readsTemplates = { detail: requires('templates:read') }
+const writesTemplates = { detail: requires('templates:write') }
 
-export const postmarkRoutes = (app: App, options: PostmarkRouteOptions) =>
+const bounceRoutes = (app: App) => {
+  const stats = ({ actor }: { readonly actor: Actor }) => readDeliveryStats(app, actor.accountId)
+  return (
+    new Elysia({ prefix: POSTMARK_PREFIX })
+      .use(authenticated)
+      // The client of npm writes the former, the documents of Postmark the latter.
+      .get('/deliveryStats', stats, readsEmails)
+      .get('/deliverystats', stats, readsEmails)
+      .get(
+        '/bounces',
+        ({ actor, query, request }) => listBounces(app, actor.accountId, query, () => yieldFairly(request)),
+        readsEmails,
+      )
+      .get('/bounces/:id', ({ actor, params }) => getBounce(app, actor.accountId, params.id), readsEmails)
+      .get(
+        '/bounces/:id/dump',
+        ({ actor, params }) => {
+          getBounce(app, actor.accountId, params.id)
+          return { Body: '' }
+        },
+        readsEmails,
+      )
+      .put(
+        '/bounces/:id/activate',
+        async ({ actor, params }) => {
+          const bounce = getBounce(app, actor.accountId, params.id)
+          if (!bounce.CanActivate)
+            throw conflict(
+              'bounce_not_activated',
+              bounce.Inactive
+                ? 'Addresses that complained are not activated here; DELETE /v1/suppressions/{email} removes them.'
+                : 'The address of this bounce is not suppressed.',
+            )
+          await removeSuppression(app, actor, bounce.Email)
+          return { Message: 'OK', Bounce: getBounce(app, actor.accountId, params.id) }
+        },
+        writesSuppressions,
+      )
+  )
+}
+
+const suppressionRoutes = (app: App) =>
+  new Elysia({ prefix: `${POSTMARK_PREFIX}/message-streams/:stream/suppressions` })
+    .use(authenticated)
+    .use(namesIgnored)
+    .get(
+      '/dump',
+      ({ actor, params, query, request }) => {
+        // Its errors come before the first piece is written.
+        requireSlug(app, actor.accountId, params.stream)
+        const pieces = dumpSuppressions(app, actor.accountId, params.stream, query)
+        return streamJson(app, request, pieces, { filename: 'suppressions.json', onEnded: () => undefined })
+      },
+      readsSuppressions,
+    )
+    .post(
+      '/',
+      ({ actor, params, body, ignored }) => createSuppressions(app, actor, params.stream, body, ignored),
+      writesSuppressions,
+    )
+    .post(
+      '/delete',
+      ({ actor, params, body, ignored }) => deleteSuppressions(app, actor, params.stream, body, ignored),
+      writesSuppressions,
+    )
+
+const templateRoutes = (app: App) =>
+  new Elysia({ prefix: `${POSTMARK_PREFIX}/templates` })
+    .use(authenticated)
+    .use(namesIgnored)
+    .get('/', ({ actor, query }) => listTemplateViews(app, actor.accountId, query), readsTemplates)
+    .post('/', ({ actor, body, ignored }) => createFromView(app, actor, body, ignored), writesTemplates)
+    .post('/validate', ({ actor, body, ignored }) => validateTemplate(app, actor, body, ignored), readsTemplates)
+    .get('/:id', ({ actor, params }) => toTemplateView(getByIdOrAlias(app, actor.accountId, params.id)), readsTemplates)
+    .put(
+      '/:id',
+      ({ actor, params, body, ignored }) => changeFromView(app, actor, params.id, body, ignored),
+      writesTemplates,
+    )
+    .delete('/:id', ({ actor, params }) => deleteByIdOrAlias(app, actor, params.id), writesTemplates)
+
+const serverRoutes = (app: App) =>
+  new Elysia({ prefix: `${POSTMARK_PREFIX}/server` })
+    .use(authenticated)
+    .get('/', ({ actor }) => readServer(app, actor), { detail: requires('account:read') })
+
+export const postmarkRoutes = (app: App, options: PostmarkSendOptions & PostmarkMessageOptions) =>
   new Elysia({ name: 'postmark' })
     .use(postmarkSendRoutes(app, options))
     .use(postmarkMessageRoutes(app, options))
-    .use(postmarkBounceRoutes(app))
-    .use(postmarkSuppressionRoutes(app))
-    .use(postmarkTemplateRoutes(app))
-    .use(postmarkServerRoutes(app))
+    .use(bounceRoutes(app))
+    .use(suppressionRoutes(app))
+    .use(templateRoutes(app))
+    .use(serverRoutes(app))
+
+/** The account as a server of Postmark; settings that an account does not have are those of a new server. */
+export function readServer(app: App, { accountId }: Actor) {
+  const { name, trackingDefault } = getAccount(app.config, app.db, accountId)
+  return {
+    ID: accountId,
+    Name: name,
+    // Never shown after their creation.
+    ApiTokens: [],
+    ServerLink: app.config.publicUrl,
+    Color: 'Grey',
+    SmtpApiActivated: true,
+    RawEmailEnabled: false,
+    DeliveryType: app.config.delivery === 'capture' ? ('Sandbox' as const) : ('Live' as const),
+    InboundAddress: '',
+    InboundHookUrl: '',
+    BounceHookUrl: '',
+    OpenHookUrl: '',
+    DeliveryHookUrl: '',
+    ClickHookUrl: '',
+    PostFirstOpenOnly: false,
+    InboundDomain: '',
+    InboundHash: '',
+    InboundSpamThreshold: 0,
+    TrackOpens: trackingDefault,
+    TrackLinks: trackingDefault ? ('HtmlAndText' as const) : ('None' as const),
+    IncludeBounceContentInHook: false,
+    EnableSmtpApiErrorHooks: false,
+  }
+}

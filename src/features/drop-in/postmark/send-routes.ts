@@ -4,10 +4,9 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { invalid } from '#platform/errors.ts'
-import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { isJsonObject } from '#platform/json-object.ts'
 import { POSTMARK_PREFIX } from './dialect.ts'
-import { createFieldReader } from './fields.ts'
+import { createFieldReader, namesIgnored } from './fields.ts'
 import { IDEMPOTENCY_HEADER } from './message.ts'
 import { type SendContext, sendBatch, sendMessage } from './send.ts'
 
@@ -24,6 +23,7 @@ interface SendRequest {
   readonly actor: Actor
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly set: { headers: Record<string, string | number> }
+  readonly ignored: Set<string>
 }
 
 export const postmarkSendRoutes = (app: App, options: PostmarkSendOptions) =>
@@ -32,29 +32,20 @@ export const postmarkSendRoutes = (app: App, options: PostmarkSendOptions) =>
     .use(sendRoutes(app, options, POSTMARK_PREFIX))
 
 const sendRoutes = (app: App, { takeRate, simulatorDomain }: PostmarkSendOptions, prefix: string) => {
-  const run = async <T>(
-    { actor, headers, set }: SendRequest,
-    isTemplated: boolean,
-    send: (context: SendContext) => Promise<T>,
-  ): Promise<T> => {
-    const ignored = new Set<string>()
-    const idempotencyKey = headers[IDEMPOTENCY_HEADER]
-    const admit = () => Object.assign(set.headers, takeRate(actor))
-    const result = await send({ app, actor, idempotencyKey, admit, isTemplated, ignored, simulatorDomain })
-    setIgnored(set.headers, ignored)
-    return result
-  }
+  const contextOf = ({ actor, headers, set, ignored }: SendRequest, isTemplated: boolean): SendContext => ({
+    ...{ app, actor, isTemplated, ignored, simulatorDomain },
+    idempotencyKey: headers[IDEMPOTENCY_HEADER],
+    admit: () => Object.assign(set.headers, takeRate(actor)),
+  })
   return new Elysia({ prefix: `${prefix}/email` })
     .use(authenticated)
-    .post('/', ({ body, ...request }) => run(request, false, (context) => sendMessage(context, body)), { detail })
-    .post('/batch', ({ body, ...request }) => run(request, false, (context) => sendBatch(context, body)), { detail })
-    .post('/withTemplate', ({ body, ...request }) => run(request, true, (context) => sendMessage(context, body)), {
-      detail,
-    })
+    .use(namesIgnored)
+    .post('/', ({ body, ...request }) => sendMessage(contextOf(request, false), body), { detail })
+    .post('/batch', ({ body, ...request }) => sendBatch(contextOf(request, false), body), { detail })
+    .post('/withTemplate', ({ body, ...request }) => sendMessage(contextOf(request, true), body), { detail })
     .post(
       '/batchWithTemplates',
-      ({ body, ...request }) =>
-        run(request, true, (context) => sendBatch(context, readMessages(body, context.ignored))),
+      ({ body, ...request }) => sendBatch(contextOf(request, true), readMessages(body, request.ignored)),
       { detail },
     )
 }

@@ -3,12 +3,13 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { getInbound, type InboundEmail } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { createFileLink, type LinkedFile } from '#features/receiving/received/parts.ts'
 import { getEmail, type StoredEmail } from '#features/sending/emails/read.ts'
 import { emailRowWire, isSystemMail } from '#features/sending/emails/wire.ts'
 import type { Scope } from '#features/setup/api-keys/scopes.ts'
 import { notFound } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { RESEND_PREFIX } from './dialect.ts'
-import { toFileWire } from './file-wire.ts'
 import { pageOf } from './list.ts'
 
 export const resendAttachmentRoutes = (app: App) =>
@@ -44,6 +45,14 @@ const attachmentRoutes = (
       },
       { detail: requires(scope) },
     )
+
+export const RESEND_FILES_PATH = `${RESEND_PREFIX}/files`
+
+/** A link to a file, as this interface shows it. */
+export function toFileWire(app: App, file: LinkedFile) {
+  const { url, expiresAt } = createFileLink(app, RESEND_FILES_PATH, file)
+  return { download_url: url, expires_at: isoTime(expiresAt) }
+}
 
 /** None of mail that only its recipient may read. */
 export function listSentFiles(app: App, accountId: number, email: StoredEmail) {

@@ -66,24 +66,6 @@ export const RESEND_PREFIX = '/resend'
 /** The sends at the root. */
 const ROOT_PATH = /^\/emails(?:\/batch)?\/?$/
 
-/** Names of errors in the clients' own list. */
-type ErrorName =
-  | 'application_error'
-  | 'internal_server_error'
-  | 'invalid_api_key'
-  | 'invalid_attachment'
-  | 'invalid_from_address'
-  | 'invalid_idempotency_key'
-  | 'invalid_idempotent_request'
-  | 'method_not_allowed'
-  | 'missing_api_key'
-  | 'missing_required_field'
-  | 'monthly_quota_exceeded'
-  | 'not_found'
-  | 'rate_limit_exceeded'
-  | 'restricted_api_key'
-  | 'validation_error'
-
 export const resendDialect: Dialect = {
   speaks: (path) => path === RESEND_PREFIX || path.startsWith(`${RESEND_PREFIX}/`) || ROOT_PATH.test(path),
   readApiKey(headers) {
@@ -128,8 +110,8 @@ const FIELD_NAME = new RegExp(`\\b(?:${Object.keys(FIELD_NAMES).join('|')})\\b`,
 /** A sentence of ours with the names that fields have in this interface. */
 export const toResendWords = (text: string): string => text.replace(FIELD_NAME, (name) => FIELD_NAMES[name] ?? name)
 
-/** The name and status that the clients know for an error. */
-function classify({ status, code, details }: AppError): { readonly name: ErrorName; readonly status: number } {
+/** The status and name of an error, one of the list that the clients have. */
+function classify({ status, code, details }: AppError): { readonly name: string; readonly status: number } {
   const field = details[0]?.field ?? ''
   if (code === 'missing_api_key') return { name: code, status: 401 }
   if (code === 'invalid_api_key') return { name: code, status: 403 }
@@ -147,7 +129,7 @@ function classify({ status, code, details }: AppError): { readonly name: ErrorNa
 const ABSENT = { name: 'not_found', status: 404 } as const
 
 /** For statuses whose code does not matter. */
-const NAMES: Readonly<Record<number, ErrorName>> = {
+const NAMES: Readonly<Record<number, string>> = {
   404: 'not_found',
   405: 'method_not_allowed',
   429: 'rate_limit_exceeded',

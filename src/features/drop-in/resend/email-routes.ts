@@ -88,21 +88,7 @@ function requireSendAt(app: App, body: JsonObject): string {
 }
 
 /** The clients' names of what happened last to an email. */
-export type LastEvent =
-  | 'bounced'
-  | 'canceled'
-  | 'clicked'
-  | 'complained'
-  | 'delivered'
-  | 'delivery_delayed'
-  | 'failed'
-  | 'opened'
-  | 'queued'
-  | 'scheduled'
-  | 'sent'
-  | 'suppressed'
-
-const BY_EVENT: Readonly<Partial<Record<EventType, LastEvent>>> = {
+const BY_EVENT = {
   queued: 'queued',
   scheduled: 'scheduled',
   cancelled: 'canceled',
@@ -116,24 +102,18 @@ const BY_EVENT: Readonly<Partial<Record<EventType, LastEvent>>> = {
   clicked: 'clicked',
   complained: 'complained',
   uncertain: 'sent',
-}
+} as const satisfies Partial<Record<EventType, string>>
 
 /** For an email whose last event has no name of theirs, or was deleted because of its age. */
-const BY_STATUS: Readonly<Record<Status, LastEvent>> = {
-  queued: 'queued',
-  scheduled: 'scheduled',
+const BY_STATUS = {
+  ...BY_EVENT,
   processing: 'queued',
   sent: 'delivered',
-  bounced: 'bounced',
-  failed: 'failed',
-  rejected: 'suppressed',
-  cancelled: 'canceled',
-  uncertain: 'sent',
-}
+} as const satisfies Record<Status, string>
 
-function readLastEvent(app: App, accountId: number, { id, status }: StoredEmail): LastEvent {
-  const type = readLastEventType(app.db, accountId, id)
-  return (type && BY_EVENT[type]) ?? BY_STATUS[status]
+function readLastEvent({ db }: App, accountId: number, { id, status }: StoredEmail) {
+  const type = readLastEventType(db, accountId, id)
+  return type && type in BY_EVENT ? BY_EVENT[type as keyof typeof BY_EVENT] : BY_STATUS[status]
 }
 
 /** The mailboxes of a header; none for a text that is no list of them. */

@@ -16,9 +16,9 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { embedPictures, type InlinePicture, MAX_PICTURE_BYTES } from '#protocols/mime/inline-pictures.ts'
+import { toFileWire } from './attachment-routes.ts'
 import { RESEND_PREFIX } from './dialect.ts'
 import { toMailboxes } from './email-routes.ts'
-import { toFileWire } from './file-wire.ts'
 import { readPage } from './list.ts'
 
 export const resendReceivingRoutes = (app: App) =>

@@ -1,37 +1,24 @@
 /** @module Tools to find, explain and send emails, and to read events and figures. */
 import { Type } from '@sinclair/typebox'
 import { ApiError, dataOf, defineTool, Id, input, maybe, PAGE, pageQuery, path, Words } from '../tool.ts'
-import { address, fields, list, own, pageOf, strange } from '../view.ts'
+import { address, fields, list, owned, pageOf, strange } from '../view.ts'
 
 /** Recipients of an email that a tool sends: it is for single emails, never for a list. */
 const MAX_RECIPIENTS = 10
 const MAX_BODY_LENGTH = 200_000
 
 const EMAIL_ROW = {
-  id: own,
-  status: own,
+  ...owned('id status attempts sandbox created_at scheduled_at sent_at next_retry_at'),
   from_address: address,
   to_address: address,
   subject: strange,
   tags: list(strange),
-  attempts: own,
-  sandbox: own,
-  created_at: own,
-  scheduled_at: own,
-  sent_at: own,
-  next_retry_at: own,
   error_message: strange,
 }
 
 const EventRow = fields({
-  seq: own,
-  id: own,
-  type: own,
-  email_id: own,
-  created_at: own,
+  ...owned('seq id type email_id created_at bounce_type bounce_category'),
   recipient: address,
-  bounce_type: own,
-  bounce_category: own,
   diagnostic_code: strange,
   remote_mta: strange,
   link_url: strange,
@@ -77,23 +64,14 @@ const explainEmail = defineTool({
   view: fields({
     email: fields({
       ...EMAIL_ROW,
+      ...owned('max_attempts operation_id'),
       message_id: strange,
-      max_attempts: own,
-      operation_id: own,
       idempotency_key: strange,
-      explanations: list(
-        fields({ address, state: own, sentence: strange, who_must_act: own, advice: own, next_at: own }),
-      ),
+      explanations: list(fields({ ...owned('state who_must_act advice next_at'), address, sentence: strange })),
       recipients: list(
         fields({
+          ...owned('kind status attempts next_retry_at delivered_at bounce_type bounce_category'),
           address,
-          kind: own,
-          status: own,
-          attempts: own,
-          next_retry_at: own,
-          delivered_at: own,
-          bounce_type: own,
-          bounce_category: own,
           smtp_response: strange,
         }),
       ),
@@ -101,19 +79,11 @@ const explainEmail = defineTool({
     }),
     attempts: list(
       fields({
+        ...owned('attempt ended_at outcome category source tls next_attempt_at who_must_act advice'),
         recipient: address,
-        attempt: own,
-        ended_at: own,
-        outcome: own,
-        category: own,
         host: strange,
-        source: own,
-        tls: own,
         smtp_response: strange,
         reason: strange,
-        next_attempt_at: own,
-        who_must_act: own,
-        advice: own,
       }),
     ),
   }),
@@ -143,7 +113,7 @@ const listEvents = defineTool({
     types: maybe(Words('Only these types, separated by commas.')),
     limit: PAGE.limit,
   }),
-  view: fields({ data: list(EventRow), next_after: own, first_seq: own, last_seq: own }),
+  view: fields({ ...owned('next_after first_seq last_seq'), data: list(EventRow) }),
   run: (call, { after, types, limit = 20 }) =>
     call({
       method: 'GET',
@@ -176,16 +146,7 @@ const sendEmail = defineTool({
     idempotency_key: maybe(Words('The same key returns the same email and sends nothing again.')),
   }),
   view: fields({
-    data: fields({
-      id: own,
-      status: own,
-      to: strange,
-      sandbox: own,
-      created_at: own,
-      scheduled_at: own,
-      replayed: own,
-      mismatch: own,
-    }),
+    data: fields({ ...owned('id status sandbox created_at scheduled_at replayed mismatch'), to: strange }),
   }),
   run: async (call, request) => {
     if (request.to.length + (request.cc?.length ?? 0) > MAX_RECIPIENTS)
@@ -219,7 +180,7 @@ const getAnalytics = defineTool({
     const figures = Array.isArray(data)
       ? list(FIGURES)(data.slice(-MAX_FIGURE_ROWS), maxLength)
       : FIGURES(data, maxLength)
-    return { data: figures, period: fields({ from: own, to: own })(period, maxLength) }
+    return { data: figures, period: fields(owned('from to'))(period, maxLength) }
   },
   run: (call, { by = 'total', ...query }) => call({ method: 'GET', path: `/analytics/${ANALYTICS_PATHS[by]}`, query }),
 })
@@ -230,19 +191,9 @@ const MAX_FIGURE_ROWS = 50
 const ANALYTICS_PATHS = { total: 'overview', day: 'timeseries', recipient_domain: 'domains' } as const
 
 const FIGURES = fields({
-  date: own,
+  ...owned('date sent delivered bounced opens clicks complaints unsubscribes'),
+  ...owned('delivery_rate bounce_rate open_rate click_rate'),
   domain: strange,
-  sent: own,
-  delivered: own,
-  bounced: own,
-  opens: own,
-  clicks: own,
-  complaints: own,
-  unsubscribes: own,
-  delivery_rate: own,
-  bounce_rate: own,
-  open_rate: own,
-  click_rate: own,
 })
 
 export const emailTools = [findEmails, explainEmail, listEvents, getAnalytics, sendEmail]

@@ -1,7 +1,7 @@
 /** @module Tools with which a model works through the mail of an agent mailbox: next message, acknowledge, reply. */
 import { Type } from '@sinclair/typebox'
 import { ApiError, defineTool, Id, input, maybe, PAGE, pageQuery, path, Words } from '../tool.ts'
-import { address, fields, list, own, pageOf, strange } from '../view.ts'
+import { address, fields, list, own, owned, pageOf, strange } from '../view.ts'
 
 const MailboxId = Id('Id of the mailbox, from list_mailboxes.')
 const MessageId = Id('Id of the message, from next_message.')
@@ -14,14 +14,7 @@ const listMailboxes = defineTool({
   scopes: ['mailboxes:read'],
   effect: 'read',
   input: input(PAGE),
-  view: pageOf({
-    id: own,
-    address: own,
-    display_name: strange,
-    message_count: own,
-    unread_count: own,
-    created_at: own,
-  }),
+  view: pageOf({ ...owned('id address message_count unread_count created_at'), display_name: strange }),
   run: (call, { limit, cursor }) => call({ method: 'GET', path: '/agent-mailboxes', query: pageQuery(limit, cursor) }),
 })
 
@@ -49,9 +42,7 @@ const nextMessage = defineTool({
   }),
   view: fields({
     message: fields({
-      id: own,
-      thread_id: own,
-      direction: own,
+      ...owned('id thread_id direction received_at'),
       mail_from: address,
       from_header: strange,
       to_header: strange,
@@ -62,13 +53,10 @@ const nextMessage = defineTool({
       html_body: strange,
       attachments: list(fields({ filename: strange, content_type: strange, size: own })),
       labels: list(own),
-      classification: fields({ label: own, confidence: own }),
-      authentication: fields({ spf: own, dkim: own, dmarc: own }),
-      received_at: own,
+      classification: fields(owned('label confidence')),
+      authentication: fields(owned('spf dkim dmarc')),
     }),
-    lease_token: own,
-    lease_expires_at: own,
-    empty: own,
+    ...owned('lease_token lease_expires_at empty'),
   }),
   run: async (call, { mailbox_id: id, wait_seconds: timeout = 5 }) => {
     try {
@@ -124,7 +112,7 @@ const replyToMessage = defineTool({
     html_body: maybe(Type.String({ maxLength: MAX_BODY_LENGTH, description: 'Body as HTML.' })),
     idempotency_key: maybe(Words('The same key returns the same reply and sends nothing again.')),
   }),
-  view: fields({ data: fields({ id: own, status: own, to: strange, subject: strange, replayed: own, mismatch: own }) }),
+  view: fields({ data: fields({ ...owned('id status replayed mismatch'), to: strange, subject: strange }) }),
   run: (call, { mailbox_id: id, message_id: messageId, idempotency_key: idempotencyKey, ...body }) =>
     call({
       method: 'POST',

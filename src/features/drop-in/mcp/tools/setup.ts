@@ -1,24 +1,12 @@
 /** @module Tools for what an account sets up: domains, templates, suppressions and webhooks. */
 import { Type } from '@sinclair/typebox'
 import { defineTool, Id, input, maybe, PAGE, pageQuery, path, Words } from '../tool.ts'
-import { address, fields, list, own, pageOf, strange, type View, values } from '../view.ts'
+import { address, fields, list, own, owned, pageOf, strange, type View, values } from '../view.ts'
 
 const DOMAIN_ROW = {
-  id: own,
-  domain: own,
-  status: own,
-  spf_verified: own,
-  dkim_verified: own,
-  dmarc_verified: own,
-  return_path_verified: own,
-  mx_verified: own,
-  inbound_enabled: own,
-  tracking_domain: own,
-  tracking_domain_verified: own,
-  verified_at: own,
-  records_lost_at: own,
+  ...owned('id domain status spf_verified dkim_verified dmarc_verified return_path_verified mx_verified'),
+  ...owned('inbound_enabled tracking_domain tracking_domain_verified verified_at records_lost_at sends_until'),
   lost_records: list(own),
-  sends_until: own,
 }
 
 const DomainId = Id('Id of the domain, from list_domains.')
@@ -44,22 +32,16 @@ const checkDomain = defineTool({
   input: input({ domain_id: DomainId }),
   view: fields({
     data: fields({
-      domain: own,
-      zone: own,
-      provider: fields({ name: own, edit_url: own }),
+      ...owned('domain zone checked_at'),
+      provider: fields(owned('name edit_url')),
       records: values(
         fields({
-          type: own,
-          host: own,
-          expected: own,
-          priority: own,
+          ...owned('type host expected priority status'),
           found: strangeOrStrangers(),
-          status: own,
           detail: strange,
           keep: strangeOrStrangers(),
         }),
       ),
-      checked_at: own,
       warnings: list(strange),
     }),
   }),
@@ -98,7 +80,7 @@ const listTemplates = defineTool({
   scopes: ['templates:read'],
   effect: 'read',
   input: input({ search: maybe(Words('Words of the name or alias.')), ...PAGE }),
-  view: pageOf({ id: own, alias: own, name: strange, subject: strange, version: own, updated_at: own }),
+  view: pageOf({ ...owned('id alias version updated_at'), name: strange, subject: strange }),
   run: (call, { search, limit, cursor }) =>
     call({ method: 'GET', path: '/templates', query: { search, ...pageQuery(limit, cursor) } }),
 })
@@ -129,14 +111,7 @@ const findSuppressions = defineTool({
     reason: maybe(Words('hard_bounce, complaint, manual or unsubscribe.')),
     ...PAGE,
   }),
-  view: pageOf({
-    email_address: address,
-    reason: strange,
-    source_email_id: own,
-    stream: own,
-    list_id: own,
-    created_at: own,
-  }),
+  view: pageOf({ ...owned('source_email_id stream list_id created_at'), email_address: address, reason: strange }),
   run: (call, { email, reason, limit, cursor }) =>
     call({ method: 'GET', path: '/suppressions', query: { email, reason, ...pageQuery(limit, cursor) } }),
 })
@@ -173,34 +148,21 @@ const listWebhooks = defineTool({
   effect: 'read',
   input: input(PAGE),
   view: pageOf({
-    id: own,
+    ...owned('id is_active failure_count failing_since last_failure_at last_success_at'),
     url: endpoint,
     description: strange,
     events: list(own),
-    is_active: own,
-    failure_count: own,
-    failing_since: own,
-    last_failure_at: own,
     last_failure_reason: strange,
-    last_success_at: own,
   }),
   run: (call, { limit, cursor }) => call({ method: 'GET', path: '/webhooks', query: pageQuery(limit, cursor) }),
 })
 
 const DELIVERY_ROW = {
-  id: own,
-  event: own,
-  event_id: own,
-  email_id: own,
-  status: own,
-  attempts: own,
-  next_attempt_at: own,
-  attempted_at: own,
-  duration_ms: own,
-  status_code: own,
+  ...owned(
+    'id event event_id email_id status attempts next_attempt_at attempted_at duration_ms status_code created_at',
+  ),
   error: strange,
   response: strange,
-  created_at: own,
 }
 
 const WebhookId = Id('Id of the webhook, from list_webhooks.')
