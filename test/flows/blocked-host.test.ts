@@ -6,8 +6,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
 import { readAbuseStats } from '#features/reporting/abuse/rates.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
-import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { hours } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { advanceUntil } from '#test/support/delivery-time.ts'
@@ -50,34 +49,6 @@ test('230 addresses that do not exist pause a free account', async () => {
   await using server = await startScriptedSmtp({ rcpt: UNKNOWN })
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
   expect(await sendAndSettle(flow, 230)).toBe(true)
-})
-
-// Proves: status-24
-test('a rejection of our IP is retried until expiry, and the mail is delivered once the listing ends', async () => {
-  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
-  let isListed = true
-  await using server = await startScriptedSmtp({ rcpt: () => (isListed ? LISTED : '250 ok') })
-  await using flow = await startMailFlow({
-    clock,
-    zone,
-    smtpPort: server.port,
-    settings: siteLimits({ idle_seconds: 0 }),
-  })
-  const listed = await flow.send({ to: 'bob@receiver.test' })
-  const settled = async (sent: typeof listed) => (await flow.settled(sent)).recipients[0]
-  const isNothingWaiting = () => flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
-  const untilNothingWaits = () => advanceUntil(clock, flow.service, isNothingWaiting, minutes(20))
-  await untilNothingWaits()
-  expect(await settled(listed)).toMatchObject({ status: 'bounced', bounceType: 'soft', bounceCategory: 'expired' })
-  const types = flow.events(listed).map(({ type }) => type)
-  expect(new Set(types.slice(1, -1))).toEqual(new Set(['deferred']))
-  expect(listDeadLetters(flow.app.db, flow.actor.accountId, 10).letters).toMatchObject([{ reason: 'expired' }])
-
-  const delivered = await flow.send({ to: 'carol@receiver.test' })
-  isListed = false
-  await untilNothingWaits()
-  expect((await settled(delivered))?.status).toBe('sent')
-  expectBalanced(flow.service)
 })
 
 const ZEN =
@@ -130,26 +101,5 @@ test('230 refusals of our IP, at MAIL, RCPT and the final dot, pause nobody, sup
   await startAbuseWatch(app).stop()
   expect(app.db.query('SELECT count(*) AS n FROM accounts WHERE paused_at IS NOT NULL').get()).toEqual({ n: 0 })
   expect(listSuppressions(app.db, flow.actor.accountId, {}, { limit: 100, offset: 0 }).suppressions).toEqual([])
-  expectBalanced(flow.service)
-})
-
-test('a wait that a reply names is obeyed: no attempt before it has passed', async () => {
-  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
-  let isPatient = false
-  await using server = await startScriptedSmtp({
-    rcpt: () => (isPatient ? '250 ok' : '450 4.2.0 Greylisted, please try again in 90 minutes'),
-  })
-  await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
-  const { recipient, events } = await flow.outcome('bob@receiver.test')
-  expect(recipient).toMatchObject({ status: 'queued', attempts: 1, nextAt: clock.now() + minutes(90) })
-  expect(events).toMatchObject([
-    { type: 'deferred', data: { rule: 'greylisting', next_retry_at: clock.now() + minutes(90) } },
-  ])
-  isPatient = true
-  clock.advance(minutes(89))
-  await flow.app.commit.barrier()
-  expect(flow.service.delivery?.scheduler.inFlight).toBe(0)
-  clock.advance(minutes(1))
-  await eventually(() => flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null)
   expectBalanced(flow.service)
 })

@@ -31,50 +31,16 @@ const OF_EMAIL = {
   event_id: '0192F0C1-0000-7000-8000-000000000002',
   recipient: 'ann@example.org',
 }
-const MESSAGE = {
-  ...OF_EMAIL,
-  from: 'Bob <bob@example.com>',
-  to: 'ann@example.org',
-  subject: 'Hallo',
-  domain: 'example.com',
-}
-const ANSWER = { smtp_response: '250 2.0.0 taken', ip_address: '192.0.2.1' }
-const NO_ANSWER = { smtp_response: null, ip_address: null }
-
+/** One of each kind of payload; the deliveries of the service itself are checked in the flows. */
 const PAYLOADS: Readonly<Record<string, Fields>> = {
-  sent: { ...MESSAGE, ...NO_ANSWER },
-  delivered: { ...MESSAGE, ...ANSWER },
-  bounced: { ...MESSAGE, ...ANSWER },
-  failed: { ...MESSAGE, ...NO_ANSWER, reason: 'the message could not be composed' },
-  rejected: { ...MESSAGE, ...NO_ANSWER, reason: 'suppressed' },
-  uncertain: { ...MESSAGE, ...NO_ANSWER, reason: 'the connection was lost' },
-  deferred: { ...OF_EMAIL, reason: '450 later', next_retry_at: '2026-11-21T11:05:00+01:00' },
   opened: OF_EMAIL,
-  clicked: { ...OF_EMAIL, link_url: 'https://example.org/a?b=c' },
-  complained: {
+  sent: {
     ...OF_EMAIL,
-    to_address: 'ann@example.org',
-    complainer: 'ann@example.org',
-    feedback_type: 'not-spam',
-    original_message_id: '<1@example.com>',
+    ...{ from: 'Bob <bob@example.com>', to: 'ann@example.org', subject: 'Hallo', domain: 'example.com' },
+    ...{ smtp_response: null, ip_address: null },
   },
-  unsubscribed: { ...OF_EMAIL, to_address: 'ann@example.org', stream: 'news', list_id: null },
-  'account.auto_paused': { ...EVERY, source: 'reputation', reason: 'too many bounces' },
-  'insights.generated': { ...EVERY, insight_id: ID, summary: 'All is well.', findings: [] },
-  'email.inbound': {
-    ...EVERY,
-    inbound_email_id: ID,
-    domain: 'example.com',
-    from: 'ann@example.org',
-    to: 'support@example.com',
-    subject: '',
-    text_body: 'Hallo',
-    html_body: null,
-    attachments: [],
-    message_id: '<2@example.org>',
-    authentication: { spf: 'pass' },
-    source_ip: '192.0.2.2',
-  },
+  deferred: { ...OF_EMAIL, reason: '450 later', next_retry_at: '2026-11-21T11:05:00+01:00' },
+  clicked: { ...OF_EMAIL, link_url: 'https://example.org/a?b=c' },
   test: { ...EVERY, data: { message: 'It works.' } },
 }
 
@@ -180,8 +146,6 @@ describe('a delivery is refused', () => {
     ['content-type', 'text/plain', 'Content-Type is text/plain, not application/json'],
     ['content-type', undefined, 'Content-Type is undefined, not application/json'],
     ['x-service-attempt', '0', 'the attempt is 0, not an integer from 1'],
-    ['x-service-attempt', '1.5', 'the attempt is 1.5, not an integer from 1'],
-    ['x-service-attempt', '1, 1', 'the attempt is 1, 1, not an integer from 1'],
     ['x-service-attempt', undefined, 'the attempt is undefined, not an integer from 1'],
     ['x-service-event', 'clicked', 'the event is opened in the body and clicked in the header'],
     ['x-service-event', undefined, 'there is no event header'],
@@ -189,15 +153,7 @@ describe('a delivery is refused', () => {
     ['x-service-signature', undefined, 'there is no signature'],
     ['x-service-signature', t, 'the signature has 0 of v1=, not one'],
     ['x-service-signature', v1, 'the signature has 0 of t=, not one'],
-    ['x-service-signature', `${t},${good}`, 'the signature has 2 of t=, not one'],
-    ['x-service-signature', `${good},${v1}`, 'the signature has 2 of v1=, not one'],
     ['x-service-signature', `${good}, ${good}`, 'the signature has 2 of t=, not one'],
-    ['x-service-signature', `${good},v2=1`, `the signature is not t=<seconds>,v1=<64 lower-case hex>: ${good},v2=1`],
-    [
-      'x-service-signature',
-      good.toUpperCase().replace('T=', 't=').replace('V1=', 'v1='),
-      `the signature is not t=<seconds>,v1=<64 lower-case hex>: ${good.toUpperCase().replace('T=', 't=').replace('V1=', 'v1=')}`,
-    ],
     [
       'x-service-signature',
       good.slice(0, -1),
@@ -252,27 +208,14 @@ describe('a delivery is refused', () => {
 
   test.each([
     ['sent', { smtp_response: '250 ok' }, 'smtp_response is "250 ok", not null'],
-    ['delivered', { ip_address: null }, 'ip_address is null, not a non-empty string'],
-    ['delivered', { to: ['ann@example.org'] }, 'to is ["ann@example.org"], not a string'],
-    ['bounced', { smtp_response: null }, 'smtp_response is null, not a non-empty string'],
-    ['rejected', { reason: '' }, 'reason is "", not a non-empty string'],
     ['opened', { email_id: `{${ID}}` }, `email_id is "{${ID}}", not a plain UUID`],
     ['opened', { event_id: `evt_${ID}` }, `event_id is "evt_${ID}", not a plain UUID`],
     ['opened', { recipient: 'Ann' }, 'recipient is "Ann", not an address'],
     ['opened', { timestamp: 1795255200 }, 'timestamp is 1795255200, not an RFC 3339 time'],
     ['opened', { timestamp: '2026-02-31T10:00:00Z' }, 'timestamp is "2026-02-31T10:00:00Z", not an RFC 3339 time'],
-    ['opened', { timestamp: '2026-11-21T10:00:00' }, 'timestamp is "2026-11-21T10:00:00", not an RFC 3339 time'],
-    ['opened', { timestamp: '2026-11-21 10:00:00Z' }, 'timestamp is "2026-11-21 10:00:00Z", not an RFC 3339 time'],
     ['deferred', { next_retry_at: null }, 'next_retry_at is null, not an RFC 3339 time'],
     ['deferred', { subject: 'Hallo' }, 'subject is "Hallo", not missing'],
     ['clicked', { link_url: 'mailto:ann@example.org' }, 'link_url is "mailto:ann@example.org", not a link'],
-    ['complained', { original_message_id: '1@b' }, 'original_message_id is "1@b", not a Message-ID in angle brackets'],
-    [
-      'complained',
-      { feedback_type: 'spam' },
-      'feedback_type is "spam", not one of abuse, fraud, virus, not-spam, other',
-    ],
-    ['unsubscribed', { list_id: 7 }, 'list_id is 7, not a plain UUID or null'],
     ['test', { data: { message: 1 } }, 'data.message is 1, not a string'],
     ['test', { data: ['It works.'] }, 'data is ["It works."], not an object'],
   ] satisfies [string, Fields, string][])('when %s has %j', (event, changed, violation) => {

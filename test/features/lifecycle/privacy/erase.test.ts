@@ -46,15 +46,14 @@ const contactsOf = async ({ api }: EmailApi, id: string) =>
   (at((await api('GET', `/v1/contact-lists/${id}/contacts`)).body, 'data') as Json[]).map(({ email }) => email)
 
 // Proves: privacy-1
-test.each(['', 'ada', 'ada@', '@victim.test', 'a@b@', 'ada@victim.test,ben@others.test'])(
-  '%j is not an address, so no data is exported or erased',
-  async (email) => {
-    await using service = await createEmailApi()
+test('what is not an address is a 422, so no data is exported or erased', async () => {
+  await using service = await createEmailApi()
+  for (const email of ['', 'ada', 'ada@', '@victim.test', 'a@b@', 'ada@victim.test,ben@others.test']) {
     const query = `?email=${encodeURIComponent(email)}`
     expectError(await service.api('GET', `/v1/gdpr/export${query}`), 422, 'invalid_address', 'email')
     expectError(await service.api('DELETE', `/v1/gdpr/erase${query}`), 422, 'invalid_address', 'email')
-  },
-)
+  }
+})
 
 // Proves: privacy-1
 test('an export has the data of an address in any spelling, and no other recipients of its emails', async () => {

@@ -14,9 +14,12 @@ import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { PROVIDER_REPLIES, reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
+import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
 import { createPair, instantOf } from '#test/support/pairs.ts'
 import { drain, recipientsOf } from './flows.ts'
+
+const ZEN_BLOCK =
+  '554 5.7.1 Service unavailable; Client host [192.0.2.1] blocked using zen.spamhaus.org; https://www.spamhaus.org/query/ip/192.0.2.1'
 
 test('the backoff of a site that accepts no connection doubles up to 15 minutes', () => {
   expect([1, 2, 3, 4, 5, 6, 7, 20].map(computeSiteBackoffMs)).toEqual([
@@ -153,7 +156,7 @@ function shownTimes(flow: MailFlow, id: string) {
 // Proves: email-14, status-16
 test('a suspended host: mail that was tried and mail that never was show the end of the suspension', async () => {
   const clock = new ManualClock(START)
-  await using receiver = await startMisbehaving({ react: reactAt('rcpt', PROVIDER_REPLIES.zenBlock) })
+  await using receiver = await startMisbehaving({ react: reactAt('rcpt', ZEN_BLOCK) })
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port, clock })
   const tried = await flow.send({ to: 'ada@receiver.test' })
   await flow.settled(tried)
