@@ -203,6 +203,28 @@ async function expectLiveStream(site: Site, proxy: ReverseProxy): Promise<void> 
   })
 }
 
+async function expectVisitor(site: Site, proxy: ReverseProxy, from: string): Promise<void> {
+  const { id, urls } = await site.receive({ tracking: true })
+  const answers = await Promise.all(
+    urls.map(({ hostname, pathname }) => sendRequest(proxy, hostname, pathname, { from, headers: FORGED })),
+  )
+  expect(answers.map(({ status, location }) => [status, location])).toEqual([
+    [302, TARGET],
+    [200, undefined],
+  ])
+  expect((await site.told(id, 2)).sort()).toEqual([
+    ['clicked', from],
+    ['opened', from],
+  ])
+}
+
+async function expectLinksOnly(proxy: ReverseProxy): Promise<void> {
+  const paths = ['/', '/healthz', '/v1/events', '/login', '/t/../healthz', '/t/%2e%2e/healthz', '//t/..//healthz']
+  const answers = await Promise.all(paths.map((path) => sendRequest(proxy, LINKS, path)))
+  expect(answers.map(({ status }, i) => [paths[i], status])).toEqual(paths.map((path) => [path, 404]))
+  expect((await sendRequest(proxy, OWN, '/healthz')).status).toBe(200)
+}
+
 /**
  * Under a tracking host, a link of another account's mail is a 404, which shows that the proxy passes the host name on.
  */
@@ -273,26 +295,11 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
 
   // Proves: status-13
   test.each(['127.0.0.2', '::1'])(
-    'a visitor from %s is recorded as such, whatever headers the client forges',
-    async (from) => {
-      const { id, urls } = await site.receive({ tracking: true })
-      const answers = await Promise.all(
-        urls.map(({ hostname, pathname }) => sendRequest(caddy, hostname, pathname, { from, headers: FORGED })),
-      )
-      expect(answers.map(({ status }) => status)).toEqual([302, 200])
-      expect((await site.told(id, 2)).sort()).toEqual([
-        ['clicked', from],
-        ['opened', from],
-      ])
-    },
+    'a visitor from %s is redirected, and recorded as such whatever headers the client forges',
+    (from) => expectVisitor(site, caddy, from),
   )
 
-  test('a tracking host serves links and nothing else, however the path is written', async () => {
-    const paths = ['/', '/healthz', '/v1/events', '/login', '/t/../healthz', '/t/%2e%2e/healthz', '//t/..//healthz']
-    const answers = await Promise.all(paths.map((path) => sendRequest(caddy, LINKS, path)))
-    expect(answers.map(({ status }, i) => [paths[i], status])).toEqual(paths.map((path) => [path, 404]))
-    expect((await sendRequest(caddy, OWN, '/healthz')).status).toBe(200)
-  })
+  test('a tracking host serves links and nothing else, however the path is written', () => expectLinksOnly(caddy))
 
   // Proves: track-8
   test('a tracking host redirects only links of its own account', async () => expectOwnLinksOnly(site, caddy))
@@ -376,28 +383,10 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
 
   test.each(['127.0.0.2', '::1'])(
     'a visitor from %s is redirected, and recorded as such whatever headers the client forges',
-    async (from) => {
-      const { id, urls } = await site.receive({ tracking: true })
-      const answers = await Promise.all(
-        urls.map(({ hostname, pathname }) => sendRequest(nginx, hostname, pathname, { from, headers: FORGED })),
-      )
-      expect(answers.map(({ status, location }) => [status, location])).toEqual([
-        [302, TARGET],
-        [200, undefined],
-      ])
-      expect((await site.told(id, 2)).sort()).toEqual([
-        ['clicked', from],
-        ['opened', from],
-      ])
-    },
+    (from) => expectVisitor(site, nginx, from),
   )
 
-  test('a tracking host serves links and nothing else', async () => {
-    const paths = ['/healthz', '/v1/events', '/t/../healthz', '/t/%2e%2e/healthz']
-    const answers = await Promise.all(paths.map((path) => sendRequest(nginx, LINKS, path)))
-    expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404])
-    expect((await sendRequest(nginx, OWN, '/healthz')).status).toBe(200)
-  })
+  test('a tracking host serves links and nothing else, however the path is written', () => expectLinksOnly(nginx))
 
   // Proves: track-8
   test('a tracking host redirects only links of its own account', async () => expectOwnLinksOnly(site, nginx))

@@ -363,8 +363,3 @@ describe('POSTMARK_API_TEST', () => {
     expect(error.statusCode).toBe(413)
   })
 })
-
-test('a route that Postmark has and this service has not says so', async () => {
-  const error = (await failureOf(client.getBulkEmailStatus('1'))) as Errors.HttpError
-  expect([error.statusCode, error.code, error.message]).toEqual([404, 404, expect.stringContaining('docs/drop-in.md')])
-})
