@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { ConfigError } from '#platform/settings/config.ts'
-import { createDataFolder } from './process.ts'
+import { createDataFolder, runTassis } from './process.ts'
 
 // Processes start slowly on a busy machine.
 setDefaultTimeout(300_000)
 
+// Proves: storage-8
 test('an existing database is never opened without its master key or with another, and no new key is created', async () => {
   using folder = createDataFolder()
   const open = (more: Record<string, string> = {}) => openApp(loadConfig({ ...folder.settings, ...more }).config)
@@ -20,6 +21,8 @@ test('an existing database is never opened without its master key or with anothe
   expect(() => open()).toThrow(
     new ConfigError(`The master key file ${path} is missing, but the database needs it; restore it.`),
   )
+  const refused = { exitCode: 2, stdout: '', stderr: expect.stringContaining('is missing, but the database needs it') }
+  for (const command of ['check', 'serve']) expect(await runTassis([command], folder.settings)).toEqual(refused)
   expect(existsSync(path)).toBe(false)
 
   writeFileSync(path, Buffer.alloc(32, 1).toString('base64'))

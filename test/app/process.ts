@@ -7,6 +7,7 @@ import { runCommandLine } from '#app/cli/program.ts'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { addBenchCommand } from '#bench/command.ts'
+import type { App } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -168,20 +169,25 @@ export async function startServing(
   }
 }
 
-/** Creates an account, the domain sender.test and a key in this process, before a service starts. */
-export async function setUpAccount(
-  settings: Settings,
-  { verified = false } = {},
-): Promise<{ accountId: string; domainId: string; key: string; keyId: string }> {
+/** Calls `use` with the data of a stopped service. */
+export async function withApp<T>(settings: Settings, use: (app: App) => T | Promise<T>): Promise<T> {
   const opened = openApp(loadConfig({ ...settings }).config)
   try {
-    const { app } = opened
+    return await use(opened.app)
+  } finally {
+    await opened.close()
+  }
+}
+
+/** Creates an account, the domain sender.test and a key in this process, before a service starts. */
+export const setUpAccount = (
+  settings: Settings,
+  { verified = false } = {},
+): Promise<{ accountId: string; domainId: string; key: string; keyId: string }> =>
+  withApp(settings, async (app) => {
     const actor = toOperatorActor(await createAccount(app, { name: 'Acme', email: 'ada@acme.test', plan: 'unlimited' }))
     const { domain } = await createDomain(app, actor, 'sender.test')
     const { key, id } = await createApiKey(app, actor, { name: 'app' })
     if (verified) app.db.run('UPDATE domains SET verified_at = 1')
     return { accountId: actor.accountUuid, domainId: formatUuid(domain.uuid), key, keyId: id }
-  } finally {
-    await opened.close()
-  }
-}
+  })

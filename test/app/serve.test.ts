@@ -7,7 +7,6 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import {
   createDataFolder,
-  MAIN,
   PROGRAM,
   runTassis,
   runTassisJson,
@@ -86,11 +85,8 @@ test.each([
     await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
     const address = blocker.address()
     const port = typeof address === 'object' ? address?.port : 0
-    const { exitCode, stdout, stderr } = await runTassis(['serve'], {
-      ...data.settings,
-      [variable]: `127.0.0.1:${port}`,
-    })
-    blocker.close()
+    const settings = { ...data.settings, [variable]: `127.0.0.1:${port}` }
+    const { exitCode, stdout, stderr } = await runTassis(['serve'], settings)
     expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
     const move = `, or use another port: \`${variable}=127.0.0.1:${Number(port) + 1} tassis serve\``
     // Within a unit of the system, the command names it.
@@ -98,52 +94,11 @@ test.each([
       `tassis: ${variable} is "127.0.0.1:${port}", but another program uses this port: ${PROGRAM} (pid ${process.pid}); stop it (COMMAND)${canMove ? move : ''}.\n`,
     )
     expect(readdirSync(data.path)).toEqual([])
-    await using service = await startServing(data.settings)
-    expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
-  },
-)
-
-test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
-  'a port in use for %s exits with 1, also with existing data',
-  async (variable) => {
-    using data = createDataFolder()
     await setUpAccount(data.settings)
-    const blocker = createServer()
-    await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
-    const address = blocker.address()
-    const port = typeof address === 'object' ? address?.port : 0
-    const { exitCode, stderr } = await runTassis(['serve'], { ...data.settings, [variable]: `127.0.0.1:${port}` })
+    expect(await runTassis(['serve'], settings)).toEqual({ exitCode, stdout, stderr })
     blocker.close()
-    expect(exitCode).toBe(1)
-    expect(stderr).toContain(`${variable} is "127.0.0.1:${port}", but another program uses this port`)
   },
 )
-
-test('serve warns of settings whose required counterpart is missing', async () => {
-  using data = createDataFolder()
-  const warnings = async (more: Settings) => {
-    await using child = Bun.spawn([process.execPath, MAIN, 'serve'], {
-      env: { PATH: process.env['PATH'] ?? '', ...data.settings, TASSIS_DELIVERY: 'capture', ...more },
-      stdout: 'pipe',
-      stderr: 'pipe',
-    })
-    await child.stdout.getReader().read()
-    child.kill('SIGTERM')
-    const lines = (await child.stderr.text()).trim().split('\n')
-    return lines.filter((line) => line !== '').map((line) => (JSON.parse(line) as { msg: string }).msg)
-  }
-  expect(await warnings({})).toEqual([])
-  expect(await warnings({ TASSIS_TLS_CERT_FILE: 'cert.pem', TASSIS_TLS_KEY_FILE: 'key.pem' })).toEqual([
-    'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
-  ])
-  expect(await warnings({ TASSIS_HTTPS_ADDR: '127.0.0.1:0' })).toEqual([
-    'Clients of TASSIS_HTTPS_ADDR reject the self-signed certificate; set TASSIS_ACME_TERMS_AGREED=true to get one of a certificate authority, or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
-  ])
-  expect(await warnings({ TASSIS_LLM_URL: 'http://127.0.0.1:9/v1' })).toEqual([
-    'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
-  ])
-  expect(await warnings({ TASSIS_LLM_URL: 'http://127.0.0.1:9/v1', TASSIS_LLM_MODEL: 'small' })).toEqual([])
-})
 
 test('a wrong value exits with 2 and names the setting, the value and the allowed values', async () => {
   using data = createDataFolder()
@@ -166,18 +121,13 @@ test('a data directory that is a file, or whose path is too long for the socket,
   }
 })
 
-test('a service starts although a killed one left its files and socket behind', async () => {
+test('a service starts although a killed one left its files and socket behind; at SIGTERM it ends with 0 and leaves neither a socket nor a write-ahead log', async () => {
   using data = createDataFolder()
   const killed = await startServing(data.settings)
   await killed[Symbol.asyncDispose]()
   expect(existsSync(join(data.path, 'admin.sock'))).toBe(true)
-  await using _ = await startServing(data.settings)
-  expect((await runTassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
-})
-
-test('SIGTERM while idle ends with 0 and leaves no socket and no write-ahead log', async () => {
-  using data = createDataFolder()
   await using service = await startServing(data.settings)
+  expect((await runTassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
   service.signal('SIGTERM')
   expect(await service.exited).toBe(0)
   expect(existsSync(join(data.path, 'admin.sock'))).toBe(false)

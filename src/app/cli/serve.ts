@@ -12,47 +12,13 @@ import type { Config } from '#platform/settings/config.ts'
 import { ConfigError, type LoadedConfig } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { isOrderable, listServiceHosts } from '../certificates/hosts.ts'
 import { DataDirInUseError, InUseError } from '../create.ts'
 import { giveToOwner } from '../data-owner.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { print } from './output.ts'
-import { findSettingWarnings } from './setting-warnings.ts'
-
-/** Sentences for the log at the start. */
-function findCertificateWarnings(config: Config): readonly string[] {
-  const { httpsAddr, tlsCertFile, tlsKeyFile, acmeTermsAgreed } = config
-  const hasFile = tlsCertFile !== '' || tlsKeyFile !== ''
-  const hasSubmission = config.submissionAddr !== '' || config.submissionTlsAddr !== ''
-  const hosts = listServiceHosts(config)
-  const warnings: string[] = []
-  if (hosts.length === 0 && hasFile)
-    warnings.push(
-      'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
-    )
-  if (hosts.length === 0 && acmeTermsAgreed)
-    warnings.push(
-      'TASSIS_ACME_TERMS_AGREED has no effect, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
-    )
-  if (hasFile) return warnings
-  if (!acmeTermsAgreed && hasSubmission)
-    warnings.push(
-      'Clients of SMTP submission reject the self-signed certificate unless they trust it; set TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
-    )
-  if (!acmeTermsAgreed && httpsAddr !== '')
-    warnings.push(
-      'Clients of TASSIS_HTTPS_ADDR reject the self-signed certificate; set TASSIS_ACME_TERMS_AGREED=true to get one of a certificate authority, or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
-    )
-  if (acmeTermsAgreed)
-    for (const { host, uses } of hosts)
-      if (!isOrderable(host))
-        warnings.push(
-          `No certificate authority issues a certificate for ${host}; set ${uses.includes('api') ? 'TASSIS_PUBLIC_URL' : 'TASSIS_HOSTNAME'} to a full host name`,
-        )
-  return warnings
-}
+import { findStartWarnings } from './setting-warnings.ts'
 
 /**
  * Returns an error when another program listens on one of the addresses of the service, else undefined. Listens there briefly.
@@ -178,18 +144,9 @@ export async function runService(
   // A signal ended the wait for a start.
   if (!service) return
   log = service.opened.app.log
-  for (const warning of findSettingWarnings(config)) log.warn(warning)
+  for (const warning of findStartWarnings(config)) log.warn(warning)
   const { listener } = service.inbound
   const submission = service.submission.endpoints.map(formatHostPort)
-  if (!listener && config.delivery !== 'capture')
-    log.warn(
-      'TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25',
-    )
-  for (const warning of findCertificateWarnings(config)) log.warn(warning)
-  if (config.llmUrl !== '' && config.llmModel === '')
-    log.warn(
-      'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
-    )
   const inbound = listener && formatHostPort(listener)
   const { endpoint: https } = service.certificates
   log.info(

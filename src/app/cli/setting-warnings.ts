@@ -1,10 +1,71 @@
 /** @module Warns about settings of a service that sends mail, in its log and in `tassis check`. */
 import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { findPublicUrlWarnings } from './public-url-warnings.ts'
+import { isOrderable, listServiceHosts } from '../certificates/hosts.ts'
 
 /** Returns no warnings in delivery mode `capture`, in which no mail leaves the machine. */
 export const findSettingWarnings = (config: Config): readonly string[] =>
   config.delivery === 'capture'
     ? []
     : [...(config.delivery === 'direct' ? findHostnameWarnings(config) : []), ...findPublicUrlWarnings(config)]
+
+const LOOPBACK_PATTERN = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])$/
+
+/** At most one sentence: links in sent mail contain the public URL and cannot be changed later. */
+export function findPublicUrlWarnings({ publicUrl }: Pick<Config, 'publicUrl'>): readonly string[] {
+  const { protocol, hostname } = new URL(publicUrl)
+  const isLoopback = LOOPBACK_PATTERN.test(hostname)
+  if (protocol === 'https:' && !isLoopback) return []
+  const problem = isLoopback
+    ? 'works only on this machine'
+    : 'is not https: mail clients offer no one-click unsubscribe, and links can be read and changed in transit'
+  return [
+    `TASSIS_PUBLIC_URL is ${publicUrl}, which ${problem}. Every unsubscribe, confirmation and tracking link contains it, and sent mail cannot be changed: set it to the https URL of this service, such as https://mail.example.com.`,
+  ]
+}
+
+/** Those, and what works only with another setting; for the log of a start. */
+export const findStartWarnings = (config: Config): readonly string[] => [
+  ...findSettingWarnings(config),
+  ...(config.inboundAddr === '' && config.delivery !== 'capture'
+    ? ['TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25']
+    : []),
+  ...findCertificateWarnings(config),
+  ...(config.llmUrl !== '' && config.llmModel === ''
+    ? [
+        'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
+      ]
+    : []),
+]
+
+function findCertificateWarnings(config: Config): readonly string[] {
+  const { httpsAddr, tlsCertFile, tlsKeyFile, acmeTermsAgreed } = config
+  const hasFile = tlsCertFile !== '' || tlsKeyFile !== ''
+  const hasSubmission = config.submissionAddr !== '' || config.submissionTlsAddr !== ''
+  const hosts = listServiceHosts(config)
+  const warnings: string[] = []
+  if (hosts.length === 0 && hasFile)
+    warnings.push(
+      'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
+    )
+  if (hosts.length === 0 && acmeTermsAgreed)
+    warnings.push(
+      'TASSIS_ACME_TERMS_AGREED has no effect, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
+    )
+  if (hasFile) return warnings
+  if (!acmeTermsAgreed && hasSubmission)
+    warnings.push(
+      'Clients of SMTP submission reject the self-signed certificate unless they trust it; set TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
+    )
+  if (!acmeTermsAgreed && httpsAddr !== '')
+    warnings.push(
+      'Clients of TASSIS_HTTPS_ADDR reject the self-signed certificate; set TASSIS_ACME_TERMS_AGREED=true to get one of a certificate authority, or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
+    )
+  if (acmeTermsAgreed)
+    for (const { host, uses } of hosts)
+      if (!isOrderable(host))
+        warnings.push(
+          `No certificate authority issues a certificate for ${host}; set ${uses.includes('api') ? 'TASSIS_PUBLIC_URL' : 'TASSIS_HOSTNAME'} to a full host name`,
+        )
+  return warnings
+}

@@ -3,7 +3,7 @@ import { networkInterfaces } from 'node:os'
 import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
-import { findPublicUrlWarnings } from '../../cli/public-url-warnings.ts'
+import { findPublicUrlWarnings } from '../../cli/setting-warnings.ts'
 import { type DoctorContext, findNetworkObstacle } from '../context.ts'
 import { failure, type NewFinding, ok, skipped, splitAdvice, warning } from '../finding.ts'
 

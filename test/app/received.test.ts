@@ -1,33 +1,33 @@
-/** @module Tests of `tassis mail` and `tassis complaints`. */
+/** @module Tests of `tassis mail`, `reports`, `inbound` and `complaints`: what was received for the operator. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { openApp } from '#app/create.ts'
-import { loadConfig } from '#app/settings.ts'
-import type { App } from '#features/core/app/app.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
+import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
 import { listOperatorMail, type NewOperatorMail, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { finishRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
+import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
+import { storeTestInbound } from '#test/support/inbound.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
-import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
+import {
+  createDataFolder,
+  runTassis,
+  runTassisJson,
+  runTassisList,
+  type Settings,
+  setUpAccount,
+  startServing,
+  withApp,
+} from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
 
 const RECEIVED = Date.UTC(2026, 2, 15, 12, 30)
 const UNKNOWN = '0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000'
-
-/** Calls `use` with the data of a stopped service. */
-async function withApp<T>(settings: Settings, use: (app: App) => Promise<T>): Promise<T> {
-  const opened = openApp(loadConfig({ ...settings }).config)
-  try {
-    return await use(opened.app)
-  } finally {
-    await opened.close()
-  }
-}
 
 /** Stores a message as if it had been received and returns its id. */
 const receive = (
@@ -279,4 +279,142 @@ test('retry processes a message again, or when the service starts if none is run
   expect(waiting).toEqual([{ mail_from: 'bob@receiver.test' }])
   expect(entries).toEqual([{ actor_id: 'cli', resource_id: id }])
   expect(await runTassis(['mail', 'retry', id], data.settings)).toMatchObject({ exitCode: 1, stdout: '' })
+})
+
+const BEGIN = Date.UTC(2025, 10, 20)
+const REPORTED = Date.UTC(2025, 10, 21, 6, 7, 8)
+const END = Date.UTC(2025, 10, 20, 23, 59, 59)
+
+/** Stores reports as if they had been received. */
+const storeReports = (settings: Settings): Promise<void> =>
+  withApp(settings, async (app) => {
+    const base = { beginMs: BEGIN, endMs: END }
+    const reports: AggregateReport[] = [
+      {
+        ...base,
+        kind: 'dmarc',
+        domain: 'sender.test',
+        organisation: 'receiver\u001b[2J.example',
+        reportId: 'r\u202e1',
+        content: Buffer.from(`${dmarcXml({ domain: 'sender.test' })}\t<!-- \u001b[31m -->\n`),
+      },
+      {
+        ...base,
+        kind: 'tls',
+        domain: 'mail.tassis.test',
+        organisation: 'Receiver Inc.',
+        reportId: '2',
+        endMs: END + 86_400_000,
+        content: Buffer.from(tlsJson({ domain: 'mail.tassis.test' })),
+      },
+    ]
+    const refs = await app.content.put(
+      reports.map(({ content }) => content),
+      REPORTED,
+    )
+    await app.commit.write((tx) => {
+      for (const [index, report] of reports.entries())
+        storeDomainReport(app, tx, { ...report, contentRef: refs[index] ?? 0 }, REPORTED + index)
+    })
+  })
+
+// Proves: inbound-33
+test('reports can be listed and shown, without control characters', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings, { verified: true })
+  const run = async (...args: string[]) => {
+    const { exitCode, stdout, stderr } = await runTassis(['reports', ...args], data.settings)
+    return { exitCode, out: stdout.trimEnd(), stderr }
+  }
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There are no reports.', stderr: '' })
+  await storeReports(data.settings)
+  const found = await runTassisList<{ id: string }>(['reports', 'list'], data.settings)
+  const [tls, dmarc] = found.map(({ id }) => id)
+  expect(found[1]).toEqual({
+    id: dmarc,
+    kind: 'dmarc',
+    account: 'Acme',
+    domain: 'sender.test',
+    organisation: 'receiver\u001b[2J.example',
+    report_id: 'r\u202e1',
+    period_start: '2025-11-20T00:00:00.000Z',
+    period_end: '2025-11-20T23:59:59.000Z',
+    size_bytes: Buffer.byteLength(dmarcXml({ domain: 'sender.test' })) + 16,
+    received_at: '2025-11-21T06:07:08.000Z',
+  } as never)
+  expect((await run('list')).out.split('\n').map((line) => line.replace(/ {2,}/g, '|'))).toEqual([
+    'ID|RECEIVED|KIND|DOMAIN|FROM|PERIOD|ACCOUNT',
+    `${tls}|2025-11-21 06:07:08Z|tls|mail.tassis.test|Receiver Inc.|2025-11-20 to 2025-11-21`,
+    `${dmarc}|2025-11-21 06:07:08Z|dmarc|sender.test|receiver [2J.example|2025-11-20|Acme`,
+  ])
+  expect((await run('list', '--limit', '1', '--domain', 'Mail.Tassis.Test')).out).toMatch(
+    /^ID .*\n\S+ .* mail\.tassis\.test [^\n]*$/,
+  )
+  expect((await run('list', '--limit', '1')).out).toMatch(/\n… and more \(--limit\)$/)
+  const shown = await run('show', dmarc ?? '')
+  expect(shown.out).toBe(
+    `Received: 2025-11-21 06:07:08Z, ${Buffer.byteLength(dmarcXml({ domain: 'sender.test' })) + 16} bytes unpacked
+Kind:     DMARC aggregate
+Domain:   sender.test (account Acme)
+From:     receiver [2J.example
+Id:       r 1
+Period:   2025-11-20
+
+${dmarcXml({ domain: 'sender.test' })}\t<!--  [31m -->`,
+  )
+  expect(await runTassisJson(['reports', 'show', tls ?? ''], data.settings)).toMatchObject({
+    id: tls,
+    content: tlsJson({ domain: 'mail.tassis.test' }),
+  })
+})
+
+// Proves: inbound-25
+test('unparsed mail is listed and can be parsed again; mail that still cannot be parsed stays listed', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const problem = 'The parser crashed on it.\u001b[2J'
+  const [good, bad] = await withApp(data.settings, async (app) => {
+    const domain = app.db
+      .query<{ accountId: number; domainId: number }, []>('SELECT account_id AS accountId, id AS domainId FROM domains')
+      .get() ?? { accountId: 0, domainId: 0 }
+    const store = (raw: string) => storeTestInbound(app, domain, { raw, problem })
+    return [
+      await store('From: a@b.test\r\nSubject: Hello\r\n\r\nHello.\r\n'),
+      await store(`Content-Type: multipart/mixed; boundary=x\r\n\r\n${'\r'.repeat(2000)}`),
+    ] as const
+  })
+  const listed = async () => {
+    const messages = await runTassisList<{ id: string; kind: string }>(['inbound', 'list'], data.settings)
+    return messages.map(({ id, kind }) => [id, kind])
+  }
+  expect(await listed()).toEqual([
+    [good, 'inbound'],
+    [bad, 'inbound'],
+  ])
+  expect((await runTassis(['inbound', 'list'], data.settings)).stdout).not.toContain('\u001b')
+  expect(await runTassis(['inbound', 'retry'], data.settings)).toEqual({
+    exitCode: 2,
+    stdout: '',
+    stderr: 'tassis: Give the ID of a message, or --all.\n',
+  })
+  expect(await runTassis(['inbound', 'retry', good], data.settings)).toEqual({
+    exitCode: 0,
+    stdout: '1 message parsed.\n',
+    stderr: '',
+  })
+  expect(await runTassis(['inbound', 'retry', '--all'], data.settings)).toEqual({
+    exitCode: 1,
+    stdout: `0 messages parsed.\n${bad} still cannot be parsed: The message has more than 1,000 carriage returns in a row.\n`,
+    stderr: '',
+  })
+  expect(await listed()).toEqual([[bad, 'inbound']])
+  const entries = await withApp(data.settings, ({ db }) =>
+    db
+      .query("SELECT actor_id, resource_id FROM audit_logs WHERE action = 'operator.message_retried' ORDER BY id")
+      .all(),
+  )
+  expect(entries).toEqual([
+    { actor_id: 'cli', resource_id: good },
+    { actor_id: 'cli', resource_id: bad },
+  ])
 })
