@@ -1,7 +1,6 @@
 /** @module Metrics of the process and its machine: memory, disk, descriptors, event loop, certificates. */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import { Counter, Gauge, Histogram } from 'prom-client'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { countOpenDescriptors, readDescriptorLimit } from '#platform/process/descriptors.ts'
 import { type Millis, systemClock, type Timer } from '#platform/time/clock.ts'
@@ -13,30 +12,17 @@ import { type Collector, setAll } from './sources.ts'
 const MICROSECONDS_PER_SECOND = 1_000_000
 
 /** The metrics that every Prometheus client has, with their usual names. */
-export const collectProcess: Collector = (registry, { version }) => {
-  const registers = [registry]
-  const cpu = new Counter({
-    name: 'process_cpu_seconds_total',
-    help: 'CPU time of the process, user and system.',
-    registers,
-  })
-  const memory = new Gauge({
-    name: 'process_resident_memory_bytes',
-    help: 'Resident memory of the process.',
-    registers,
-  })
-  new Gauge({
-    name: 'process_start_time_seconds',
-    help: 'When the process started, in seconds since the Unix epoch.',
-    registers,
-  }).set(systemClock.now() / seconds(1) - process.uptime())
+export const collectProcess: Collector = ({ counter, gauge }, { version }) => {
+  const cpu = counter('process_cpu_seconds_total', 'CPU time of the process, user and system.')
+  const memory = gauge('process_resident_memory_bytes', 'Resident memory of the process.')
+  gauge('process_start_time_seconds', 'When the process started, in seconds since the Unix epoch.').set(
+    systemClock.now() / seconds(1) - process.uptime(),
+  )
   const [, number = version, commit = 'unknown'] = /^(\S+) \(([^\s,)]+)/.exec(version) ?? []
-  new Gauge({
-    name: 'tassis_build_info',
-    help: 'Always 1; version and commit of the program are in the labels.',
-    labelNames: ['version', 'commit'],
-    registers,
-  }).set({ version: number, commit }, 1)
+  gauge('tassis_build_info', 'Always 1; version and commit of the program are in the labels.', [
+    'version',
+    'commit',
+  ]).set({ version: number, commit }, 1)
   return () => {
     const { user, system } = process.cpuUsage()
     cpu.reset()
@@ -45,49 +31,29 @@ export const collectProcess: Collector = (registry, { version }) => {
   }
 }
 
-export const collectDescriptors: Collector = (registry) => {
+export const collectDescriptors: Collector = ({ gauge }) => {
   const max = readDescriptorLimit()
   if (max === undefined) return undefined
-  const registers = [registry]
-  new Gauge({ name: 'process_max_fds', help: 'Maximum number of open file descriptors.', registers }).set(max)
-  const open = new Gauge({ name: 'process_open_fds', help: 'Open file descriptors.', registers })
+  gauge('process_max_fds', 'Maximum number of open file descriptors.').set(max)
+  const open = gauge('process_open_fds', 'Open file descriptors.')
   return () => open.set(countOpenDescriptors())
 }
 
-export const collectStorage: Collector = (registry, { opened: { app }, isStopping }) => {
-  const registers = [registry]
+export const collectStorage: Collector = ({ gauge }, { opened: { app }, isStopping }) => {
   const { config, commit } = app
   const readiness = createReadiness(app, isStopping)
-  const ready = new Gauge({
-    name: 'tassis_ready',
-    help: '1 when the service can take work, as /readyz reports it, else 0.',
-    registers,
-  })
-  const size = new Gauge({
-    name: 'tassis_disk_size_bytes',
-    help: 'Size of the file system of the data directory.',
-    registers,
-  })
-  const reserve = new Gauge({
-    name: 'tassis_disk_reserve_bytes',
-    help: 'Free space below which new mail is refused (TASSIS_MIN_FREE_DISK).',
-    registers,
-  })
-  const free = new Gauge({
-    name: 'tassis_disk_free_bytes',
-    help: 'Free space on the file system of the data directory, for an unprivileged process.',
-    registers,
-  })
-  const wal = new Gauge({
-    name: 'tassis_database_wal_bytes',
-    help: 'Size of the write-ahead log of the main database.',
-    registers,
-  })
-  const database = new Gauge({
-    name: 'tassis_database_bytes',
-    help: 'Size of the main database, without mail contents.',
-    registers,
-  })
+  const ready = gauge('tassis_ready', '1 when the service can take work, as /readyz reports it, else 0.')
+  const size = gauge('tassis_disk_size_bytes', 'Size of the file system of the data directory.')
+  const reserve = gauge(
+    'tassis_disk_reserve_bytes',
+    'Free space below which new mail is refused (TASSIS_MIN_FREE_DISK).',
+  )
+  const free = gauge(
+    'tassis_disk_free_bytes',
+    'Free space on the file system of the data directory, for an unprivileged process.',
+  )
+  const wal = gauge('tassis_database_wal_bytes', 'Size of the write-ahead log of the main database.')
+  const database = gauge('tassis_database_bytes', 'Size of the main database, without mail contents.')
   return async () => {
     const { size_bytes, free_bytes, wanted_free_bytes } = readFileSystem(config)
     size.set(size_bytes)
@@ -99,18 +65,12 @@ export const collectStorage: Collector = (registry, { opened: { app }, isStoppin
   }
 }
 
-export const collectMemory: Collector = (registry, { opened: { app } }) => {
-  const registers = [registry]
-  new Gauge({
-    name: 'tassis_memory_budget_bytes',
-    help: 'Memory that request bodies and messages in flight may use (TASSIS_MEMORY_BUDGET).',
-    registers,
-  }).set(app.memory.limitBytes)
-  const used = new Gauge({
-    name: 'tassis_memory_budget_used_bytes',
-    help: 'Memory that request bodies and messages in flight use now.',
-    registers,
-  })
+export const collectMemory: Collector = ({ gauge }, { opened: { app } }) => {
+  gauge(
+    'tassis_memory_budget_bytes',
+    'Memory that request bodies and messages in flight may use (TASSIS_MEMORY_BUDGET).',
+  ).set(app.memory.limitBytes)
+  const used = gauge('tassis_memory_budget_used_bytes', 'Memory that request bodies and messages in flight use now.')
   return () => used.set(app.memory.inUseBytes)
 }
 
@@ -121,13 +81,12 @@ const DELAY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 /** Measures how much later than asked a timer runs. @param stopping ends the measurement */
 export const createEventLoopCollector =
   (stopping: AbortSignal): Collector =>
-  (registry) => {
-    const delay = new Histogram({
-      name: 'tassis_event_loop_delay_seconds',
-      help: 'How late timers of the main thread run, sampled 20 times a second: how long a request waits for its turn.',
-      buckets: DELAY_BUCKETS,
-      registers: [registry],
-    })
+  ({ histogram }) => {
+    const delay = histogram(
+      'tassis_event_loop_delay_seconds',
+      'How late timers of the main thread run, sampled 20 times a second: how long a request waits for its turn.',
+      DELAY_BUCKETS,
+    )
     let timer: Timer
     const sample = (): void => {
       const dueAtMs = systemClock.monotonicMs() + SAMPLE_INTERVAL_MS
@@ -141,13 +100,12 @@ export const createEventLoopCollector =
     return undefined
   }
 
-export const collectCertificates: Collector = (registry, { opened: { app } }) => {
-  const expiry = new Gauge({
-    name: 'tassis_certificate_expiry_timestamp_seconds',
-    help: 'When the first certificate of a use expires, in seconds since the Unix epoch.',
-    labelNames: ['use'],
-    registers: [registry],
-  })
+export const collectCertificates: Collector = ({ gauge }, { opened: { app } }) => {
+  const expiry = gauge(
+    'tassis_certificate_expiry_timestamp_seconds',
+    'When the first certificate of a use expires, in seconds since the Unix epoch.',
+    ['use'],
+  )
   return () => {
     const first = new Map<string, Millis>()
     // Hosts of tenants are not named, and there may be many.
@@ -160,13 +118,12 @@ export const collectCertificates: Collector = (registry, { opened: { app } }) =>
   }
 }
 
-export const collectFindings: Collector = (registry, { findings = () => [] }) => {
-  const found = new Gauge({
-    name: 'tassis_check_findings',
-    help: 'Findings of the latest run of the hourly checks, by check and status: ok, warning, failure or skipped.',
-    labelNames: ['check', 'status'],
-    registers: [registry],
-  })
+export const collectFindings: Collector = ({ gauge }, { findings = () => [] }) => {
+  const found = gauge(
+    'tassis_check_findings',
+    'Findings of the latest run of the hourly checks, by check and status: ok, warning, failure or skipped.',
+    ['check', 'status'],
+  )
   return () => {
     found.reset()
     for (const { check, status } of findings()) found.inc({ check, status })

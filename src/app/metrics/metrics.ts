@@ -18,7 +18,7 @@ import {
   createEventLoopCollector,
 } from './machine.ts'
 import { collectProviders, collectQueue } from './queue.ts'
-import type { Collector, MetricSources } from './sources.ts'
+import { type Collector, createMetricFactory, type MetricSources } from './sources.ts'
 import { collectInbound, collectSubmission, collectWebhooks } from './work.ts'
 
 /** Every reader of gauges. */
@@ -45,6 +45,7 @@ export class MetricsEndpoint {
   /** Counts from now on. */
   readonly sink: Metrics
   readonly #registry = new Registry()
+  readonly #factory = createMetricFactory(this.#registry)
   readonly #stopping = new AbortController()
   #server: Bun.Server<undefined> | undefined
   #readers: readonly (() => void | Promise<void>)[] = []
@@ -52,7 +53,7 @@ export class MetricsEndpoint {
   #reading: Promise<string> | undefined
 
   constructor() {
-    this.sink = createCounters(this.#registry)
+    this.sink = createCounters(this.#factory)
   }
 
   /**
@@ -73,7 +74,7 @@ export class MetricsEndpoint {
     })
     this.#server = server
     const collectors = [...COLLECTORS, createEventLoopCollector(this.#stopping.signal)]
-    this.#readers = collectors.flatMap((collect) => collect(this.#registry, sources) ?? [])
+    this.#readers = collectors.flatMap((collect) => collect(this.#factory, sources) ?? [])
     return { host: server.hostname ?? host, port: server.port ?? port }
   }
 

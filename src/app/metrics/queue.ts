@@ -1,5 +1,4 @@
 /** @module Metrics of the mail queue and of the providers. */
-import { Gauge } from 'prom-client'
 import { labelProvider } from '#features/sending/delivery/providers/registry.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
@@ -21,32 +20,24 @@ interface QueueState {
   readonly byProvider: ReadonlyMap<string, { readonly waiting: number; readonly firstAt: number }>
 }
 
-export const collectQueue: Collector = (registry, sources) => {
-  const registers = [registry]
+export const collectQueue: Collector = ({ gauge }, sources) => {
   const { clock } = sources.opened.app
   const refresh = createQueueReader(sources)
-  const oldest = new Gauge({
-    name: 'tassis_queue_oldest_due_seconds',
-    help: 'How long the most overdue recipient has been due, by provider; 0: none is overdue.',
-    labelNames: ['provider'],
-    registers,
-  })
-  const lanes = new Gauge({
-    name: 'tassis_queue_lanes',
-    help: 'Queues with open mail: one for each account, domain and priority.',
-    registers,
-  })
-  const readAge = new Gauge({
-    name: 'tassis_queue_read_age_seconds',
-    help: 'Age of the reading of the queue; a long queue is read less often than it is scraped.',
-    registers,
-  })
-  const recipients = new Gauge({
-    name: 'tassis_queue_recipients',
-    help: 'Recipients whose mail waits, is scheduled or is in flight, by provider; unknown: not routed since the start.',
-    labelNames: ['provider'],
-    registers,
-  })
+  const oldest = gauge(
+    'tassis_queue_oldest_due_seconds',
+    'How long the most overdue recipient has been due, by provider; 0: none is overdue.',
+    ['provider'],
+  )
+  const lanes = gauge('tassis_queue_lanes', 'Queues with open mail: one for each account, domain and priority.')
+  const readAge = gauge(
+    'tassis_queue_read_age_seconds',
+    'Age of the reading of the queue; a long queue is read less often than it is scraped.',
+  )
+  const recipients = gauge(
+    'tassis_queue_recipients',
+    'Recipients whose mail waits, is scheduled or is in flight, by provider; unknown: not routed since the start.',
+    ['provider'],
+  )
   return async () => {
     const state = await refresh()
     if (!state) return
@@ -112,38 +103,28 @@ const listProviderLabels = ({ delivery }: MetricSources): string[] =>
     ?.scheduler.pairs.all()
     .map(({ provider }) => labelProvider(provider)) ?? []
 
-export const collectProviders: Collector = (registry, sources) => {
-  const registers = [registry]
+export const collectProviders: Collector = ({ gauge }, sources) => {
   const labelNames = ['provider'] as const
-  const inFlight = new Gauge({
-    name: 'tassis_deliveries_in_flight',
-    help: 'Messages being delivered now, by provider.',
+  const inFlight = gauge('tassis_deliveries_in_flight', 'Messages being delivered now, by provider.', labelNames)
+  const factor = gauge(
+    'tassis_provider_rate_factor',
+    'Fraction of the limits in use, by provider: the lowest of all our addresses; 1: not slowed down.',
     labelNames,
-    registers,
-  })
-  const factor = new Gauge({
-    name: 'tassis_provider_rate_factor',
-    help: 'Fraction of the limits in use, by provider: the lowest of all our addresses; 1: not slowed down.',
+  )
+  const stalled = gauge(
+    'tassis_queue_stalled_lanes',
+    'Queues whose due mail makes no progress although nothing known holds it.',
+  )
+  const alerts = gauge(
+    'tassis_reputation_alerts',
+    'Kinds of replies of the last day that reject mail because of our IP or set-up, by provider and category.',
+    ['provider', 'category'],
+  )
+  const suspensions = gauge(
+    'tassis_provider_suspensions',
+    'Our outgoing addresses from which nothing is sent to the provider now, because it rejected our mail.',
     labelNames,
-    registers,
-  })
-  const stalled = new Gauge({
-    name: 'tassis_queue_stalled_lanes',
-    help: 'Queues whose due mail makes no progress although nothing known holds it.',
-    registers,
-  })
-  const alerts = new Gauge({
-    name: 'tassis_reputation_alerts',
-    help: 'Kinds of replies of the last day that reject mail because of our IP or set-up, by provider and category.',
-    labelNames: ['provider', 'category'],
-    registers,
-  })
-  const suspensions = new Gauge({
-    name: 'tassis_provider_suspensions',
-    help: 'Our outgoing addresses from which nothing is sent to the provider now, because it rejected our mail.',
-    labelNames,
-    registers,
-  })
+  )
   return () => {
     const scheduler = sources.delivery()?.scheduler
     if (!scheduler) return

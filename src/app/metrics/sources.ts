@@ -1,5 +1,5 @@
 /** @module What metrics are read from, at each scrape. */
-import type { Gauge, Registry } from 'prom-client'
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import type { OpenedApp, RunningDelivery, RunningInbound } from '../create.ts'
 
@@ -26,7 +26,25 @@ export interface MetricSources {
  * Registers metrics. Returns a function that reads their values, which runs before each scrape; undefined: they are
  * constant, or count themselves. A new part of the service adds its own to `COLLECTORS`.
  */
-export type Collector = (registry: Registry, sources: MetricSources) => (() => void | Promise<void>) | undefined
+export type Collector = (metrics: MetricFactory, sources: MetricSources) => (() => void | Promise<void>) | undefined
+
+/** Adds metrics to a registry. */
+export const createMetricFactory = (registry: Registry) => {
+  const registers = [registry]
+  return {
+    counter: <L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
+      new Counter<L>({ name, help, labelNames, registers }),
+    gauge: <L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
+      new Gauge<L>({ name, help, labelNames, registers }),
+    histogram: <L extends string = never>(
+      name: string,
+      help: string,
+      buckets: number[],
+      labelNames: readonly L[] = [],
+    ) => new Histogram<L>({ name, help, buckets, labelNames, registers }),
+  }
+}
+export type MetricFactory = ReturnType<typeof createMetricFactory>
 
 export function setAll<L extends string>(
   gauge: Gauge<L>,

@@ -1,22 +1,12 @@
 /** @module Metrics of webhooks, incoming mail and submission. */
-import { Counter, Gauge } from 'prom-client'
 import { countQueueEntries, findOldestEntryTime } from '#features/receiving/inbound/process/queue.ts'
 import { seconds } from '#platform/units.ts'
 import { countWebhooks } from '../operator/queue.ts'
 import type { Collector } from './sources.ts'
 
-export const collectWebhooks: Collector = (registry, { opened: { app } }) => {
-  const registers = [registry]
-  const deactivated = new Gauge({
-    name: 'tassis_webhooks_deactivated',
-    help: 'Webhooks that consecutive failures deactivated.',
-    registers,
-  })
-  const waiting = new Gauge({
-    name: 'tassis_webhook_deliveries_waiting',
-    help: 'Webhook deliveries that wait for another attempt.',
-    registers,
-  })
+export const collectWebhooks: Collector = ({ gauge }, { opened: { app } }) => {
+  const deactivated = gauge('tassis_webhooks_deactivated', 'Webhooks that consecutive failures deactivated.')
+  const waiting = gauge('tassis_webhook_deliveries_waiting', 'Webhook deliveries that wait for another attempt.')
   return () => {
     const counts = countWebhooks(app.db)
     waiting.set(counts.waiting)
@@ -24,23 +14,13 @@ export const collectWebhooks: Collector = (registry, { opened: { app } }) => {
   }
 }
 
-export const collectInbound: Collector = (registry, { opened: { app }, inbound }) => {
-  const registers = [registry]
-  const oldest = new Gauge({
-    name: 'tassis_inbound_queue_oldest_seconds',
-    help: 'Age of the oldest incoming message that is accepted and not processed yet; 0: there is none.',
-    registers,
-  })
-  const sessions = new Gauge({
-    name: 'tassis_inbound_sessions',
-    help: 'Open SMTP sessions of incoming mail, up to 10 seconds ago.',
-    registers,
-  })
-  const messages = new Gauge({
-    name: 'tassis_inbound_queue_messages',
-    help: 'Incoming messages that are accepted and not processed yet.',
-    registers,
-  })
+export const collectInbound: Collector = ({ gauge }, { opened: { app }, inbound }) => {
+  const oldest = gauge(
+    'tassis_inbound_queue_oldest_seconds',
+    'Age of the oldest incoming message that is accepted and not processed yet; 0: there is none.',
+  )
+  const sessions = gauge('tassis_inbound_sessions', 'Open SMTP sessions of incoming mail, up to 10 seconds ago.')
+  const messages = gauge('tassis_inbound_queue_messages', 'Incoming messages that are accepted and not processed yet.')
   return () => {
     const now = app.clock.now()
     messages.set(countQueueEntries(app.db))
@@ -49,24 +29,14 @@ export const collectInbound: Collector = (registry, { opened: { app }, inbound }
   }
 }
 
-export const collectSubmission: Collector = (registry, { submission }) => {
-  const registers = [registry]
-  const failedLogins = new Counter({
-    name: 'tassis_submission_failed_logins_total',
-    help: 'Failed logins of SMTP submission.',
-    registers,
-  })
-  const sessions = new Gauge({
-    name: 'tassis_submission_sessions',
-    help: 'Open SMTP sessions of submission, up to 10 seconds ago.',
-    registers,
-  })
-  const messages = new Counter({
-    name: 'tassis_submission_messages_total',
-    help: 'Messages submitted by SMTP, by outcome: accepted, deferred (4xx) or rejected (5xx).',
-    labelNames: ['outcome'],
-    registers,
-  })
+export const collectSubmission: Collector = ({ counter, gauge }, { submission }) => {
+  const failedLogins = counter('tassis_submission_failed_logins_total', 'Failed logins of SMTP submission.')
+  const sessions = gauge('tassis_submission_sessions', 'Open SMTP sessions of submission, up to 10 seconds ago.')
+  const messages = counter(
+    'tassis_submission_messages_total',
+    'Messages submitted by SMTP, by outcome: accepted, deferred (4xx) or rejected (5xx).',
+    ['outcome'],
+  )
   return () => {
     const stats = submission()?.stats()
     messages.reset()
