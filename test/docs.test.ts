@@ -376,294 +376,112 @@ async function ask(given: readonly string[]): Promise<Answer> {
   return { request, status: response.status, body: isJson ? await response.json() : undefined }
 }
 
-describe('every curl command works on a fresh service:', () => {
-  test('in the README', async () => {
-    await using service = await startFresh()
-    const answers: Answer[] = []
-    for (const command of curlCommands(readme.replaceAll('http://127.0.0.1:8080', service.url)))
-      answers.push(await ask(argumentsOf(command, { KEY: service.key })))
-    expect(answers.map(({ request, status }) => `${request}: ${status}`)).toEqual([
-      'POST /v1/emails: 202',
-      'GET /v1/emails: 200',
-    ])
-  })
+interface Commands {
+  readonly markdown: string
+  /** The variables that the answer to a request sets, by the request without its id, as paths in the body. */
+  readonly sets?: Readonly<Record<string, Readonly<Record<string, readonly (string | number)[]>>>>
+  prepare?(service: TestApi): void
+  /** What else an answer brings. */
+  onAnswer?(answer: Answer, variables: Record<string, string>, service: TestApi): Promise<void>
+  /** Parts of answers, by the end of the request. */
+  readonly shows?: readonly (readonly [request: string, path: readonly (string | number)[], value: unknown])[]
+}
 
-  test('in docs/getting-started.md', async () => {
-    await using service = await startFresh()
-    const answers: Answer[] = []
-    for (const command of curlCommands(gettingStarted.replaceAll('http://127.0.0.1:8080', service.url)))
-      answers.push(await ask(argumentsOf(command, { KEY: service.key })))
-    expect(answers.map(({ request, status }) => `${request}: ${status}`)).toEqual([
-      'POST /v1/emails: 202',
-      'GET /v1/events: 200',
-      'GET /v1/events: 200',
-      'POST /v1/webhooks: 201',
-      'POST /v1/templates: 201',
-      'POST /v1/emails: 202',
-      'POST /v1/contact-lists: 201',
-      'GET /v1/analytics/overview: 200',
-      'GET /v1/gdpr/export: 200',
-    ])
-  })
-
-  test('in docs/simulator.md', async () => {
-    await using service = await startFresh()
-    const answers: Answer[] = []
-    for (const command of curlCommands(simulator).map((line) => line.replaceAll('http://127.0.0.1:8080', service.url)))
-      answers.push(await ask(argumentsOf(command, { KEY: service.key })))
-    expect(answers.map(({ request, status }) => `${request}: ${status}`)).toEqual(['POST /v1/emails: 202'])
-  })
-
-  test('in docs/suppressions-and-tracking.md', async () => {
-    await using service = await startFresh()
-    const domainId = String(at((await service.api('GET', '/v1/domains')).body, 'data', 0, 'id'))
-    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url, DOMAIN: domainId }
-    const answers: string[] = []
-    let imported: unknown
-    for (const command of curlCommands(suppressions)) {
-      const { request, status, body } = await ask(argumentsOf(command, variables))
-      answers.push(`${request.replace(`/${variables['ID']}`, '/ID').replace(`/${domainId}`, '/DOMAIN')}: ${status}`)
-      if (request === 'POST /v1/emails') variables['ID'] = String(at(body, 'data', 'id'))
-      if (request.endsWith('/import')) imported = body
-    }
-    expect(answers).toEqual([
-      'GET /v1/suppressions: 200',
-      'GET /v1/suppressions: 200',
-      'POST /v1/suppressions: 201',
-      'DELETE /v1/suppressions/eve@example.net: 204',
-      'POST /v1/streams: 201',
-      'POST /v1/emails: 202',
-      'POST /v1/suppressions/import: 200',
-      'GET /v1/suppressions/export: 200',
-      'POST /v1/emails: 202',
-      'PATCH /v1/account: 200',
-      'GET /v1/emails/ID/links: 200',
-      'PUT /v1/domains/DOMAIN/tracking-domain: 200',
-      'POST /v1/domains/DOMAIN/verify-tracking: 200',
-      'DELETE /v1/domains/DOMAIN/tracking-domain: 200',
-    ])
-    expect(imported).toEqual({
-      data: { imported: 2, already_suppressed: 0, invalid: 0, total: 2, ignored_columns: [] },
-      errors: [],
-    })
-  })
-
-  test('in docs/privacy.md', async () => {
-    await using service = await startFresh()
-    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
-    const answers: string[] = []
-    for (const command of curlCommands(privacy)) {
-      const { request, status, body } = await ask(argumentsOf(command, variables))
-      answers.push(`${request.replace(`/${variables['OPERATION']}`, '/OPERATION')}: ${status}`)
-      if (request.startsWith('DELETE')) variables['OPERATION'] = String(at(body, 'operation_id'))
-    }
-    expect(answers).toEqual([
-      'GET /v1/account/export: 200',
-      'GET /v1/gdpr/export: 200',
-      'DELETE /v1/gdpr/erase: 200',
-      'GET /v1/operations/OPERATION: 200',
-    ])
-  })
-
-  test('in docs/templates.md', async () => {
-    await using service = await startFresh()
-    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
-    const answers: unknown[] = []
-    for (const command of curlCommands(templates)) {
-      const { request, status, body } = await ask(argumentsOf(command, variables))
-      variables['ID'] ??= String(at(body, 'data', 'id'))
-      answers.push([request.replace(variables['ID'], 'ID'), status])
-      if (request === 'POST /v1/emails') {
-        const { body: sent } = await service.api('GET', `/v1/emails/${at(body, 'data', 'id')}`)
-        answers.push(at(sent, 'data', 'subject'))
-      }
-      if (request.endsWith('/render')) answers.push(at(body, 'data', 'html_body'))
-    }
-    expect(answers).toEqual([
-      ['POST /v1/templates', 201],
-      ['POST /v1/emails', 202],
-      'Your order 7',
-      ['POST /v1/templates/ID/render', 200],
-      '<ul><li>Nuts &amp; bolts</li></ul>',
-      ['POST /v1/templates/render', 200],
-      null,
-      ['GET /v1/templates/ID/versions', 200],
-      ['GET /v1/templates/ID/versions/1', 200],
-      ['POST /v1/templates/ID/versions/1/restore', 200],
-    ])
-  })
-
-  test('in docs/contacts.md', async () => {
-    await using service = await startFresh()
-    service.app.db.run('UPDATE domains SET verified_at = 1')
-    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
-    const answers: string[] = []
-    for (const command of curlCommands(contacts)) {
-      const { request, status, body } = await ask(argumentsOf(command, variables))
-      variables['LIST'] ??= String(at(body, 'data', 'id'))
-      answers.push(`${request.replace(`/${variables['LIST']}`, '/LIST')}: ${status}`)
-    }
-    const path = '/v1/contact-lists/LIST'
-    expect(answers).toEqual([
-      'POST /v1/contact-lists: 201',
-      `POST ${path}/contacts: 201`,
-      `POST ${path}/contacts: 201`,
-      `GET ${path}: 200`,
-      `GET ${path}/contacts: 200`,
-      `GET ${path}/contacts: 200`,
-      `GET ${path}/contacts/bob@example.net: 200`,
-      `PATCH ${path}/contacts/bob@example.net: 200`,
-      `DELETE ${path}/contacts/eve@example.net: 204`,
-      `PUT ${path}: 200`,
-      `POST ${path}/contacts: 201`,
-      `POST ${path}/contacts: 201`,
-      'PATCH /v1/account/wording: 200',
-      'PUT /v1/account/logo: 200',
-      'GET /v1/account/wording: 200',
-      'DELETE /v1/account/wording: 204',
-      `PUT ${path}: 200`,
-      `POST ${path}/contacts/import: 202`,
-      `GET ${path}/contacts/export: 200`,
-      `POST ${path}/contacts/import: 202`,
-    ])
-  })
-
-  test('in docs/signup-forms.md', async () => {
-    await using service = await startFresh()
-    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
-    const answers: unknown[] = []
-    for (const command of curlCommands(signupForms)) {
-      const { request, status, body } = await ask(argumentsOf(command, variables))
-      if (request === 'POST /v1/contact-lists') variables['LIST'] = String(at(body, 'data', 'id'))
-      if (request === 'POST /v1/signup-forms') {
-        variables['FORM'] = String(at(body, 'data', 'id'))
-        variables['SLUG'] = String(at(body, 'data', 'slug'))
-      }
-      const { LIST, FORM, SLUG } = variables
-      const path = request.replace(`/${LIST}`, '/LIST').replace(`/${FORM}`, '/FORM').replace(`/${SLUG}`, '/SLUG')
-      answers.push(`${path}: ${status}`)
-      if (request.endsWith('/contacts')) answers.push(at(body, 'data', 0, 'metadata'))
-    }
-    expect(answers).toEqual([
-      'POST /v1/contact-lists: 201',
-      'POST /v1/signup-forms: 201',
-      'POST /subscribe/SLUG: 200',
-      'GET /v1/contact-lists/LIST/contacts: 200',
-      { first_name: 'Bob' },
-      'PUT /v1/signup-forms/FORM: 200',
-      'POST /v1/signup-forms/FORM/toggle: 200',
-    ])
-  })
-
-  test('in docs/broadcasts.md', async () => {
-    await using service = await startFresh()
-    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
-    const answers: string[] = []
-    const shown: unknown[] = []
-    for (const command of curlCommands(broadcasts)) {
-      const { request, status, body } = await ask(argumentsOf(command, variables))
-      if (request === 'POST /v1/contact-lists') variables['LIST'] = String(at(body, 'data', 'id'))
-      if (request.endsWith('/broadcast')) variables['OPERATION'] = String(at(body, 'data', 'operation_id'))
-      if (request === 'POST /v1/newsletters') variables['NEWSLETTER'] = String(at(body, 'data', 'id'))
-      if (request === 'POST /v1/templates') variables['TEMPLATE'] = String(at(body, 'data', 'id'))
-      if (request.endsWith('/render')) shown.push(at(body, 'data', 'text_body'))
-      const names = ['LIST', 'OPERATION', 'NEWSLETTER', 'TEMPLATE'] as const
-      answers.push(
-        `${names.reduce((text, name) => text.replace(`/${variables[name]}`, `/${name}`), request)}: ${status}`,
-      )
-    }
-    expect(answers).toEqual([
-      'POST /v1/contact-lists: 201',
-      'POST /v1/contact-lists/LIST/contacts: 201',
-      'POST /v1/emails/broadcast: 202',
-      'POST /v1/templates: 201',
-      'POST /v1/templates/TEMPLATE/render: 200',
-      'GET /v1/operations/OPERATION: 200',
-      'POST /v1/operations/OPERATION/pause: 200',
-      'POST /v1/operations/OPERATION/resume: 200',
-      'POST /v1/operations/OPERATION/cancel: 200',
-      'POST /v1/newsletters: 201',
-      'PUT /v1/newsletters/NEWSLETTER: 200',
-      'POST /v1/newsletters/NEWSLETTER/send: 202',
-      'GET /v1/newsletters: 200',
-    ])
-    expect(shown).toEqual(['Hello there. No more of Product news: https://example.test/u'])
-  })
-
-  test('in docs/agent-mailboxes.md', async () => {
-    await using service = await startFresh()
-    const { app, actor } = service
-    app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1')
-    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
-    const answers: string[] = []
-    for (const command of curlCommands(mailboxes)) {
-      const { request, status, body } = await ask(argumentsOf(command, variables))
+const ID = ['data', 'id'] as const
+const COMMANDS: Readonly<Record<string, Commands>> = {
+  'README.md': { markdown: readme },
+  'docs/getting-started.md': { markdown: gettingStarted },
+  'docs/simulator.md': { markdown: simulator },
+  'docs/suppressions-and-tracking.md': {
+    markdown: suppressions,
+    sets: { 'POST /v1/emails': { ID } },
+    shows: [
+      [
+        '/import',
+        [],
+        { data: { imported: 2, already_suppressed: 0, invalid: 0, total: 2, ignored_columns: [] }, errors: [] },
+      ],
+    ],
+  },
+  'docs/privacy.md': { markdown: privacy, sets: { 'DELETE /v1/gdpr/erase': { OPERATION: ['operation_id'] } } },
+  'docs/templates.md': {
+    markdown: templates,
+    sets: { 'POST /v1/templates': { ID } },
+    async onAnswer({ request, body }, _, { api }) {
+      if (request !== 'POST /v1/emails') return
+      expect(at((await api('GET', `/v1/emails/${at(body, ...ID)}`)).body, 'data', 'subject')).toBe('Your order 7')
+    },
+    shows: [
+      ['/render', ['data', 'html_body'], '<ul><li>Nuts &amp; bolts</li></ul>'],
+      ['/render', ['data', 'html_body'], null],
+    ],
+  },
+  'docs/contacts.md': {
+    markdown: contacts,
+    sets: { 'POST /v1/contact-lists': { LIST: ID } },
+    prepare: ({ app }) => app.db.run('UPDATE domains SET verified_at = 1'),
+  },
+  'docs/signup-forms.md': {
+    markdown: signupForms,
+    sets: { 'POST /v1/contact-lists': { LIST: ID }, 'POST /v1/signup-forms': { FORM: ID, SLUG: ['data', 'slug'] } },
+    shows: [['/contacts', ['data', 0, 'metadata'], { first_name: 'Bob' }]],
+  },
+  'docs/broadcasts.md': {
+    markdown: broadcasts,
+    sets: {
+      'POST /v1/contact-lists': { LIST: ID },
+      'POST /v1/emails/broadcast': { OPERATION: ['data', 'operation_id'] },
+      'POST /v1/newsletters': { NEWSLETTER: ID },
+      'POST /v1/templates': { TEMPLATE: ID },
+    },
+    shows: [['/render', ['data', 'text_body'], 'Hello there. No more of Product news: https://example.test/u']],
+  },
+  'docs/agent-mailboxes.md': {
+    markdown: mailboxes,
+    sets: { 'POST /v1/agent-mailboxes': { MAILBOX: ID } },
+    prepare: ({ app }) => app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1'),
+    async onAnswer({ request, body }, variables, { app, actor }) {
       if (request === 'POST /v1/agent-mailboxes') {
-        variables['MAILBOX'] = String(at(body, 'data', 'id'))
-        await deliverMessage(app, getTestMailbox(app, actor.accountId, variables['MAILBOX']), {
-          raw: 'Subject: Help\r\n\r\nHi',
-        })
+        const mailbox = getTestMailbox(app, actor.accountId, String(at(body, ...ID)))
+        await deliverMessage(app, mailbox, { raw: 'Subject: Help\r\n\r\nHi' })
       }
       if (request.endsWith('/next')) {
-        variables['MESSAGE'] = String(at(body, 'data', 'id'))
+        variables['MESSAGE'] = String(at(body, ...ID))
         variables['LEASE'] = String(at(body, 'lease_token'))
       }
-      const { MAILBOX, MESSAGE } = variables
-      answers.push(`${request.replace(`/${MAILBOX}`, '/MAILBOX').replace(`/${MESSAGE}`, '/MESSAGE')}: ${status}`)
-    }
-    const path = '/v1/agent-mailboxes/MAILBOX'
-    expect(answers).toEqual([
-      'POST /v1/agent-mailboxes: 201',
-      `GET ${path}: 200`,
-      `GET ${path}/messages/next: 200`,
-      `POST ${path}/messages/MESSAGE/ack: 204`,
-      `POST ${path}/messages/MESSAGE/reply: 201`,
-      `GET ${path}/threads: 200`,
-      `GET ${path}/messages: 200`,
-      `GET ${path}/messages/MESSAGE: 200`,
-      `GET ${path}/messages/search: 200`,
-      `PUT ${path}/messages/MESSAGE/labels: 200`,
-      `GET ${path}/messages/MESSAGE/attachments: 200`,
-      `GET ${path}/messages/MESSAGE/raw: 200`,
-      `GET ${path}/contacts: 200`,
-      `GET ${path}/analytics: 200`,
-      `PATCH ${path}/auto-responder: 200`,
-    ])
-  })
-
-  test('in docs/events.md', async () => {
-    await using service = await startFresh()
-    const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url }
-    const answers: string[] = []
-    for (const command of curlCommands(events)) {
-      const { request, status, body } = await ask(argumentsOf(command, variables))
-      const { ID, DELIVERY } = variables
-      answers.push(`${request.replace(`/${ID}`, '/ID').replace(`/${DELIVERY}`, '/DELIVERY')}: ${status}`)
-      if (status === 201) variables['ID'] = String(at(body, 'data', 'id'))
+    },
+  },
+  'docs/events.md': {
+    markdown: events,
+    sets: { 'POST /v1/webhooks': { ID } },
+    async onAnswer({ request }, variables, { api }) {
       // The command in the document lists failed deliveries, and here none has failed.
-      if (request.endsWith('/test')) {
-        const { body: history } = await service.api('GET', `/v1/webhooks/${ID}/deliveries`)
-        variables['DELIVERY'] = String(at(history, 'data', 0, 'id'))
-      }
-    }
-    expect(answers).toEqual([
-      'GET /v1/events: 200',
-      'GET /v1/events: 200',
-      'GET /v1/events: 200',
-      'GET /v1/events: 200',
-      'POST /v1/webhooks: 201',
-      'POST /v1/webhooks/ID/test: 200',
-      'GET /v1/webhooks/ID/deliveries: 200',
-      'GET /v1/webhooks/ID/deliveries/DELIVERY: 200',
-      'POST /v1/webhooks/ID/deliveries/DELIVERY/replay: 202',
-      'POST /v1/webhooks/ID/replay: 202',
-      'POST /v1/webhooks/ID/replay: 202',
-      'GET /v1/webhooks/ID/deliveries: 200',
-      'PUT /v1/webhooks/ID: 200',
-      'POST /v1/webhooks/ID/replay: 202',
-      'POST /v1/webhooks: 201',
-    ])
-  })
+      if (!request.endsWith('/test')) return
+      const { body } = await api('GET', `/v1/webhooks/${variables['ID']}/deliveries`)
+      variables['DELIVERY'] = String(at(body, 'data', 0, 'id'))
+    },
+  },
+}
+
+test.each(Object.keys(COMMANDS))('every curl command of %s works on a fresh service', async (path) => {
+  const { markdown, sets = {}, prepare, onAnswer, shows = [] } = COMMANDS[path] as Commands
+  await using service = await startFresh()
+  prepare?.(service)
+  const DOMAIN = String(at((await service.api('GET', '/v1/domains')).body, 'data', 0, 'id'))
+  const variables: Record<string, string> = { KEY: service.key, TASSIS: service.url, DOMAIN }
+  const commands = curlCommands(markdown.replaceAll('http://127.0.0.1:8080', service.url))
+  expect(commands).not.toBeEmpty()
+  const shown: unknown[] = []
+  for (const command of commands) {
+    const answer = await ask(argumentsOf(command, variables))
+    expect([200, 201, 202, 204], `${command}: ${JSON.stringify(answer)}`).toContain(answer.status)
+    for (const [name, place] of Object.entries(sets[answer.request] ?? {}))
+      variables[name] = String(at(answer.body, ...place))
+    await onAnswer?.(answer, variables, service)
+    const show = shows[shown.length]
+    if (show !== undefined && answer.request.endsWith(show[0])) shown.push(at(answer.body, ...show[1]))
+  }
+  expect(shown).toEqual(shows.map(([, , value]) => value))
 })
 
 /** Returns the `bash` blocks of a document or of a section. */

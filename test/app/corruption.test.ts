@@ -35,16 +35,17 @@ test.each([
   })
 })
 
-/** Corrupts some pages after the first one of a database, each in a separate copy of the data. */
+/** Corrupts at most `most` pages after the first one of a database, each in a separate copy of the data. */
 async function forEachCorruptPage(
   data: DataFolder,
   name: string,
+  most: number,
   use: (settings: Settings, path: string) => Promise<void>,
 ): Promise<void> {
   const bytes = readFileSync(join(data.path, name))
   const pageBytes = bytes.readUInt16BE(16)
   const pages = bytes.length / pageBytes
-  const step = Math.ceil(pages / 10)
+  const step = Math.ceil(pages / most)
   for (let page = 1; page < pages; page += step) {
     using copy = createDataFolder()
     cpSync(data.path, copy.path, { recursive: true })
@@ -59,7 +60,7 @@ test('check reports a corrupt tassis.db and the remedy for every corrupt page', 
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const ends = new Set<string>()
-  await forEachCorruptPage(data, 'tassis.db', async (settings, path) => {
+  await forEachCorruptPage(data, 'tassis.db', 10, async (settings, path) => {
     const { exitCode, stdout, stderr } = await runTassis(['check'], settings)
     const output = stderr === '' ? stdout : stderr
     expect(output).toContain('is corrupt; stop Tassis and restore the data directory from its backup')
@@ -81,7 +82,7 @@ test.each([
   using data = createDataFolder()
   await setUpAccount(data.settings)
   let refused = 0
-  await forEachCorruptPage(data, name, async (settings, path) => {
+  await forEachCorruptPage(data, name, 24, async (settings, path) => {
     try {
       const service = await startService(loadConfig({ ...settings }).config)
       await service.stop()
