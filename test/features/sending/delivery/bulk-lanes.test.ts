@@ -378,13 +378,13 @@ const waitForSent = (flow: MailFlow) => eventually(() => recipientsOf(flow).ever
 
 describe('transactional mail', () => {
   // Proves: broadcast-8
-  test('is delivered before hundreds of bulk recipients at the same site, except the few in flight', async () => {
+  test('is delivered before many bulk recipients at the same site, except the few in flight', async () => {
     await using receiver = await startReceiver()
     await using bulk = await startBulkFlow({ zone: sharedHost('x.test', 'y.test'), smtpPort: receiver.port })
     const { flow } = bulk
     // The first few show that the site responds, so that it gets full capacity.
-    receiver.hold((local) => isBulk(local) && Number(local.slice(4)) >= 100)
-    await bulk.due(createNames('bulk', 400).map((local) => `${local}@x.test`))
+    receiver.hold((local) => isBulk(local) && Number(local.slice(4)) >= 40)
+    await bulk.due(createNames('bulk', 160).map((local) => `${local}@x.test`))
     // 10 connections, of which bulk mail uses 8.
     await eventually(() => receiver.held.size === 8)
     await eventually(() => bulk.inDelivery().length === 16)
@@ -395,8 +395,7 @@ describe('transactional mail', () => {
     expect([receiver.held.size, bulk.inDelivery().length]).toEqual([8, 16])
     receiver.release()
     await waitForSent(flow)
-    expect(new Set(receiver.begun).size).toBe(402)
-    expect(receiver.begun).toHaveLength(402)
+    expect([new Set(receiver.begun).size, receiver.begun.length]).toEqual([162, 162])
     expectBalanced(flow.service)
   }, 120_000)
 
@@ -506,7 +505,7 @@ test('bulk mail follows the route of its domain: it bounces for a missing domain
   expectBalanced(flow.service)
 })
 
-describe('a single email behind hundreds of its own account to a site that takes one at a time', () => {
+describe('a single email behind many of its own account to a site that takes one at a time', () => {
   type Send = (flow: MailFlow, names: readonly string[]) => Promise<unknown>
   const sendBatches: Send = async ({ app, actor }, names) => {
     const emails = names.map((name) => ({ from: 'a@sender.test', to: `${name}@x.test`, subject: 'x', text_body: 'x' }))
@@ -544,10 +543,10 @@ describe('a single email behind hundreds of its own account to a site that takes
         receiver.hold(() => true)
       }
       receiver.hold(() => true)
-      const names = createNames('many', 200)
-      await sendMany(flow, names.slice(0, 100))
+      const names = createNames('many', 80)
+      await sendMany(flow, names.slice(0, 40))
       await eventually(() => receiver.held.size === 1)
-      await sendMany(flow, names.slice(100))
+      await sendMany(flow, names.slice(40))
       await flow.send({ to: 'single@x.test' })
       const before = receiver.begun.length
       for (let count = 0; !receiver.held.has('single'); count++) {

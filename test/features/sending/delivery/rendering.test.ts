@@ -210,14 +210,14 @@ test('no more large bodies are rendered than may wait for memory', async () => {
   )
   const { service } = flow
   flow.shut()
-  await flow.broadcast(FIRST + 40)
+  await flow.broadcast(FIRST + 20)
   // Two use the account's share of the memory; eight are rendered and wait for memory.
   const countOwnSent = () => countSent(service, service.actor.accountId)
-  await eventually(() => countOwnSent() === FIRST && countInFlight(service) === 40 && rendered >= FIRST + 10)
+  await eventually(() => countOwnSent() === FIRST && countInFlight(service) === 20 && rendered >= FIRST + 10)
   expect(rendered).toBe(FIRST + 10)
   flow.open()
-  await eventually(() => countOwnSent() === FIRST + 40, 60_000)
-  expect([rendered, flow.arrived().length, service.app.memory.inUseBytes]).toEqual([FIRST + 40, FIRST + 40, 0])
+  await eventually(() => countOwnSent() === FIRST + 20, 60_000)
+  expect([rendered, flow.arrived().length, service.app.memory.inUseBytes]).toEqual([FIRST + 20, FIRST + 20, 0])
   expectBalanced(service)
 })
 

@@ -177,19 +177,13 @@ describe('a 409, and nothing is stored, for an email', () => {
     expectError(await resend(emails, id), 409, 'content_removed')
   })
 
-  test('whose recipients were erased', async () => {
-    const { id } = await ended(emails)
-    emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid'")
-    expectError(await resend(emails, id), 409, 'recipients_erased')
-  })
-
-  test('with a recipient who is erased while the new email is prepared', async () => {
+  test('whose recipients were erased, also while the new email is prepared', async () => {
     const { id } = await ended(emails)
     using _ = spyOn(emails.app.disk, 'isLow').mockImplementationOnce(async () => {
       emails.app.db.run("UPDATE recipients SET address = 'erased@erased.invalid'")
       return false
     })
-    expectError(await resend(emails, id), 409, 'recipients_erased')
+    for (const _ of [1, 2]) expectError(await resend(emails, id), 409, 'recipients_erased')
     expect(emails.app.db.query('SELECT count(*) AS n FROM emails').get()).toEqual({ n: 1 })
   })
 
@@ -240,24 +234,14 @@ test('an idempotency key gives the same new email, whatever became of the first;
   expect(emails.used()).toBe(4)
 })
 
-describe('the checks of acceptance hold', () => {
-  test('a suppressed recipient is rejected again', async () => {
-    const sent = await ended(emails)
-    await emails.api('POST', '/v1/suppressions', { email_address: 'bob@receiver.test' })
-    expect(at((await resend(emails, sent.id)).body, 'data', 'status')).toBe('rejected')
-  })
-
-  test('a deleted domain is a 422', async () => {
-    const sent = await ended(emails)
-    emails.app.db.run('UPDATE domains SET deleted_at = 1')
-    expectError(await resend(emails, sent.id), 422, 'domain_not_found', 'from')
-  })
-
-  test('a paused account is a 403', async () => {
-    const sent = await ended(emails)
-    emails.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [emails.actor.accountId])
-    expect((await resend(emails, sent.id)).status).toBe(403)
-  })
+test('the checks of acceptance hold: of suppressed recipients, deleted domains and paused accounts', async () => {
+  const { id } = await ended(emails)
+  await emails.api('POST', '/v1/suppressions', { email_address: 'bob@receiver.test' })
+  expect(at((await resend(emails, id)).body, 'data', 'status')).toBe('rejected')
+  emails.app.db.run('UPDATE domains SET deleted_at = 1')
+  expectError(await resend(emails, id), 422, 'domain_not_found', 'from')
+  emails.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [emails.actor.accountId])
+  expect((await resend(emails, id)).status).toBe(403)
 })
 
 interface Source {
