@@ -65,20 +65,18 @@ test('PATCH changes only provided fields, with an audit entry', async () => {
 })
 
 // Proves: account-5
-test.each([
-  [{}, 'body'],
-  [null, 'body'],
-  [[], 'body'],
-  [{ name: '' }, 'name'],
-  [{ name: '   ' }, 'name'],
-  [{ name: 'x'.repeat(201) }, 'name'],
-  [{ tracking_default: 'yes' }, 'tracking_default'],
-  [{ tracking_privacy: 1 }, 'tracking_privacy'],
-  [{ plan: 'unlimited' }, 'plan'],
-])('PATCH with %j fails with 422 on %s and changes nothing', async (body, field) => {
+test('PATCH without a field, with a blank name or with another field is a 422 that changes nothing', async () => {
   await using service = await createTestApi()
   const before = await service.api('GET', '/v1/account')
-  const refused = await service.api('PATCH', '/v1/account', body)
-  expect({ status: refused.status, field: at(refused.body, 'details', 0, 'field') }).toEqual({ status: 422, field })
+  for (const [body, field] of [
+    [{}, 'body'],
+    [null, 'body'],
+    [{ name: '   ' }, 'name'],
+    [{ name: 'x'.repeat(201) }, 'name'],
+    [{ plan: 'unlimited' }, 'plan'],
+  ] as const) {
+    const refused = await service.api('PATCH', '/v1/account', body)
+    expect([body, refused.status, at(refused.body, 'details', 0, 'field')]).toEqual([body, 422, field])
+  }
   expect((await service.api('GET', '/v1/account')).body).toEqual(before.body)
 })

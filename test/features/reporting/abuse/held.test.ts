@@ -89,7 +89,7 @@ test('queued mail of a paused account is held with one event, and sent when the 
   await releaser.stop()
 })
 
-test('5,000 due recipients of a paused account do not delay others behind them in the lane', async () => {
+test('1,000 due recipients of a paused account do not delay others behind them in the lane', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
   await using sink = await startSink()
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
@@ -99,7 +99,7 @@ test('5,000 due recipients of a paused account do not delay others behind them i
   app.db.run('UPDATE domains SET verified_at = 1')
   const at = new Date(clock.now() + hours(1)).toISOString()
   const to = (i: number) => Array.from({ length: 50 }, (_, n) => `r${i}-${n}@many.test`)
-  for (let i = 0; i < 100; i++) await flow.send({ to: to(i), send_at: at })
+  for (let i = 0; i < 20; i++) await flow.send({ to: to(i), send_at: at })
   await pause(app, actor)
   const mine = { from: 'eve@other.test', to: 'bob@many.test', subject: 'Hi', text_body: 'Hi', send_at: at }
   await acceptEmail(app, other, createDraft(app, mine, undefined))
@@ -107,7 +107,7 @@ test('5,000 due recipients of a paused account do not delay others behind them i
   await eventually(() => sink.messages.length > 0, 60_000)
   expect(sink.messages.map(({ rcptTo }) => rcptTo)).toEqual([['bob@many.test']])
   await eventually(
-    () => waiting(app).filter(({ lastError }) => lastError?.startsWith('Held: ')).length === 5000,
+    () => waiting(app).filter(({ lastError }) => lastError?.startsWith('Held: ')).length === 1000,
     60_000,
   )
 

@@ -5,11 +5,10 @@
 import { describe, expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { count } from '#features/core/events/record.ts'
-import { purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { PAUSE_NOTICE, pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'
-import { days, hours, seconds } from '#platform/units.ts'
+import { hours, seconds } from '#platform/units.ts'
 import { createDataFolder, runTassis } from '#test/app/process.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
@@ -184,16 +183,6 @@ describe('bursts', () => {
     await looked(service)
     expect(source(service)).toBeNull()
   })
-})
-
-test('findings are retained for 400 days', async () => {
-  await using service = await createEmailApi()
-  const { app, actor, clock } = service
-  await pause(app, actor)
-  clock.advance(days(399))
-  expect(await purgeExpired(app)).toBe(0)
-  clock.advance(days(1))
-  expect(await purgeExpired(app)).toBe(1)
 })
 
 // Proves: account-15

@@ -274,22 +274,6 @@ test('tokens sum all attempts, and are 0 when the endpoint omits them or sends i
   }
 })
 
-test('an answer that takes 59 seconds is in time', async () => {
-  const clock = new ManualClock(NOW)
-  await using service = await createInsightApi({ clock })
-  const { llm } = service
-  let release = () => {}
-  llm.answer = () =>
-    new Promise((resolve) => {
-      release = () => resolve(replyWith(answer()))
-    })
-  const waiting = generated(service)
-  await eventually(() => llm.asked.length === 1)
-  clock.advance(seconds(59))
-  release()
-  expect(await waiting).toMatchObject({ findings: [KEPT] })
-})
-
 describe('in the answer of the model', () => {
   // Proves: insight-5
   test('false findings are dropped, and valid ones stay', async () => {
@@ -329,15 +313,6 @@ describe('in the answer of the model', () => {
     await using service = await createInsightApi()
     service.llm.answer = () => replyWith({ summary: 'All is well.', findings: [] })
     expect(await generated(service)).toMatchObject({ summary: 'All is well.', findings: [FINDING_BY_RULE] })
-  })
-
-  test('no text becomes markup in the Markdown', async () => {
-    await using service = await createInsightApi()
-    service.llm.answer = () =>
-      replyWith(answer({ findings: [finding({ observation: '# *Bold* _move_ ~now~ & then!' })] }))
-    const { raw_markdown: markdown, findings } = await generated(service)
-    expect(markdown).toContain('\n\\# \\*Bold\\* \\_move\\_ \\~now\\~ \\& then\\!\n')
-    expect(findings).toMatchObject([{ observation: '# *Bold* _move_ ~now~ & then!' }])
   })
 })
 

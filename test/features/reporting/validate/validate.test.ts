@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createValidate } from '#features/reporting/validate/validate.ts'
 import { seconds } from '#platform/units.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
@@ -30,29 +30,24 @@ const ZONE: Zone = {
   'mailinator.com': { MX: [{ preference: 5, exchange: 'mail.mx.test' }] },
   'deep.er.mailinator.com': { MX: [{ preference: 5, exchange: 'mail.mx.test' }] },
   'yopmail.com': 'SERVFAIL',
+  'honest.github.io': { MX: [{ preference: 5, exchange: 'mail.mx.test' }] },
 }
 
-interface Validation extends TestApi {
-  readonly dns: DnsServer
-  validate(email: unknown): Promise<unknown>
-}
+let dns: DnsServer
+let service: TestApi
+beforeAll(async () => {
+  dns = await startDnsServer(structuredClone(ZONE))
+  service = await createTestApi({ settings: { TASSIS_DNS_SERVERS: dns.address } })
+})
+afterAll(async () => {
+  await service[Symbol.asyncDispose]()
+  await dns.close()
+})
 
-async function start(zone: Zone = ZONE): Promise<Validation> {
-  const dns = await startDnsServer(structuredClone(zone))
-  const service = await createTestApi({ settings: { TASSIS_DNS_SERVERS: dns.address } })
-  return {
-    ...service,
-    dns,
-    validate: async (email) => {
-      const { status, body } = await service.api('POST', '/v1/validate', { email })
-      expect(status).toBe(200)
-      return body
-    },
-    async [Symbol.asyncDispose]() {
-      await service[Symbol.asyncDispose]()
-      await dns.close()
-    },
-  }
+const validate = async (email: string): Promise<unknown> => {
+  const { status, body } = await service.api('POST', '/v1/validate', { email })
+  expect(status).toBe(200)
+  return body
 }
 
 const good = (email: string, more: object = {}) => ({
@@ -113,8 +108,7 @@ describe('the domain', () => {
   ]
   // Proves: validate-2, validate-4
   test.each(CASES)('%s', async (_, answer) => {
-    await using service = await start()
-    expect(await service.validate(answer.email)).toEqual(answer)
+    expect(await validate(answer.email)).toEqual(answer)
   })
 })
 
@@ -142,20 +136,11 @@ describe('an invalid address is a 200 with the reason, without a lookup:', () =>
   ]
   // Proves: validate-1, validate-3
   test('each with its reason', async () => {
-    await using service = await start()
-    const answers = await Promise.all(CASES.map(([email]) => service.validate(email)))
+    const before = dns.queries.length
+    const answers = await Promise.all(CASES.map(([email]) => validate(email)))
     expect(answers).toEqual(CASES.map(([email, reason]) => bad(email, reason)))
-    expect(service.dns.queries).toEqual([])
+    expect(dns.queries).toHaveLength(before)
   })
-})
-
-// Proves: validate-1
-test('only a missing email, a non-string email and unknown fields are rejected', async () => {
-  await using service = await start()
-  const post = (body: unknown) => service.api('POST', '/v1/validate', body)
-  for (const body of [{}, { email: null }, { email: 7 }, { email: ['ada@mx.test'] }])
-    expectError(await post(body), 422, 'validation_failed', 'email')
-  expectError(await post({ email: 'ada@mx.test', deep: true }), 422, 'validation_failed', 'deep')
 })
 
 describe('the lists', () => {
@@ -193,17 +178,12 @@ describe('the lists', () => {
     ['a local part beyond ASCII is valid (RFC 6531)', good('j\u00f6rg@mx.test')],
     ['spaces around an address are ignored', good(' ada@mx.test ')],
     ['a local part may be quoted', good('"ada b"@mx.test')],
+    ['a sibling of a disposable domain below a public suffix is not disposable', good('ada@honest.github.io')],
   ]
   // Proves: validate-2
   test.each(CASES)('%s', async (_, answer) => {
-    await using service = await start()
-    expect(await service.validate(answer.email)).toEqual(answer)
+    expect(await validate(answer.email)).toEqual(answer)
   })
-})
-
-test('a sibling of a disposable domain below a public suffix is not disposable', async () => {
-  await using service = await start({ 'honest.github.io': ZONE['mx.test'] as never })
-  expect(await service.validate('ada@honest.github.io')).toEqual(good('ada@honest.github.io'))
 })
 
 test('a domain is looked up once for many callers, and again after five minutes', async () => {
@@ -287,8 +267,7 @@ test('the 101st request of a burst, and more than 20 a second, are a 429 with Re
 })
 
 test('nothing about an address is stored', async () => {
-  await using service = await start()
-  await service.validate('never-stored@mx.test')
+  await validate('never-stored@mx.test')
   const tables = service.app.db
     .query<{ name: string }, []>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     .all()

@@ -3,7 +3,7 @@
  * decisions at its start. The counts stay consistent throughout.
  */
 import { describe, expect, test } from 'bun:test'
-import { findBroadcastById, recordDelayReason } from '#features/sending/broadcasts/states.ts'
+import { findBroadcastById } from '#features/sending/broadcasts/states.ts'
 import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { systemClock } from '#platform/time/clock.ts'
@@ -269,20 +269,6 @@ describe('the mail of a scheduled broadcast', () => {
   })
 })
 
-describe('resume', () => {
-  test('reports a started broadcast as sending, and one before its time as waiting', async () => {
-    await using service = await createEmailApi()
-    const atOnce = await startBroadcast(service, 1)
-    const later = await startBroadcast(service, 1, { send_at: inAnHour() })
-    for (const id of [atOnce, later]) await readAfterControl(service, id, 'pause')
-    expect(summarise(await readAfterControl(service, atOnce, 'resume'))).toEqual(['processing', 'sending', 0, 0, null])
-    expect(summarise(await readAfterControl(service, later, 'resume'))).toEqual(['pending', 'waiting', 0, 0, null])
-    await readAfterControl(service, later, 'pause')
-    service.clock.advance(hours(1))
-    expect(summarise(await readAfterControl(service, later, 'resume'))).toEqual(['processing', 'sending', 0, 0, null])
-  })
-})
-
 describe('the request', () => {
   test('for the 201st open broadcast is a 409; another may start when one has ended', async () => {
     await using service = await createEmailApi()
@@ -400,23 +386,6 @@ describe('a delay reason', () => {
     expect(summarise(await getOperation(service, id))).toEqual(['processing', 'sending', 2, 0, null])
   })
 
-  test('is replaced by the reason of a pause or cancellation', async () => {
-    await using service = await createEmailApi({ runsTasks: true })
-    const id = await startBroadcast(service, 2, { send_at: inAnHour() })
-    pauseAccount(service, NOW)
-    service.clock.advance(hours(1))
-    await noted(service, id)
-    expect(summarise(await readAfterControl(service, id, 'pause'))).toEqual(['processing', 'paused', 0, 0, PAUSED])
-    await readAfterControl(service, id, 'cancel')
-    expect(summarise(await waitForOperation(service, id, 'cancelled'))).toEqual([
-      'failed',
-      'cancelled',
-      0,
-      2,
-      CANCELLED,
-    ])
-  })
-
   test.each([
     ['pause', PAUSED],
     ['cancel', CANCELLED],
@@ -442,14 +411,5 @@ describe('a delay reason', () => {
     await startBroadcast(service, 1)
     await eventually(() => readBroadcastEmails(service.app).length === 1)
     expect((await getOperation(service, id)).error_summary?.message).toBe(sentence)
-  })
-
-  test.each(['waiting', 'paused'])('is not recorded for a broadcast that is %s', async (state) => {
-    await using service = await createEmailApi()
-    const id = await startBroadcast(service, 1, { send_at: inAnHour() })
-    if (state === 'paused') await readAfterControl(service, id, 'pause')
-    const before = await getOperation(service, id)
-    await service.app.commit.write((tx) => recordDelayReason(service.app, tx, 1, 'The disk is full.'))
-    expect(await getOperation(service, id)).toEqual(before)
   })
 })

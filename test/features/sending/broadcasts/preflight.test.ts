@@ -56,14 +56,6 @@ describe('a template that fails for all tested contacts', () => {
     expect(countStored()).toEqual(before)
   })
 
-  test('is rejected when only its subject fails', async () => {
-    const refused = await post(await createList(createContacts(2)), {
-      subject: 'For {{ contact.name }}',
-      text_body: 'Hello',
-    })
-    expectError(refused, 422, 'template_error', 'subject')
-  })
-
   test('is rejected with the template error when the variable does not belong to the contact', async () => {
     const refused = await post(await createList(createContacts(2)), { text_body: 'It is {{ season }}.' })
     expectError(refused, 422, 'template_error', 'text_body')
@@ -100,11 +92,6 @@ test('a template that works for some contacts is accepted, and the response repo
   expect(at(answer.body, 'data', 'message')).toStartWith(
     `It is being sent to 25 contacts. The templates were tested with the first 20 contacts and fail for 3 of them: ${MISSING}`,
   )
-})
-
-test('a template that works for all tested contacts adds no warning', async () => {
-  const answer = await post(await createList(createNamedContacts(1, 3)), { text_body: NAMED })
-  expect([answer.status, at(answer.body, 'data', 'message')]).toEqual([202, 'It is being sent to 3 contacts.'])
 })
 
 test('a template that never finishes rendering is a 422 template_limit that stores nothing', async () => {

@@ -1,21 +1,22 @@
 import { describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { addContacts, createContacts, newList } from '#test/support/broadcasts.ts'
-import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
+import { createEmailApi, expectError, shareEmailApi } from '#test/support/email-api.ts'
 import { createTestUser, signIn } from '#test/support/users.ts'
 
 type Json = Record<string, unknown>
 
 const ADA = 'ada@people.test'
 
-async function createService(): Promise<{ service: EmailApi; list: string } & AsyncDisposable> {
-  const service = await createEmailApi()
-  const list = await newList(service, 'News')
-  return { service, list, [Symbol.asyncDispose]: () => service[Symbol.asyncDispose]() }
-}
+let list: string
+const service = shareEmailApi(async () => {
+  const created = await createEmailApi()
+  list = await newList(created, 'News')
+  return created
+})
 
-async function createDraft({ api }: EmailApi, list: string, fields: Json = {}): Promise<string> {
-  const { status, body } = await api('POST', '/v1/newsletters', {
+async function createDraft(fields: Json = {}): Promise<string> {
+  const { status, body } = await service.api('POST', '/v1/newsletters', {
     list_id: list,
     subject: 'No. {{ contact.number }}',
     from_address: 'Ada <ada@sender.test>',
@@ -29,10 +30,8 @@ async function createDraft({ api }: EmailApi, list: string, fields: Json = {}): 
 describe('the preview of a newsletter', () => {
   // Proves: broadcast-13
   test('is rendered for the newest active contact, or for a named one', async () => {
-    await using created = await createService()
-    const { service, list } = created
     await addContacts(service.app, list, [...createContacts(2), { email: 'pending@x.test', status: 'pending' }])
-    const id = await createDraft(service, list)
+    const id = await createDraft()
     const preview = async (query = '') => (await service.api('GET', `/v1/newsletters/${id}/preview${query}`)).body
     expect(await preview()).toEqual({
       data: {
@@ -51,9 +50,7 @@ describe('the preview of a newsletter', () => {
   })
 
   test('names a missing variable, and works for an empty list and with a template', async () => {
-    await using created = await createService()
-    const { service, list } = created
-    const id = await createDraft(service, list)
+    const id = await createDraft()
     const answer = await service.api('GET', `/v1/newsletters/${id}/preview`)
     expectError(answer, 422, 'template_error', 'subject')
     expect(JSON.stringify(answer.body)).toContain('missing in the metadata of the contact')
@@ -64,7 +61,7 @@ describe('the preview of a newsletter', () => {
       html_body: '<p>{{ contact.email }}</p>',
     })
     const templateId = at(template.body, 'data', 'id')
-    const other = await createDraft(service, list, { subject: 'Hello', text_body: null, template_id: templateId })
+    const other = await createDraft({ subject: 'Hello', text_body: null, template_id: templateId })
     expect(at((await service.api('GET', `/v1/newsletters/${other}/preview`)).body, 'data')).toEqual({
       contact_email: null,
       subject: 'Hello',
@@ -81,12 +78,10 @@ describe('the preview of a newsletter', () => {
 describe('the test email of a newsletter', () => {
   // Proves: broadcast-14
   test('goes to the signed-in user only, at most 20 times an hour; a key cannot send one', async () => {
-    await using created = await createService()
-    const { service, list } = created
     await addContacts(service.app, list, createContacts(1))
     await createTestUser(service.app, service.actor, ADA, 'developer')
     await createTestUser(service.app, service.actor, 'vera@people.test', 'viewer')
-    const id = await createDraft(service, list)
+    const id = await createDraft()
     const path = `/v1/newsletters/${id}/test-email`
     const ada = await signIn(service, ADA)
     expectError(await service.api('POST', path, {}), 403, 'session_required')
@@ -104,10 +99,8 @@ describe('the test email of a newsletter', () => {
 describe('a newsletter', () => {
   // Proves: broadcast-15
   test('is not sent to more recipients than were expected', async () => {
-    await using created = await createService()
-    const { service, list } = created
     await addContacts(service.app, list, createContacts(3))
-    const id = await createDraft(service, list)
+    const id = await createDraft()
     const send = (max: number) => service.api('POST', `/v1/newsletters/${id}/send`, { max_recipients: max })
     expectError(await send(2), 409, 'too_many_recipients')
     expect(at((await service.api('GET', `/v1/newsletters/${id}`)).body, 'data', 'status')).toBe('draft')
@@ -117,10 +110,8 @@ describe('a newsletter', () => {
 
   // Proves: broadcast-3
   test('is found by its status', async () => {
-    await using created = await createService()
-    const { service, list } = created
     await addContacts(service.app, list, createContacts(1))
-    const [first, second] = [await createDraft(service, list), await createDraft(service, list)]
+    const [first, second] = [await createDraft(), await createDraft()]
     await service.api('POST', `/v1/newsletters/${first}/send`, {})
     const { body } = await service.api('GET', '/v1/newsletters?status=draft')
     expect([at(body, 'pagination', 'total'), at(body, 'data', 0, 'id')]).toEqual([1, second])

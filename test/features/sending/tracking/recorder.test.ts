@@ -87,3 +87,13 @@ test('a write that fails on a locked database is retried for a minute', async ()
   await waitForTick()
   expect([recorder.writes.length, recorder.losses()]).toEqual([6, [1]])
 })
+
+test('a write that fails on a full disk is not retried', async () => {
+  const recorder = createSlowRecorder()
+  recorder.keep()
+  recorder.writes[0]?.fail(Object.assign(new Error('database or disk is full'), { code: 'SQLITE_FULL' }))
+  await waitForTick()
+  recorder.clock.advance(minutes(1))
+  await waitForTick()
+  expect([recorder.writes.length, recorder.losses()]).toEqual([1, [1]])
+})

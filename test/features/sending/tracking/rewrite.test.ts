@@ -186,21 +186,12 @@ describe('the pixel appears once,', () => {
   ])('%s', (_, html, tracked) => {
     expect(addTracking(html, tracking)).toBe(tracked)
   })
-
-  test('and is silent for screen readers', () => {
-    expect(PIXEL).toContain(' alt="" ')
-  })
 })
 
 test('a base with characters that HTML escapes is escaped', () => {
   const odd = { ...tracking, baseUrl: 'https://x.test/a&b' }
   expect(addTracking('<a href="https://shop.test">x</a>', odd)).toStartWith('<a href="https://x.test/a&amp;b/t/c/')
   expect(addTracking('x', odd)).toStartWith('x<img src="https://x.test/a&amp;b/t/o/')
-})
-
-test('the same HTML gives the same bytes each time', () => {
-  const html = '<body><a href="https://a.test">a</a><a href="https://b.test?x&amp;y">b</a></body>'
-  expect(addTracking(html, tracking)).toBe(addTracking(html, { ...tracking }))
 })
 
 describe('hostile HTML does no harm:', () => {

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
-import { suppress, unsuppressAddress } from '#features/setup/suppression-store/suppress.ts'
 import { TEXTS } from '#features/setup/wording/languages.ts'
 import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
 import {
@@ -82,32 +81,6 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
     expect(complaints).toEqual([])
   })
 
-  test('a person whose address gets nothing from the sender sees whom to ask', async () => {
-    const { app, actor } = service
-    const to = 'blocked@receiver.test'
-    const path = await service.link({ stream: 'news', to })
-    await app.commit.write((tx) =>
-      suppress(app, tx, { accountId: actor.accountId, address: to, covers: 'all', reason: 'complaint' }),
-    )
-    await using opened = await openPage(browser, PHONE)
-    const { page } = opened
-    await page.goto(`${service.url}${path}`)
-    expect(await inspectOnScreens(opened, '8-blocked')).toEqual({
-      ...NO_PROBLEMS,
-      title: 'You get no mail from this sender',
-      headings: ['You get no mail from this sender', 'Do you want mail again?', 'Or stay unsubscribed permanently'],
-      buttons: ['Unsubscribe'],
-    })
-    await page.getByRole('button', { name: 'Unsubscribe', exact: true }).click()
-    expect(await inspectOnScreens(opened, '9-blocked-and-unsubscribed')).toEqual({
-      ...NO_PROBLEMS,
-      title: 'You are unsubscribed',
-      headings: ['You are unsubscribed', 'Do you want mail again?'],
-      buttons: [],
-    })
-    await app.commit.write((tx) => void unsuppressAddress(tx, actor.accountId, to))
-  })
-
   // Proves: account-20
   test('own German texts and a logo fit and are readable', async () => {
     await putLogo(service, await drawLogo('png', 480, 192))
@@ -149,26 +122,6 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
     } finally {
       await service.api('DELETE', '/v1/account/wording')
     }
-  })
-
-  test('the longest names and the page of a damaged link fit and are readable', async () => {
-    const path = await service.link({ to: `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.test` })
-    await using opened = await openPage(browser, PHONE)
-    const { page } = opened
-    await page.goto(`${service.url}${path}`)
-    expect(await inspectOnScreens(opened, '5-long')).toEqual({
-      ...NO_PROBLEMS,
-      title: 'Unsubscribe',
-      headings: ['Unsubscribe?'],
-      buttons: ['Unsubscribe'],
-    })
-    await page.goto(`${service.url}${path.slice(0, -1)}`)
-    expect(await inspectOnScreens(opened, '6-damaged')).toEqual({
-      ...NO_PROBLEMS,
-      title: 'This link is incomplete',
-      headings: ['This link is incomplete'],
-      buttons: [],
-    })
   })
 
   test('in every language the page fits the narrowest phone, also with text twice as large', async () => {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test'
 import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
-import { unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
 import { requestConfirmation } from '#features/setup/contact-store/status.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { confirmContact } from '#features/setup/suppression-store/contacts.ts'
@@ -93,33 +92,6 @@ describe('a link of mail to a list', () => {
   )
 
   // Proves: suppress-13
-  test('has the same effect when it is used by mail', async () => {
-    const token = (await service.link({}, garden.row)).split('/').at(-1) ?? ''
-    const { app } = service
-    const request = { recipientId: 1, subject: token, mailFrom: ADDRESS, headers: [] }
-    expect(await app.commit.write((tx) => unsubscribeByMail(app, tx, request))).toEqual({
-      kind: 'unsubscribed',
-      isNew: true,
-    })
-    expect([await statuses(), await suppressed()]).toEqual([
-      ['unsubscribed', 'active'],
-      [['unsubscribe', null, garden.id]],
-    ])
-    expect(service.events().map(({ data }) => data)).toEqual([
-      { stream: 'transactional', list_id: garden.id, scope: 'list', reason: 'mailto' },
-    ])
-  })
-
-  test('leads to a page with the name of the list as escaped text', async () => {
-    const path = await service.link({}, garden.row)
-    const page = await (await requestPage(service, 'GET', path)).text()
-    expect(page).toContain(
-      'mail of “<bdi>Garden &amp; &lt;b&gt;more&lt;/b&gt;</bdi>” from <strong><bdi>sender.test</bdi></strong>',
-    )
-    expect(await statuses()).toEqual(['active', 'active'])
-  })
-
-  // Proves: suppress-13
   test('has buttons for the list and for all, and each can be undone exactly', async () => {
     const path = await service.link({}, garden.row)
     const pressed = async (action: string) => {
@@ -199,15 +171,6 @@ describe('a link of mail to a list', () => {
     expect(service.events().map(({ data }) => at(data, 'list_id'))).toEqual([garden.id, garden.id])
     expectBalanced(service)
   })
-
-  test('is in the event feed with the list', async () => {
-    await requestPage(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
-    const feed = at((await service.api('GET', '/v1/events?types=unsubscribed')).body, 'data') as Record<
-      string,
-      unknown
-    >[]
-    expect(feed.map((event) => event['raw_payload'])).toMatchObject([{ list_id: garden.id }])
-  })
 })
 
 test('a link of a stream does not affect lists', async () => {
@@ -241,11 +204,10 @@ test('an unsubscription from a list survives export and import', async () => {
     [['unsubscribe', null, garden.id]],
     ['unsubscribed', 'active'],
   ])
-  const wrong = `email,reason,stream,list\na@x.test,manual,,${garden.id}\nb@x.test,unsubscribe,news,${garden.id}\nc@x.test,unsubscribe,,none\n`
+  const wrong = `email,reason,stream,list\nb@x.test,unsubscribe,news,${garden.id}\nc@x.test,unsubscribe,,none\n`
   const refused = await service.raw('/v1/suppressions/import', wrong, { 'content-type': 'text/csv' })
   expect(at(refused.body, 'errors')).toEqual([
-    { line: 2, error: 'Only the reason unsubscribe can be limited to a stream or a list.' },
-    { line: 3, error: 'The line names a stream and a list; set only one of them.' },
-    { line: 4, error: 'There is no contact list with the id "none" on this account.' },
+    { line: 2, error: 'The line names a stream and a list; set only one of them.' },
+    { line: 3, error: 'There is no contact list with the id "none" on this account.' },
   ])
 })

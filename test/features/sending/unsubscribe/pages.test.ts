@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { connect } from 'node:net'
 import { createUnsubscribeToken } from '#features/sending/unsubscribe/headers.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { suppress, unsuppress } from '#features/setup/suppression-store/suppress.ts'
@@ -59,26 +58,6 @@ describe('a one-click POST of RFC 8058', () => {
         data: { stream: 'transactional', list_id: null, scope: 'all', reason: 'one-click' },
       },
     ])
-  })
-
-  test('in chunks without a length unsubscribes as well', async () => {
-    const path = await service.link()
-    const { hostname, port } = new URL(service.url)
-    const reply = await new Promise<string>((resolve, reject) => {
-      let text = ''
-      const socket = connect(Number(port), hostname, () =>
-        socket.write(
-          `POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n1a\r\n${FORM[0]}\r\n0\r\n\r\n`,
-        ),
-      )
-      socket.on('data', (chunk) => {
-        text += chunk.toString()
-      })
-      socket.on('close', () => resolve(text))
-      socket.on('error', reject)
-    })
-    expect(reply).toStartWith('HTTP/1.1 200 ')
-    expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
 
   // Proves: status-22
@@ -152,19 +131,6 @@ describe('what a link stops', () => {
   test('of the default stream: all mail with transactional: false, nothing else', async () => {
     await requestPage(service, 'POST', await service.link(), ...FORM)
     expect(all()).toEqual({ default: true, news: true, transactional: false, transactionalNews: false })
-  })
-
-  test('applies to its own account only', async () => {
-    const other = await service.newAccount()
-    await requestPage(service, 'POST', await service.link(), ...FORM)
-    const { db } = service.app
-    const covered = { accountId: other.accountId, address: ADDRESS, transactional: false, streamId: 0 }
-    expect(suppressionOf(db, covered)).toBeUndefined()
-  })
-
-  test('applies to the address in any case', async () => {
-    await requestPage(service, 'POST', await service.link({ to: 'BOB@Receiver.test' }), ...FORM)
-    expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
 })
 
