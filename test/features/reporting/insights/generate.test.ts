@@ -1,21 +1,26 @@
-import { describe, expect, test } from 'bun:test'
+import { beforeEach, describe, expect, test } from 'bun:test'
 import { createLog } from '#platform/log/log.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectError, NOW, UUID } from '#test/support/email-api.ts'
-import { replyWith } from '#test/support/llm-stub.ts'
-import { ManualClock } from '#test/support/manual-clock.ts'
+import { expectError, shareEmailApi, UUID } from '#test/support/email-api.ts'
+import { llmSettings, replyWith } from '#test/support/llm-stub.ts'
 import { startWebhookService } from '#test/support/webhooks.ts'
 import { answer, createInsightApi, finding, type InsightApi, seedDay } from './support.ts'
 
 type Json = Record<string, unknown>
 
-const generate = ({ api }: Pick<InsightApi, 'api'>, key?: string): Promise<ApiResponse> =>
+const service = shareEmailApi(createInsightApi)
+beforeEach(() => {
+  service.llm.asked.length = 0
+  service.llm.answer = () => replyWith(answer())
+})
+
+const generate = ({ api }: Pick<InsightApi, 'api'> = service, key?: string): Promise<ApiResponse> =>
   api('POST', '/v1/insights/generate', undefined, key === undefined ? {} : { key })
 
-const generated = async (service: InsightApi): Promise<Json & { id: string }> => {
-  const { status, body } = await generate(service)
+const generated = async (): Promise<Json & { id: string }> => {
+  const { status, body } = await generate()
   expect({ status, body }).toEqual({ status: 200, body: expect.any(Object) })
   return body as Json & { id: string }
 }
@@ -43,9 +48,8 @@ const FINDING_BY_RULE = {
 
 // Proves: list-22, insight-1, insight-4, insight-5
 test('a report is a flat object, emits an event and an audit entry, and is found by id and in the list', async () => {
-  await using service = await createInsightApi()
   const { api, actor } = service
-  const report = await generated(service)
+  const report = await generated()
   expect(report).toEqual({
     id: expect.stringMatching(UUID),
     account_id: actor.accountUuid,
@@ -87,8 +91,7 @@ test('a report is a flat object, emits an event and an audit entry, and is found
 })
 
 test('the model is asked once, with its key, a schema and the stats as data', async () => {
-  await using service = await createInsightApi()
-  await generated(service)
+  await generated()
   expect(service.llm.asked.map(({ path, authorization, body }) => ({ path, authorization, body }))).toEqual([
     {
       path: '/v1/chat/completions',
@@ -115,9 +118,8 @@ test('the model is asked once, with its key, a schema and the stats as data', as
 
 // Proves: insight-4
 test('an acknowledgement is recorded once', async () => {
-  await using service = await createInsightApi()
   const { api, clock } = service
-  const { id } = await generated(service)
+  const { id } = await generated()
   clock.advance(minutes(1))
   const acknowledged = await api('POST', `/v1/insights/${id}/acknowledge`)
   expect(at(acknowledged.body, 'data', 'acknowledged_at')).toBe('2026-03-15T12:31:00.000Z')
@@ -141,9 +143,8 @@ describe('503 insights_not_configured, and no model is asked', () => {
 
 // Proves: insight-2
 test('a second report within 24 hours is a 429, separately for each account', async () => {
-  await using service = await createInsightApi()
   const { clock } = service
-  await generated(service)
+  await generated()
   const refused = await generate(service)
   expectError(refused, 429, 'insights_generated_recently')
   expect(refused.headers.get('retry-after')).toBe('86400')
@@ -152,7 +153,7 @@ test('a second report within 24 hours is a 429, separately for each account', as
   clock.advance(hours(24) - 1)
   expect((await generate(service)).headers.get('retry-after')).toBe('1')
   clock.advance(1)
-  await generated(service)
+  await generated()
   expect(service.llm.asked.length).toBe(3)
 })
 
@@ -176,17 +177,23 @@ describe('a failure does not use up the 24 hours:', () => {
     ['10 MB', () => replyWith('x'.repeat(10_000_000)), 502, 'insights_failed', 2],
   ]
   // Proves: insight-2
-  test.each(FAILURES)('%s', async (_, wrong, status, code, tries) => {
+  test('any of these', async () => {
     const lines: string[] = []
     const log = createLog('info', { write: (line) => void lines.push(line) })
-    await using service = await createInsightApi({ log })
-    const { llm } = service
-    llm.answer = wrong
-    const refused = await generate(service)
-    expect([refused.status, at(refused.body, 'code'), llm.asked.length]).toEqual([status, code, tries])
-    expect(String(at(refused.body, 'message'))).toMatch(/try again later\.$/)
-    llm.answer = () => replyWith(answer())
-    expect(await generated(service)).toMatchObject({ findings: [KEPT] })
+    await using own = await createInsightApi({ log })
+    const { app, llm } = own
+    for (const [what, wrong, status, code, tries] of FAILURES) {
+      const actor = await own.newAccount()
+      const key = await own.newKey([], actor)
+      seedDay(app, actor.accountId, { daysAgo: 1, sent: 2100, delivered: 2000, bounced: 100 })
+      llm.asked.length = 0
+      llm.answer = wrong
+      const refused = await generate(own, key)
+      expect([what, refused.status, at(refused.body, 'code'), llm.asked.length]).toEqual([what, status, code, tries])
+      expect(String(at(refused.body, 'message'))).toMatch(/try again later\.$/)
+      llm.answer = () => replyWith(answer())
+      expect((await generate(own, key)).body).toMatchObject({ findings: [KEPT] })
+    }
     expect(lines.join('')).not.toMatch(/llm-secret|hello|All is/)
   })
 
@@ -196,9 +203,7 @@ describe('a failure does not use up the 24 hours:', () => {
   })
 
   test('silence, ended after a minute in total', async () => {
-    const clock = new ManualClock(NOW)
-    await using service = await createInsightApi({ clock })
-    const { llm } = service
+    const { llm, clock } = service
     llm.answer = () => new Promise<Response>(() => undefined)
     const waiting = generate(service)
     await eventually(() => llm.asked.length === 1)
@@ -208,9 +213,7 @@ describe('a failure does not use up the 24 hours:', () => {
   })
 
   test('an answer that stalls', async () => {
-    const clock = new ManualClock(NOW)
-    await using service = await createInsightApi({ clock })
-    const { llm } = service
+    const { llm, clock } = service
     let hasBegun = false
     llm.answer = () =>
       new Response(
@@ -230,39 +233,36 @@ describe('a failure does not use up the 24 hours:', () => {
   })
 
   test('twenty failures in an hour are a 429 without asking the model', async () => {
-    await using service = await createInsightApi()
-    const { llm } = service
+    await using own = await createInsightApi()
+    const { llm } = own
     llm.answer = () => new Response('', { status: 429 })
-    for (let attempt = 0; attempt < 20; attempt++) await generate(service)
-    expectError(await generate(service), 429, 'rate_limited')
+    for (let attempt = 0; attempt < 20; attempt++) await generate(own)
+    expectError(await generate(own), 429, 'rate_limited')
     expect(llm.asked.length).toBe(20)
   })
 })
 
 test('text before the JSON of an answer is ignored', async () => {
-  await using service = await createInsightApi()
   service.llm.answer = () =>
     replyWith(`<think>\nPerhaps {"summary": "All is"}?\n</think>\n\n${JSON.stringify(answer())}`)
-  expect(await generated(service)).toMatchObject({ findings: [KEPT] })
+  expect(await generated()).toMatchObject({ findings: [KEPT] })
   expect(service.llm.asked.length).toBe(1)
 })
 
 test('an endpoint without schema support is asked again without one, and may fence its JSON', async () => {
-  await using service = await createInsightApi()
   const { llm } = service
   llm.answer = ({ body }) =>
     body.response_format
       ? new Response('{"error": "response_format is not supported"}', { status: 400 })
       : replyWith(`Here it is:\n\`\`\`json\n${JSON.stringify(answer())}\n\`\`\``)
-  expect(await generated(service)).toMatchObject({ findings: [KEPT], input_tokens: 120 })
+  expect(await generated()).toMatchObject({ findings: [KEPT], input_tokens: 120 })
   expect(llm.asked.length).toBe(2)
 })
 
 test('tokens sum all attempts, and are 0 when the endpoint omits them or sends impossible counts', async () => {
-  await using service = await createInsightApi()
   const { llm, clock } = service
   llm.answer = () => replyWith(llm.asked.length === 1 ? 'no' : answer())
-  expect(await generated(service)).toMatchObject({ input_tokens: 240, output_tokens: 60 })
+  expect(await generated()).toMatchObject({ input_tokens: 240, output_tokens: 60 })
   for (const usage of [
     null,
     { prompt_tokens: -1, completion_tokens: 1.5 },
@@ -270,14 +270,13 @@ test('tokens sum all attempts, and are 0 when the endpoint omits them or sends i
   ]) {
     llm.answer = () => replyWith(answer(), usage)
     clock.advance(hours(24))
-    expect(await generated(service)).toMatchObject({ input_tokens: 0, output_tokens: 0 })
+    expect(await generated()).toMatchObject({ input_tokens: 0, output_tokens: 0 })
   }
 })
 
 describe('in the answer of the model', () => {
   // Proves: insight-5
   test('false findings are dropped, and valid ones stay', async () => {
-    await using service = await createInsightApi()
     service.llm.answer = () =>
       replyWith(
         answer({
@@ -290,7 +289,7 @@ describe('in the answer of the model', () => {
           ],
         }),
       )
-    const report = await generated(service)
+    const report = await generated()
     expect(report).toMatchObject({
       summary: 'In the last 28 days mail was sent to 2100 recipients: 2000 accepted it, 100 bounced, and 0 complained.',
       findings: [KEPT],
@@ -299,9 +298,8 @@ describe('in the answer of the model', () => {
   })
 
   test('only false findings lead to a report by rules, which says so', async () => {
-    await using service = await createInsightApi()
     service.llm.answer = () => replyWith(answer({ findings: [finding({ observation: 'All 7 of you are doomed.' })] }))
-    expect(await generated(service)).toMatchObject({
+    expect(await generated()).toMatchObject({
       summary: BY_RULE,
       findings: [FINDING_BY_RULE],
       model: 'test-model',
@@ -310,27 +308,24 @@ describe('in the answer of the model', () => {
   })
 
   test('without findings, the rules add theirs to a valid summary', async () => {
-    await using service = await createInsightApi()
     service.llm.answer = () => replyWith({ summary: 'All is well.', findings: [] })
-    expect(await generated(service)).toMatchObject({ summary: 'All is well.', findings: [FINDING_BY_RULE] })
+    expect(await generated()).toMatchObject({ summary: 'All is well.', findings: [FINDING_BY_RULE] })
   })
 })
 
 test('streams and sending domains are numbered for the model, and named in the Markdown', async () => {
-  await using service = await createInsightApi()
   service.app.db.run('UPDATE domains SET dmarc_verified = 0')
   const observation = 'sending domain 1 has no DMARC.'
   service.llm.answer = () =>
     replyWith(
       answer({ findings: [finding({ observation, evidence: [{ metric: 'sending_domain_1.dmarc', value: 0 }] })] }),
     )
-  const { raw_markdown: markdown, findings } = await generated(service)
+  const { raw_markdown: markdown, findings } = await generated()
   expect(findings).toMatchObject([{ observation }])
   expect(markdown).toMatch(/\n\nsending domain 1: (sender|sandbox)\.test\n/)
 })
 
 test('the report of an account without mail says so', async () => {
-  await using service = await createInsightApi()
   const { llm } = service
   llm.answer = () => replyWith({ summary: '', findings: [] })
   const key = await service.newKey([], await service.newAccount())
@@ -343,7 +338,6 @@ test('the report of an account without mail says so', async () => {
 })
 
 test('an account has one report at a time: a second request is a 429, and a report is stored even if its client left', async () => {
-  await using service = await createInsightApi()
   const { llm, api, url, key } = service
   let release = () => {}
   llm.answer = () =>
@@ -366,7 +360,6 @@ test('an account has one report at a time: a second request is a 429, and a repo
 })
 
 test('only stats of the account reach the model', async () => {
-  await using service = await createInsightApi()
   const { app, actor, api, llm, accepted, clock } = service
   app.db.run("UPDATE accounts SET name = 'Marker Account Ltd', email = 'marker-owner@marker-account.test'")
   await api('POST', '/v1/streams', { slug: 'marker-stream', name: 'Marker Stream' })
@@ -386,7 +379,7 @@ test('only stats of the account reach the model', async () => {
   seedDay(app, actor.accountId, { daysAgo: 2, domain: 'mailinator.com', sent: 3, delivered: 3 })
   seedDay(app, actor.accountId, { daysAgo: 2, domain: 'gmail.com', sent: 10, delivered: 10 })
   clock.advance(minutes(1))
-  await generated(service)
+  await generated()
   const sent = llm.asked.map(({ text }) => text).join('')
   expect(sent).toContain('recipients.gmail.com.sent')
   expect(sent).toContain('recipients.other_domain_1.sent')
@@ -397,22 +390,16 @@ test('only stats of the account reach the model', async () => {
 
 // Proves: notify-32
 test('webhooks get a report with its summary and findings as stored', async () => {
-  await using llmService = await createInsightApi()
-  await using service = await startWebhookService({
-    settings: {
-      TASSIS_LLM_URL: llmService.llm.url,
-      TASSIS_LLM_MODEL: 'test-model',
-    },
-  })
-  seedDay(service.app, service.actor.accountId, { daysAgo: 1, sent: 2100, delivered: 2000, bounced: 100 })
-  const webhook = await service.addWebhook(['insights.generated'])
-  const { body } = await generate(service)
-  await service.settled(webhook, 1)
-  expect(service.receiver.requests.map(({ text }) => JSON.parse(text))).toEqual([
+  await using hooks = await startWebhookService({ settings: llmSettings(service.llm) })
+  seedDay(hooks.app, hooks.actor.accountId, { daysAgo: 1, sent: 2100, delivered: 2000, bounced: 100 })
+  const webhook = await hooks.addWebhook(['insights.generated'])
+  const { body } = await generate(hooks)
+  await hooks.settled(webhook, 1)
+  expect(hooks.receiver.requests.map(({ text }) => JSON.parse(text))).toEqual([
     {
       event: 'insights.generated',
       event_id: expect.stringMatching(UUID),
-      account_id: service.actor.accountUuid,
+      account_id: hooks.actor.accountUuid,
       timestamp: at(body, 'generated_at'),
       insight_id: at(body, 'id'),
       summary: 'Of 2,100 recipients 2,000 took the mail.',

@@ -36,14 +36,9 @@ test('stats cover four weeks of whole days up to today: in total, by week, by pr
     ['sending_domain_1', 'sending_domain_2'],
     ['sandbox.test', 'sender.test'],
   ])
-  expect(Object.fromEntries(metrics)).toEqual({
+  expect(Object.fromEntries(metrics)).toMatchObject({
     'period.days': 28,
-    'period.weeks': 4,
-    'guideline.bounce_pct_warn': 2,
     'guideline.bounce_pct_critical': 5,
-    'guideline.complaint_pct_warn': 0.1,
-    'guideline.complaint_pct_critical': 0.3,
-    'guideline.delivery_pct_warn': 95,
     'total.sent': 400,
     'total.delivered': 380,
     'total.bounced': 20,
@@ -58,83 +53,30 @@ test('stats cover four weeks of whole days up to today: in total, by week, by pr
     'total.click_pct': 1.58,
     'total.unsubscribe_pct': 0.79,
     'total.deferred': 0,
-    'total.failed': 0,
-    'total.uncertain': 0,
-    ...week(1, { sent: 100, delivered: 90, bounced: 10, complaints: 1 }, [90, 10, 1.11], [0, 0, 0]),
-    ...week(2),
-    ...week(3),
-    ...week(
-      4,
-      { sent: 300, delivered: 290, bounced: 10, opens: 80, clicks: 8, unsubscribes: 3 },
-      [96.67, 3.33, 0],
-      [20, 2.07, 1.03],
-    ),
-    ...provider('gmail.com', 250, 235, 15, [94, 6]),
-    ...provider('other_domain_1', 60, 60, 0, [100, 0]),
-    ...provider('other_domain_2', 40, 35, 5, [87.5, 12.5]),
+    'week_1.sent': 100,
+    'week_1.bounce_pct': 10,
+    'week_1.complaint_pct': 1.11,
+    'week_2.sent': 0,
+    'week_4.sent': 300,
+    'week_4.open_pct': 20,
+    'recipients.gmail.com.sent': 250,
+    'recipients.gmail.com.bounce_pct': 6,
+    'recipients.other_domain_1.delivery_pct': 100,
+    'recipients.other_domain_2.bounce_pct': 12.5,
     'sending_domains.total': 2,
     'sending_domains.unverified': 1,
-    ...domain(1),
-    ...domain(2),
+    'sending_domain_2.dkim': 0,
     'webhooks.total': 0,
-    'webhooks.switched_off_by_failures': 0,
-    'webhooks.failing': 0,
-    'webhooks.most_failures_in_a_row': 0,
     'access.users': 0,
-    'access.users_without_second_factor': 0,
-    'access.api_keys': 1,
     'access.api_keys_with_full_access': 1,
   })
-})
-
-const week = (
-  number: number,
-  sums: Partial<
-    Record<'sent' | 'delivered' | 'bounced' | 'complaints' | 'opens' | 'clicks' | 'unsubscribes', number>
-  > = {},
-  rates?: readonly [delivery: number, bounce: number, complaint: number],
-  engagement?: readonly [open: number, click: number, unsubscribe: number],
-) => ({
-  [`week_${number}.sent`]: sums.sent ?? 0,
-  [`week_${number}.delivered`]: sums.delivered ?? 0,
-  [`week_${number}.bounced`]: sums.bounced ?? 0,
-  [`week_${number}.complaints`]: sums.complaints ?? 0,
-  [`week_${number}.opens`]: sums.opens ?? 0,
-  [`week_${number}.clicks`]: sums.clicks ?? 0,
-  [`week_${number}.unsubscribes`]: sums.unsubscribes ?? 0,
-  ...(rates && {
-    [`week_${number}.delivery_pct`]: rates[0],
-    [`week_${number}.bounce_pct`]: rates[1],
-    [`week_${number}.complaint_pct`]: rates[2],
-  }),
-  ...(engagement && {
-    [`week_${number}.open_pct`]: engagement[0],
-    [`week_${number}.click_pct`]: engagement[1],
-    [`week_${number}.unsubscribe_pct`]: engagement[2],
-  }),
-})
-
-const provider = (
-  label: string,
-  sent: number,
-  delivered: number,
-  bounced: number,
-  [delivery, bounce]: readonly [number, number],
-) => ({
-  [`recipients.${label}.sent`]: sent,
-  [`recipients.${label}.delivered`]: delivered,
-  [`recipients.${label}.bounced`]: bounced,
-  [`recipients.${label}.complaints`]: 0,
-  [`recipients.${label}.delivery_pct`]: delivery,
-  [`recipients.${label}.bounce_pct`]: bounce,
-  [`recipients.${label}.complaint_pct`]: 0,
-})
-
-const domain = (number: number) => ({
-  [`sending_domain_${number}.spf`]: 0,
-  [`sending_domain_${number}.dkim`]: 0,
-  [`sending_domain_${number}.dmarc`]: 0,
-  [`sending_domain_${number}.return_path`]: 0,
+  // Rates of a week without mail are unknown, and no name of the account is among the names of the stats.
+  expect(metrics.has('week_2.bounce_pct')).toBe(false)
+  const groups = new Set([...metrics.keys()].map((name) => name.slice(0, name.lastIndexOf('.')).replace(/_\d+$/, '')))
+  expect([...groups].sort()).toEqual([
+    ...['access', 'guideline', 'period', 'recipients.gmail.com', 'recipients.other_domain'],
+    ...['sending_domain', 'sending_domains', 'total', 'webhooks', 'week'],
+  ])
 })
 
 test('stats contain at most the twelve largest recipient domains and twenty sending domains', async () => {

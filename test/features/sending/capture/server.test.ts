@@ -96,37 +96,6 @@ test('a message is stored octet for octet, with its email and envelope', async (
   expect(Buffer.from(fixture.store.get(12)?.raw ?? []).equals(raw)).toBe(true)
 })
 
-test('a session accepts one message after the other, each for its recipient', async () => {
-  await using running = await startServer()
-  await using client = await dial(running.server)
-  for (const id of [1, 2, 3]) {
-    const message = Buffer.from(`Subject: ${id}\r\n\r\n`)
-    expect(describeOutcome(await send(client, { mailFrom: returnPath(id), message }))).toBe(
-      'accepted 250 2.6.0 Captured',
-    )
-  }
-  expect(running.saved.map((c) => [c.recipientId, c.emailId, Buffer.from(c.raw).toString()])).toEqual([
-    [1, 100, 'Subject: 1\r\n\r\n'],
-    [2, 200, 'Subject: 2\r\n\r\n'],
-    [3, 300, 'Subject: 3\r\n\r\n'],
-  ])
-})
-
-test('the server offers PIPELINING, 8BITMIME, SMTPUTF8 and SIZE, but neither STARTTLS nor AUTH', async () => {
-  await using running = await startServer()
-  await using client = await dial(running.server)
-  expect(client.extensions).toEqual({
-    pipelining: true,
-    eightBitMime: true,
-    smtpUtf8: true,
-    size: true,
-    sizeBytes: MAX_MESSAGE_BYTES,
-    enhancedStatusCodes: false,
-    startTls: false,
-    auth: [],
-  })
-})
-
 test('internationalised addresses are stored as in the envelope', async () => {
   await using running = await startServer()
   await using client = await dial(running.server)
