@@ -1,11 +1,11 @@
 /** @module Queries of stats and of insight reports. */
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import type { DomainRecord, Overview, TimePoint } from '#features/reporting/analytics/model.ts'
 import type { PeriodRecord } from '#features/reporting/analytics/period.ts'
 import type { InsightRecord } from '#features/reporting/insights/model.ts'
 import type { StreamDetail, StreamRecord } from '#features/setup/streams/model.ts'
-import { get, type PageOf, type QueryValues, request } from './client.ts'
-import { useRecord } from './read.ts'
+import { get, type QueryValues, request } from './client.ts'
+import { useChange, usePage, useRecord } from './data.ts'
 
 interface PeriodBody<T> {
   readonly data: T
@@ -32,7 +32,7 @@ export const useStreams = () =>
   useQuery({
     queryKey: ['streams'],
     queryFn: ({ signal }) => get<{ data: StreamRecord[] }>('/v1/streams', { per_page: MAX_STREAMS }, signal),
-    staleTime: 60_000,
+    staleTime: 300_000,
   })
 
 /** A stream with its reputation over the last 30 days. @param id undefined: none */
@@ -46,25 +46,10 @@ const REPORTS_PER_PAGE = 10
 
 /** @param isAllowed whether the role may see reports */
 export const useInsights = (page: number, isAllowed: boolean) =>
-  useQuery({
-    queryKey: [...INSIGHTS_KEY, page],
-    queryFn: ({ signal }) => get<PageOf<InsightRecord>>('/v1/insights', { page, per_page: REPORTS_PER_PAGE }, signal),
-    placeholderData: keepPreviousData,
-    enabled: isAllowed,
-  })
+  usePage<InsightRecord>(INSIGHTS_KEY, '/v1/insights', { page, per_page: REPORTS_PER_PAGE }, { enabled: isAllowed })
 
-export function useGenerateInsight() {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => request<InsightRecord>('POST', '/v1/insights/generate'),
-    onSettled: () => queries.invalidateQueries({ queryKey: INSIGHTS_KEY }),
-  })
-}
+export const useGenerateInsight = () =>
+  useChange(() => request<InsightRecord>('POST', '/v1/insights/generate'), INSIGHTS_KEY)
 
-export function useAcknowledgeInsight(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => request<void>('POST', `/v1/insights/${encodeURIComponent(id)}/acknowledge`),
-    onSettled: () => queries.invalidateQueries({ queryKey: INSIGHTS_KEY }),
-  })
-}
+export const useAcknowledgeInsight = (id: string) =>
+  useChange(() => request<void>('POST', `/v1/insights/${encodeURIComponent(id)}/acknowledge`), INSIGHTS_KEY)

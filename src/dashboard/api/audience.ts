@@ -1,29 +1,26 @@
 /** @module Queries and changes of contact lists, contacts, imports and signup forms. */
-import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
 import type { ContactListRecord, ContactListRow, ContactRecord } from '#features/audience/contact-lists/model.ts'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import type { OperationRecord } from '#features/core/operations/model.ts'
 import { ApiError, type QueryValues, request, requestData } from './client.ts'
-import { useAll, usePage, useRecord } from './read.ts'
+import { useAll, useChange, usePage, useRecord, useStore } from './data.ts'
 
-const PAGE_SIZE = 50
 const POLL_MS = 1000
 
 export const toListPath = (id: string, rest = ''): string => `/v1/contact-lists/${encodeURIComponent(id)}${rest}`
 export const toContactPath = (listId: string, email: string): string =>
   toListPath(listId, `/contacts/${encodeURIComponent(email)}`)
-const toFormPath = (id: string, rest = ''): string => `/v1/signup-forms/${encodeURIComponent(id)}${rest}`
+export const toFormPath = (id: string, rest = ''): string => `/v1/signup-forms/${encodeURIComponent(id)}${rest}`
 
 export const useContactLists = (page: number) =>
-  usePage<ContactListRow>(['lists', 'page', page], '/v1/contact-lists', { page, per_page: PAGE_SIZE })
+  usePage<ContactListRow>(['lists', 'page'], '/v1/contact-lists', { page })
 
 /** All lists, to choose one. */
 export const useAllLists = () => useAll<ContactListRow>(['lists', 'all'], '/v1/contact-lists')
 
 export const useContactList = (id: string) => useRecord<ContactListRecord>(['lists', 'one', id], toListPath(id))
-
-const refreshLists = (queries: QueryClient): Promise<void> => queries.invalidateQueries({ queryKey: ['lists'] })
 
 export interface ListFields {
   readonly name: string
@@ -32,34 +29,17 @@ export interface ListFields {
 }
 
 /** @param id the list to change; undefined creates one */
-export function useSaveList(id: string | undefined) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: async (body: ListFields & Readonly<Record<string, unknown>>) => {
-      const [method, path] = id === undefined ? ['POST', '/v1/contact-lists'] : ['PUT', toListPath(id)]
-      return await requestData<ContactListRecord>(method ?? '', path ?? '', { body })
-    },
-    onSuccess: () => refreshLists(queries),
-  })
-}
-
-export function useDeleteList(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => request<void>('DELETE', toListPath(id)),
-    onSuccess: () => {
-      queries.removeQueries({ queryKey: ['lists', 'one', id] })
-      void refreshLists(queries)
-      void queries.invalidateQueries({ queryKey: ['forms'] })
-    },
-  })
-}
+export const useSaveList = (id: string | undefined) =>
+  useChange(
+    (body: ListFields) =>
+      id === undefined
+        ? requestData<ContactListRecord>('POST', '/v1/contact-lists', { body })
+        : requestData<ContactListRecord>('PUT', toListPath(id), { body }),
+    ['lists'],
+  )
 
 export const useContacts = (listId: string, query: QueryValues) =>
-  usePage<ContactRecord>(['contacts', listId, query], toListPath(listId, '/contacts'), {
-    ...query,
-    per_page: PAGE_SIZE,
-  })
+  usePage<ContactRecord>(['contacts', listId], toListPath(listId, '/contacts'), query)
 
 export const useContact = (listId: string, email: string) =>
   useRecord<ContactRecord>(['contact', listId, email], toContactPath(listId, email))
@@ -70,7 +50,7 @@ export function useContactChange<Input, Result>(listId: string, change: (input: 
   return useMutation({
     mutationFn: change,
     onSuccess: () => {
-      void refreshLists(queries)
+      void queries.invalidateQueries({ queryKey: ['lists'] })
       // What another screen would show of before the change is not shown at all.
       queries.removeQueries({ queryKey: ['contacts', listId], type: 'inactive' })
       void queries.invalidateQueries({ queryKey: ['contacts', listId] })
@@ -156,50 +136,30 @@ export function useStartImport(listId: string) {
   })
 }
 
-export function useCancelImport(listId: string, operationId: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () =>
-      request<unknown>('POST', toListPath(listId, `/imports/${encodeURIComponent(operationId)}/cancel`)),
-    onSettled: () => queries.invalidateQueries({ queryKey: ['operation', operationId] }),
-  })
-}
+export const useCancelImport = (listId: string, operationId: string) =>
+  useChange(
+    () => request('POST', toListPath(listId, `/imports/${encodeURIComponent(operationId)}/cancel`)),
+    ['operation', operationId],
+  )
 
-export const useForms = (page: number) =>
-  usePage<FormRecord>(['forms', 'page', page], '/v1/signup-forms', { page, per_page: PAGE_SIZE })
+export const FORMS_KEY = ['forms', 'page']
+export const formKey = (id: string) => ['forms', 'one', id]
 
-export const useForm = (id: string) => useRecord<FormRecord>(['forms', 'one', id], toFormPath(id))
+export const useForms = (page: number) => usePage<FormRecord>(FORMS_KEY, '/v1/signup-forms', { page })
 
-/** A change of a signup form, whose new state the response has. */
-function useFormMutation<Input>(change: (input: Input) => Promise<{ data: FormRecord }>) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: async (input: Input) => (await change(input)).data,
-    onSuccess: (form) => {
-      queries.setQueryData(['forms', 'one', form.id], form)
-      void queries.invalidateQueries({ queryKey: ['forms', 'page'] })
-    },
-  })
-}
+export const useForm = (id: string) => useRecord<FormRecord>(formKey(id), toFormPath(id))
+
+/** A change of a signup form. */
+const useFormChange = <Input>(change: (input: Input) => Promise<FormRecord>) =>
+  useStore(change, ({ id }) => formKey(id), FORMS_KEY)
 
 export const useCreateForm = () =>
-  useFormMutation((body: { readonly list_id: string; readonly title: string }) =>
-    request('POST', '/v1/signup-forms', { body }),
+  useFormChange((body: { readonly list_id: string; readonly title: string }) =>
+    requestData('POST', '/v1/signup-forms', { body }),
   )
 
 export const useChangeForm = (id: string) =>
-  useFormMutation((body: Readonly<Record<string, unknown>>) => request('PUT', toFormPath(id), { body }))
+  useFormChange((body: Readonly<Record<string, unknown>>) => requestData('PUT', toFormPath(id), { body }))
 
 export const useToggleForm = (id: string) =>
-  useFormMutation((_: undefined) => request('POST', toFormPath(id, '/toggle')))
-
-export function useDeleteForm(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => request<void>('DELETE', toFormPath(id)),
-    onSuccess: () => {
-      queries.removeQueries({ queryKey: ['forms', 'one', id] })
-      void queries.invalidateQueries({ queryKey: ['forms', 'page'] })
-    },
-  })
-}
+  useFormChange((_: undefined) => requestData('POST', toFormPath(id, '/toggle')))

@@ -1,5 +1,5 @@
 /** @module Queries and changes of broadcasts and their drafts. */
-import { keepPreviousData, type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type {
   BroadcastRecord,
@@ -12,9 +12,9 @@ import type { NewsletterPreviewRecord } from '#features/sending/newsletters/prev
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { TemplateRow } from '#features/setup/templates/model.ts'
 import { toListPath } from './audience.ts'
-import { get, type PageOf, request, requestData } from './client.ts'
+import { request, requestData } from './client.ts'
+import { useAll, useChange, usePage, useRecord, useStore } from './data.ts'
 import { useLiveState } from './live.tsx'
-import { useAll, usePage, useRecord } from './read.ts'
 
 const PAGE_SIZE = 25
 const MAX_PAGE_SIZE = 100
@@ -22,7 +22,7 @@ const POLL_MS = 2000
 /** Results of one that has ended change only by what readers do. */
 const SLOW_POLL_MS = 30_000
 
-const toDraftPath = (id: string, rest = ''): string => `/v1/newsletters/${encodeURIComponent(id)}${rest}`
+export const toDraftPath = (id: string, rest = ''): string => `/v1/newsletters/${encodeURIComponent(id)}${rest}`
 const toBroadcastPath = (id: string, rest = ''): string => `/v1/broadcasts/${encodeURIComponent(id)}${rest}`
 
 const OPEN_STATES: readonly string[] = ['waiting', 'sending', 'paused', 'cancelling', 'failing']
@@ -30,19 +30,18 @@ const OPEN_STATES: readonly string[] = ['waiting', 'sending', 'paused', 'cancell
 const isMoving = ({ state }: BroadcastRow): boolean => OPEN_STATES.includes(state)
 
 export const useBroadcasts = (page: number) =>
-  useQuery({
-    queryKey: ['broadcasts', 'page', page],
-    queryFn: ({ signal }) => get<PageOf<BroadcastRow>>('/v1/broadcasts', { page, per_page: PAGE_SIZE }, signal),
-    placeholderData: keepPreviousData,
-    refetchInterval: ({ state }) => (state.data?.data.some(isMoving) ? POLL_MS : SLOW_POLL_MS),
-  })
+  usePage<BroadcastRow>(
+    ['broadcasts', 'page'],
+    '/v1/broadcasts',
+    { page, per_page: PAGE_SIZE },
+    { refetchInterval: ({ state }) => (state.data?.data.some(isMoving) ? POLL_MS : SLOW_POLL_MS) },
+  )
+
+export const DRAFTS_KEY = ['drafts', 'page']
+export const draftKey = (id: string) => ['drafts', 'one', id]
 
 export const useDrafts = (page: number, pageSize = PAGE_SIZE) =>
-  usePage<NewsletterRow>(['drafts', 'page', page, pageSize], '/v1/newsletters', {
-    status: 'draft',
-    page,
-    per_page: pageSize,
-  })
+  usePage<NewsletterRow>(DRAFTS_KEY, '/v1/newsletters', { status: 'draft', page, per_page: pageSize })
 
 export const useBroadcast = (id: string) =>
   useRecord<BroadcastRecord>(['broadcasts', 'one', id], toBroadcastPath(id), {
@@ -63,22 +62,14 @@ export const useEngagement = (id: string) => {
   })
 }
 
-const refreshBroadcasts = (queries: QueryClient): void => {
-  void queries.invalidateQueries({ queryKey: ['broadcasts'] })
-  void queries.invalidateQueries({ queryKey: ['drafts'] })
-}
+export const useControl = (id: string) =>
+  useChange(
+    (verb: 'pause' | 'resume' | 'cancel') => request('POST', `/v1/operations/${encodeURIComponent(id)}/${verb}`),
+    ['broadcasts'],
+    ['drafts'],
+  )
 
-export function useControl(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: (verb: 'pause' | 'resume' | 'cancel') =>
-      request<unknown>('POST', `/v1/operations/${encodeURIComponent(id)}/${verb}`),
-    // Also after an error: the state may have changed since it was shown.
-    onSettled: () => refreshBroadcasts(queries),
-  })
-}
-
-export const useDraft = (id: string) => useRecord<NewsletterRecord>(['drafts', 'one', id], toDraftPath(id))
+export const useDraft = (id: string) => useRecord<NewsletterRecord>(draftKey(id), toDraftPath(id))
 
 export interface DraftFields {
   readonly list_id?: string
@@ -91,39 +82,20 @@ export interface DraftFields {
 }
 
 /** @param id the draft to change; undefined creates one */
-export function useSaveDraft(id: string | undefined) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: async (body: DraftFields) => {
-      const [method, path] = id === undefined ? ['POST', '/v1/newsletters'] : ['PUT', toDraftPath(id)]
-      return await requestData<NewsletterRecord>(method ?? '', path ?? '', { body })
-    },
-    onSuccess: (draft) => {
-      queries.setQueryData(['drafts', 'one', draft.id], draft)
-      void queries.invalidateQueries({ queryKey: ['drafts', 'page'] })
-    },
-  })
-}
-
-export function useDeleteDraft(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => request<void>('DELETE', toDraftPath(id)),
-    onSuccess: () => {
-      queries.removeQueries({ queryKey: ['drafts', 'one', id] })
-      void queries.invalidateQueries({ queryKey: ['drafts', 'page'] })
-    },
-  })
-}
+export const useSaveDraft = (id: string | undefined) =>
+  useStore(
+    (body: DraftFields) =>
+      id === undefined
+        ? requestData<NewsletterRecord>('POST', '/v1/newsletters', { body })
+        : requestData<NewsletterRecord>('PUT', toDraftPath(id), { body }),
+    (draft) => draftKey(draft.id),
+    DRAFTS_KEY,
+  )
 
 /** @param contact address of the contact for whom it is rendered; empty: the newest */
 export const usePreview = ({ id, updated_at: version }: NewsletterRecord, contact: string) =>
-  useQuery({
-    queryKey: ['preview', id, version, contact],
-    queryFn: async ({ signal }) => {
-      const query = { contact_email: contact }
-      return (await get<{ data: NewsletterPreviewRecord }>(toDraftPath(id, '/preview'), query, signal)).data
-    },
+  useRecord<NewsletterPreviewRecord>(['preview', id, version, contact], toDraftPath(id, '/preview'), {
+    query: { contact_email: contact },
     retry: false,
   })
 
@@ -147,14 +119,13 @@ export interface StartedBroadcast {
   readonly message: string
 }
 
-export function useSend(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: (body: { readonly max_recipients: number; readonly send_at: string | null }) =>
+export const useSend = (id: string) =>
+  useChange(
+    (body: { readonly max_recipients: number; readonly send_at: string | null }) =>
       requestData<StartedBroadcast>('POST', toDraftPath(id, '/send'), { body }),
-    onSettled: () => refreshBroadcasts(queries),
-  })
-}
+    ['broadcasts'],
+    ['drafts'],
+  )
 
 /** Templates to choose from. */
 export const useTemplates = () => useAll<TemplateRow>(['templates', 'choice'], '/v1/templates')

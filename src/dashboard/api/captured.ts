@@ -3,8 +3,8 @@ import { type QueryClient, useMutation, useQuery, useQueryClient } from '@tansta
 import type { CapturedDetail, CapturedRow, LinkCheck } from '#features/sending/capture/model.ts'
 import { useLiveRows } from '../parts/rows.ts'
 import { get, type PageOf, type QueryValues, request, requestData } from './client.ts'
+import { usePage, useRecord } from './data.ts'
 import { useLiveEvents, useRefreshSoon } from './live.tsx'
-import { usePage, useRecord } from './read.ts'
 
 const PAGE_SIZE = 50
 const REFRESH_INTERVAL_MS = 1000

@@ -1,24 +1,23 @@
 /** @module Queries and changes of domains. */
-import { type QueryClient, useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type { DomainWire, PublishedDnsWire, VerificationWire } from '#features/setup/domains/model.ts'
 import { ApiError, request, requestData } from './client.ts'
+import { usePage, useRecord, useStore } from './data.ts'
 import { useLiveEvents } from './live.tsx'
-import { usePage, useRecord } from './read.ts'
 
 /** While records are missing, DNS is checked this often. */
 export const CHECK_INTERVAL_MS = 10_000
-const PAGE_SIZE = 50
 
 const domainKey = (id: string) => ['domains', 'one', id]
-const dnsKey = (id: string) => ['domains', 'dns', id]
+export const DOMAINS_KEY = ['domains', 'list']
+export const dnsKey = (id: string) => ['domains', 'dns', id]
 
-const toPath = (id: string, action = ''): string => `/v1/domains/${encodeURIComponent(id)}${action}`
+export const toDomainPath = (id: string, action = ''): string => `/v1/domains/${encodeURIComponent(id)}${action}`
 
-export const useDomains = (page: number) =>
-  usePage<DomainWire>(['domains', 'list', page], '/v1/domains', { page, per_page: PAGE_SIZE })
+export const useDomains = (page: number) => usePage<DomainWire>(DOMAINS_KEY, '/v1/domains', { page })
 
-export const useDomain = (id: string) => useRecord<DomainWire>(domainKey(id), toPath(id))
+export const useDomain = (id: string) => useRecord<DomainWire>(domainKey(id), toDomainPath(id))
 
 /** The domain for an example: a verified one if there is any. Undefined without a domain. */
 export function useExampleDomain(): DomainWire | undefined {
@@ -45,7 +44,7 @@ export function useDomainEvents(): void {
  * @param isDone whether nothing more is to be waited for
  */
 export const useDomainDns = (id: string, isDone: (dns: PublishedDnsWire) => boolean) =>
-  useRecord<PublishedDnsWire>(dnsKey(id), toPath(id, '/dns'), {
+  useRecord<PublishedDnsWire>(dnsKey(id), toDomainPath(id, '/dns'), {
     staleTime: CHECK_INTERVAL_MS,
     refetchInterval: ({ state }) => {
       if (state.data && isDone(state.data) && state.error === null) return false
@@ -54,23 +53,16 @@ export const useDomainDns = (id: string, isDone: (dns: PublishedDnsWire) => bool
     },
   })
 
-const storeDomain = (queries: QueryClient, domain: DomainWire): void => {
-  queries.setQueryData(domainKey(domain.id), domain)
-  void queries.invalidateQueries({ queryKey: ['domains', 'list'] })
-}
-
 /** Has the service check DNS and store the results, for the domain or for its tracking host. */
-export function useVerify(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: async ({ hasTracking }: { readonly hasTracking: boolean }): Promise<DomainWire> => {
-      const { data } = await request<{ data: VerificationWire }>('POST', toPath(id, '/verify'))
-      if (!hasTracking) return data.domain
-      return await requestData<DomainWire>('POST', toPath(id, '/verify-tracking'))
+export const useVerify = (id: string) =>
+  useStore(
+    async ({ hasTracking }: { readonly hasTracking: boolean }): Promise<DomainWire> => {
+      const { domain } = await requestData<VerificationWire>('POST', toDomainPath(id, '/verify'))
+      return hasTracking ? requestData<DomainWire>('POST', toDomainPath(id, '/verify-tracking')) : domain
     },
-    onSuccess: (domain) => storeDomain(queries, domain),
-  })
-}
+    () => domainKey(id),
+    DOMAINS_KEY,
+  )
 
 export interface CreatedDomain {
   readonly data: DomainWire
@@ -84,8 +76,9 @@ export function useCreateDomain() {
   return useMutation({
     mutationFn: (domain: string) => request<CreatedDomain>('POST', '/v1/domains', { body: { domain } }),
     onSuccess: ({ data, warnings }) => {
-      storeDomain(queries, data)
+      queries.setQueryData(domainKey(data.id), data)
       queries.setQueryData(warningsKey(data.id), warnings ?? [])
+      void queries.invalidateQueries({ queryKey: DOMAINS_KEY })
     },
   })
 }
@@ -99,40 +92,23 @@ type DomainSetting =
   | { readonly kind: 'inbound'; readonly isEnabled: boolean }
   | { readonly kind: 'tracking'; readonly host: string | null }
 
-export function useChangeDomain(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: async (setting: DomainSetting): Promise<DomainWire> => {
-      const { data } = await request<{ data: DomainWire }>(...toSettingRequest(id, setting))
-      return data
-    },
-    onSuccess: (domain) => {
-      storeDomain(queries, domain)
-      void queries.invalidateQueries({ queryKey: dnsKey(id) })
-    },
-  })
-}
+export const useChangeDomain = (id: string) =>
+  useStore(
+    (setting: DomainSetting) => requestData<DomainWire>(...toSettingRequest(id, setting)),
+    () => domainKey(id),
+    DOMAINS_KEY,
+    dnsKey(id),
+  )
 
 function toSettingRequest(id: string, setting: DomainSetting): Parameters<typeof request> {
-  if (setting.kind === 'inbound') return ['PATCH', toPath(id), { body: { inbound_enabled: setting.isEnabled } }]
-  if (setting.host === null) return ['DELETE', toPath(id, '/tracking-domain')]
-  return ['PUT', toPath(id, '/tracking-domain'), { body: { tracking_domain: setting.host } }]
-}
-
-export function useDeleteDomain(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => request<void>('DELETE', toPath(id)),
-    onSuccess: () => {
-      queries.removeQueries({ queryKey: dnsKey(id) })
-      void queries.invalidateQueries({ queryKey: ['domains', 'list'] })
-    },
-  })
+  if (setting.kind === 'inbound') return ['PATCH', toDomainPath(id), { body: { inbound_enabled: setting.isEnabled } }]
+  if (setting.host === null) return ['DELETE', toDomainPath(id, '/tracking-domain')]
+  return ['PUT', toDomainPath(id, '/tracking-domain'), { body: { tracking_domain: setting.host } }]
 }
 
 export const useSendTestEmail = (id: string) =>
   useMutation({
-    mutationFn: () => requestData<SendResponse>('POST', toPath(id, '/test-email'), { body: {} }),
+    mutationFn: () => requestData<SendResponse>('POST', toDomainPath(id, '/test-email'), { body: {} }),
   })
 
-export const toZoneFileUrl = (id: string): string => toPath(id, '/zone-file')
+export const toZoneFileUrl = (id: string): string => toDomainPath(id, '/zone-file')

@@ -1,12 +1,11 @@
 /** @module Queries of received mail, its routes, and agent mailboxes. */
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import type { InboundDetail, InboundRecord } from '#features/receiving/inbound/api/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import { ApiError, get, type PageOf, type QueryValues } from './client.ts'
-import { useAll, useRecord } from './read.ts'
+import { get, type PageOf, type QueryValues } from './client.ts'
+import { useAll, usePage, useRecord } from './data.ts'
 
-export const PAGE_SIZE = 50
 /** Mail without a route has no event, so the list is also read again after this time. */
 const REFRESH_MS = 30_000
 const MAX_PER_PAGE = 100
@@ -16,10 +15,7 @@ export const routePath = (id: string, rest = ''): string => `/v1/inbound-routes/
 export const mailboxPath = (id: string, rest = ''): string => `/v1/agent-mailboxes/${encodeURIComponent(id)}${rest}`
 
 export const useInbound = (values: QueryValues, isFirstPage: boolean) =>
-  useQuery({
-    queryKey: ['inbound', 'list', JSON.stringify(values)],
-    queryFn: ({ signal }) => get<PageOf<InboundRecord>>('/v1/inbound', { per_page: PAGE_SIZE, ...values }, signal),
-    placeholderData: keepPreviousData,
+  usePage<InboundRecord>(['inbound', 'list'], '/v1/inbound', values, {
     refetchInterval: isFirstPage ? REFRESH_MS : false,
   })
 
@@ -38,6 +34,3 @@ export const useAllDomains = () => useAll<DomainWire>(['domains', 'all'], '/v1/d
 
 export const useAllRoutes = () =>
   useAll<RouteRecord>(['inbound-routes', 'all'], '/v1/inbound-routes', { staleTime: 60_000 })
-
-/** Whether something does not exist for this account: it was deleted, or belongs to another. */
-export const isMissing = (error: unknown): boolean => error instanceof ApiError && error.status === 404

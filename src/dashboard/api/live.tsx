@@ -182,3 +182,15 @@ export async function readAgain(query: UseQueryResult<unknown>): Promise<void> {
   await query.refetch()
   if (isFirstRead) await query.refetch()
 }
+
+/** Reads a query again soon after the events that concern it. */
+export function useReadAgainAfter(
+  query: UseQueryResult<unknown>,
+  isConcerned: (event: FeedEvent) => boolean,
+  intervalMs?: number,
+): void {
+  const refreshSoon = useRefreshSoon(() => readAgain(query), intervalMs)
+  useLiveEvents((event) => {
+    if (isConcerned(event)) refreshSoon()
+  })
+}

@@ -26,7 +26,7 @@ import type {
   UnparsedMessage,
 } from '#app/operator/model.ts'
 import { ApiError, get, type PageOf, type QueryValues, request, requestData } from './client.ts'
-import { useRecord } from './read.ts'
+import { useRecord } from './data.ts'
 
 /** While a view is visible, it is read again this often. */
 export const REFRESH_MS = 15_000

@@ -1,16 +1,14 @@
 /** @module Queries and changes of the suppression list. */
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
 import { type QueryValues, request, requestData } from './client.ts'
-import { usePage, useRecord } from './read.ts'
+import { useChange, usePage, useRecord } from './data.ts'
 
 const PATH = '/v1/suppressions'
 const KEY = ['suppressions']
-const PAGE_SIZE = 50
 
 /** @param query filters and cursor */
-export const useSuppressions = (query: QueryValues) =>
-  usePage<SuppressionRecord>([...KEY, 'page', query], PATH, { ...query, per_page: PAGE_SIZE })
+export const useSuppressions = (query: QueryValues) => usePage<SuppressionRecord>([...KEY, 'page'], PATH, query)
 
 /** All suppressions of one address. */
 export const useSuppressionsOf = (address: string) =>
@@ -25,21 +23,14 @@ export function useRefreshSuppressions(): () => Promise<void> {
   return () => queries.invalidateQueries({ queryKey: KEY })
 }
 
-export function useAddSuppression() {
-  const refresh = useRefreshSuppressions()
-  return useMutation({
-    mutationFn: (body: { readonly email_address: string; readonly reason: string }) =>
+export const useAddSuppression = () =>
+  useChange(
+    (body: { readonly email_address: string; readonly reason: string }) =>
       requestData<SuppressionRecord>('POST', PATH, { body }),
-    onSuccess: refresh,
-  })
-}
+    KEY,
+  )
 
-export function useRemoveSuppression() {
-  const refresh = useRefreshSuppressions()
-  return useMutation({
-    mutationFn: (address: string) => request<void>('DELETE', `${PATH}/${encodeURIComponent(address)}`),
-    onSettled: refresh,
-  })
-}
+export const useRemoveSuppression = () =>
+  useChange((address: string) => request<void>('DELETE', `${PATH}/${encodeURIComponent(address)}`), KEY)
 
 export const EXPORT_URL = `${PATH}/export`

@@ -1,5 +1,5 @@
 /** @module Queries and changes of templates. */
-import { type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import type { MemberRecord } from '#features/people/team/model.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type {
@@ -10,41 +10,33 @@ import type {
   TemplateVersionRow,
 } from '#features/setup/templates/model.ts'
 import type { TemplateFields } from '../screens/templates/texts.ts'
-import { get, newIdempotencyKey, request, requestData } from './client.ts'
-import { usePage, useRecord } from './read.ts'
+import { newIdempotencyKey, requestData } from './client.ts'
+import { usePage, useRecord, useStore } from './data.ts'
 
-const PAGE_SIZE = 50
 /** All stored versions. */
 const MAX_VERSIONS = 50
 
-const toPath = (id: string, rest = ''): string => `/v1/templates/${encodeURIComponent(id)}${rest}`
+export const toTemplatePath = (id: string, rest = ''): string => `/v1/templates/${encodeURIComponent(id)}${rest}`
 const templateKey = (id: string) => ['templates', 'one', id]
-const versionsKey = (id: string) => ['templates', 'versions', id]
+export const versionsKey = (id: string) => ['templates', 'versions', id]
+export const TEMPLATES_KEY = ['templates', 'list']
 
 export const useTemplates = (page: number, search: string | undefined) =>
-  usePage<TemplateRow>(['templates', 'list', page, search], '/v1/templates', { page, per_page: PAGE_SIZE, search })
-
-const readTemplate = async (id: string, signal?: AbortSignal): Promise<TemplateRecord> =>
-  (await get<{ data: TemplateRecord }>(toPath(id), {}, signal)).data
+  usePage<TemplateRow>(TEMPLATES_KEY, '/v1/templates', { page, search })
 
 /** @param id undefined: nothing is read */
 export const useTemplate = (id: string | undefined) =>
-  useQuery({
-    queryKey: templateKey(id ?? ''),
-    queryFn: ({ signal }) => readTemplate(id ?? '', signal),
-    enabled: id !== undefined,
-  })
+  useRecord<TemplateRecord>(templateKey(id ?? ''), toTemplatePath(id ?? ''), { enabled: id !== undefined })
 
 /** Returns a function that reads a template as it is now. */
 export function useReadTemplate(id: string): () => Promise<TemplateRecord> {
   const queries = useQueryClient()
-  return () => queries.fetchQuery({ queryKey: templateKey(id), queryFn: () => readTemplate(id), staleTime: 0 })
-}
-
-function storeTemplate(queries: QueryClient, template: TemplateRecord): void {
-  queries.setQueryData(templateKey(template.id), template)
-  void queries.invalidateQueries({ queryKey: ['templates', 'list'] })
-  void queries.invalidateQueries({ queryKey: versionsKey(template.id) })
+  return () =>
+    queries.fetchQuery({
+      queryKey: templateKey(id),
+      queryFn: () => requestData<TemplateRecord>('GET', toTemplatePath(id)),
+      staleTime: 0,
+    })
 }
 
 /** The texts as `/v1` takes them: an empty body is none. */
@@ -55,52 +47,40 @@ export interface TemplateSaving {
   readonly fields: Partial<TemplateFields>
 }
 
-export function useSaveTemplate() {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: async ({ id, ifVersion, fields }: TemplateSaving): Promise<TemplateRecord> => {
-      const { data } =
-        id === undefined
-          ? await request<{ data: TemplateRecord }>('POST', '/v1/templates', { body: fields })
-          : await request<{ data: TemplateRecord }>('PUT', toPath(id), { body: { ...fields, if_version: ifVersion } })
-      return data
-    },
-    onSuccess: (template) => storeTemplate(queries, template),
-  })
-}
-
-export function useDeleteTemplate(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => request<void>('DELETE', toPath(id)),
-    onSuccess: () => {
-      queries.removeQueries({ queryKey: versionsKey(id) })
-      void queries.invalidateQueries({ queryKey: ['templates', 'list'] })
-    },
-  })
-}
+export const useSaveTemplate = () =>
+  useStore(
+    ({ id, ifVersion, fields }: TemplateSaving) =>
+      id === undefined
+        ? requestData<TemplateRecord>('POST', '/v1/templates', { body: fields })
+        : requestData<TemplateRecord>('PUT', toTemplatePath(id), { body: { ...fields, if_version: ifVersion } }),
+    ({ id }) => templateKey(id),
+    TEMPLATES_KEY,
+    ['templates', 'versions'],
+  )
 
 export const useVersions = (id: string) =>
-  useRecord<TemplateVersionRow[]>(versionsKey(id), toPath(id, '/versions'), { query: { per_page: MAX_VERSIONS } })
+  useRecord<TemplateVersionRow[]>(versionsKey(id), toTemplatePath(id, '/versions'), {
+    query: { per_page: MAX_VERSIONS },
+  })
 
 /** @param version undefined: nothing is read */
 export const useVersion = (id: string, version: number | undefined) =>
-  useRecord<TemplateVersionRecord>(['templates', 'version', id, version], toPath(id, `/versions/${version}`), {
+  useRecord<TemplateVersionRecord>(['templates', 'version', id, version], toTemplatePath(id, `/versions/${version}`), {
     enabled: version !== undefined,
     // A stored version does not change.
     staleTime: Number.POSITIVE_INFINITY,
   })
 
-export function useRestoreVersion(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: ({ version, ifVersion }: { readonly version: number; readonly ifVersion: number }) =>
-      requestData<TemplateRecord>('POST', toPath(id, `/versions/${version}/restore`), {
+export const useRestoreVersion = (id: string) =>
+  useStore(
+    ({ version, ifVersion }: { readonly version: number; readonly ifVersion: number }) =>
+      requestData<TemplateRecord>('POST', toTemplatePath(id, `/versions/${version}/restore`), {
         body: { if_version: ifVersion },
       }),
-    onSuccess: (template) => storeTemplate(queries, template),
-  })
-}
+    () => templateKey(id),
+    TEMPLATES_KEY,
+    versionsKey(id),
+  )
 
 /** The members of the team, to name who saved a version. */
 export const useMembers = () =>

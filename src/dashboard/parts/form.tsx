@@ -12,9 +12,12 @@ import {
   TextInput,
   Tooltip,
 } from '@mantine/core'
+import { type QueryKey, useQueryClient } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
 import { type ReactNode, type RefObject, useCallback, useEffect, useRef, useState } from 'react'
-import { ApiError } from '../api/client.ts'
+import { ApiError, request } from '../api/client.ts'
+import { useChange } from '../api/data.ts'
+import { useAllowed } from '../api/session.tsx'
 
 interface ActionProps extends ButtonProps {
   /** Why the action is not possible; undefined when it is. */
@@ -58,8 +61,15 @@ export function findFieldError(error: unknown, field: string): string | undefine
   return error.details.find((detail) => detail.field === field)?.message
 }
 
-/** Shows nothing without an error. */
-export function FormError({ error }: { readonly error: unknown }) {
+interface FormErrorProps {
+  readonly error: unknown
+  /** Fields that show their errors themselves. */
+  readonly fields?: readonly string[]
+}
+
+/** Shows nothing without an error, or if fields show all of it. */
+export function FormError({ error: thrown, fields = [] }: FormErrorProps) {
+  const error = omitFieldErrors(thrown, fields)
   if (!error) return null
   if (!(error instanceof ApiError)) return <Alert color="red">{String(error)}</Alert>
   const { message, details, retryAfter, requestId } = error
@@ -111,7 +121,7 @@ export function SaveRow({ save, isUnchanged, reason, label = 'Save', children }:
 }
 
 /** The error, unless every part of it is shown beside one of these fields. */
-export function omitFieldErrors(error: unknown, ...fields: readonly string[]): unknown {
+function omitFieldErrors(error: unknown, fields: readonly string[]): unknown {
   if (!(error instanceof ApiError) || !fields.some((field) => findFieldError(error, field) !== undefined)) return error
   return error.details.every(({ field }) => field !== undefined && fields.includes(field)) ? undefined : error
 }
@@ -141,6 +151,8 @@ interface DialogFrameProps {
   readonly isDangerous?: boolean
   /** What the button starts. */
   readonly work?: { readonly isPending: boolean; readonly error: unknown }
+  /** Fields inside that show their errors themselves. */
+  readonly fields?: readonly string[]
   /** Whether something is still to be filled in. */
   readonly isIncomplete?: boolean
   /** Must be typed before it can be done: a name, or a number. */
@@ -198,7 +210,7 @@ export function DialogFrame(props: DialogFrameProps) {
               data-autofocus
             />
           )}
-          <FormError error={props.work?.error} />
+          <FormError error={props.work?.error} fields={props.fields ?? []} />
           <Group justify="flex-end" gap="xs">
             <Button variant="default" onClick={props.onClose}>
               Back
@@ -219,24 +231,79 @@ export function DialogFrame(props: DialogFrameProps) {
   )
 }
 
-interface DeleteButtonProps extends Omit<DialogFrameProps, 'isDangerous' | 'onClose'> {
+interface DeleteButtonProps extends Pick<DialogFrameProps, 'title' | 'confirm' | 'typed' | 'children'> {
   readonly label: string
-  /** Why nothing can be deleted now. */
-  readonly reason: string | undefined
+  /** Path in `/v1` of what is deleted. */
+  readonly path: string
+  /** Names what was read of it. */
+  readonly forgets?: QueryKey
+  /** Names the lists that it is in. */
+  readonly refreshes?: readonly QueryKey[]
+  /** Why it cannot be deleted, besides the role. */
+  readonly reason?: string | undefined
+  /** The role that may delete it; default: developer. */
+  readonly needs?: 'developer' | 'admin'
   readonly size?: 'xs' | 'sm'
+  /** Resolves when its screen was left, if it has one. */
+  onDeleted(): unknown
 }
 
 /** A button with a dialog that asks before something is deleted. */
-export function DeleteButton({ label, reason, size = 'sm', ...dialog }: DeleteButtonProps) {
+export function DeleteButton(props: DeleteButtonProps) {
+  const { label, path, forgets, refreshes = [], reason, needs = 'developer', size = 'sm', onDeleted, ...dialog } = props
   const [isAsking, setIsAsking] = useState(false)
+  const roleReason = useAllowed(needs)
+  const queries = useQueryClient()
+  const remove = useChange(() => request('DELETE', path), ...refreshes)
+  const finish = async () => {
+    setIsAsking(false)
+    await onDeleted()
+    if (forgets) queries.removeQueries({ queryKey: forgets })
+  }
   return (
     <>
-      <ActionButton size={size} variant="default" reason={reason} onClick={() => setIsAsking(true)}>
+      <ActionButton size={size} variant="default" reason={roleReason ?? reason} onClick={() => setIsAsking(true)}>
         {label}
       </ActionButton>
-      {isAsking && <DialogFrame {...dialog} isDangerous onClose={() => setIsAsking(false)} />}
+      {isAsking && (
+        <DialogFrame
+          {...dialog}
+          isDangerous
+          work={remove}
+          onConfirm={() => remove.mutate(undefined, { onSuccess: finish })}
+          onClose={() => setIsAsking(false)}
+        />
+      )}
     </>
   )
+}
+
+/** What an address, a name for programs or a URL is typed into. */
+export const CODE_INPUT = { autoComplete: 'off', autoCapitalize: 'none', spellCheck: false } as const
+
+/** What an input of a text takes. */
+export interface TextField {
+  readonly value: string
+  readonly error: string | undefined
+  onChange(event: { readonly currentTarget: { readonly value: string } }): void
+}
+
+/**
+ * The texts of a form, by the names that `/v1` has for its fields.
+ * @param error of the request; each field shows its own
+ */
+export function useFields<Values extends Readonly<Record<string, string>>>(
+  initial: Values | (() => Values),
+  error: unknown,
+) {
+  const [values, setValues] = useState(initial)
+  const set = (changed: Partial<Values>) => setValues((before) => ({ ...before, ...changed }))
+  const field = (name: keyof Values & string): TextField => ({
+    value: values[name] ?? '',
+    error: findFieldError(error, name),
+    onChange: ({ currentTarget: { value } }) => set({ [name]: value } as Partial<Values>),
+  })
+  return { values, set, field, fields: Object.keys(values) }
 }
 
 interface LeaveGuardProps {

@@ -5,16 +5,32 @@ import type { ReactNode } from 'react'
 
 interface LinkProps {
   readonly to: string
+  /** Values of the names in the path, such as `$id`. */
+  readonly params?: Readonly<Record<string, string>>
+  /** The query of the URL; undefined: none. */
+  readonly search?: object
+  readonly title?: string | undefined
+  readonly tabIndex?: number
+  readonly target?: string
+  readonly 'aria-label'?: string
   readonly children: ReactNode
+  onClick?(): void
 }
 
-export const TextLink = ({ to, children, ...looks }: LinkProps & AnchorProps) => (
-  <Anchor component={Link} to={to} {...looks}>
+// The paths here are not known to the types of the router.
+export const TextLink = ({ to, params, search, children, ...props }: LinkProps & AnchorProps) => (
+  <Anchor
+    component={Link}
+    to={to}
+    {...(params && { params: params as never })}
+    {...(search && { search: search as never })}
+    {...props}
+  >
     {children}
   </Anchor>
 )
 
-export const SmallLink = (props: LinkProps) => <TextLink size="sm" {...props} />
+export const SmallLink = (props: LinkProps & AnchorProps) => <TextLink size="sm" {...props} />
 
 /** Within a sentence. */
 export const InlineLink = (props: LinkProps) => <TextLink inherit underline="always" {...props} />
@@ -28,8 +44,8 @@ interface NameLinkProps extends Pick<AnchorProps, 'lineClamp'> {
 }
 
 /** The name of a thing in a list, which opens its screen. */
-export const NameLink = ({ to, id, name, ...props }: NameLinkProps) => (
-  <Anchor component={Link} to={to} params={{ id } as never} size="sm" {...props}>
+export const NameLink = ({ id, name, ...props }: NameLinkProps) => (
+  <SmallLink {...(id !== undefined && { params: { id } })} {...props}>
     <bdi>{name}</bdi>
-  </Anchor>
+  </SmallLink>
 )

@@ -14,9 +14,11 @@ import {
   type TitleOrder,
 } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
-import { Link, useRouterState } from '@tanstack/react-router'
+import { Link, useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef } from 'react'
 import { ApiError } from '../api/client.ts'
+import { isMissing } from '../api/data.ts'
+import { SmallLink } from './links.tsx'
 
 interface PageProps {
   readonly title: string
@@ -215,3 +217,46 @@ export function useEscape(onEscape: () => void): void {
 const isUsedElsewhere = (target: EventTarget | null): boolean =>
   document.querySelector('[role=dialog], [role=menu], [role=tooltip]') !== null ||
   (target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)))
+
+interface RecordPageProps<T> extends Omit<PageProps, 'children'> {
+  /** Where the list of such things is, which the Esc key leads to. */
+  readonly list: string
+  readonly listName: ReactNode
+  readonly query: UseQueryResult<T>
+  /** What is said when the account has no such thing. */
+  readonly missing: string
+  readonly children: (data: T) => ReactNode
+  /** What the Esc key does instead. */
+  onEscape?(): void
+}
+
+/** The screen of one thing. */
+export function RecordPage<T>({ list, listName, query, missing, children, onEscape, ...page }: RecordPageProps<T>) {
+  const navigate = useNavigate()
+  useEscape(onEscape ?? (() => void navigate({ to: list })))
+  return (
+    <Page {...page}>
+      <SmallLink to={list}>{listName}</SmallLink>
+      {query.data === undefined && isMissing(query.error) ? (
+        <Text>{missing}</Text>
+      ) : (
+        <QueryView query={query}>{children}</QueryView>
+      )}
+    </Page>
+  )
+}
+
+/** Where the browser was before, such as a list with its filters and page; else the list. */
+export function useBack(list: string): () => void {
+  const { history } = useRouter()
+  const navigate = useNavigate()
+  return () => {
+    if (history.canGoBack()) history.back()
+    else void navigate({ to: list })
+  }
+}
+
+/** What was done, announced to screen readers. */
+export const Done = ({ message }: { readonly message: string | undefined }) => (
+  <div role="status">{message !== undefined && <Alert color="green">{message}</Alert>}</div>
+)

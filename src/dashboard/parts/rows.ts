@@ -10,7 +10,7 @@ interface Row {
 interface Shown<T> {
   readonly key: string
   readonly page: PageOf<T>
-  /** Whether it was read since the screen was opened, so that it is replaced no more. */
+  /** Whether it was read since the screen was opened, or just before, so that it is replaced no more. */
   readonly isFresh: boolean
 }
 
@@ -39,7 +39,7 @@ export function useLiveRows<T extends Row>(
   const [shown, setShown] = useState<Shown<T>>()
   const latest = query.isPlaceholderData ? undefined : query.data
   const current = shown?.key === key ? shown : undefined
-  const isFresh = query.isFetchedAfterMount
+  const isFresh = query.isFetchedAfterMount || !query.isStale
   const isReplaced = !current?.isFresh || current.page.data.length === 0
   if (latest && isReplaced && (current?.page !== latest || current.isFresh !== isFresh))
     setShown({ key, page: latest, isFresh })

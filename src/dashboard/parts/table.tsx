@@ -1,9 +1,12 @@
 /** @module Lists of records: a table on wide screens, cards on narrow ones; their pages, and the button that offers new rows. */
-import { Button, Group, Table, Text } from '@mantine/core'
+import { Button, Group, Table, Text, TextInput } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
+import type { UseQueryResult } from '@tanstack/react-query'
 import { Link, useNavigate, useRouterState, useSearch } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
-import { ROW_MARK } from './keyboard.tsx'
+import { type ReactNode, useEffect, useState } from 'react'
+import type { PageOf } from '../api/client.ts'
+import { ROW_MARK, SEARCH_MARK } from './keyboard.tsx'
+import { QueryView } from './page.tsx'
 import { parseCursor } from './search.ts'
 
 export interface Column<Row> {
@@ -175,5 +178,93 @@ export function CursorPages({ next, summary, isByTime = false }: CursorPagesProp
         )}
       </Group>
     </Group>
+  )
+}
+
+interface PagedTableProps<Row> extends Omit<DataTableProps<Row>, 'rows' | 'toKey'> {
+  readonly query: UseQueryResult<PageOf<Row>>
+  /** Path of the list, and which page of it is shown. */
+  readonly path: string
+  readonly page: number
+  /** What its rows are, such as "domains". */
+  readonly noun: string
+  /** Shown instead of the list while there is nothing in it. */
+  readonly empty?: ReactNode
+  /** Below the list. */
+  readonly children?: ReactNode
+}
+
+/** A list with numbered pages. */
+export const PagedTable = <Row extends { readonly id: string }>(props: PagedTableProps<Row>) => {
+  const { query, path, page, noun, empty, children, ...table } = props
+  return (
+    <QueryView query={query}>
+      {({ data, pagination }) =>
+        pagination.total === 0 && empty !== undefined ? (
+          empty
+        ) : (
+          <>
+            <DataTable {...table} rows={data} toKey={({ id }) => id} />
+            {data.length === 0 && <Text>There are no {noun} on this page.</Text>}
+            <Pages path={path} page={page} totalPages={pagination.total_pages} />
+            {children}
+          </>
+        )
+      }
+    </QueryView>
+  )
+}
+
+/** Whether a list has nothing at all. */
+export const isEmpty = ({ data }: UseQueryResult<PageOf<unknown>>): boolean => data?.pagination.total === 0
+
+interface SearchFormProps {
+  readonly label: string
+  readonly placeholder?: string
+  readonly value: string | undefined
+  /** What the server finds wrong with it. */
+  readonly error?: string | undefined
+  readonly maxLength?: number
+  readonly inputMode?: 'email'
+  /** Names the form for screen readers. */
+  readonly name?: string
+  readonly button?: 'default' | 'filled'
+  /** Other filters. */
+  readonly children?: ReactNode
+  onSearch(value: string | undefined): void
+}
+
+/** The search field of a list; it takes effect with Enter, and is kept in the URL. */
+export function SearchForm(props: SearchFormProps) {
+  const { value, maxLength = 320, name = 'Filters', button = 'filled', children, onSearch, ...field } = props
+  const [text, setText] = useState(value ?? '')
+  useEffect(() => setText(value ?? ''), [value])
+  return (
+    <form
+      aria-label={name}
+      onSubmit={(event) => {
+        event.preventDefault()
+        onSearch(text.trim() === '' ? undefined : text.trim())
+      }}
+    >
+      <Group align="flex-end" gap="xs">
+        <TextInput
+          {...SEARCH_MARK}
+          {...field}
+          type="search"
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          flex="1 1 14rem"
+          maw={420}
+          maxLength={maxLength}
+          autoComplete="off"
+          spellCheck={false}
+        />
+        {children}
+        <Button type="submit" variant={button}>
+          Search
+        </Button>
+      </Group>
+    </form>
   )
 }

@@ -1,7 +1,7 @@
 /** @module Stats of the account: totals, time series, recipient domains. */
 import { Anchor, Group, NativeSelect, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { getRouteApi } from '@tanstack/react-router'
 import type { DomainRecord, Overview } from '#features/reporting/analytics/model.ts'
 import type { StreamDetail } from '#features/setup/streams/model.ts'
 import {
@@ -14,7 +14,7 @@ import {
 } from '../api/analytics.ts'
 import { toUrl } from '../api/client.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
-import { TextLink } from '../parts/links.tsx'
+import { SmallLink, TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { useStable } from '../parts/use-stable.ts'
@@ -143,9 +143,9 @@ const COLUMNS: readonly Column<DomainRecord>[] = [
     header: 'Domain',
     width: '28%',
     cell: ({ domain }) => (
-      <Anchor component={Link} to="/emails" search={{ to: `@${domain}` } as never} size="sm">
+      <SmallLink to="/emails" search={{ to: `@${domain}` }}>
         <bdi>{domain}</bdi>
-      </Anchor>
+      </SmallLink>
     ),
   },
   { header: 'Sent', cell: ({ sent }) => NUMBER.format(sent) },

@@ -1,14 +1,13 @@
 /** @module One contact of a list: its state in words, its metadata, and its removal. */
-import { Alert, Button, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
+import { Button, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
 import { toContactPath, useContact, useContactChange, useContactList } from '../api/audience.ts'
-import { ApiError, request } from '../api/client.ts'
+import { request } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DialogFrame, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
-import { NameLink } from '../parts/links.tsx'
-import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { ActionButton, DeleteButton, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
+import { Done, Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES, parseMetadataText, toMetadataText } from './audience/contact-search.ts'
 import { ContactStatusLabel } from './audience/parts.tsx'
@@ -21,24 +20,20 @@ export default function AudienceContactScreen() {
   const list = useContactList(id)
   const navigate = useNavigate()
   const toList = () => void navigate({ to: '/audience/lists/$id', params: { id } })
-  useEscape(toList)
-  const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
   return (
-    <Page title={query.data?.email ?? email}>
-      <NameLink to="/audience/lists/$id" id={id} name={list.data?.name ?? 'The list'} />
-      {isMissing ? (
-        <Text>This list has no contact with this address. It may have been removed.</Text>
-      ) : (
-        <QueryView query={query}>
-          {(contact) => <ContactView key={contact.id} contact={contact} onRemoved={toList} />}
-        </QueryView>
-      )}
-    </Page>
+    <RecordPage
+      title={query.data?.email ?? email}
+      list={`/audience/lists/${id}`}
+      listName={<bdi>{list.data?.name ?? 'The list'}</bdi>}
+      query={query}
+      missing="This list has no contact with this address. It may have been removed."
+    >
+      {(contact) => <ContactView key={contact.id} contact={contact} onRemoved={toList} />}
+    </RecordPage>
   )
 }
 
 function ContactView({ contact, onRemoved }: { readonly contact: ContactRecord; onRemoved(): void }) {
-  const [isRemoving, setIsRemoving] = useState(false)
   const [asked, setAsked] = useState(false)
   const reason = useAllowed('developer')
   const path = toContactPath(contact.list_id, contact.email)
@@ -69,11 +64,23 @@ function ContactView({ contact, onRemoved }: { readonly contact: ContactRecord; 
                 Send the confirmation again
               </ActionButton>
             )}
-            <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsRemoving(true)}>
-              Remove from the list
-            </ActionButton>
+            <DeleteButton
+              label="Remove from the list"
+              size="xs"
+              title="Remove this contact?"
+              confirm="Remove"
+              path={path}
+              forgets={['contacts', contact.list_id]}
+              refreshes={[['lists'], ['contact', contact.list_id]]}
+              onDeleted={onRemoved}
+            >
+              <Text>
+                <bdi>{contact.email}</bdi> and its metadata are removed from this list. If it unsubscribed, its address
+                stays on the suppression list.
+              </Text>
+            </DeleteButton>
           </Group>
-          <div role="status">{asked && <Alert color="green">The confirmation request is on its way.</Alert>}</div>
+          <Done message={asked ? 'The confirmation request is on its way.' : undefined} />
           <FormError error={ask.error} />
         </Stack>
       </Paper>
@@ -90,9 +97,6 @@ function ContactView({ contact, onRemoved }: { readonly contact: ContactRecord; 
           ]}
         />
       </Section>
-      {isRemoving && (
-        <RemoveDialog contact={contact} path={path} onRemoved={onRemoved} onClose={() => setIsRemoving(false)} />
-      )}
     </Stack>
   )
 }
@@ -137,39 +141,13 @@ function MetadataForm({ contact }: { readonly contact: ContactRecord }) {
             dir="auto"
             styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
           />
-          {fieldError === undefined && <FormError error={save.error} />}
-          <div role="status">{isSaved && <Alert color="green">The metadata was saved.</Alert>}</div>
+          <FormError error={save.error} fields={['metadata']} />
+          <Done message={isSaved ? 'The metadata was saved.' : undefined} />
           <SubmitButton reason={reason} loading={save.isPending}>
             Save
           </SubmitButton>
         </Stack>
       </form>
     </Section>
-  )
-}
-
-interface RemoveDialogProps {
-  readonly contact: ContactRecord
-  readonly path: string
-  onRemoved(): void
-  onClose(): void
-}
-
-function RemoveDialog({ contact, path, onRemoved, onClose }: RemoveDialogProps) {
-  const remove = useContactChange(contact.list_id, (_: undefined) => request<void>('DELETE', path))
-  return (
-    <DialogFrame
-      title="Remove this contact?"
-      confirm="Remove"
-      isDangerous
-      work={remove}
-      onConfirm={() => remove.mutate(undefined, { onSuccess: onRemoved })}
-      onClose={onClose}
-    >
-      <Text>
-        <bdi>{contact.email}</bdi> and its metadata are removed from this list. If it unsubscribed, its address stays on
-        the suppression list.
-      </Text>
-    </DialogFrame>
   )
 }

@@ -15,17 +15,24 @@ import {
   Textarea,
   TextInput,
 } from '@mantine/core'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
-import { useChangeForm, useContactList, useDeleteForm, useForm, useToggleForm } from '../api/audience.ts'
-import { ApiError } from '../api/client.ts'
+import {
+  FORMS_KEY,
+  formKey,
+  toFormPath,
+  useChangeForm,
+  useContactList,
+  useForm,
+  useToggleForm,
+} from '../api/audience.ts'
 import { useAllowed } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { ActionButton, DialogFrame, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
+import { ActionButton, DeleteButton, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
-import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import {
   CONFIRMATION_FIELDS,
@@ -45,52 +52,42 @@ const route = getRouteApi('/audience/forms/$id')
 export default function AudienceFormScreen() {
   const { id } = route.useParams()
   const query = useForm(id)
-  const navigate = useNavigate()
-  useEscape(() => void navigate({ to: '/audience/forms' }))
-  const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
   return (
-    <Page title={query.data?.title ?? 'Sign-up form'}>
-      <SmallLink to="/audience/forms">All forms</SmallLink>
-      {isMissing ? (
-        <Text>This account has no form with this id. It may have been deleted, or belong to another account.</Text>
-      ) : (
-        <QueryView query={query}>{(form) => <FormView key={form.id} form={form} />}</QueryView>
-      )}
-    </Page>
+    <RecordPage
+      title={query.data?.title ?? 'Sign-up form'}
+      list="/audience/forms"
+      listName="All forms"
+      query={query}
+      missing="This account has no form with this id. It may have been deleted, or belong to another account."
+    >
+      {(form) => <FormView key={form.id} form={form} />}
+    </RecordPage>
   )
 }
 
-function FormView({ form }: { readonly form: FormRecord }) {
-  const [isDeleting, setIsDeleting] = useState(false)
-  return (
-    <Stack gap="xl">
-      <Overview form={form} onDelete={() => setIsDeleting(true)} />
-      <Preview form={form} />
-      <Section title="In your own page">
-        <Text size="sm">
-          Copy this code into your page. Copy it again when the title, the description or the fields change, because it
-          contains the height of the form.
-        </Text>
-        <LongText label="Code to embed" text={form.embed_code} />
-        <div>
-          <Copy value={form.embed_code} what="code that embeds the form" />
-        </div>
-      </Section>
-      <Section title="Settings">
-        <Settings form={form} />
-      </Section>
-      {isDeleting && <DeleteDialog form={form} onClose={() => setIsDeleting(false)} />}
-    </Stack>
-  )
-}
-
-interface OverviewProps {
-  readonly form: FormRecord
-  onDelete(): void
-}
+const FormView = ({ form }: { readonly form: FormRecord }) => (
+  <Stack gap="xl">
+    <Overview form={form} />
+    <Preview form={form} />
+    <Section title="In your own page">
+      <Text size="sm">
+        Copy this code into your page. Copy it again when the title, the description or the fields change, because it
+        contains the height of the form.
+      </Text>
+      <LongText label="Code to embed" text={form.embed_code} />
+      <div>
+        <Copy value={form.embed_code} what="code that embeds the form" />
+      </div>
+    </Section>
+    <Section title="Settings">
+      <Settings form={form} />
+    </Section>
+  </Stack>
+)
 
 /** Where the form is, what it does, and whether it is on. */
-function Overview({ form, onDelete }: OverviewProps) {
+function Overview({ form }: { readonly form: FormRecord }) {
+  const navigate = useNavigate()
   const reason = useAllowed('developer')
   const toggle = useToggleForm(form.id)
   const list = useContactList(form.list_id)
@@ -103,15 +100,9 @@ function Overview({ form, onDelete }: OverviewProps) {
         facts={[
           [
             'List',
-            <Anchor
-              key="list"
-              component={Link}
-              to="/audience/lists/$id"
-              params={{ id: form.list_id } as never}
-              size="sm"
-            >
+            <SmallLink key="list" to="/audience/lists/$id" params={{ id: form.list_id }}>
               <bdi>{list.data?.name ?? form.list_id}</bdi>
-            </Anchor>,
+            </SmallLink>,
           ],
           [
             'Page',
@@ -141,9 +132,18 @@ function Overview({ form, onDelete }: OverviewProps) {
         >
           {form.is_active ? 'Turn it off' : 'Turn it on'}
         </ActionButton>
-        <ActionButton size="xs" variant="default" reason={reason} onClick={onDelete}>
-          Delete the form
-        </ActionButton>
+        <DeleteButton
+          label="Delete the form"
+          size="xs"
+          title="Delete this form?"
+          confirm="Delete the form"
+          path={toFormPath(form.id)}
+          forgets={formKey(form.id)}
+          refreshes={[FORMS_KEY]}
+          onDeleted={() => navigate({ to: '/audience/forms' })}
+        >
+          <Text>Its page and the pages that embed it say that there is no form. Contacts that it added stay.</Text>
+        </DeleteButton>
       </Group>
       <FormError error={toggle.error} />
     </Stack>
@@ -362,22 +362,5 @@ function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
         </div>
       )}
     </Section>
-  )
-}
-
-function DeleteDialog({ form, onClose }: { readonly form: FormRecord; onClose(): void }) {
-  const remove = useDeleteForm(form.id)
-  const navigate = useNavigate()
-  return (
-    <DialogFrame
-      title="Delete this form?"
-      confirm="Delete the form"
-      isDangerous
-      work={remove}
-      onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/audience/forms' }) })}
-      onClose={onClose}
-    >
-      <Text>Its page and the pages that embed it say that there is no form. Contacts that it added stay.</Text>
-    </DialogFrame>
   )
 }

@@ -6,11 +6,11 @@ import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import { useAllLists, useCreateForm, useForms } from '../api/audience.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DialogFrame, findFieldError } from '../parts/form.tsx'
+import { ActionButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
-import { EmptyState, Page, QueryView } from '../parts/page.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { type Column, DataTable, Pages } from '../parts/table.tsx'
+import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
 
@@ -41,29 +41,26 @@ export default function AudienceFormsScreen() {
       New form
     </ActionButton>
   )
-  const isEmpty = query.data?.pagination.total === 0
   return (
-    <Page title="Sign-up forms" action={isEmpty ? undefined : create}>
+    <Page title="Sign-up forms" action={isEmpty(query) ? undefined : create}>
       <AudienceNavigation />
-      <QueryView query={query}>
-        {({ data, pagination }) =>
-          pagination.total === 0 ? (
-            <EmptyState title="Your sign-up forms will appear here">
-              <Text maw={640}>
-                A form is a public page on which people subscribe to one of your lists. You can link to it, or embed it
-                in a page of your own.
-              </Text>
-              {create}
-            </EmptyState>
-          ) : (
-            <>
-              <DataTable label="Sign-up forms, newest first" columns={columns} rows={data} toKey={({ id }) => id} />
-              {data.length === 0 && <Text>There are no forms on this page.</Text>}
-              <Pages path="/audience/forms" page={page} totalPages={pagination.total_pages} />
-            </>
-          )
+      <PagedTable
+        query={query}
+        label="Sign-up forms, newest first"
+        columns={columns}
+        path="/audience/forms"
+        page={page}
+        noun="forms"
+        empty={
+          <EmptyState title="Your sign-up forms will appear here">
+            <Text maw={640}>
+              A form is a public page on which people subscribe to one of your lists. You can link to it, or embed it in
+              a page of your own.
+            </Text>
+            {create}
+          </EmptyState>
         }
-      </QueryView>
+      />
       {isCreating && <CreateDialog onClose={() => setIsCreating(false)} />}
     </Page>
   )
@@ -71,36 +68,31 @@ export default function AudienceFormsScreen() {
 
 function CreateDialog({ onClose }: { onClose(): void }) {
   const lists = useAllLists()
-  const [listId, setListId] = useState('')
-  const [title, setTitle] = useState('')
   const create = useCreateForm()
+  const { values, field, fields } = useFields({ list_id: '', title: '' }, create.error)
   const navigate = useNavigate()
   const { error } = create
   const listError = error instanceof ApiError && error.code === 'signup_form_exists' ? error.message : undefined
-  const titleError = findFieldError(error, 'title')
   return (
     <DialogFrame
       title="New sign-up form"
       confirm="Create the form"
-      work={{
-        isPending: create.isPending,
-        error: listError === undefined && titleError === undefined ? (error ?? lists.error) : undefined,
-      }}
-      isIncomplete={listId === '' || title.trim() === ''}
+      work={{ isPending: create.isPending, error: listError === undefined ? (error ?? lists.error) : undefined }}
+      fields={fields}
+      isIncomplete={values.list_id === '' || values.title.trim() === ''}
       onConfirm={() =>
         create.mutate(
-          { list_id: listId, title: title.trim() },
+          { ...values, title: values.title.trim() },
           { onSuccess: ({ id }) => void navigate({ to: '/audience/forms/$id', params: { id } }) },
         )
       }
       onClose={onClose}
     >
       <NativeSelect
+        {...field('list_id')}
+        error={listError}
         label="List"
         description="A list has at most one form. The page is open to everybody as soon as it is created."
-        value={listId}
-        onChange={(event) => setListId(event.currentTarget.value)}
-        error={listError}
         required
         data-autofocus
         data={[
@@ -109,11 +101,9 @@ function CreateDialog({ onClose }: { onClose(): void }) {
         ]}
       />
       <TextInput
+        {...field('title')}
         label="Title"
         description="The heading of the page."
-        value={title}
-        onChange={(event) => setTitle(event.currentTarget.value)}
-        error={titleError}
         maxLength={200}
         required
         autoComplete="off"

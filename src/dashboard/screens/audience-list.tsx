@@ -1,27 +1,19 @@
 /** @module One contact list: its contacts, and what can be done with it. */
-import { Alert, Anchor, Button, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { type FormEvent, useEffect, useState } from 'react'
+import { Alert, Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
 import type { ContactListRecord, ContactRecord } from '#features/audience/contact-lists/model.ts'
-import { toListPath, useContactList, useContacts, useDeleteList, useOpenImports } from '../api/audience.ts'
-import { ApiError } from '../api/client.ts'
+import { toListPath, useContactList, useContacts, useOpenImports } from '../api/audience.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DialogFrame } from '../parts/form.tsx'
+import { ActionButton, DeleteButton } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
-import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { SmallLink } from '../parts/links.tsx'
-import { EmptyState, ErrorState, Facts, LoadingState, Page, QueryView, useEscape } from '../parts/page.tsx'
+import { EmptyState, ErrorState, Facts, LoadingState, RecordPage } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
-import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
+import { type Column, CursorPages, DataTable, NewRows, SearchForm } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { AddContactDialog } from './audience/add-contact.tsx'
-import {
-  CONTACT_STATES,
-  CONTACT_STATUS_NAMES,
-  type ContactSearch,
-  parseContactSearch,
-  toContactQuery,
-} from './audience/contact-search.ts'
+import { CONTACT_STATES, CONTACT_STATUS_NAMES, parseContactSearch, toContactQuery } from './audience/contact-search.ts'
 import { ListDialog } from './audience/list-form.tsx'
 import { ContactStatusLabel, MetadataLine } from './audience/parts.tsx'
 
@@ -30,7 +22,7 @@ const route = getRouteApi('/audience/lists/$id')
 /** A search counts no further. */
 const MAX_COUNTED = 10_000
 
-type Dialog = 'add' | 'edit' | 'delete'
+type Dialog = 'add' | 'edit'
 
 export default function AudienceListScreen() {
   const { id } = route.useParams()
@@ -41,10 +33,8 @@ export default function AudienceListScreen() {
   const [revision, setRevision] = useState(0)
   const reason = useAllowed('developer')
   const close = () => setDialog(undefined)
-  useEscape(() => void navigate({ to: '/audience' }))
-  const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
   return (
-    <Page
+    <RecordPage
       title={query.data?.name ?? 'List'}
       action={
         query.data && (
@@ -53,52 +43,61 @@ export default function AudienceListScreen() {
           </ActionButton>
         )
       }
+      list="/audience"
+      listName="All lists"
+      query={query}
+      missing="This account has no list with this id. It may have been deleted, or belong to another account."
     >
-      <SmallLink to="/audience">All lists</SmallLink>
-      {isMissing ? (
-        <Text>This account has no list with this id. It may have been deleted, or belong to another account.</Text>
-      ) : (
-        <QueryView query={query}>
-          {(list) => (
-            <Stack gap="lg">
-              <ListFacts list={list} />
-              <Group gap="xs">
-                <ActionButton
-                  size="xs"
-                  variant="default"
-                  reason={reason}
-                  onClick={() => void navigate({ to: '/audience/lists/$id/import', params: { id } })}
-                >
-                  Import a CSV file
-                </ActionButton>
-                <Button size="xs" variant="default" component="a" href={toListPath(id, '/contacts/export')} download>
-                  Export as CSV
-                </Button>
-                <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('edit')}>
-                  Edit the list
-                </ActionButton>
-                <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('delete')}>
-                  Delete the list
-                </ActionButton>
-              </Group>
-              <OpenImports listId={id} />
-              <Contacts key={revision} list={list} onAdd={() => setDialog('add')} />
-              {dialog === 'add' && (
-                <AddContactDialog
-                  list={list}
-                  onClose={() => {
-                    close()
-                    setRevision(revision + 1)
-                  }}
-                />
-              )}
-              {dialog === 'edit' && <ListDialog list={list} onSaved={close} onClose={close} />}
-              {dialog === 'delete' && <DeleteListDialog list={list} onClose={close} />}
-            </Stack>
+      {(list) => (
+        <Stack gap="lg">
+          <ListFacts list={list} />
+          <Group gap="xs">
+            <ActionButton
+              size="xs"
+              variant="default"
+              reason={reason}
+              onClick={() => void navigate({ to: '/audience/lists/$id/import', params: { id } })}
+            >
+              Import a CSV file
+            </ActionButton>
+            <Button size="xs" variant="default" component="a" href={toListPath(id, '/contacts/export')} download>
+              Export as CSV
+            </Button>
+            <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('edit')}>
+              Edit the list
+            </ActionButton>
+            <DeleteButton
+              label="Delete the list"
+              size="xs"
+              title="Delete this list?"
+              confirm="Delete the list"
+              typed={list.name}
+              path={toListPath(id)}
+              forgets={['lists', 'one', id]}
+              refreshes={[['lists'], ['forms']]}
+              onDeleted={() => navigate({ to: '/audience' })}
+            >
+              <Text>
+                {formatCount(list.contact_count, 'contact')} and the sign-up form of the list are deleted. People who
+                left it stay on the suppression list. This cannot be undone.
+              </Text>
+            </DeleteButton>
+          </Group>
+          <OpenImports listId={id} />
+          <Contacts key={revision} list={list} onAdd={() => setDialog('add')} />
+          {dialog === 'add' && (
+            <AddContactDialog
+              list={list}
+              onClose={() => {
+                close()
+                setRevision(revision + 1)
+              }}
+            />
           )}
-        </QueryView>
+          {dialog === 'edit' && <ListDialog list={list} onSaved={close} onClose={close} />}
+        </Stack>
       )}
-    </Page>
+    </RecordPage>
   )
 }
 
@@ -124,16 +123,14 @@ function OpenImports({ listId }: { readonly listId: string }) {
       {data.map(({ id, completed_items: done, failed_items: failed, total_items: total }) => (
         <Text key={id} size="sm">
           {(done + failed).toLocaleString()} of {formatCount(total, 'line')}{' '}
-          <Anchor
-            component={Link}
+          <SmallLink
             to="/audience/lists/$id/import"
-            params={{ id: listId } as never}
-            search={{ operation: id } as never}
-            size="sm"
+            params={{ id: listId }}
+            search={{ operation: id }}
             underline="always"
           >
             Show it
-          </Anchor>
+          </SmallLink>
         </Text>
       ))}
     </Alert>
@@ -151,7 +148,27 @@ function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): 
     return <NoContacts list={list} onAdd={onAdd} />
   return (
     <Stack gap="sm">
-      <SearchForm search={search} onChange={(next) => void navigate({ search: next })} />
+      <SearchForm
+        name="Search"
+        label="Address"
+        placeholder="The beginning of an address"
+        inputMode="email"
+        value={search.q}
+        onSearch={(q) => void navigate({ search: parseContactSearch({ ...search, q }) })}
+      >
+        <NativeSelect
+          label="State"
+          flex="0 1 14rem"
+          value={search.status ?? ''}
+          onChange={({ currentTarget: { value: status } }) =>
+            void navigate({ search: parseContactSearch({ ...search, status }) })
+          }
+          data={[
+            { value: '', label: 'Any' },
+            ...CONTACT_STATUS_NAMES.map((status) => ({ value: status, label: CONTACT_STATES[status].word })),
+          ]}
+        />
+      </SearchForm>
       {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
       {!page && !query.error && <LoadingState />}
       {page && page.data.length === 0 && (
@@ -201,63 +218,15 @@ function NoContacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd()
   )
 }
 
-interface SearchFormProps {
-  readonly search: ContactSearch
-  onChange(search: ContactSearch): void
-}
-
-function SearchForm({ search, onChange }: SearchFormProps) {
-  const [text, setText] = useState(search.q ?? '')
-  useEffect(() => setText(search.q ?? ''), [search.q])
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    onChange(parseContactSearch({ q: text, status: search.status }))
-  }
-  return (
-    <form onSubmit={submit} aria-label="Search">
-      <Group align="flex-end" gap="xs">
-        <TextInput
-          {...SEARCH_MARK}
-          type="search"
-          inputMode="email"
-          label="Address"
-          placeholder="The beginning of an address"
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
-          flex="1 1 14rem"
-          autoComplete="off"
-          spellCheck={false}
-        />
-        <NativeSelect
-          label="State"
-          flex="0 1 14rem"
-          value={search.status ?? ''}
-          onChange={(event) => onChange(parseContactSearch({ q: text, status: event.currentTarget.value }))}
-          data={[
-            { value: '', label: 'Any' },
-            ...CONTACT_STATUS_NAMES.map((status) => ({ value: status, label: CONTACT_STATES[status].word })),
-          ]}
-        />
-        <Button type="submit">Search</Button>
-      </Group>
-    </form>
-  )
-}
-
 function ContactTable({ listId, contacts }: { readonly listId: string; readonly contacts: readonly ContactRecord[] }) {
   const columns: readonly Column<ContactRecord>[] = [
     {
       header: 'Address',
       width: '34%',
       cell: ({ email }) => (
-        <Anchor
-          component={Link}
-          to="/audience/lists/$id/contacts/$email"
-          params={{ id: listId, email } as never}
-          size="sm"
-        >
+        <SmallLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }}>
           <bdi>{email}</bdi>
-        </Anchor>
+        </SmallLink>
       ),
     },
     { header: 'State', width: '22%', cell: ({ status }) => <ContactStatusLabel status={status} /> },
@@ -268,25 +237,4 @@ function ContactTable({ listId, contacts }: { readonly listId: string; readonly 
     { header: 'Added', width: '16%', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
   return <DataTable label="Contacts" columns={columns} rows={contacts} toKey={({ id }) => id} />
-}
-
-function DeleteListDialog({ list, onClose }: { readonly list: ContactListRecord; onClose(): void }) {
-  const remove = useDeleteList(list.id)
-  const navigate = useNavigate()
-  return (
-    <DialogFrame
-      title="Delete this list?"
-      confirm="Delete the list"
-      isDangerous
-      typed={list.name}
-      work={remove}
-      onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/audience' }) })}
-      onClose={onClose}
-    >
-      <Text>
-        {formatCount(list.contact_count, 'contact')} and the sign-up form of the list are deleted. People who left it
-        stay on the suppression list. This cannot be undone.
-      </Text>
-    </DialogFrame>
-  )
 }

@@ -1,14 +1,13 @@
 /** @module A draft of a broadcast, in steps: list, content, test email, send. */
-import { Alert, Anchor, Button, Group, Stack, Text } from '@mantine/core'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { Alert, Button, Group, Stack, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
-import { useDeleteDraft, useDraft, useSaveDraft, useSendTest } from '../api/broadcasts.ts'
-import { ApiError } from '../api/client.ts'
+import { DRAFTS_KEY, draftKey, toDraftPath, useDraft, useSaveDraft, useSendTest } from '../api/broadcasts.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ActionButton, DialogFrame, FormError } from '../parts/form.tsx'
-import { SmallLink } from '../parts/links.tsx'
-import { Page, QueryView, Section } from '../parts/page.tsx'
+import { ActionButton, DeleteButton, FormError } from '../parts/form.tsx'
+import { SmallLink, TextLink } from '../parts/links.tsx'
+import { RecordPage, Section } from '../parts/page.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
 import { DraftPreview } from './broadcasts/preview.tsx'
@@ -24,19 +23,18 @@ const MAX_TITLE_LENGTH = 80
 export default function BroadcastDraftScreen() {
   const { id } = route.useParams()
   const query = useDraft(id)
-  const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
   const { data } = query
   return (
-    <Page title={data ? `Draft: ${[...data.subject].slice(0, MAX_TITLE_LENGTH).join('')}` : 'Draft'}>
-      <SmallLink to="/broadcasts">All broadcasts</SmallLink>
-      {isMissing ? (
-        <Text>This account has no draft with this id. It may have been deleted, or belong to another account.</Text>
-      ) : (
-        <QueryView query={query}>
-          {(draft) => (draft.status === 'draft' ? <DraftView key={draft.id} draft={draft} /> : <Sent draft={draft} />)}
-        </QueryView>
-      )}
-    </Page>
+    <RecordPage
+      title={data ? `Draft: ${[...data.subject].slice(0, MAX_TITLE_LENGTH).join('')}` : 'Draft'}
+      list="/broadcasts"
+      listName="All broadcasts"
+      query={query}
+      missing="This account has no draft with this id. It may have been deleted, or belong to another account."
+      onEscape={() => undefined}
+    >
+      {(draft) => (draft.status === 'draft' ? <DraftView key={draft.id} draft={draft} /> : <Sent draft={draft} />)}
+    </RecordPage>
   )
 }
 
@@ -44,9 +42,9 @@ const Sent = ({ draft }: { readonly draft: NewsletterRecord }) => (
   <Stack align="flex-start">
     <Text>This is no draft any more: it was sent or scheduled.</Text>
     {draft.operation_id !== null && (
-      <Anchor component={Link} to="/broadcasts/$id" params={{ id: draft.operation_id } as never}>
+      <TextLink to="/broadcasts/$id" params={{ id: draft.operation_id }}>
         Show the broadcast
-      </Anchor>
+      </TextLink>
     )}
   </Stack>
 )
@@ -54,9 +52,7 @@ const Sent = ({ draft }: { readonly draft: NewsletterRecord }) => (
 function DraftView({ draft }: { readonly draft: NewsletterRecord }) {
   const { step = 'content' } = route.useSearch()
   const navigate = route.useNavigate()
-  const [isDeleting, setIsDeleting] = useState(false)
   const [contact, setContact] = useState('')
-  const reason = useAllowed('developer')
   const goTo = (next: Step) => void navigate({ search: { step: next } })
   return (
     <Stack gap="lg">
@@ -85,11 +81,19 @@ function DraftView({ draft }: { readonly draft: NewsletterRecord }) {
       )}
       {step === 'send' && <SendStep draft={draft} />}
       <Group>
-        <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsDeleting(true)}>
-          Delete the draft
-        </ActionButton>
+        <DeleteButton
+          label="Delete the draft"
+          size="xs"
+          title="Delete this draft?"
+          confirm="Delete the draft"
+          path={toDraftPath(draft.id)}
+          forgets={draftKey(draft.id)}
+          refreshes={[DRAFTS_KEY]}
+          onDeleted={() => navigate({ to: '/broadcasts' })}
+        >
+          <Text>Its text is lost. Test emails that were sent stay.</Text>
+        </DeleteButton>
       </Group>
-      {isDeleting && <DeleteDialog draft={draft} onClose={() => setIsDeleting(false)} />}
     </Stack>
   )
 }
@@ -143,30 +147,13 @@ function TestStep({ draft, contact, onDone }: TestStepProps) {
         {sentId !== undefined && (
           <Alert color="green">
             The test email is on its way.{' '}
-            <Anchor component={Link} to="/emails/$id" params={{ id: sentId } as never} underline="always" size="sm">
+            <SmallLink to="/emails/$id" params={{ id: sentId }} underline="always">
               See what happens to it
-            </Anchor>
+            </SmallLink>
           </Alert>
         )}
       </div>
       <FormError error={send.error} />
     </Stack>
-  )
-}
-
-function DeleteDialog({ draft, onClose }: { readonly draft: NewsletterRecord; onClose(): void }) {
-  const remove = useDeleteDraft(draft.id)
-  const navigate = useNavigate()
-  return (
-    <DialogFrame
-      title="Delete this draft?"
-      confirm="Delete the draft"
-      isDangerous
-      work={remove}
-      onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/broadcasts' }) })}
-      onClose={onClose}
-    >
-      <Text>Its text is lost. Test emails that were sent stay.</Text>
-    </DialogFrame>
   )
 }

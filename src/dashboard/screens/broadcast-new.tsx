@@ -1,6 +1,6 @@
 /** @module The first steps of a broadcast: its list and its content, which make it a draft. */
-import { Anchor, Group, Text } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { Group, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import { useContactList } from '../api/audience.ts'
 import { useAllowed } from '../api/session.tsx'
 import { SmallLink } from '../parts/links.tsx'
@@ -39,9 +39,9 @@ function NewContent({ listId }: { readonly listId: string }) {
             <Text size="sm">
               To the list <bdi>{name}</bdi>.
             </Text>
-            <Anchor component={Link} to="/broadcasts/new" search={{} as never} size="sm">
+            <SmallLink to="/broadcasts/new" search={{}}>
               Choose another
-            </Anchor>
+            </SmallLink>
           </Group>
           <ContentForm
             listId={id}

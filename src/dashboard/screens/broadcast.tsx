@@ -1,16 +1,15 @@
 /** @module One broadcast: how far it is, what came of it, and pausing, resuming and cancelling it. */
-import { Alert, Anchor, Group, Paper, Progress, Stack, Text } from '@mantine/core'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { Alert, Group, Paper, Progress, Stack, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.ts'
 import { useBroadcast, useControl, useEngagement } from '../api/broadcasts.ts'
-import { ApiError } from '../api/client.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
+import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, DialogFrame, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
 import { NameLink, SmallLink } from '../parts/links.tsx'
-import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
 import {
@@ -29,25 +28,21 @@ const REFRESH_INTERVAL_MS = 2000
 export default function BroadcastScreen() {
   const { id } = route.useParams()
   const query = useBroadcast(id)
-  const navigate = useNavigate()
-  const refreshSoon = useRefreshSoon(() => readAgain(query), REFRESH_INTERVAL_MS)
-  useLiveEvents(({ email_id: email }) => {
-    if (email !== null && query.data && !isOver(query.data.state)) refreshSoon()
-  })
-  useEscape(() => void navigate({ to: '/broadcasts' }))
-  const isMissing = query.error instanceof ApiError && query.error.status === 404 && !query.data
+  useReadAgainAfter(
+    query,
+    ({ email_id: email }) => email !== null && query.data !== undefined && !isOver(query.data.state),
+    REFRESH_INTERVAL_MS,
+  )
   return (
-    <Page title={query.data ? toTitle(query.data.subject) : 'Broadcast'}>
-      <SmallLink to="/broadcasts">All broadcasts</SmallLink>
-      {isMissing ? (
-        <Text>
-          This account has no broadcast with this id. It may have been deleted with its emails, or belong to another
-          account.
-        </Text>
-      ) : (
-        <QueryView query={query}>{(broadcast) => <BroadcastView broadcast={broadcast} />}</QueryView>
-      )}
-    </Page>
+    <RecordPage
+      title={query.data ? toTitle(query.data.subject) : 'Broadcast'}
+      list="/broadcasts"
+      listName="All broadcasts"
+      query={query}
+      missing="This account has no broadcast with this id. It may have been deleted with its emails, or belong to another account."
+    >
+      {(broadcast) => <BroadcastView broadcast={broadcast} />}
+    </RecordPage>
   )
 }
 
@@ -168,9 +163,9 @@ function Results({ broadcast }: { readonly broadcast: BroadcastRecord }) {
       </div>
       {delivered > 0 && !broadcast.sandbox && <Engagement broadcast={broadcast} delivered={delivered} />}
       <Group>
-        <Anchor component={Link} to="/emails" search={{ operation_id: broadcast.id } as never} size="sm">
+        <SmallLink to="/emails" search={{ operation_id: broadcast.id }}>
           All emails of this broadcast
-        </Anchor>
+        </SmallLink>
       </Group>
     </Section>
   )
@@ -188,9 +183,9 @@ function ResultFigure({ broadcastId, result: { label, count, status }, whole }: 
     <Figure
       label={
         status !== undefined && count > 0 ? (
-          <Anchor component={Link} to="/emails" search={search as never} size="sm">
+          <SmallLink to="/emails" search={search}>
             {label}
-          </Anchor>
+          </SmallLink>
         ) : (
           label
         )

@@ -1,7 +1,7 @@
 /** @module The broadcasts of the account, with their progress, and the drafts. */
-import { Anchor, Progress, Stack, Text } from '@mantine/core'
+import { Progress, Stack, Text } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
 import type { NewsletterRow } from '#features/sending/newsletters/model.ts'
 import { useBroadcasts, useDrafts } from '../api/broadcasts.ts'
@@ -61,9 +61,9 @@ function Overview({ page, create }: { readonly page: number; readonly create: Re
                   <Section title="Drafts">
                     <DraftTable drafts={data} />
                     {pagination.total > data.length && (
-                      <Anchor component={Link} to="/broadcasts" search={{ show: 'drafts' } as never} size="sm">
+                      <SmallLink to="/broadcasts" search={{ show: 'drafts' }}>
                         All {pagination.total.toLocaleString()} drafts
-                      </Anchor>
+                      </SmallLink>
                     )}
                   </Section>
                 )

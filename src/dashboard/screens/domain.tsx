@@ -2,11 +2,19 @@
  * @module One domain. Until it is verified the page is the wizard: its step is the state of the domain, so whoever
  * leaves and returns continues there.
  */
-import { Alert, Anchor, Group, List, Stack, Text } from '@mantine/core'
-import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { Alert, Group, List, Stack, Text } from '@mantine/core'
+import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import { useDeleteDomain, useDomain, useDomainEvents, useSendTestEmail, useWarnings } from '../api/domains.ts'
+import {
+  DOMAINS_KEY,
+  dnsKey,
+  toDomainPath,
+  useDomain,
+  useDomainEvents,
+  useSendTestEmail,
+  useWarnings,
+} from '../api/domains.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { ActionButton, DeleteButton, FormError } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
@@ -66,9 +74,9 @@ function TestEmail({ domain }: { readonly domain: DomainWire }) {
         {sentId !== undefined && (
           <Text>
             The test email is on its way.{' '}
-            <Anchor component={Link} to={`/emails/${sentId}`} underline="always">
+            <TextLink to={`/emails/${sentId}`} underline="always">
               See what happens to it
-            </Anchor>
+            </TextLink>
           </Text>
         )}
       </div>
@@ -78,8 +86,6 @@ function TestEmail({ domain }: { readonly domain: DomainWire }) {
 }
 
 function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
-  const reason = useAllowed('developer')
-  const remove = useDeleteDomain(domain.id)
   const navigate = useNavigate()
   return (
     <Section title="Delete" size="h3" align="flex-start">
@@ -89,12 +95,13 @@ function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
       </Text>
       <DeleteButton
         label="Delete this domain"
-        reason={reason}
         title={`Delete ${domain.domain}?`}
         confirm="Delete"
-        work={remove}
         typed={domain.domain}
-        onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/domains' }) })}
+        path={toDomainPath(domain.id)}
+        forgets={dnsKey(domain.id)}
+        refreshes={[DOMAINS_KEY]}
+        onDeleted={() => navigate({ to: '/domains' })}
       >
         <List size="sm">
           <List.Item>Scheduled mail of the domain is cancelled.</List.Item>

@@ -2,13 +2,12 @@
 import { Code, Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import type { PageOf } from '../api/client.ts'
 import { useDomainEvents, useDomains } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { EmptyState, Page, QueryView } from '../parts/page.tsx'
-import { type Column, DataTable, Pages } from '../parts/table.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
+import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { DomainStatus, RecordMarks } from './domains/marks.tsx'
 
 const COLUMNS: readonly Column<DomainWire>[] = [
@@ -33,44 +32,29 @@ export default function DomainsScreen() {
       Add a domain
     </ActionButton>
   )
-  const isEmpty = query.data?.pagination.total === 0
   return (
-    <Page title="Domains" action={isEmpty ? undefined : add}>
-      <QueryView query={query}>
-        {(found) =>
-          found.pagination.total === 0 ? (
-            <EmptyState title="Your domains will appear here">
-              <Text maw={640}>
-                A domain is what comes after the @ of your sender address, such as example.com. You add a few DNS
-                records to it, so that receivers know that the mail from here is yours. Until a domain is verified, its
-                mail is captured and not sent.
-              </Text>
-              {add}
-              <Text size="sm">
-                On the server: <Code>tassis domains add example.com</Code>
-              </Text>
-            </EmptyState>
-          ) : (
-            <DomainTable found={found} page={page} />
-          )
+    <Page title="Domains" action={isEmpty(query) ? undefined : add}>
+      <PagedTable
+        query={query}
+        label="Domains, newest first"
+        columns={COLUMNS}
+        path="/domains"
+        page={page}
+        noun="domains"
+        empty={
+          <EmptyState title="Your domains will appear here">
+            <Text maw={640}>
+              A domain is what comes after the @ of your sender address, such as example.com. You add a few DNS records
+              to it, so that receivers know that the mail from here is yours. Until a domain is verified, its mail is
+              captured and not sent.
+            </Text>
+            {add}
+            <Text size="sm">
+              On the server: <Code>tassis domains add example.com</Code>
+            </Text>
+          </EmptyState>
         }
-      </QueryView>
+      />
     </Page>
-  )
-}
-
-function DomainTable({
-  found: { data, pagination },
-  page,
-}: {
-  readonly found: PageOf<DomainWire>
-  readonly page: number
-}) {
-  return (
-    <>
-      <DataTable label="Domains, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
-      {data.length === 0 && <Text>There are no domains on this page.</Text>}
-      <Pages path="/domains" page={page} totalPages={pagination.total_pages} />
-    </>
   )
 }

@@ -1,14 +1,14 @@
 /** @module One email: what happened to it, what happens next, its content, and what can be done. */
-import { Anchor, Paper, Stack, Text } from '@mantine/core'
-import { useQuery } from '@tanstack/react-query'
-import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
+
+import { Paper, Stack, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
-import { ApiError, get } from '../api/client.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
+import { useRecord } from '../api/data.ts'
+import { useReadAgainAfter } from '../api/live.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { Mailbox } from '../parts/mailbox.tsx'
-import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { Facts, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { EmailActions } from './emails/actions.tsx'
@@ -21,36 +21,20 @@ const route = getRouteApi('/emails/$id')
 const REFRESH_INTERVAL_MS = 1000
 export default function EmailScreen() {
   const { id } = route.useParams()
-  const { history } = useRouter()
-  const navigate = route.useNavigate()
-  const query = useQuery({
-    queryKey: ['email', id],
-    queryFn: ({ signal }) => readEmail(id, signal),
-  })
-  const refreshSoon = useRefreshSoon(() => readAgain(query), REFRESH_INTERVAL_MS)
-  useLiveEvents((event) => {
-    if (event.email_id === id) refreshSoon()
-  })
-  useEscape(() => {
-    // Back to the list as it was, with its filters and page.
-    if (history.canGoBack()) history.back()
-    else void navigate({ to: '/emails' })
-  })
+  const query = useRecord<EmailDetail>(['email', id], `/v1/emails/${encodeURIComponent(id)}`)
+  useReadAgainAfter(query, (event) => event.email_id === id, REFRESH_INTERVAL_MS)
   return (
-    <Page title={query.data ? toTitle(query.data.subject) : 'Email'}>
-      <SmallLink to="/emails">All emails</SmallLink>
-      {query.error instanceof ApiError && query.error.status === 404 && !query.data ? (
-        <Text>This account has no email with this id. It may have been deleted, or belong to another account.</Text>
-      ) : (
-        <QueryView query={query}>{(email) => <EmailView key={email.id} email={email} />}</QueryView>
-      )}
-    </Page>
+    <RecordPage
+      title={query.data ? toTitle(query.data.subject) : 'Email'}
+      list="/emails"
+      listName="All emails"
+      query={query}
+      missing="This account has no email with this id. It may have been deleted, or belong to another account."
+      onEscape={useBack('/emails')}
+    >
+      {(email) => <EmailView key={email.id} email={email} />}
+    </RecordPage>
   )
-}
-
-async function readEmail(id: string, signal: AbortSignal): Promise<EmailDetail> {
-  const { data } = await get<{ data: EmailDetail }>(`/v1/emails/${encodeURIComponent(id)}`, {}, signal)
-  return data
 }
 
 function EmailView({ email }: { readonly email: EmailDetail }) {
@@ -114,8 +98,8 @@ function toOriginalLink(email: EmailDetail) {
   const { resend_of: original } = email as { readonly resend_of?: unknown }
   if (typeof original !== 'string') return null
   return (
-    <Anchor component={Link} to="/emails/$id" params={{ id: original } as never} size="sm">
+    <SmallLink to="/emails/$id" params={{ id: original }}>
       {original}
-    </Anchor>
+    </SmallLink>
   )
 }

@@ -1,14 +1,15 @@
 /** @module The list of emails: newest first, with filters, live. */
+
 import { Anchor, Badge, Button, Group, Stack, Text, VisuallyHidden } from '@mantine/core'
-import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { useEffect, useMemo } from 'react'
+import { useEffect } from 'react'
 import type { EmailRow } from '#features/sending/emails/model.ts'
-import type { StreamRecord } from '#features/setup/streams/model.ts'
-import { ApiError, get } from '../api/client.ts'
+import { useStreams } from '../api/analytics.ts'
+import { ApiError } from '../api/client.ts'
 import { toSendCommand } from '../api/commands.ts'
 import { useExampleDomain } from '../api/domains.ts'
 import { formatCount } from '../parts/format.ts'
+import { SmallLink } from '../parts/links.tsx'
 import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
 import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
@@ -98,7 +99,8 @@ function useFocusOfLastOpened(): void {
 }
 
 function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
-  const streams = useStreams()
+  const { data: streams = [] } = useStreams().data ?? {}
+  const slugs = new Map(streams.map(({ id, slug }) => [id, slug]))
   useFocusOfLastOpened()
   const columns: readonly Column<EmailRow>[] = [
     { header: 'Recipient', width: '30%', cell: (row) => <Recipient row={row} /> },
@@ -106,18 +108,9 @@ function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
       header: 'Subject',
       // The mouse may use it; the keyboard has the link of the recipient.
       cell: ({ id, subject }) => (
-        <Anchor
-          component={Link}
-          to="/emails/$id"
-          params={{ id } as never}
-          size="sm"
-          c="inherit"
-          lineClamp={2}
-          title={subject}
-          tabIndex={-1}
-        >
+        <SmallLink to="/emails/$id" params={{ id }} c="inherit" lineClamp={2} title={subject} tabIndex={-1}>
           <bdi>{subject || '(no subject)'}</bdi>
-        </Anchor>
+        </SmallLink>
       ),
     },
     { header: 'Status', width: '9rem', cell: ({ state }) => <StatusBadge status={state} /> },
@@ -125,7 +118,7 @@ function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
     {
       header: 'Stream, tags',
       width: '16%',
-      cell: ({ stream_id: id, tags }) => <Labels stream={id ? streams.get(id) : undefined} tags={tags} />,
+      cell: ({ stream_id: id, tags }) => <Labels stream={id ? slugs.get(id) : undefined} tags={tags} />,
     },
   ]
   return <DataTable label="Emails" columns={columns} rows={rows} toKey={({ id }) => id} />
@@ -167,16 +160,6 @@ const Labels = ({ stream, tags }: { readonly stream: string | undefined; readonl
     {!stream && tags.length === 0 && '–'}
   </Group>
 )
-
-/** Slugs of the streams by id. */
-function useStreams(): ReadonlyMap<string, string> {
-  const { data } = useQuery({
-    queryKey: ['streams'],
-    queryFn: ({ signal }) => get<{ data: StreamRecord[] }>('/v1/streams', { per_page: 100 }, signal),
-    staleTime: 300_000,
-  })
-  return useMemo(() => new Map(data?.data.map(({ id, slug }) => [id, slug])), [data])
-}
 
 const MAX_COUNTED = 10_000
 

@@ -1,25 +1,17 @@
 /** @module One received message: who sent it and whether that is proven, its content, its route and deliveries. */
-import { Anchor, Group, Paper, Stack, Tabs, Text } from '@mantine/core'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link, useRouter } from '@tanstack/react-router'
+
+import { Group, Paper, Stack, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import type { InboundDetail } from '#features/receiving/inbound/api/model.ts'
-import { request } from '../api/client.ts'
-import {
-  inboundPath,
-  isMissing,
-  useAllDomains,
-  useAllRoutes,
-  useInboundDeliveries,
-  useInboundEmail,
-} from '../api/inbound.ts'
+import { inboundPath, useAllDomains, useAllRoutes, useInboundDeliveries, useInboundEmail } from '../api/inbound.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { useAllowed } from '../api/session.tsx'
+import { ContentTabs } from '../parts/content-tabs.tsx'
 import { DeleteButton } from '../parts/form.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
-import { InlineLink, SmallLink } from '../parts/links.tsx'
+import { InlineLink, SmallLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
-import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { Facts, QueryView, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { Attachments } from './inbound/attachments.tsx'
@@ -36,30 +28,21 @@ const MAX_TITLE_LENGTH = 200
 
 const route = getRouteApi('/inbound/$id')
 
-/** Back to the list as it was, with its filters and page. */
-function useBack(): () => void {
-  const { history } = useRouter()
-  const navigate = route.useNavigate()
-  return () => {
-    if (history.canGoBack()) history.back()
-    else void navigate({ to: '/inbound' })
-  }
-}
-
 export default function InboundEmailScreen() {
   const { id } = route.useParams()
   const query = useInboundEmail(id)
-  const back = useBack()
-  useEscape(back)
+  const back = useBack('/inbound')
   return (
-    <Page title={query.data ? toTitle(query.data.subject, MAX_TITLE_LENGTH) : 'Received mail'}>
-      <SmallLink to="/inbound">All received mail</SmallLink>
-      {isMissing(query.error) ? (
-        <Text>This account has no received message with this id. It may have been deleted.</Text>
-      ) : (
-        <QueryView query={query}>{(email) => <EmailView key={email.id} email={email} onDeleted={back} />}</QueryView>
-      )}
-    </Page>
+    <RecordPage
+      title={query.data ? toTitle(query.data.subject, MAX_TITLE_LENGTH) : 'Received mail'}
+      list="/inbound"
+      listName="All received mail"
+      query={query}
+      missing="This account has no received message with this id. It may have been deleted."
+      onEscape={back}
+    >
+      {(email) => <EmailView key={email.id} email={email} onDeleted={back} />}
+    </RecordPage>
   )
 }
 
@@ -88,18 +71,32 @@ function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
             <StatusLabel tone="warning">Its name shows another address, {claimed}, which it is not from.</StatusLabel>
           )}
           <Fate email={email} />
-          <DeleteEmail email={email} onDeleted={onDeleted} />
+          <Group>
+            <DeleteButton
+              label="Delete"
+              size="xs"
+              title="Delete this message?"
+              confirm="Delete the message"
+              path={inboundPath(email.id)}
+              refreshes={[['inbound', 'list']]}
+              onDeleted={onDeleted}
+            >
+              <Text>It is deleted with its attachments, and waiting deliveries of it end. This cannot be undone.</Text>
+            </DeleteButton>
+          </Group>
         </Stack>
       </Paper>
       <Section title="Message">
         <EmailFacts email={email} />
       </Section>
       <Section title="Content">
-        <Content
-          email={email}
-          tab={tab}
+        <ContentTabs
+          tabs={INBOUND_TABS}
+          current={tab ?? (email.html_body ? 'html' : email.text_body ? 'text' : 'headers')}
           onTab={(next) => void navigate({ search: { tab: next }, replace: true, resetScroll: false })}
-        />
+        >
+          {(name) => <Panel name={name} email={email} />}
+        </ContentTabs>
       </Section>
       <Section title="Attachments">
         <Attachments
@@ -137,39 +134,12 @@ function Fate({ email: { status, error_message: error, webhook_delivered_at: at 
     return (
       <Text>
         No route matched its address, so it is only stored, and deleted when 1,000 newer ones have come.{' '}
-        <Anchor component={Link} underline="always" to="/inbound/routes/new">
+        <TextLink underline="always" to="/inbound/routes/new">
           Create a route
-        </Anchor>
+        </TextLink>
       </Text>
     )
   return <Text>It is stored. {error !== null && <bdi>{error}</bdi>}</Text>
-}
-
-function DeleteEmail({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
-  const reason = useAllowed('developer')
-  const queries = useQueryClient()
-  const remove = useMutation({
-    mutationFn: () => request('DELETE', inboundPath(email.id)),
-    onSuccess: () => {
-      void queries.invalidateQueries({ queryKey: ['inbound', 'list'] })
-      onDeleted()
-    },
-  })
-  return (
-    <Group>
-      <DeleteButton
-        label="Delete"
-        size="xs"
-        reason={reason}
-        title="Delete this message?"
-        confirm="Delete the message"
-        work={remove}
-        onConfirm={() => remove.mutate()}
-      >
-        <Text>It is deleted with its attachments, and waiting deliveries of it end. This cannot be undone.</Text>
-      </DeleteButton>
-    </Group>
-  )
 }
 
 function EmailFacts({ email }: EmailProps) {
@@ -191,38 +161,6 @@ function EmailFacts({ email }: EmailProps) {
         ['Id', email.id],
       ]}
     />
-  )
-}
-
-const TAB_LABELS: Readonly<Record<InboundTab, string>> = {
-  html: 'HTML',
-  text: 'Text',
-  headers: 'Headers',
-  source: 'Source',
-}
-
-interface ContentProps extends EmailProps {
-  readonly tab: InboundTab | undefined
-  onTab(tab: InboundTab): void
-}
-
-function Content({ email, tab, onTab }: ContentProps) {
-  const current = tab ?? (email.html_body ? 'html' : email.text_body ? 'text' : 'headers')
-  return (
-    <Tabs value={current} onChange={(next) => next && onTab(next as InboundTab)} keepMounted={false}>
-      <Tabs.List aria-label="Content" mb="sm">
-        {INBOUND_TABS.map((name) => (
-          <Tabs.Tab key={name} value={name}>
-            {TAB_LABELS[name]}
-          </Tabs.Tab>
-        ))}
-      </Tabs.List>
-      {INBOUND_TABS.map((name) => (
-        <Tabs.Panel key={name} value={name}>
-          <Panel name={name} email={email} />
-        </Tabs.Panel>
-      ))}
-    </Tabs>
   )
 }
 
@@ -276,9 +214,9 @@ function RouteAndDeliveries({ email }: EmailProps) {
     <Stack gap="sm">
       <Text>
         Matched the route{' '}
-        <Anchor component={Link} underline="always" to={`/inbound/routes/${email.route_id}`}>
+        <TextLink underline="always" to={`/inbound/routes/${email.route_id}`}>
           <bdi>{matched ? formatRoute(matched, name) : email.route_id}</bdi>
-        </Anchor>
+        </TextLink>
         {matched &&
           (matched.webhook_url ? <>, which posts to {toVisible(matched.webhook_url)}</> : ', which only stores')}
         .

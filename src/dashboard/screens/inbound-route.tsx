@@ -1,17 +1,16 @@
 /** @module One inbound route: its addresses, its URL, its deliveries; and the form of a new one. */
-import { Alert, Anchor, Group, NativeSelect, Stack, Switch, Text, TextInput } from '@mantine/core'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { Alert, Group, NativeSelect, Stack, Switch, Text, TextInput } from '@mantine/core'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import { request } from '../api/client.ts'
-import { isMissing, PAGE_SIZE, routePath, useAllDomains } from '../api/inbound.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
-import { usePage, useRecord } from '../api/read.ts'
+import { requestData } from '../api/client.ts'
+import { useChange, usePage, useRecord } from '../api/data.ts'
+import { routePath, useAllDomains } from '../api/inbound.ts'
+import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DeleteButton, FormError, findFieldError } from '../parts/form.tsx'
+import { ActionButton, CODE_INPUT, DeleteButton, FormError, findFieldError } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
-import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { Facts, Page, QueryView, RecordPage, Section, useEscape } from '../parts/page.tsx'
 import { Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { Deliveries } from './inbound/deliveries.tsx'
@@ -23,22 +22,23 @@ import { RouteState } from './inbound-routes.tsx'
 
 const api = getRouteApi('/inbound/routes/$id')
 
-const AllRoutes = () => <SmallLink to="/inbound/routes">All routes</SmallLink>
-
 export function InboundRouteNewScreen() {
   const navigate = useNavigate()
-  const save = useSave((values) => request<{ data: RouteRecord }>('POST', '/v1/inbound-routes', { body: values }))
+  const save = useChange(
+    (body: RouteChange) => requestData<RouteRecord>('POST', '/v1/inbound-routes', { body }),
+    ['inbound-routes'],
+  )
   useEscape(() => void navigate({ to: '/inbound/routes' }))
   return (
     <Page title="Create a route">
-      <AllRoutes />
+      <SmallLink to="/inbound/routes">All routes</SmallLink>
       <RouteForm
         label="Create the route"
         isBusy={save.isPending}
         error={save.error}
         onSave={(values) =>
-          save.mutate(toNewRoute(values), {
-            onSuccess: ({ data }) => void navigate({ to: `/inbound/routes/${data.id}` as never }),
+          save.mutate(values, {
+            onSuccess: ({ id }) => void navigate({ to: `/inbound/routes/${id}` as never }),
           })
         }
       />
@@ -46,31 +46,21 @@ export function InboundRouteNewScreen() {
   )
 }
 
-/** Changes a route; the lists are read again afterwards. */
-function useSave<Input>(change: (input: Input) => Promise<{ data: RouteRecord }>) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: change,
-    onSuccess: () => queries.invalidateQueries({ queryKey: ['inbound-routes'] }),
-  })
-}
-
 export default function InboundRouteScreen() {
   const { id } = api.useParams()
-  const navigate = useNavigate()
   const query = useRecord<RouteRecord>(['inbound-routes', 'one', id], routePath(id))
   const { data: domains = [] } = useAllDomains()
   const domain = domains.find((one) => one.id === query.data?.domain_id)
-  useEscape(() => void navigate({ to: '/inbound/routes' }))
   return (
-    <Page title={query.data ? formatRoute(query.data, domain?.domain ?? '…') : 'Route'}>
-      <AllRoutes />
-      {isMissing(query.error) ? (
-        <Text>This account has no route with this id. It may have been deleted.</Text>
-      ) : (
-        <QueryView query={query}>{(route) => <RouteView key={route.id} route={route} />}</QueryView>
-      )}
-    </Page>
+    <RecordPage
+      title={query.data ? formatRoute(query.data, domain?.domain ?? '…') : 'Route'}
+      list="/inbound/routes"
+      listName="All routes"
+      query={query}
+      missing="This account has no route with this id. It may have been deleted."
+    >
+      {(route) => <RouteView key={route.id} route={route} />}
+    </RecordPage>
   )
 }
 
@@ -79,8 +69,9 @@ interface RouteProps {
 }
 
 function RouteView({ route }: RouteProps) {
-  const save = useSave((change: RouteChange) =>
-    request<{ data: RouteRecord }>('PUT', routePath(route.id), { body: change }),
+  const save = useChange(
+    (body: RouteChange) => requestData<RouteRecord>('PUT', routePath(route.id), { body }),
+    ['inbound-routes'],
   )
   const [saved, setSaved] = useState<string>()
   const reason = useAllowed('developer')
@@ -132,15 +123,14 @@ function RouteView({ route }: RouteProps) {
             {route.is_active ? 'Deactivate' : 'Activate'}
           </ActionButton>
           <DeleteRoute route={route} />
-          <Anchor component={Link} to="/inbound" search={{ route: route.id } as never} size="sm">
+          <SmallLink to="/inbound" search={{ route: route.id }}>
             Its received mail
-          </Anchor>
+          </SmallLink>
         </Group>
         <div role="status">{saved && !save.error && <Text size="sm">{saved}</Text>}</div>
       </Stack>
       <Section title="Change">
         <RouteForm
-          // Filled in again when the route was changed elsewhere, unless something was typed.
           route={route}
           label="Save the route"
           isBusy={save.isPending}
@@ -160,26 +150,17 @@ function RouteView({ route }: RouteProps) {
 }
 
 function DeleteRoute({ route }: RouteProps) {
-  const reason = useAllowed('developer')
-  const queries = useQueryClient()
   const navigate = useNavigate()
-  const remove = useMutation({
-    mutationFn: () => request('DELETE', routePath(route.id)),
-    onSuccess: async () => {
-      await navigate({ to: '/inbound/routes' })
-      queries.removeQueries({ queryKey: ['inbound-routes', 'one', route.id] })
-      await queries.invalidateQueries({ queryKey: ['inbound-routes'] })
-    },
-  })
   return (
     <DeleteButton
       label="Delete"
       size="xs"
-      reason={reason}
       title="Delete this route?"
       confirm="Delete the route"
-      work={remove}
-      onConfirm={() => remove.mutate()}
+      path={routePath(route.id)}
+      forgets={['inbound-routes', 'one', route.id]}
+      refreshes={[['inbound-routes']]}
+      onDeleted={() => navigate({ to: '/inbound/routes' })}
     >
       <Text>
         Its mail is kept, its deliveries are deleted, and nothing more is posted. The next route that matches gets later
@@ -187,15 +168,6 @@ function DeleteRoute({ route }: RouteProps) {
       </Text>
     </DeleteButton>
   )
-}
-
-interface RouteValues {
-  readonly domain: string
-  readonly type: RouteRecord['match_type']
-  readonly pattern: string
-  readonly priority: string
-  readonly url: string
-  readonly isActive: boolean
 }
 
 /** The body of a POST or PUT. */
@@ -208,31 +180,28 @@ interface RouteChange {
   readonly is_active?: boolean
 }
 
-const toNewRoute = ({ domain, type, pattern, priority, url, isActive }: RouteValues) => ({
-  domain_id: domain,
-  match_type: type,
-  pattern: type === 'catch_all' ? '' : pattern.trim(),
+/** As it is typed. */
+type RouteTexts = Readonly<Record<'domain_id' | 'match_type' | 'pattern' | 'priority' | 'webhook_url', string>>
+
+const toBody = ({ domain_id, match_type, pattern, priority, webhook_url: url }: RouteTexts): RouteChange => ({
+  domain_id,
+  match_type: match_type as RouteRecord['match_type'],
+  pattern: match_type === 'catch_all' ? '' : pattern.trim(),
   // What is no number gets the server's answer.
   priority: priority.trim() === '' ? 0 : Number(priority),
   webhook_url: url.trim() === '' ? null : url.trim(),
-  is_active: isActive,
 })
 
 /** Only what is different, so that two people who change different fields lose nothing. */
-function toChange(route: RouteRecord, values: RouteValues): RouteChange {
-  const wanted = toNewRoute(values)
-  return Object.fromEntries(
-    Object.entries(wanted).filter(([name, value]) => Reflect.get(route, name) !== value),
-  ) as RouteChange
-}
+const toChange = (route: RouteRecord, wanted: RouteChange): RouteChange =>
+  Object.fromEntries(Object.entries(wanted).filter(([name, value]) => Reflect.get(route, name) !== value))
 
-const toValues = (route: RouteRecord | undefined): RouteValues => ({
-  domain: route?.domain_id ?? '',
-  type: route?.match_type ?? 'exact',
+const toTexts = (route: RouteRecord | undefined): RouteTexts => ({
+  domain_id: route?.domain_id ?? '',
+  match_type: route?.match_type ?? 'exact',
   pattern: route?.pattern ?? '',
   priority: String(route?.priority ?? 0),
-  url: route?.webhook_url ?? '',
-  isActive: route?.is_active ?? true,
+  webhook_url: route?.webhook_url ?? '',
 })
 
 interface RouteFormProps {
@@ -240,92 +209,79 @@ interface RouteFormProps {
   readonly label: string
   readonly isBusy: boolean
   readonly error: unknown
-  onSave(values: RouteValues): void
+  onSave(body: RouteChange): void
 }
 
 function RouteForm({ route, label, isBusy, error, onSave }: RouteFormProps) {
-  const [typed, setTyped] = useState<Partial<RouteValues>>({})
+  const [typed, setTyped] = useState<Partial<RouteTexts>>({})
+  const [isActive, setIsActive] = useState(true)
   const { data: domains = [] } = useAllDomains()
   const reason = useAllowed('developer')
-  const stored = toValues(route)
-  const values: RouteValues = { ...stored, ...typed }
-  const domain = values.domain || domains[0]?.id || ''
-  const domainName = domains.find(({ id }) => id === domain)?.domain ?? 'example.com'
-  const set = (change: Partial<RouteValues>) => setTyped((before) => ({ ...before, ...change }))
+  // Filled in again when the route was changed elsewhere, apart from what was typed.
+  const texts: RouteTexts = { ...toTexts(route), ...typed }
+  const values = { ...texts, domain_id: texts.domain_id || domains[0]?.id || '' }
+  const domainName = domains.find(({ id }) => id === values.domain_id)?.domain ?? 'example.com'
+  const field = (name: keyof RouteTexts) => ({
+    value: values[name],
+    error: findFieldError(error, name),
+    onChange: (event: { currentTarget: { value: string } }) => {
+      const { value } = event.currentTarget
+      setTyped((before) => ({ ...before, [name]: value }))
+    },
+  })
+  const save = () => onSave({ ...toBody(values), ...(route === undefined && { is_active: isActive }) })
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (reason === undefined) onSave({ ...values, domain })
+    if (reason === undefined) save()
   }
-  const fieldErrors = ['domain_id', 'match_type', 'pattern', 'priority', 'webhook_url'].map((field) =>
-    findFieldError(error, field),
-  )
-  const [domainError, typeError, patternError, priorityError, urlError] = fieldErrors
   return (
     <form onSubmit={submit} noValidate>
       <Stack maw={560} gap="sm">
         <NativeSelect
+          {...field('domain_id')}
           label="Domain"
           data={domains.map(({ id, domain: name }) => ({ value: id, label: name }))}
-          value={domain}
-          onChange={(event) => set({ domain: event.currentTarget.value })}
-          error={domainError}
         />
         <NativeSelect
+          {...field('match_type')}
           label="Matches"
           data={Object.entries(MATCH_TYPE_WORDS).map(([value, word]) => ({ value, label: word }))}
-          value={values.type}
-          onChange={(event) => set({ type: event.currentTarget.value as RouteValues['type'] })}
-          error={typeError}
         />
-        {values.type !== 'catch_all' && (
+        {values.match_type !== 'catch_all' && (
           <TextInput
-            label={values.type === 'exact' ? 'Address' : 'Beginning of the address'}
+            {...field('pattern')}
+            {...CODE_INPUT}
+            label={values.match_type === 'exact' ? 'Address' : 'Beginning of the address'}
             description={
-              values.type === 'exact'
+              values.match_type === 'exact'
                 ? `The part before @${domainName}, such as support. It matches support+anything too.`
                 : `For example, sales- matches sales-berlin@${domainName}.`
             }
-            value={values.pattern}
-            onChange={(event) => set({ pattern: event.currentTarget.value })}
-            error={patternError}
-            autoComplete="off"
-            autoCapitalize="none"
-            spellCheck={false}
           />
         )}
         <TextInput
+          {...field('webhook_url')}
+          {...CODE_INPUT}
           label="URL"
           description="The message is posted there, signed, over https. Leave it empty to only store the mail."
           placeholder="https://example.com/inbound"
           type="url"
-          value={values.url}
-          onChange={(event) => set({ url: event.currentTarget.value })}
-          error={urlError}
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
         />
         <TextInput
+          {...field('priority')}
           label="Priority"
           description="A whole number; the lowest is tried first."
           inputMode="numeric"
-          value={values.priority}
-          onChange={(event) => set({ priority: event.currentTarget.value })}
-          error={priorityError}
         />
         {route === undefined && (
-          <Switch
-            label="Active"
-            checked={values.isActive}
-            onChange={(event) => set({ isActive: event.currentTarget.checked })}
-          />
+          <Switch label="Active" checked={isActive} onChange={(event) => setIsActive(event.currentTarget.checked)} />
         )}
-        {fieldErrors.every((message) => message === undefined) && <FormError error={error} />}
+        <FormError error={error} fields={Object.keys(values)} />
         <Group>
           <ActionButton
             reason={reason ?? (domains.length === 0 ? 'A route belongs to a domain; add a domain first.' : undefined)}
             loading={isBusy}
-            onClick={() => onSave({ ...values, domain })}
+            onClick={save}
           >
             {label}
           </ActionButton>
@@ -340,15 +296,11 @@ function RouteForm({ route, label, isBusy, error, onSave }: RouteFormProps) {
 function RouteDeliveries({ route }: RouteProps) {
   const { page = 1, status } = api.useSearch()
   const navigate = api.useNavigate()
-  const query = usePage<RouteDelivery>(
-    ['inbound-routes', 'deliveries', route.id, page, status],
-    routePath(route.id, '/deliveries'),
-    { page, per_page: PAGE_SIZE, status },
-  )
-  const refreshSoon = useRefreshSoon(() => readAgain(query))
-  useLiveEvents(({ event_type: type }) => {
-    if (type === 'email.inbound' && page === 1) refreshSoon()
+  const query = usePage<RouteDelivery>(['inbound-routes', 'deliveries', route.id], routePath(route.id, '/deliveries'), {
+    page,
+    status,
   })
+  useReadAgainAfter(query, ({ event_type: type }) => type === 'email.inbound' && page === 1)
   return (
     <Stack gap="sm">
       <Group align="flex-end" gap="xs">

@@ -1,36 +1,31 @@
 /** @module The list of inbound routes, and a test of an address against them. */
 import { Button, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
-import { useMutation } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { AddressMatchRecord, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import { get } from '../api/client.ts'
-import { PAGE_SIZE, useAllDomains, useAllRoutes } from '../api/inbound.ts'
-import { usePage } from '../api/read.ts'
+import { requestData } from '../api/client.ts'
+import { useChange, usePage } from '../api/data.ts'
+import { useAllDomains, useAllRoutes } from '../api/inbound.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, FormError, findFieldError } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
-import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
+import { EmptyState, Page, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { type Column, DataTable, Pages } from '../parts/table.tsx'
+import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
-import { RouteSecret } from './inbound/route-secret.tsx'
 import { toVisible } from './inbound/visible.ts'
+import { SigningSecret } from './webhooks/secret.tsx'
 
 const route = getRouteApi('/inbound/routes')
 
 export default function InboundRoutesScreen() {
   const { page = 1 } = route.useSearch()
-  const query = usePage<RouteRecord>(['inbound-routes', 'list', page], '/v1/inbound-routes', {
-    page,
-    per_page: PAGE_SIZE,
-  })
+  const query = usePage<RouteRecord>(['inbound-routes', 'list'], '/v1/inbound-routes', { page })
   const { data: domains } = useAllDomains()
   const reason = useAllowed('developer')
   const navigate = useNavigate()
-  const isEmpty = query.data?.pagination.total === 0
   const hasDomain = domains === undefined || domains.length > 0
   const add = (
     <ActionButton
@@ -41,79 +36,81 @@ export default function InboundRoutesScreen() {
     </ActionButton>
   )
   return (
-    <Page title="Inbound routes" action={isEmpty ? undefined : add}>
+    <Page title="Inbound routes" action={isEmpty(query) ? undefined : add}>
       <InboundNavigation />
-      <QueryView query={query}>
-        {({ data, pagination }) =>
-          pagination.total === 0 ? (
-            <EmptyState title="Your routes will appear here">
-              <Text maw={640}>
-                A route says what happens to mail for some addresses of a domain: it is stored, and posted to a URL if
-                the route has one. Mail that no route matches is stored too, but only the newest 1,000 messages of a
-                domain.
+      <PagedTable
+        query={query}
+        label="Routes, newest first"
+        columns={toColumns(new Map(domains?.map(({ id, domain }) => [id, domain])))}
+        path="/inbound/routes"
+        page={page}
+        noun="routes"
+        empty={
+          <EmptyState title="Your routes will appear here">
+            <Text maw={640}>
+              A route says what happens to mail for some addresses of a domain: it is stored, and posted to a URL if the
+              route has one. Mail that no route matches is stored too, but only the newest 1,000 messages of a domain.
+            </Text>
+            {add}
+            {!hasDomain && (
+              <Text>
+                First <InlineLink to="/domains/new">add a domain</InlineLink>.
               </Text>
-              {add}
-              {!hasDomain && (
-                <Text>
-                  First <InlineLink to="/domains/new">add a domain</InlineLink>.
-                </Text>
-              )}
-            </EmptyState>
-          ) : (
-            <>
-              <RouteTable routes={data} />
-              {data.length === 0 && <Text>There are no routes on this page.</Text>}
-              <Pages path="/inbound/routes" page={page} totalPages={pagination.total_pages} />
-              <Text size="sm" c="dimmed" maw={720}>
-                The lowest priority is tried first; at the same priority one address comes before a beginning, and that
-                before all addresses. A mailbox comes before every route.
-              </Text>
-            </>
-          )
+            )}
+          </EmptyState>
         }
-      </QueryView>
+      >
+        <Text size="sm" c="dimmed" maw={720}>
+          The lowest priority is tried first; at the same priority one address comes before a beginning, and that before
+          all addresses. A mailbox comes before every route.
+        </Text>
+      </PagedTable>
       <Section title="Test an address">
         <AddressTest />
       </Section>
-      <Section title="Signing secret">
-        <RouteSecret />
+      <Section title="Signing secret" align="flex-start">
+        <Text size="sm" maw={720}>
+          One secret signs the requests to the URLs of all routes of the account.
+        </Text>
+        <SigningSecret path="/v1/inbound-routes/secret" title="Replace the secret of all routes?" receiver="receivers">
+          <Text>
+            The new secret signs every later request of every route, including retries. The old one also signs for a
+            day, but only in the header webhook-signature: receivers that verify another header must know the new one
+            first.
+          </Text>
+        </SigningSecret>
       </Section>
     </Page>
   )
 }
 
-function RouteTable({ routes }: { readonly routes: readonly RouteRecord[] }) {
-  const { data: domains = [] } = useAllDomains()
-  const names = new Map(domains.map(({ id, domain }) => [id, domain]))
-  const columns: readonly Column<RouteRecord>[] = [
-    {
-      header: 'Addresses',
-      cell: (row) => (
-        <>
-          <NameLink to={`/inbound/routes/${row.id}`} name={formatRoute(row, names.get(row.domain_id) ?? '…')} />
-          <Text size="sm" c="dimmed">
-            {MATCH_TYPE_WORDS[row.match_type]}
-          </Text>
-        </>
+const toColumns = (names: ReadonlyMap<string, string>): readonly Column<RouteRecord>[] => [
+  {
+    header: 'Addresses',
+    cell: (row) => (
+      <>
+        <NameLink to={`/inbound/routes/${row.id}`} name={formatRoute(row, names.get(row.domain_id) ?? '…')} />
+        <Text size="sm" c="dimmed">
+          {MATCH_TYPE_WORDS[row.match_type]}
+        </Text>
+      </>
+    ),
+  },
+  { header: 'Priority', width: '5.5rem', cell: ({ priority }) => priority },
+  {
+    header: 'Posted to',
+    width: '30%',
+    cell: ({ webhook_url: url }) =>
+      url === null ? (
+        'Nothing, only stored'
+      ) : (
+        <Text size="sm" lineClamp={2} title={url}>
+          {toVisible(url)}
+        </Text>
       ),
-    },
-    { header: 'Priority', width: '5.5rem', cell: ({ priority }) => priority },
-    {
-      header: 'Posted to',
-      width: '30%',
-      cell: ({ webhook_url: url }) =>
-        url === null ? (
-          'Nothing, only stored'
-        ) : (
-          <Text size="sm" lineClamp={2} title={url}>
-            {toVisible(url)}
-          </Text>
-        ),
-    },
-    { header: 'State', width: '9.5rem', cell: (row) => <RouteState route={row} /> },
-  ]
-  return <DataTable label="Routes, newest first" columns={columns} rows={routes} toKey={({ id }) => id} />
-}
+  },
+  { header: 'State', width: '9.5rem', cell: (row) => <RouteState route={row} /> },
+]
 
 export function RouteState({ route: found }: { readonly route: RouteRecord }) {
   if (!found.is_active)
@@ -139,15 +136,13 @@ export function RouteState({ route: found }: { readonly route: RouteRecord }) {
 
 function AddressTest() {
   const [address, setAddress] = useState('')
-  const test = useMutation({
-    mutationFn: async () =>
-      (await get<{ data: AddressMatchRecord }>('/v1/inbound-routes/match', { address: address.trim() })).data,
-  })
+  const test = useChange(() =>
+    requestData<AddressMatchRecord>('GET', '/v1/inbound-routes/match', { query: { address: address.trim() } }),
+  )
   const submit = (event: FormEvent) => {
     event.preventDefault()
     if (address.trim() !== '') test.mutate()
   }
-  const fieldError = findFieldError(test.error, 'address')
   return (
     <Stack gap="sm" maw={640}>
       <form onSubmit={submit} noValidate>
@@ -160,7 +155,7 @@ function AddressTest() {
             inputMode="email"
             value={address}
             onChange={(event) => setAddress(event.currentTarget.value)}
-            error={fieldError}
+            error={findFieldError(test.error, 'address')}
             flex="1 1 14rem"
             autoComplete="off"
             autoCapitalize="none"
@@ -171,7 +166,7 @@ function AddressTest() {
           </Button>
         </Group>
       </form>
-      {fieldError === undefined && <FormError error={test.error} />}
+      <FormError error={test.error} fields={['address']} />
       <div role="status">{test.data && <MatchResult match={test.data} />}</div>
     </Stack>
   )

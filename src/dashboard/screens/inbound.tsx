@@ -1,13 +1,13 @@
 /** @module The list of received mail: newest first, with filters, live. */
-import { Anchor, Button, Code, Group, List, Stack, Text } from '@mantine/core'
-import { getRouteApi, Link, useRouterState } from '@tanstack/react-router'
+import { Button, Code, Group, List, Stack, Text } from '@mantine/core'
+import { getRouteApi, useRouterState } from '@tanstack/react-router'
 import type { InboundRecord } from '#features/receiving/inbound/api/model.ts'
 import type { Pagination } from '#platform/http/envelope.ts'
 import { ApiError } from '../api/client.ts'
 import { useAllDomains, useInbound } from '../api/inbound.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
+import { useReadAgainAfter } from '../api/live.tsx'
 import { formatBytes } from '../parts/format.ts'
-import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
+import { InlineLink, NameLink, SmallLink, TextLink } from '../parts/links.tsx'
 import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
 import { StatusLabel } from '../parts/status.tsx'
@@ -83,10 +83,7 @@ export default function InboundScreen() {
   const isFirstPage = cursor === undefined && page === 1
   const query = useInbound(values, isFirstPage)
   const rows = useLiveRows(query, JSON.stringify(values), ({ created_at: at }) => at)
-  const refreshSoon = useRefreshSoon(() => readAgain(query))
-  useLiveEvents(({ event_type: type }) => {
-    if (type === 'email.inbound') refreshSoon()
-  })
+  useReadAgainAfter(query, ({ event_type: type }) => type === 'email.inbound')
   const hasFilters = INBOUND_FILTER_NAMES.some((name) => filters[name] !== undefined)
   return (
     <Page title="Inbound">
@@ -162,13 +159,13 @@ function NothingYet() {
         <List.Item>
           A domain is verified, and its switch “Receive mail” is on:{' '}
           {first ? (
-            <Anchor component={Link} underline="always" to={`/domains/${first.id}`} size="sm">
+            <SmallLink underline="always" to={`/domains/${first.id}`}>
               settings of {first.domain}
-            </Anchor>
+            </SmallLink>
           ) : (
-            <Anchor component={Link} underline="always" to="/domains/new" size="sm">
+            <SmallLink underline="always" to="/domains/new">
               add a domain
-            </Anchor>
+            </SmallLink>
           )}
           .
         </List.Item>
@@ -232,17 +229,15 @@ function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: s
   return (
     <>
       {/* The mouse may use it; the keyboard has the link of the sender. */}
-      <Anchor
-        component={Link}
+      <SmallLink
         to={`/inbound/${id}`}
-        size="sm"
         c="inherit"
         lineClamp={2}
         title={subject.slice(0, MAX_TOOLTIP_LENGTH)}
         tabIndex={-1}
       >
         <bdi>{subject || '(no subject)'}</bdi>
-      </Anchor>
+      </SmallLink>
       <Text size="sm" c="dimmed" title={to.map(toVisible).join(', ')}>
         To <bdi>{toVisible(first)}</bdi>
         {more.length > 0 && ` and ${more.length} more`}; {formatBytes(size)}

@@ -3,9 +3,9 @@ import { Alert, Button, Code, Group, List, Stack, Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
-import { useApiKeys, useChangeApiKey, useRevokeApiKey } from '../api/keys.ts'
+import { toKeyPath, useApiKeys, useChangeApiKey } from '../api/keys.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DialogFrame } from '../parts/form.tsx'
+import { DeleteButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { ADMIN_SCOPE, describeScope } from '../parts/scopes.ts'
@@ -18,22 +18,15 @@ export default function ApiKeyScreen() {
   const reason = useAllowed('admin')
   const query = useApiKeys(reason === undefined)
   const navigate = useNavigate()
-  const [isRevoking, setIsRevoking] = useState(false)
   useEscape(() => void navigate({ to: '/keys' }))
   const key = query.data?.find((one) => one.id === id)
-  const revoke = key && (
-    <ActionButton reason={reason} variant="default" onClick={() => setIsRevoking(true)}>
-      Revoke this key
-    </ActionButton>
-  )
   return (
-    <Page title={key?.name ?? 'API key'} action={revoke}>
+    <Page title={key?.name ?? 'API key'} action={key && <RevokeButton apiKey={key} />}>
       {reason !== undefined ? (
         <Alert color="gray">{reason}</Alert>
       ) : (
         <QueryView query={query}>{() => (key ? <KeyDetails apiKey={key} /> : <Missing />)}</QueryView>
       )}
-      {isRevoking && key && <RevokeDialog apiKey={key} onClose={() => setIsRevoking(false)} />}
     </Page>
   )
 }
@@ -142,21 +135,17 @@ function KeySettings({ apiKey: key }: KeyProps) {
   )
 }
 
-interface RevokeProps extends KeyProps {
-  onClose(): void
-}
-
-function RevokeDialog({ apiKey: key, onClose }: RevokeProps) {
-  const revoke = useRevokeApiKey()
+function RevokeButton({ apiKey: key }: KeyProps) {
   const navigate = useNavigate()
   return (
-    <DialogFrame
+    <DeleteButton
+      label="Revoke this key"
+      needs="admin"
       title="Revoke this key?"
       confirm="Revoke the key"
-      isDangerous
-      work={revoke}
-      onConfirm={() => revoke.mutate(key.id, { onSuccess: () => navigate({ to: '/keys' }) })}
-      onClose={onClose}
+      path={toKeyPath(key.id)}
+      refreshes={[['api-keys']]}
+      onDeleted={() => navigate({ to: '/keys' })}
     >
       <Text>
         Requests with <bdi>{key.name}</bdi> (<Code>{key.key_prefix}…</Code>) fail with 401 immediately. This cannot be
@@ -171,6 +160,6 @@ function RevokeDialog({ apiKey: key, onClose }: RevokeProps) {
           </>
         )}
       </Text>
-    </DialogFrame>
+    </DeleteButton>
   )
 }

@@ -1,59 +1,60 @@
 /** @module One agent mailbox: its threads, a search in its messages. */
-import { Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
-import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { type FormEvent, useEffect, useState } from 'react'
+import { Group, Stack, Text } from '@mantine/core'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import type { FeedEvent } from '#features/core/events/model.ts'
 import type { ListedMessage, ListedThread, MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts'
-import { get, type PageOf, request } from '../api/client.ts'
-import { isMissing, mailboxPath, PAGE_SIZE } from '../api/inbound.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
-import { usePage, useRecord } from '../api/read.ts'
-import { useAllowed } from '../api/session.tsx'
+import { get, type PageOf } from '../api/client.ts'
+import { usePage, useRecord } from '../api/data.ts'
+import { mailboxPath } from '../api/inbound.ts'
+import { useReadAgainAfter } from '../api/live.tsx'
 import { DeleteButton, findFieldError } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
-import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { SmallLink } from '../parts/links.tsx'
-import { ErrorState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { ErrorState, Facts, QueryView, RecordPage, Section } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
-import { type Column, DataTable, NewRows, Pages } from '../parts/table.tsx'
+import { type Column, DataTable, NewRows, Pages, SearchForm } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id')
 
+const isNewMessage = ({ event_type: type }: FeedEvent): boolean => type === 'mailbox.message.received'
+
 export default function MailboxScreen() {
   const { id } = route.useParams()
   const { q, page = 1 } = route.useSearch()
-  const navigate = useNavigate()
+  const navigate = route.useNavigate()
   const query = useRecord<MailboxRecord>(['mailboxes', 'one', id], mailboxPath(id))
-  const refreshSoon = useRefreshSoon(() => readAgain(query))
-  useLiveEvents(({ event_type: type }) => {
-    if (type === 'mailbox.message.received') refreshSoon()
-  })
-  useEscape(() => void navigate({ to: '/inbound/mailboxes' }))
+  useReadAgainAfter(query, isNewMessage)
   return (
-    <Page title={query.data?.address ?? 'Mailbox'}>
-      <SmallLink to="/inbound/mailboxes">All mailboxes</SmallLink>
-      {isMissing(query.error) ? (
-        <Text>This account has no mailbox with this id. It may have been deleted.</Text>
-      ) : (
-        <QueryView query={query}>
-          {(mailbox) => (
-            <Stack gap="lg" key={mailbox.id}>
-              <MailboxFacts mailbox={mailbox} />
-              <Section title="Threads">
-                <Search mailboxId={id} words={q} />
-                {q === undefined ? (
-                  <Threads mailbox={mailbox} page={page} />
-                ) : (
-                  <Found mailboxId={id} words={q} page={page} />
-                )}
-              </Section>
-            </Stack>
-          )}
-        </QueryView>
+    <RecordPage
+      title={query.data?.address ?? 'Mailbox'}
+      list="/inbound/mailboxes"
+      listName="All mailboxes"
+      query={query}
+      missing="This account has no mailbox with this id. It may have been deleted."
+    >
+      {(mailbox) => (
+        <Stack gap="lg" key={mailbox.id}>
+          <MailboxFacts mailbox={mailbox} />
+          <Section title="Threads">
+            <SearchForm
+              name="Search"
+              label="Search the messages"
+              placeholder="Whole words of subject, sender or text"
+              value={q}
+              onSearch={(words) => void navigate({ search: words === undefined ? {} : { q: words } })}
+            />
+            {q === undefined ? (
+              <Threads mailbox={mailbox} page={page} />
+            ) : (
+              <Found mailboxId={id} words={q} page={page} />
+            )}
+          </Section>
+        </Stack>
       )}
-    </Page>
+    </RecordPage>
   )
 }
 
@@ -87,28 +88,19 @@ function MailboxFacts({ mailbox }: MailboxProps) {
 }
 
 function DeleteMailbox({ mailbox }: MailboxProps) {
-  const reason = useAllowed('developer')
-  const queries = useQueryClient()
   const navigate = useNavigate()
-  const remove = useMutation({
-    mutationFn: () => request('DELETE', mailboxPath(mailbox.id)),
-    onSuccess: async () => {
-      await navigate({ to: '/inbound/mailboxes' })
-      queries.removeQueries({ queryKey: ['mailboxes', 'one', mailbox.id] })
-      await queries.invalidateQueries({ queryKey: ['mailboxes'] })
-    },
-  })
   return (
     <Group>
       <DeleteButton
         label="Delete the mailbox"
         size="xs"
-        reason={reason}
         title="Delete this mailbox?"
         confirm="Delete the mailbox"
         typed={mailbox.address}
-        work={remove}
-        onConfirm={() => remove.mutate()}
+        path={mailboxPath(mailbox.id)}
+        forgets={['mailboxes', 'one', mailbox.id]}
+        refreshes={[['mailboxes', 'list']]}
+        onDeleted={() => navigate({ to: '/inbound/mailboxes' })}
       >
         <Text>
           All {mailbox.message_count.toLocaleString()} messages in it are deleted at once. Later mail to its address is
@@ -116,38 +108,6 @@ function DeleteMailbox({ mailbox }: MailboxProps) {
         </Text>
       </DeleteButton>
     </Group>
-  )
-}
-
-function Search({ mailboxId, words }: { readonly mailboxId: string; readonly words: string | undefined }) {
-  const [text, setText] = useState(words ?? '')
-  const navigate = route.useNavigate()
-  useEffect(() => setText(words ?? ''), [words])
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    void navigate({ to: '.', params: { id: mailboxId }, search: text.trim() === '' ? {} : { q: text.trim() } })
-  }
-  return (
-    <form onSubmit={submit} noValidate>
-      <Group align="flex-end" gap="xs">
-        <TextInput
-          {...SEARCH_MARK}
-          label="Search the messages"
-          type="search"
-          placeholder="Whole words of subject, sender or text"
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
-          flex="1 1 14rem"
-          autoComplete="off"
-        />
-        <Button type="submit">Search</Button>
-        {words !== undefined && (
-          <Button variant="default" onClick={() => void navigate({ to: '.', params: { id: mailboxId }, search: {} })}>
-            All threads
-          </Button>
-        )}
-      </Group>
-    </form>
   )
 }
 
@@ -161,31 +121,22 @@ function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
   const query = useQuery({
     queryKey: ['mailboxes', 'threads', id, page],
     queryFn: async ({ signal }) => {
-      const list = await get<PageOf<ListedThread>>(mailboxPath(id, '/threads'), { page, per_page: PAGE_SIZE }, signal)
+      const list = await get<PageOf<ListedThread>>(mailboxPath(id, '/threads'), { page, per_page: 50 }, signal)
       // A thread keeps its row when a message comes.
       return { ...list, data: list.data.map((row) => ({ ...row, id: row.thread_id })) }
     },
     placeholderData: keepPreviousData,
   })
   const rows = useLiveRows(query, `${id} ${page}`, ({ last_message_at: at }) => at)
-  const refreshSoon = useRefreshSoon(() => readAgain(query))
-  useLiveEvents(({ event_type: type }) => {
-    if (type === 'mailbox.message.received') refreshSoon()
-  })
+  useReadAgainAfter(query, isNewMessage)
   if (!rows.page) return <QueryView query={query}>{() => null}</QueryView>
   const columns: readonly Column<ListedThread>[] = [
     {
       header: 'Subject',
       cell: ({ id: threadId, subject }) => (
-        <Anchor
-          component={Link}
-          to={toThreadPath(id, threadId)}
-          size="sm"
-          lineClamp={2}
-          title={subject.slice(0, MAX_TOOLTIP_LENGTH)}
-        >
+        <SmallLink to={toThreadPath(id, threadId)} lineClamp={2} title={subject.slice(0, MAX_TOOLTIP_LENGTH)}>
           <bdi>{subject || '(no subject)'}</bdi>
-        </Anchor>
+        </SmallLink>
       ),
     },
     { header: 'Messages', width: '7rem', cell: ({ message_count: count }) => count.toLocaleString() },
@@ -217,18 +168,17 @@ interface FoundProps {
 }
 
 function Found({ mailboxId, words, page }: FoundProps) {
-  const query = usePage<ListedMessage>(
-    ['mailboxes', 'search', mailboxId, words, page],
-    mailboxPath(mailboxId, '/messages/search'),
-    { q: words, page, per_page: PAGE_SIZE },
-  )
+  const query = usePage<ListedMessage>(['mailboxes', 'search', mailboxId], mailboxPath(mailboxId, '/messages/search'), {
+    q: words,
+    page,
+  })
   const columns: readonly Column<ListedMessage>[] = [
     {
       header: 'Subject',
       cell: ({ thread_id: threadId, subject }) => (
-        <Anchor component={Link} to={toThreadPath(mailboxId, threadId)} size="sm" lineClamp={2}>
+        <SmallLink to={toThreadPath(mailboxId, threadId)} lineClamp={2}>
           <bdi>{subject || '(no subject)'}</bdi>
-        </Anchor>
+        </SmallLink>
       ),
     },
     {

@@ -1,20 +1,19 @@
 /** @module The list of agent mailboxes. */
 import { NativeSelect, Text, TextInput } from '@mantine/core'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts'
 import type { DomainWire } from '#features/setup/domains/model.ts'
-import { request } from '../api/client.ts'
-import { PAGE_SIZE, useAllDomains } from '../api/inbound.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
-import { usePage } from '../api/read.ts'
+import { requestData } from '../api/client.ts'
+import { useChange, usePage } from '../api/data.ts'
+import { useAllDomains } from '../api/inbound.ts'
+import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DialogFrame, findFieldError } from '../parts/form.tsx'
+import { ActionButton, CODE_INPUT, DialogFrame, useFields } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
-import { EmptyState, Page, QueryView } from '../parts/page.tsx'
-import { type Column, DataTable, Pages } from '../parts/table.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
+import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { InboundNavigation } from './inbound/marks.tsx'
 
@@ -59,14 +58,8 @@ const isReceiving = ({ status, inbound_enabled: isEnabled }: DomainWire): boolea
 export default function MailboxesScreen() {
   const { page = 1 } = route.useSearch()
   const [isOpen, setIsOpen] = useState(false)
-  const query = usePage<MailboxRecord>(['mailboxes', 'list', page], '/v1/agent-mailboxes', {
-    page,
-    per_page: PAGE_SIZE,
-  })
-  const refreshSoon = useRefreshSoon(() => readAgain(query))
-  useLiveEvents(({ event_type: type }) => {
-    if (type === 'mailbox.message.received') refreshSoon()
-  })
+  const query = usePage<MailboxRecord>(['mailboxes', 'list'], '/v1/agent-mailboxes', { page })
+  useReadAgainAfter(query, ({ event_type: type }) => type === 'mailbox.message.received')
   const { data: domains } = useAllDomains()
   const reason = useAllowed('developer')
   const first = domains?.find(({ status }) => status === 'verified') ?? domains?.[0]
@@ -79,40 +72,37 @@ export default function MailboxesScreen() {
       Create a mailbox
     </ActionButton>
   )
-  const isEmpty = query.data?.pagination.total === 0
   return (
-    <Page title="Mailboxes" action={isEmpty ? undefined : add}>
+    <Page title="Mailboxes" action={isEmpty(query) ? undefined : add}>
       <InboundNavigation />
-      <QueryView query={query}>
-        {({ data, pagination }) =>
-          pagination.total === 0 ? (
-            <EmptyState title="Your mailboxes will appear here" {...(canReceive && { command: createCommand() })}>
-              <Text maw={640}>
-                A mailbox is an address that a program reads: it takes each message, and replies in the same thread.
-                Here you see its threads, and can reply yourself.
+      <PagedTable
+        query={query}
+        label="Mailboxes, newest first"
+        columns={COLUMNS}
+        path="/inbound/mailboxes"
+        page={page}
+        noun="mailboxes"
+        empty={
+          <EmptyState title="Your mailboxes will appear here" {...(canReceive && { command: createCommand() })}>
+            <Text maw={640}>
+              A mailbox is an address that a program reads: it takes each message, and replies in the same thread. Here
+              you see its threads, and can reply yourself.
+            </Text>
+            {add}
+            {!canReceive && (
+              <Text>
+                A mailbox belongs to a verified domain with “Receive mail” on:{' '}
+                {first ? (
+                  <InlineLink to={`/domains/${first.id}`}>settings of {first.domain}</InlineLink>
+                ) : (
+                  <InlineLink to="/domains/new">add a domain</InlineLink>
+                )}
+                . The server must listen for mail (TASSIS_INBOUND_ADDR).
               </Text>
-              {add}
-              {!canReceive && (
-                <Text>
-                  A mailbox belongs to a verified domain with “Receive mail” on:{' '}
-                  {first ? (
-                    <InlineLink to={`/domains/${first.id}`}>settings of {first.domain}</InlineLink>
-                  ) : (
-                    <InlineLink to="/domains/new">add a domain</InlineLink>
-                  )}
-                  . The server must listen for mail (TASSIS_INBOUND_ADDR).
-                </Text>
-              )}
-            </EmptyState>
-          ) : (
-            <>
-              <DataTable label="Mailboxes, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
-              {data.length === 0 && <Text>There are no mailboxes on this page.</Text>}
-              <Pages path="/inbound/mailboxes" page={page} totalPages={pagination.total_pages} />
-            </>
-          )
+            )}
+          </EmptyState>
         }
-      </QueryView>
+      />
       {isOpen && <NewMailbox domains={(domains ?? []).filter(isReceiving)} onClose={() => setIsOpen(false)} />}
     </Page>
   )
@@ -124,62 +114,45 @@ interface NewMailboxProps {
 }
 
 function NewMailbox({ domains, onClose }: NewMailboxProps) {
-  const [localPart, setLocalPart] = useState('')
-  const [name, setName] = useState('')
-  const [domain, setDomain] = useState(domains[0]?.id ?? '')
-  const queries = useQueryClient()
   const navigate = useNavigate()
-  const create = useMutation({
-    mutationFn: () =>
-      request<{ data: MailboxRecord }>('POST', '/v1/agent-mailboxes', {
-        body: {
-          domain_id: domain,
-          ...(localPart.trim() !== '' && { local_part: localPart.trim() }),
-          ...(name.trim() !== '' && { display_name: name.trim() }),
-        },
-      }),
-    onSuccess: async ({ data }) => {
-      await navigate({ to: `/inbound/mailboxes/${data.id}` as never })
-      await queries.invalidateQueries({ queryKey: ['mailboxes', 'list'] })
-    },
-  })
-  const errors = ['local_part', 'domain_id', 'display_name'].map((field) => findFieldError(create.error, field))
+  const create = useChange(
+    (body: object) => requestData<MailboxRecord>('POST', '/v1/agent-mailboxes', { body }),
+    ['mailboxes', 'list'],
+  )
+  const initial = { local_part: '', display_name: '', domain_id: domains[0]?.id ?? '' }
+  const { values, field, fields } = useFields(initial, create.error)
+  const submit = () => {
+    const typed = Object.entries(values).map(([name, value]) => [name, value.trim()])
+    create.mutate(Object.fromEntries(typed.filter(([, value]) => value !== '')), {
+      onSuccess: ({ id }) => void navigate({ to: `/inbound/mailboxes/${id}` as never }),
+    })
+  }
   return (
     <DialogFrame
       title="Create a mailbox"
       confirm="Create"
-      work={{
-        isPending: create.isPending,
-        error: errors.some((message) => message !== undefined) ? undefined : create.error,
-      }}
-      isIncomplete={domain === ''}
-      onConfirm={() => create.mutate()}
+      work={create}
+      fields={fields}
+      isIncomplete={values.domain_id === ''}
+      onConfirm={submit}
       onClose={onClose}
     >
       <TextInput
+        {...field('local_part')}
+        {...CODE_INPUT}
         label="Part before the @"
         description="Empty: a random one, such as calm-otter-0482."
-        value={localPart}
-        onChange={(event) => setLocalPart(event.currentTarget.value)}
-        error={errors[0]}
-        autoComplete="off"
-        autoCapitalize="none"
-        spellCheck={false}
         data-autofocus
       />
       <NativeSelect
+        {...field('domain_id')}
         label="Domain"
         data={domains.map(({ id, domain: label }) => ({ value: id, label }))}
-        value={domain}
-        onChange={(event) => setDomain(event.currentTarget.value)}
-        error={errors[1]}
       />
       <TextInput
+        {...field('display_name')}
         label="Name"
         description="In From of its replies; may be empty."
-        value={name}
-        onChange={(event) => setName(event.currentTarget.value)}
-        error={errors[2]}
         autoComplete="off"
       />
     </DialogFrame>

@@ -1,14 +1,14 @@
-import { Anchor, Text } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Text } from '@mantine/core'
+import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 
 export const NotFound = () => (
   <Page title="No such page">
     <Text>
       Nothing is at this address.{' '}
-      <Anchor component={Link} to="/" underline="always">
+      <TextLink to="/" underline="always">
         Overview
-      </Anchor>
+      </TextLink>
     </Text>
   </Page>
 )

@@ -1,8 +1,9 @@
 /** @module The first screen: what is left to set up, what needs attention, the last 24 hours, the newest events. */
-import { Alert, Anchor, Card, Stack, Text } from '@mantine/core'
+
+import { Alert, Card, Stack, Text } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
 import { useSession } from '../api/session.tsx'
+import { SmallLink } from '../parts/links.tsx'
 import { ErrorState, LoadingState, Page, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { Checklist } from './overview/checklist.tsx'
@@ -142,14 +143,7 @@ function NoticeItem({ notice: { level, title, text, at, action } }: { readonly n
 }
 
 const Action = ({ action }: { readonly action: NoticeAction }) => (
-  <Anchor
-    component={Link}
-    to={action.to}
-    search={(action.search ?? {}) as never}
-    size="sm"
-    c="inherit"
-    underline="always"
-  >
+  <SmallLink to={action.to} search={action.search ?? {}} c="inherit" underline="always">
     {action.label}
-  </Anchor>
+  </SmallLink>
 )

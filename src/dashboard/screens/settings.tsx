@@ -1,23 +1,25 @@
 /** @module The account: its name, the defaults of its mail, and what it is. */
-import { Alert, Anchor, Code, Group, Stack, Switch, Text, TextInput } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+
+import { Alert, Code, Group, Stack, Switch, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { AccountChange, AccountRecord } from '#features/core/accounts/model.ts'
 import { request } from '../api/client.ts'
+import { useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { FormError, findFieldError, omitFieldErrors, SaveRow } from '../parts/form.tsx'
+import { FormError, findFieldError, SaveRow } from '../parts/form.tsx'
+import { SmallLink } from '../parts/links.tsx'
 import { Facts, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { SettingsPage } from './settings/frame.tsx'
-import { ACCOUNT_KEY, formatLimit, useAccount, useChange } from './settings/queries.ts'
+import { ACCOUNT_KEY, formatLimit, useAccount } from './settings/queries.ts'
 
 export default function SettingsScreen() {
   const query = useAccount()
   return (
     <SettingsPage title="Settings">
       <QueryView query={query}>
-        {({ data }) => (
+        {(data) => (
           <>
             <Paused account={data} />
             <AccountForm key={data.id} account={data} />
@@ -89,7 +91,7 @@ function AccountForm({ account }: { readonly account: AccountRecord }) {
           disabled={roleReason !== undefined}
           onChange={(event) => set({ tracking_privacy: event.currentTarget.checked })}
         />
-        <FormError error={omitFieldErrors(save.error, 'name')} />
+        <FormError error={save.error} fields={['name']} />
         <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} />
       </Stack>
     </form>
@@ -108,15 +110,7 @@ const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
           </Group>,
         ],
         ['Address', account.email],
-        [
-          'Plan',
-          <Anchor
-            key="plan"
-            component={Link}
-            to="/settings/plan"
-            size="sm"
-          >{`${account.plan}, and what it allows`}</Anchor>,
-        ],
+        ['Plan', <SmallLink key="plan" to="/settings/plan">{`${account.plan}, and what it allows`}</SmallLink>],
         [
           'Recipients this month',
           `${account.emails_sent_this_month.toLocaleString()} of ${formatLimit(account.monthly_quota).toLowerCase()}`,
@@ -127,9 +121,9 @@ const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
     />
     <Text size="sm" maw={640}>
       Mail that is only captured, for tests, is in the{' '}
-      <Anchor component={Link} to="/sandbox" size="sm" underline="always">
+      <SmallLink to="/sandbox" underline="always">
         Sandbox
-      </Anchor>
+      </SmallLink>
       . What is kept for how long is set by the operator of this server.
     </Text>
   </Section>

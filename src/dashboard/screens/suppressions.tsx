@@ -1,16 +1,16 @@
 /** @module The suppression list: who gets no mail of this account, and why. */
 import { Alert, Anchor, Button, Code, Group, List, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { getRouteApi } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
 import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
+import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { EXPORT_URL, useRemoveSuppression, useSuppressions, useSuppressionsOf } from '../api/suppressions.ts'
 import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
-import { SmallLink } from '../parts/links.tsx'
-import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
+import { SmallLink, TextLink } from '../parts/links.tsx'
+import { Done, EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
 import { StatusLabel } from '../parts/status.tsx'
 import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
@@ -82,8 +82,7 @@ export default function SuppressionsScreen() {
   const hasFilters = filters.email !== undefined || filters.reason !== undefined
   const list = useLiveRows(query, JSON.stringify({ ...filters, cursor }), ({ created_at: at }) => at)
   const { page } = list
-  const refreshSoon = useRefreshSoon(() => readAgain(query))
-  useLiveEvents(({ event_type: type }) => ADDS_ROWS.includes(type) && refreshSoon())
+  useReadAgainAfter(query, ({ event_type: type }) => ADDS_ROWS.includes(type))
   const isEmpty = page?.data.length === 0 && !cursor && !hasFilters
   const close = (message?: string) => {
     setDialog(undefined)
@@ -99,7 +98,7 @@ export default function SuppressionsScreen() {
   return (
     <Page title="Suppressions" action={isEmpty ? undefined : add}>
       <Stack gap="xs">
-        <div role="status">{done !== undefined && <Alert color="green">{done}</Alert>}</div>
+        <Done message={done} />
         {!isEmpty && (
           <>
             <FilterForm filters={filters} onChange={(next) => void navigate({ search: next })} />
@@ -152,9 +151,9 @@ const Nothing = ({ add }: { readonly add: ReactNode }) => (
     {add}
     <Text>
       Do you come from another service?{' '}
-      <Anchor component={Link} to="/suppressions/import" underline="always">
+      <TextLink to="/suppressions/import" underline="always">
         Import its list
-      </Anchor>
+      </TextLink>
       , so that nobody who left gets mail again.
     </Text>
     <Text size="sm">
@@ -286,9 +285,9 @@ function SuppressionTable({ rows, reason, onRemove }: TableProps) {
         id === null ? (
           '–'
         ) : (
-          <Anchor component={Link} to="/emails/$id" params={{ id } as never} size="sm">
+          <SmallLink to="/emails/$id" params={{ id }}>
             Email
-          </Anchor>
+          </SmallLink>
         ),
     },
     { header: 'When', width: '15%', cell: ({ created_at: at }) => <Time iso={at} /> },
@@ -317,7 +316,7 @@ const Address = ({ address }: { readonly address: string }) =>
       Erased person
     </Text>
   ) : (
-    <Anchor component={Link} to="/emails" search={{ to: address } as never} size="sm" title={`Emails to ${address}`}>
+    <SmallLink to="/emails" search={{ to: address }} title={`Emails to ${address}`}>
       <bdi>{address}</bdi>
-    </Anchor>
+    </SmallLink>
   )

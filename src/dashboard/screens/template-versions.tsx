@@ -1,6 +1,6 @@
 /** @module The versions of a template: who saved them, what they would change, and restoring one. */
-import { Anchor, Group, Stack, Tabs, Text, Title } from '@mantine/core'
-import { Link, useParams, useSearch } from '@tanstack/react-router'
+import { Group, Stack, Tabs, Text, Title } from '@mantine/core'
+import { useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { MemberRecord } from '#features/people/team/model.ts'
 import type { TemplateRecord, TemplateVersionRecord, TemplateVersionRow } from '#features/setup/templates/model.ts'
@@ -69,14 +69,9 @@ function VersionTable({ rows, template }: VersionTableProps) {
             <StatusLabel tone="good">Current</StatusLabel>
           </Group>
         ) : (
-          <Anchor
-            component={Link}
-            to={`/templates/${template.id}/versions`}
-            search={{ version } as never}
-            aria-label={`Version ${version}`}
-          >
+          <TextLink to={`/templates/${template.id}/versions`} search={{ version }} aria-label={`Version ${version}`}>
             {version}
-          </Anchor>
+          </TextLink>
         ),
     },
     { header: 'Saved', width: '22%', cell: ({ created_at }) => <Time iso={created_at} /> },

@@ -1,6 +1,7 @@
 /** @module The list of templates. */
-import { Anchor, Button, Code, Group, Text, TextInput } from '@mantine/core'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+
+import { Button, Code, Group, Text, TextInput } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { TemplateRow } from '#features/setup/templates/model.ts'
 import type { PageOf } from '../api/client.ts'
@@ -8,6 +9,7 @@ import { useAllowed } from '../api/session.tsx'
 import { useTemplates } from '../api/templates.ts'
 import { ActionButton } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView } from '../parts/page.tsx'
 import { type Column, DataTable, Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
@@ -16,9 +18,9 @@ const COLUMNS: readonly Column<TemplateRow>[] = [
   {
     header: 'Name',
     cell: ({ id, name }) => (
-      <Anchor component={Link} to={`/templates/${id}`}>
+      <TextLink to={`/templates/${id}`}>
         <bdi>{name}</bdi>
-      </Anchor>
+      </TextLink>
     ),
   },
   { header: 'Alias', cell: ({ alias }) => <Code>{alias}</Code> },
@@ -125,9 +127,9 @@ function TemplateTable({ found: { data, pagination }, page, search }: TemplateTa
             ? 'There are no templates on this page.'
             : 'No template has this in its name or alias. '}
           {search !== undefined && (
-            <Anchor component={Link} to="/templates" search={{} as never} underline="always">
+            <TextLink to="/templates" search={{}} underline="always">
               Show all
-            </Anchor>
+            </TextLink>
           )}
         </Text>
       )}

@@ -1,17 +1,17 @@
 /** @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. */
 import { Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { getRouteApi } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { ListedMessage, ThreadPage } from '#features/receiving/agent-mailboxes/model.ts'
 import { get, newIdempotencyKey, requestData } from '../api/client.ts'
-import { isMissing, mailboxPath } from '../api/inbound.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
+import { mailboxPath } from '../api/inbound.ts'
+import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
-import { InlineLink, SmallLink } from '../parts/links.tsx'
-import { Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { InlineLink } from '../parts/links.tsx'
+import { RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Pages } from '../parts/table.tsx'
 import { ThreadMessage } from './inbound/thread-message.tsx'
@@ -42,50 +42,33 @@ async function readThread(path: string, page: number, signal: AbortSignal): Prom
 export default function ThreadScreen() {
   const { id, thread: threadId } = route.useParams()
   const { page = 1 } = route.useSearch()
-  const navigate = useNavigate()
   const mailboxScreen = `/inbound/mailboxes/${id}`
   const query = useQuery({
     queryKey: ['mailboxes', 'thread', id, threadId, page],
     queryFn: ({ signal }) => readThread(mailboxPath(id, `/threads/${encodeURIComponent(threadId)}`), page, signal),
     placeholderData: keepPreviousData,
   })
-  const refreshSoon = useRefreshSoon(() => readAgain(query))
-  useLiveEvents(({ event_type: type }) => {
-    if (type === 'mailbox.message.received') refreshSoon()
-  })
-  useEscape(() => void navigate({ to: mailboxScreen as never }))
+  useReadAgainAfter(query, ({ event_type: type }) => type === 'mailbox.message.received')
   return (
-    <Page title={query.data ? toTitle(query.data.subject, MAX_TITLE_LENGTH) : 'Thread'}>
-      <SmallLink to={mailboxScreen}>All threads of the mailbox</SmallLink>
-      {isMissing(query.error) ? (
-        <Text>This mailbox has no thread with this id. It may have been deleted.</Text>
-      ) : (
-        <QueryView query={query}>
-          {(thread) => (
-            <Stack gap="lg">
-              <Pages path={`${mailboxScreen}/threads/${threadId}`} page={page} totalPages={thread.totalPages} />
-              <Stack
-                component="ol"
-                gap="sm"
-                m={0}
-                p={0}
-                style={{ listStyle: 'none' }}
-                aria-label="Messages, oldest first"
-              >
-                {thread.messages.map((message, index) => (
-                  <ThreadMessage
-                    key={message.id}
-                    message={message}
-                    isOpenFirst={index === thread.messages.length - 1}
-                  />
-                ))}
-              </Stack>
-              {page === 1 && <ReplyForm key={threadId} messages={thread.messages} />}
-            </Stack>
-          )}
-        </QueryView>
+    <RecordPage
+      title={query.data ? toTitle(query.data.subject, MAX_TITLE_LENGTH) : 'Thread'}
+      list={mailboxScreen}
+      listName="All threads of the mailbox"
+      query={query}
+      missing="This mailbox has no thread with this id. It may have been deleted."
+    >
+      {(thread) => (
+        <Stack gap="lg">
+          <Pages path={`${mailboxScreen}/threads/${threadId}`} page={page} totalPages={thread.totalPages} />
+          <Stack component="ol" gap="sm" m={0} p={0} style={{ listStyle: 'none' }} aria-label="Messages, oldest first">
+            {thread.messages.map((message, index) => (
+              <ThreadMessage key={message.id} message={message} isOpenFirst={index === thread.messages.length - 1} />
+            ))}
+          </Stack>
+          {page === 1 && <ReplyForm key={threadId} messages={thread.messages} />}
+        </Stack>
       )}
-    </Page>
+    </RecordPage>
   )
 }
 

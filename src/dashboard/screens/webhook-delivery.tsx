@@ -1,6 +1,6 @@
 /** @module One delivery of a webhook: what was posted, what came back, and sending it again. */
-import { Alert, Anchor, Code, Group, Stack, Switch, Text } from '@mantine/core'
-import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { Alert, Code, Group, Stack, Switch, Text } from '@mantine/core'
+import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { DeliveryDetail, DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
@@ -8,7 +8,7 @@ import { useDelivery, useReplayDelivery, useWebhook } from '../api/webhooks.ts'
 import { Copy } from '../parts/copy.tsx'
 import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { formatDuration } from '../parts/format.ts'
-import { TextLink } from '../parts/links.tsx'
+import { SmallLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
@@ -27,9 +27,9 @@ export default function WebhookDeliveryScreen() {
         <Group gap="xs">
           <TextLink to="/webhooks">All webhooks</TextLink>
           <span aria-hidden="true">/</span>
-          <Anchor component={Link} to={`/webhooks/${id}`}>
+          <TextLink to={`/webhooks/${id}`}>
             <bdi>{webhook.data ? toWebhookName(webhook.data) : 'This webhook'}</bdi>
-          </Anchor>
+          </TextLink>
         </Group>
       </nav>
       <QueryView query={query}>
@@ -66,9 +66,9 @@ function Summary({ delivery, webhook }: SummaryProps) {
           [
             'Email',
             delivery.email_id && (
-              <Anchor key="email" component={Link} to={`/emails/${delivery.email_id}`} size="sm">
+              <SmallLink key="email" to={`/emails/${delivery.email_id}`}>
                 {delivery.email_id}
-              </Anchor>
+              </SmallLink>
             ),
           ],
           ['Event id', delivery.event_id],
@@ -118,14 +118,13 @@ function Replay({ delivery, webhook }: SummaryProps) {
         {replay.data && !isAsking && (
           <Alert color="green">
             It is sent again as{' '}
-            <Anchor
-              component={Link}
+            <TextLink
               to={`/webhooks/${delivery.webhook_id}/deliveries/${replay.data.id}`}
               c="inherit"
               underline="always"
             >
               a new delivery
-            </Anchor>
+            </TextLink>
             .
           </Alert>
         )}

@@ -4,7 +4,7 @@ import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { useAllowed } from '../api/session.tsx'
-import { useDeleteWebhook } from '../api/webhooks.ts'
+import { toWebhookPath, webhookKey } from '../api/webhooks.ts'
 import { ActionButton, DeleteButton } from '../parts/form.tsx'
 import { Section } from '../parts/page.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
@@ -15,9 +15,7 @@ import { SendTest } from './webhooks/send-test.tsx'
 import { WebhookSettings } from './webhooks/settings.tsx'
 
 function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) {
-  const remove = useDeleteWebhook(webhook.id)
   const navigate = useNavigate()
-  const reason = useAllowed('developer')
   return (
     <Section title="Delete" size="h3" align="flex-start">
       <Text maw={720}>
@@ -25,12 +23,13 @@ function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) {
       </Text>
       <DeleteButton
         label="Delete this webhook"
-        reason={reason}
         title="Delete this webhook?"
         confirm="Delete"
-        work={remove}
         typed={new URL(webhook.url).hostname}
-        onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/webhooks' }) })}
+        path={toWebhookPath(webhook.id)}
+        forgets={webhookKey(webhook.id)}
+        refreshes={[['webhooks', 'list']]}
+        onDeleted={() => navigate({ to: '/webhooks' })}
       >
         <Text>
           <bdi>{webhook.url}</bdi>

@@ -1,13 +1,14 @@
 /** @module The list of webhooks. */
-import { Anchor, Stack, Text } from '@mantine/core'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+
+import { Stack, Text } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
-import type { PageOf } from '../api/client.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { useWebhooks } from '../api/webhooks.ts'
 import { ActionButton } from '../parts/form.tsx'
-import { EmptyState, Page, QueryView } from '../parts/page.tsx'
-import { type Column, DataTable, Pages } from '../parts/table.tsx'
+import { TextLink } from '../parts/links.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
+import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { WebhookStatus } from './webhooks/marks.tsx'
 import { findLastAttempt, toWebhookName } from './webhooks/state.ts'
@@ -23,9 +24,9 @@ const COLUMNS: readonly Column<WebhookRecord>[] = [
     width: '32%',
     cell: ({ id, url, description }) => (
       <Stack gap={0}>
-        <Anchor component={Link} to={`/webhooks/${id}`}>
+        <TextLink to={`/webhooks/${id}`}>
           <bdi>{toWebhookName({ description, url })}</bdi>
-        </Anchor>
+        </TextLink>
         <Text size="sm" c="dimmed" lineClamp={1} title={url}>
           <bdi>{url}</bdi>
         </Text>
@@ -70,42 +71,27 @@ export default function WebhooksScreen() {
       Add a webhook
     </ActionButton>
   )
-  const isEmpty = query.data?.pagination.total === 0
   return (
-    <Page title="Webhooks" action={isEmpty ? undefined : add}>
-      <QueryView query={query}>
-        {(found) =>
-          found.pagination.total === 0 ? (
-            <EmptyState title="Your webhooks will appear here" command={createCommand()}>
-              <Text maw={640}>
-                A webhook is a URL of yours to which the events of {account.name} are posted: an email was delivered,
-                bounced, opened, or mail arrived. Each request is signed. Here you see every request with the response
-                of your server, and send it again.
-              </Text>
-              {add}
-              <Text size="sm">Or with an API key:</Text>
-            </EmptyState>
-          ) : (
-            <WebhookTable found={found} page={page} />
-          )
+    <Page title="Webhooks" action={isEmpty(query) ? undefined : add}>
+      <PagedTable
+        query={query}
+        label="Webhooks, newest first"
+        columns={COLUMNS}
+        path="/webhooks"
+        page={page}
+        noun="webhooks"
+        empty={
+          <EmptyState title="Your webhooks will appear here" command={createCommand()}>
+            <Text maw={640}>
+              A webhook is a URL of yours to which the events of {account.name} are posted: an email was delivered,
+              bounced, opened, or mail arrived. Each request is signed. Here you see every request with the response of
+              your server, and send it again.
+            </Text>
+            {add}
+            <Text size="sm">Or with an API key:</Text>
+          </EmptyState>
         }
-      </QueryView>
+      />
     </Page>
-  )
-}
-
-function WebhookTable({
-  found: { data, pagination },
-  page,
-}: {
-  readonly found: PageOf<WebhookRecord>
-  readonly page: number
-}) {
-  return (
-    <>
-      <DataTable label="Webhooks, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
-      {data.length === 0 && <Text>There are no webhooks on this page.</Text>}
-      <Pages path="/webhooks" page={page} totalPages={pagination.total_pages} />
-    </>
   )
 }

@@ -1,6 +1,5 @@
 /** @module The steps of a broadcast, as links once it is stored. */
-import { Anchor } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { TextLink } from '../../parts/links.tsx'
 import { STEP_NAMES, STEPS, type Step } from './steps.ts'
 
 /** @param draftId undefined: only the first steps exist, and they are not links */
@@ -13,14 +12,9 @@ export const StepList = ({ current, draftId }: { readonly current: Step; readonl
           {draftId === undefined || step === current ? (
             <span>{STEP_NAMES[step]}</span>
           ) : (
-            <Anchor
-              component={Link}
-              to="/broadcasts/drafts/$id"
-              params={{ id: draftId } as never}
-              search={{ step } as never}
-            >
+            <TextLink to="/broadcasts/drafts/$id" params={{ id: draftId }} search={{ step }}>
               {STEP_NAMES[step]}
-            </Anchor>
+            </TextLink>
           )}
         </li>
       ))}

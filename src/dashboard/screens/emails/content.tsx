@@ -1,9 +1,12 @@
 /** @module The content of an email, in tabs: HTML, text, headers, source, links. */
-import { Button, Code, CopyButton, Group, Stack, Tabs, Text } from '@mantine/core'
+
+import { Button, Code, CopyButton, Group, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
 import type { LinkRecord } from '#features/sending/tracking/routes.ts'
 import { ApiError, get } from '../../api/client.ts'
+import { useRecord } from '../../api/data.ts'
+import { ContentTabs } from '../../parts/content-tabs.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { Mailbox } from '../../parts/mailbox.tsx'
@@ -12,39 +15,17 @@ import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { EMAIL_TABS, type EmailTab } from './filters.ts'
 
-const TAB_LABELS: Readonly<Record<EmailTab, string>> = {
-  html: 'HTML',
-  text: 'Text',
-  headers: 'Headers',
-  source: 'Source',
-  links: 'Links',
-}
-
 interface EmailContentProps {
   readonly email: EmailDetail
   readonly tab: EmailTab | undefined
   onTab(tab: EmailTab): void
 }
 
-export function EmailContent({ email, tab, onTab }: EmailContentProps) {
-  const current = tab ?? (email.html_body ? 'html' : 'text')
-  return (
-    <Tabs value={current} onChange={(next) => next && onTab(next as EmailTab)} keepMounted={false}>
-      <Tabs.List aria-label="Content" mb="sm">
-        {EMAIL_TABS.map((name) => (
-          <Tabs.Tab key={name} value={name}>
-            {TAB_LABELS[name]}
-          </Tabs.Tab>
-        ))}
-      </Tabs.List>
-      {EMAIL_TABS.map((name) => (
-        <Tabs.Panel key={name} value={name}>
-          <Panel name={name} email={email} />
-        </Tabs.Panel>
-      ))}
-    </Tabs>
-  )
-}
+export const EmailContent = ({ email, tab, onTab }: EmailContentProps) => (
+  <ContentTabs tabs={EMAIL_TABS} current={tab ?? (email.html_body ? 'html' : 'text')} onTab={onTab}>
+    {(name) => <Panel name={name} email={email} />}
+  </ContentTabs>
+)
 
 function Panel({ name, email }: { readonly name: EmailTab; readonly email: EmailDetail }) {
   if (name === 'html')
@@ -157,15 +138,12 @@ const LINK_COLUMNS: readonly Column<LinkRecord>[] = [
 ]
 
 function Links({ id }: { readonly id: string }) {
-  const query = useQuery({
-    queryKey: ['email-links', id],
-    queryFn: ({ signal }) => get<{ data: LinkRecord[] }>(`/v1/emails/${encodeURIComponent(id)}/links`, {}, signal),
-  })
+  const query = useRecord<LinkRecord[]>(['email-links', id], `/v1/emails/${encodeURIComponent(id)}/links`)
   if (query.error instanceof ApiError && query.error.code === 'tracking_not_in_plan')
     return <Text>{query.error.message}</Text>
   return (
     <QueryView query={query}>
-      {({ data }) =>
+      {(data) =>
         data.length === 0 ? (
           <Text>No link was clicked. Clicked links appear here when tracking is on for the email.</Text>
         ) : (

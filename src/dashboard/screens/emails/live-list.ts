@@ -4,8 +4,8 @@ import { useEffect, useState } from 'react'
 import type { FeedEvent } from '#features/core/events/model.ts'
 import type { EmailRow } from '#features/sending/emails/model.ts'
 import type { PageOf, QueryValues } from '../../api/client.ts'
+import { usePage } from '../../api/data.ts'
 import { readAgain, useLiveEvents, useRefreshSoon } from '../../api/live.tsx'
-import { usePage } from '../../api/read.ts'
 import { type LiveRows, useLiveRows } from '../../parts/rows.ts'
 
 export interface LiveList extends LiveRows<EmailRow> {

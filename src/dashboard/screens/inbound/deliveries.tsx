@@ -1,12 +1,13 @@
 /** @module A list of deliveries to the webhook of a route, each with its response and a replay. */
-import { Anchor, Code, Stack, Text } from '@mantine/core'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+
+import { Code, Stack, Text } from '@mantine/core'
 import type { RouteDelivery } from '#features/webhooks/inbound-routes/model.ts'
 import { request } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { routePath } from '../../api/inbound.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
+import { SmallLink } from '../../parts/links.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DeliveryStatus } from './marks.tsx'
@@ -18,17 +19,13 @@ interface DeliveriesProps {
 }
 
 /** A replay creates a new delivery and leaves the old one as it is. */
-function useReplay() {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: ({ id, route_id }: Pick<RouteDelivery, 'id' | 'route_id'>) =>
+const useReplay = () =>
+  useChange(
+    ({ id, route_id }: Pick<RouteDelivery, 'id' | 'route_id'>) =>
       request('POST', routePath(route_id, `/deliveries/${encodeURIComponent(id)}/replay`)),
-    onSettled: () => {
-      void queries.invalidateQueries({ queryKey: ['inbound'] })
-      void queries.invalidateQueries({ queryKey: ['inbound-routes'] })
-    },
-  })
-}
+    ['inbound'],
+    ['inbound-routes'],
+  )
 
 export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
   const reason = useAllowed('developer')
@@ -68,9 +65,9 @@ function Created({ delivery, isLink }: { readonly delivery: RouteDelivery; reado
   const { created_at: at, inbound_email_id: email } = delivery
   if (!isLink || email === null) return <Time iso={at} />
   return (
-    <Anchor component={Link} to={`/inbound/${email}`} size="sm">
+    <SmallLink to={`/inbound/${email}`}>
       <Time iso={at} />
-    </Anchor>
+    </SmallLink>
   )
 }
 

@@ -1,10 +1,12 @@
 /** @module Replays all mail of a route from a time on: after its receiver was broken. */
+
 import { Checkbox, Text, TextInput } from '@mantine/core'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
 import type { ReplayResult } from '#features/webhooks/webhooks/history/model.ts'
-import { request, requestData } from '../../api/client.ts'
+import { requestData } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { routePath } from '../../api/inbound.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, DialogFrame } from '../../parts/form.tsx'
@@ -48,18 +50,14 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
   const [from, setFrom] = useState('')
   const [to, setTo] = useState('')
   const [isMissed, setIsMissed] = useState(true)
-  const queries = useQueryClient()
   const roleReason = useAllowed('developer')
   const range = toRange(from, to, isMissed)
   const counted = useCount(route.id, isOpen ? range : undefined)
-  const replay = useMutation({
-    mutationFn: () => request<{ data: ReplayResult }>('POST', routePath(route.id, '/replay'), { body: range }),
-    onSuccess: () => {
-      setIsOpen(false)
-      return queries.invalidateQueries({ queryKey: ['inbound-routes', 'deliveries', route.id] })
-    },
-  })
-  const count = replay.data?.data.deliveries
+  const replay = useChange(
+    () => requestData<ReplayResult>('POST', routePath(route.id, '/replay'), { body: range }),
+    ['inbound-routes', 'deliveries', route.id],
+  )
+  const count = replay.data?.deliveries
   return (
     <>
       <ActionButton variant="default" reason={roleReason ?? findObstacle(route)} onClick={() => setIsOpen(true)}>
@@ -76,7 +74,7 @@ export function ReplayRange({ route }: { readonly route: RouteRecord }) {
           confirm="Send again"
           work={{ isPending: replay.isPending, error: replay.error ?? counted.error }}
           isIncomplete={range === undefined || counted.data?.deliveries === 0}
-          onConfirm={() => replay.mutate()}
+          onConfirm={() => replay.mutate(undefined, { onSuccess: () => setIsOpen(false) })}
           onClose={() => setIsOpen(false)}
         >
           <Text size="sm">

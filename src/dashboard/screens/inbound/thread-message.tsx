@@ -1,13 +1,12 @@
 /** @module One message of a thread: closed it shows one line, open its text, checks, labels, attachments. */
 import { Anchor, Badge, Button, Collapse, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useId, useState } from 'react'
 import type { ListedMessage, MessageRecord } from '#features/receiving/agent-mailboxes/model.ts'
 import { ApiError, request } from '../../api/client.ts'
+import { useChange, useRecord } from '../../api/data.ts'
 import { mailboxPath } from '../../api/inbound.ts'
-import { useRecord } from '../../api/read.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DialogFrame } from '../../parts/form.tsx'
+import { ActionButton, DeleteButton, DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
@@ -219,24 +218,34 @@ function Details({ message, rawPath }: WholeProps & { readonly rawPath: string }
 }
 
 function Actions({ message }: { readonly message: ListedMessage }) {
-  const [dialog, setDialog] = useState<'labels' | 'delete'>()
+  const [isLabelling, setIsLabelling] = useState(false)
   const reason = useAllowed('developer')
-  const close = () => setDialog(undefined)
   return (
     <Group gap="xs">
-      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('labels')}>
+      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsLabelling(true)}>
         Labels
       </ActionButton>
-      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('delete')}>
-        Delete
-      </ActionButton>
-      {dialog === 'labels' && <LabelsDialog message={message} onClose={close} />}
-      {dialog === 'delete' && <DeleteDialog message={message} onClose={close} />}
+      <DeleteButton
+        label="Delete"
+        size="xs"
+        title="Delete this message?"
+        confirm="Delete the message"
+        path={toPath(message)}
+        refreshes={[['mailboxes']]}
+        onDeleted={() => undefined}
+      >
+        <Text>
+          {message.direction === 'sent'
+            ? 'It disappears from the thread; the email that was sent stays.'
+            : 'It is deleted with its attachments. A program that has not taken it yet never gets it.'}
+        </Text>
+      </DeleteButton>
+      {isLabelling && <LabelsDialog message={message} onClose={() => setIsLabelling(false)} />}
     </Group>
   )
 }
 
-interface DialogProps {
+interface LabelsDialogProps {
   readonly message: ListedMessage
   onClose(): void
 }
@@ -247,26 +256,24 @@ function findLabelError(error: unknown): string | undefined {
   return error.details.find(({ field }) => field !== undefined && /^labels\b/.test(field))?.message
 }
 
-function LabelsDialog({ message, onClose }: DialogProps) {
+function LabelsDialog({ message, onClose }: LabelsDialogProps) {
   const [text, setText] = useState(message.labels.join(' '))
-  const queries = useQueryClient()
-  const save = useMutation({
-    mutationFn: () =>
-      request('PUT', toPath(message, '/labels'), {
-        body: { labels: text.split(/[\s,]+/).filter((label) => label !== '') },
-      }),
-    onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: ['mailboxes'] })
-      onClose()
-    },
-  })
+  const save = useChange(
+    (labels: readonly string[]) => request('PUT', toPath(message, '/labels'), { body: { labels } }),
+    ['mailboxes'],
+  )
   const fieldError = findLabelError(save.error)
   return (
     <DialogFrame
       title="Labels of this message"
       confirm="Save"
       work={{ isPending: save.isPending, error: fieldError === undefined ? save.error : undefined }}
-      onConfirm={() => save.mutate()}
+      onConfirm={() =>
+        save.mutate(
+          text.split(/[\s,]+/).filter((label) => label !== ''),
+          { onSuccess: onClose },
+        )
+      }
       onClose={onClose}
     >
       <TextInput
@@ -279,33 +286,6 @@ function LabelsDialog({ message, onClose }: DialogProps) {
         spellCheck={false}
         data-autofocus
       />
-    </DialogFrame>
-  )
-}
-
-function DeleteDialog({ message, onClose }: DialogProps) {
-  const queries = useQueryClient()
-  const remove = useMutation({
-    mutationFn: () => request('DELETE', toPath(message)),
-    onSuccess: () => {
-      onClose()
-      return queries.invalidateQueries({ queryKey: ['mailboxes'] })
-    },
-  })
-  return (
-    <DialogFrame
-      title="Delete this message?"
-      confirm="Delete the message"
-      isDangerous
-      work={remove}
-      onConfirm={() => remove.mutate()}
-      onClose={onClose}
-    >
-      <Text>
-        {message.direction === 'sent'
-          ? 'It disappears from the thread; the email that was sent stays.'
-          : 'It is deleted with its attachments. A program that has not taken it yet never gets it.'}
-      </Text>
     </DialogFrame>
   )
 }

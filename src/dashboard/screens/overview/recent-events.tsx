@@ -1,12 +1,13 @@
 /** @module The newest events. Events since then are offered as "12 new", so the list does not jump. */
-import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
+
+import { Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { FeedEvent, FeedPage } from '#features/core/events/model.ts'
 import { get } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
 import { ROW_MARK } from '../../parts/keyboard.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { EmptyState, QueryView } from '../../parts/page.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -93,9 +94,9 @@ function EventRow({ event }: { readonly event: FeedEvent }) {
       </Text>
       <Text size="sm" component="span" miw="8rem">
         {to ? (
-          <Anchor component={Link} to={to} inherit>
+          <TextLink to={to} inherit>
             {badge}
-          </Anchor>
+          </TextLink>
         ) : (
           badge
         )}

@@ -1,11 +1,13 @@
 /** @module One captured message: its content and its links, in tabs. */
-import { Anchor, Button, Group, Stack, Tabs, Text, Title } from '@mantine/core'
+
+import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import type { CapturedDetail } from '#features/sending/capture/model.ts'
 import { toAttachmentUrl, useCaptured, useCapturedSource, useMarkRead } from '../../api/captured.ts'
-import { ApiError } from '../../api/client.ts'
+import { isMissing } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
+import { ContentTabs } from '../../parts/content-tabs.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
@@ -15,15 +17,6 @@ import { LinkCheckPanel } from './links.tsx'
 import { CAPTURED_TABS, type CapturedTab } from './search.ts'
 
 const route = getRouteApi('/sandbox/$id')
-
-const TAB_LABELS: Readonly<Record<CapturedTab, string>> = {
-  html: 'HTML',
-  text: 'Text',
-  headers: 'Headers',
-  source: 'Source',
-  attachments: 'Attachments',
-  links: 'Links',
-}
 
 interface MessageViewProps {
   readonly id: string
@@ -45,7 +38,7 @@ export function MessageView({ id, onDelete }: MessageViewProps) {
       >
         All captured mail
       </Anchor>
-      {query.error instanceof ApiError && query.error.status === 404 && !query.data ? (
+      {query.data === undefined && isMissing(query.error) ? (
         <Text>
           No captured message of this email is stored: it may have been deleted, or belong to another account. Captured
           mail is deleted by age.
@@ -71,7 +64,6 @@ function Message({ email, onDelete }: { readonly email: CapturedDetail; onDelete
     isMarked.current = true
     mark.mutate({ id: email.id, isRead: true })
   }, [email, roleReason, mark.mutate])
-  const current = tab ?? (email.html !== null ? 'html' : 'text')
   return (
     <>
       <Title order={2} size="h4" style={{ overflowWrap: 'anywhere' }} lineClamp={4} title={email.subject}>
@@ -109,32 +101,20 @@ function Message({ email, onDelete }: { readonly email: CapturedDetail; onDelete
           This message is large: text, HTML and links are those of its first MiB. Its source has all of it.
         </Text>
       )}
-      <Tabs
-        value={current}
-        onChange={(next) =>
-          next &&
+      <ContentTabs
+        tabs={CAPTURED_TABS}
+        current={tab ?? (email.html !== null ? 'html' : 'text')}
+        notes={email.attachments.length > 0 ? { attachments: ` (${email.attachments.length})` } : {}}
+        onTab={(next) =>
           void navigate({
             search: ((before: Record<string, unknown>) => ({ ...before, tab: next })) as never,
             replace: true,
             resetScroll: false,
           })
         }
-        keepMounted={false}
       >
-        <Tabs.List aria-label="Content" mb="sm">
-          {CAPTURED_TABS.map((name) => (
-            <Tabs.Tab key={name} value={name}>
-              {TAB_LABELS[name]}
-              {name === 'attachments' && email.attachments.length > 0 && ` (${email.attachments.length})`}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        {CAPTURED_TABS.map((name) => (
-          <Tabs.Panel key={name} value={name}>
-            <Panel name={name} email={email} />
-          </Tabs.Panel>
-        ))}
-      </Tabs>
+        {(name) => <Panel name={name} email={email} />}
+      </ContentTabs>
     </>
   )
 }

@@ -1,11 +1,13 @@
 /** @module One account as the operator sees it: whether it may send, why not, and its rates; pauses and resumes it. */
-import { Alert, Anchor, Button, Group, Stack, Text, Textarea } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+
+import { Alert, Button, Group, Stack, Text, Textarea } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorAccountDetail } from '#app/operator/model.ts'
 import { useAccount, usePauseAccount, useResumeAccount } from '../../api/server.ts'
 import { DialogFrame, findFieldError } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
+import { TextLink } from '../../parts/links.tsx'
 import { Facts, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -95,15 +97,15 @@ function Account({ account }: { readonly account: OperatorAccountDetail }) {
       />
       <Rates account={account} />
       <Group gap="md" component="nav" aria-label="More about this account">
-        <Anchor component={Link} to="/server/queue" search={{ account: id } as never}>
+        <TextLink to="/server/queue" search={{ account: id }}>
           Its queue
-        </Anchor>
-        <Anchor component={Link} to="/server/findings" search={{ account: id } as never}>
+        </TextLink>
+        <TextLink to="/server/findings" search={{ account: id }}>
           Its findings
-        </Anchor>
-        <Anchor component={Link} to="/server/complaints" search={{ account: id } as never}>
+        </TextLink>
+        <TextLink to="/server/complaints" search={{ account: id }}>
           Its complaints
-        </Anchor>
+        </TextLink>
       </Group>
     </>
   )

@@ -7,11 +7,10 @@ import { formatCount } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, Pages } from '../../parts/table.tsx'
+import { type Column, Pages, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_STATES, type AccountState } from './filters.ts'
 import { ServerPage, SteadyTable } from './frame.tsx'
-import { SearchForm } from './search-form.tsx'
 
 const route = getRouteApi('/server/accounts')
 

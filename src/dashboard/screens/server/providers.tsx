@@ -1,10 +1,12 @@
 /** @module The receiving providers: limits, rates, suspensions with reason and end; resumes them, and acts on their mail. */
-import { Anchor, Button, Stack, Text } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+
+import { Button, Stack, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ServerProvider } from '#app/operator/model.ts'
 import { useProviders, useResumeProvider } from '../../api/server.ts'
 import { DialogFrame } from '../../parts/form.tsx'
+import { SmallLink } from '../../parts/links.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -24,9 +26,9 @@ const COLUMNS: readonly Column<ServerProvider>[] = [
     width: '20%',
     cell: ({ provider, source }) => (
       <>
-        <Anchor component={Link} to="/server/providers" search={{ provider } as never} size="sm">
+        <SmallLink to="/server/providers" search={{ provider }}>
           <bdi>{provider}</bdi>
-        </Anchor>
+        </SmallLink>
         {source !== null && (
           <Text size="sm" c="dimmed">
             from {source}

@@ -2,21 +2,22 @@
  * @module What waits for delivery, why and until when: by destination and account; and the recipients of one of them.
  * Holds, releases, retries, bounces and drops it.
  */
-import { Anchor, Button, Group, Stack, Text } from '@mantine/core'
+
+import { Button, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { QueueLane, QueueRecipient } from '#app/operator/model.ts'
 import { type QueueSelector, useLane, useQueue } from '../../api/server.ts'
 import { formatCount } from '../../parts/format.ts'
+import { SmallLink } from '../../parts/links.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
-import { type Column, Pages } from '../../parts/table.tsx'
+import { type Column, Pages, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
 import { Done, ServerPage, SteadyTable } from './frame.tsx'
 import { QueueActions } from './queue-actions.tsx'
 import { QueueRules } from './queue-rules.tsx'
-import { SearchForm } from './search-form.tsx'
 
 const route = getRouteApi('/server/queue')
 
@@ -27,14 +28,9 @@ const COLUMNS: readonly Column<QueueLane>[] = [
   {
     header: 'Destination',
     cell: (row) => (
-      <Anchor
-        component={Link}
-        to="/server/queue"
-        search={{ lane: row.lane, ...(row.account_id && { account: row.account_id }) } as never}
-        size="sm"
-      >
+      <SmallLink to="/server/queue" search={{ lane: row.lane, ...(row.account_id && { account: row.account_id }) }}>
         <bdi>{toDestination(row)}</bdi>
-      </Anchor>
+      </SmallLink>
     ),
   },
   {

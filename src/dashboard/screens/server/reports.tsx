@@ -8,10 +8,9 @@ import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
-import { type Column, Pages } from '../../parts/table.tsx'
+import { type Column, Pages, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ServerPage, SteadyTable } from './frame.tsx'
-import { SearchForm } from './search-form.tsx'
 
 const listRoute = getRouteApi('/server/reports')
 const oneRoute = getRouteApi('/server/reports/$id')

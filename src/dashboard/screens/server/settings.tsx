@@ -4,9 +4,8 @@ import { getRouteApi } from '@tanstack/react-router'
 import type { SettingRecord } from '#app/operator/model.ts'
 import { useSettings } from '../../api/server.ts'
 import { EmptyState } from '../../parts/page.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, DataTable, SearchForm } from '../../parts/table.tsx'
 import { ServerPage } from './frame.tsx'
-import { SearchForm } from './search-form.tsx'
 
 const route = getRouteApi('/server/settings')
 

@@ -1,8 +1,10 @@
 /** @module The audit log: who changed what, when, and from where. */
-import { Anchor, Button, Code, Stack, Text } from '@mantine/core'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+
+import { Button, Code, Stack, Text } from '@mantine/core'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
-import type { PageOf } from '../../api/client.ts'
+import { usePage } from '../../api/data.ts'
+import { SmallLink } from '../../parts/links.tsx'
 import { EmptyState, Facts, QueryView } from '../../parts/page.tsx'
 import { useLiveRows } from '../../parts/rows.ts'
 import { type Column, CursorPages, DataTable, NewRows } from '../../parts/table.tsx'
@@ -19,18 +21,12 @@ import {
   toResourceWord,
 } from './audit-format.ts'
 import { SettingsPage } from './frame.tsx'
-import { useRead } from './queries.ts'
-
-const PER_PAGE = 50
 
 export default function AuditScreen() {
   const search = useSearch({ from: '/settings/audit' })
   const navigate = useNavigate()
   const actors = useKnownActors()
-  const query = useRead<PageOf<AuditLogRecord>>(['audit'], '/v1/audit-logs', {
-    ...toAuditQuery(search),
-    per_page: PER_PAGE,
-  })
+  const query = usePage<AuditLogRecord>(['audit'], '/v1/audit-logs', toAuditQuery(search))
   const show = (next: AuditSearch) => void navigate({ to: '/settings/audit', search: next as never })
   const { cursor, ...filters } = search
   const list = useLiveRows(query, JSON.stringify(search), ({ created_at: at }) => at)
@@ -90,16 +86,9 @@ function What({ entry, actors }: { readonly entry: AuditLogRecord; readonly acto
   return (
     <Stack gap={2}>
       <Text size="sm">
-        <Anchor
-          component={Link}
-          to="/settings/audit"
-          search={{ action } as never}
-          size="sm"
-          underline="always"
-          title={`Only ${action}`}
-        >
+        <SmallLink to="/settings/audit" search={{ action }} underline="always" title={`Only ${action}`}>
           {toActionWords(action)}
-        </Anchor>
+        </SmallLink>
         {name !== undefined && (
           <>
             : <bdi>{name}</bdi>
@@ -118,22 +107,16 @@ function What({ entry, actors }: { readonly entry: AuditLogRecord; readonly acto
             [
               type === null ? 'Thing' : toResourceWord(type),
               id !== null && (
-                <Anchor key="id" component={Link} to="/settings/audit" search={{ resource_id: id } as never} size="sm">
+                <SmallLink key="id" to="/settings/audit" search={{ resource_id: id }}>
                   {id}
-                </Anchor>
+                </SmallLink>
               ),
             ],
             [
               'Actor',
-              <Anchor
-                key="actor"
-                component={Link}
-                to="/settings/audit"
-                search={{ actor_id: actorId } as never}
-                size="sm"
-              >
+              <SmallLink key="actor" to="/settings/audit" search={{ actor_id: actorId }}>
                 {actorId}
-              </Anchor>,
+              </SmallLink>,
             ],
             ...listDetails(metadata),
           ]}

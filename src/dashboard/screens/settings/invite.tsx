@@ -1,14 +1,16 @@
 /** @module Invites somebody to the team; sends an invitation again; revokes one. */
+
 import { Alert, Button, Group, Modal, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CreatedInvitation, InvitationRecord } from '#features/people/team/model.ts'
 import { request, requestData } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
-import { ActionButton, DialogFrame, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
+import { ActionButton, CODE_INPUT, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
 import { CommandBlock } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
-import { useChange } from './queries.ts'
+
 import { type Role, RoleField } from './role-field.tsx'
 
 const TEAM_KEY = ['team'] as const
@@ -23,29 +25,27 @@ const useInvite = () =>
   useChange((body: Invitee) => requestData<CreatedInvitation>('POST', '/v1/team/invitations', { body }), TEAM_KEY)
 
 export function InviteDialog({ onClose }: { onClose(): void }) {
-  const [email, setEmail] = useState('')
   const [role, setRole] = useState<Role>('developer')
   const invite = useInvite()
+  const { values, field } = useFields({ email: '' }, invite.error)
+  const email = values.email.trim()
   if (invite.data) return <InvitedDialog invitation={invite.data} onClose={onClose} />
   return (
     <DialogFrame
       title="Invite somebody"
       confirm="Invite"
-      work={{ isPending: invite.isPending, error: omitFieldErrors(invite.error, 'email', 'role') }}
-      isIncomplete={email.trim() === ''}
-      onConfirm={() => invite.mutate({ email: email.trim(), role })}
+      work={invite}
+      fields={['email', 'role']}
+      isIncomplete={email === ''}
+      onConfirm={() => invite.mutate({ email, role })}
       onClose={onClose}
     >
       <TextInput
+        {...field('email')}
+        {...CODE_INPUT}
         label="Email address"
         description="The invitation is a link in a mail to this address. Whoever reads that mail can use it."
-        value={email}
-        onChange={(event) => setEmail(event.currentTarget.value)}
-        error={findFieldError(invite.error, 'email')}
         inputMode="email"
-        autoComplete="off"
-        autoCapitalize="none"
-        spellCheck={false}
         required
         data-autofocus
       />

@@ -1,11 +1,13 @@
 /** @module Changes the role of a member, or removes one. */
+
 import { Alert, List, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { MemberRecord } from '#features/people/team/model.ts'
 import { request } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
 import { DialogFrame } from '../../parts/form.tsx'
-import { useChange } from './queries.ts'
+
 import { type Role, RoleField } from './role-field.tsx'
 
 export type MemberDialogKind = 'role' | 'remove'

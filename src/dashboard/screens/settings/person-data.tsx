@@ -1,30 +1,31 @@
 /** @module Everything that the account stores of one address: to hand it out, or to erase it. */
+
 import { Alert, Code, Group, List, Stack, Text, TextInput } from '@mantine/core'
-import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperationRecord } from '#features/core/operations/model.ts'
 import type { ErasureResult } from '#features/lifecycle/privacy/model.ts'
-import { get, request } from '../../api/client.ts'
+import { request } from '../../api/client.ts'
+import { useChange, useRecord } from '../../api/data.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DialogFrame, FormError, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
+import { ActionButton, DialogFrame, FormError, findFieldError } from '../../parts/form.tsx'
 import { QueryView } from '../../parts/page.tsx'
-import { useChange } from './queries.ts'
 
 const CHECK_INTERVAL_MS = 2000
 const ENDED: readonly string[] = ['completed', 'failed']
 
 function ErasureProgress({ operationId }: { readonly operationId: string }) {
-  const query = useQuery({
-    queryKey: ['erasure', operationId],
-    queryFn: ({ signal }) =>
-      get<{ data: OperationRecord }>(`/v1/operations/${encodeURIComponent(operationId)}`, {}, signal),
-    refetchInterval: ({ state }) => (ENDED.includes(state.data?.data.status ?? '') ? false : CHECK_INTERVAL_MS),
-  })
+  const query = useRecord<OperationRecord>(
+    ['erasure', operationId],
+    `/v1/operations/${encodeURIComponent(operationId)}`,
+    {
+      refetchInterval: ({ state }) => (ENDED.includes(state.data?.status ?? '') ? false : CHECK_INTERVAL_MS),
+    },
+  )
   return (
     <div role="status">
-      <QueryView query={query}>{({ data }) => <Progress operation={data} />}</QueryView>
+      <QueryView query={query}>{(operation) => <Progress operation={operation} />}</QueryView>
     </div>
   )
 }
@@ -127,7 +128,7 @@ export function PersonData() {
       <Text size="sm" role="status">
         {save.isSuccess && 'The download has begun. The browser shows its progress.'}
       </Text>
-      <FormError error={omitFieldErrors(error, 'email')} />
+      <FormError error={error} fields={['email']} />
       {operation !== undefined && <ErasureProgress key={operation} operationId={operation} />}
       {isErasing && (
         <DialogFrame

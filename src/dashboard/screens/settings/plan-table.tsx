@@ -1,11 +1,13 @@
 /** @module The plans beside each other, each with the way to buy it. */
+
 import { Stack, Text } from '@mantine/core'
 import type { CheckoutRecord, PlanRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
 import { request } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
-import { formatLimit, openProviderPage, useChange } from './queries.ts'
+import { formatLimit, openProviderPage } from './queries.ts'
 
 interface PlanTableProps {
   readonly subscription: SubscriptionRecord

@@ -1,9 +1,11 @@
 /** @module The plan: what it allows, what is used of it, and where it is bought and changed. */
+
 import { Alert, Group, Progress, Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import type { AccountRecord } from '#features/core/accounts/model.ts'
 import type { PlanRecord, PortalRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
-import { type PageOf, request } from '../../api/client.ts'
+import { request } from '../../api/client.ts'
+import { useChange, usePage, useRecord } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
@@ -12,12 +14,12 @@ import { Time } from '../../parts/time.tsx'
 import type { Tone } from '../../parts/tone.ts'
 import { SettingsPage } from './frame.tsx'
 import { PlanTable } from './plan-table.tsx'
-import { formatLimit, isLimited, openProviderPage, useAccount, useChange, useRead } from './queries.ts'
+import { formatLimit, isLimited, openProviderPage, useAccount } from './queries.ts'
 
 export default function PlanScreen() {
   const account = useAccount()
-  const subscription = useRead<{ data: SubscriptionRecord }>(['plan', 'subscription'], '/v1/billing/subscription')
-  const plans = useRead<PageOf<PlanRecord>>(['plan', 'all'], '/v1/billing/plans')
+  const subscription = useRecord<SubscriptionRecord>(['plan', 'subscription'], '/v1/billing/subscription')
+  const plans = useRecord<readonly PlanRecord[]>(['plan', 'all'], '/v1/billing/plans')
   const { purchase } = useSearch({ from: '/settings/plan' })
   return (
     <SettingsPage title="Plan">
@@ -27,11 +29,11 @@ export default function PlanScreen() {
         </Alert>
       )}
       {purchase === 'cancelled' && <Alert color="gray">Nothing was bought.</Alert>}
-      <QueryView query={account}>{({ data }) => <Usage account={data} />}</QueryView>
+      <QueryView query={account}>{(data) => <Usage account={data} />}</QueryView>
       <QueryView query={subscription}>
-        {({ data }) => (
+        {(data) => (
           <QueryView query={plans}>
-            {({ data: all }) => (
+            {(all) => (
               <>
                 <Subscription subscription={data} plans={all} />
                 <Plans subscription={data} plans={all} />
@@ -112,7 +114,7 @@ function Subscription({ subscription, plans }: PlanProps) {
 
 /** How many of a kind the account has, of those that the plan allows; only the limit while that is not known. */
 function Used({ path, limit }: { readonly path: string; readonly limit: number }) {
-  const { data } = useRead<PageOf<unknown>>(['plan', 'used', path], path, { per_page: 1 })
+  const { data } = usePage<unknown>(['plan', 'used', path], path, { per_page: 1 })
   const max = formatLimit(limit)
   return <>{data ? `${data.pagination.total.toLocaleString()} of ${max.toLowerCase()}` : max}</>
 }

@@ -1,14 +1,15 @@
 /** @module The authenticator app of the user: set up, renew the recovery codes, turn off. */
+
 import { Alert, Group, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { RecoveryCodes } from '#features/people/team/model.ts'
 import { request, requestData } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
-import { ActionButton, DialogFrame, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
+import { ActionButton, DialogFrame, type TextField, useFields } from '../../parts/form.tsx'
 import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { useChange } from './queries.ts'
 
 const FEW_RECOVERY_CODES = 3
 
@@ -53,21 +54,18 @@ export function SecondFactor() {
   )
 }
 
-interface Factors {
-  readonly password: string
-  readonly code: string
-}
+type Factors = Readonly<Record<'password' | 'code', string>>
 
 const NO_FACTORS: Factors = { password: '', code: '' }
 const SESSION_KEY = ['session'] as const
 
 function RenewDialog({ onClose }: { onClose(): void }) {
-  const [factors, setFactors] = useState(NO_FACTORS)
   const renew = useChange(
     async (body: Factors) =>
       (await requestData<RecoveryCodes>('POST', '/v1/auth/totp/recovery-codes', { body })).recovery_codes,
     SESSION_KEY,
   )
+  const { values, field, fields } = useFields(NO_FACTORS, renew.error)
   const finish = (codes: readonly string[]) => {
     showRecoveryCodes({ done: 'The codes that you had before are no longer valid.', codes })
     onClose()
@@ -76,59 +74,45 @@ function RenewDialog({ onClose }: { onClose(): void }) {
     <DialogFrame
       title="Renew the recovery codes?"
       confirm="Renew"
-      work={{ isPending: renew.isPending, error: omitFieldErrors(renew.error, 'password', 'code') }}
-      isIncomplete={factors.password === '' || factors.code === ''}
-      onConfirm={() => renew.mutate(factors, { onSuccess: finish })}
+      work={renew}
+      fields={fields}
+      isIncomplete={values.password === '' || values.code === ''}
+      onConfirm={() => renew.mutate(values, { onSuccess: finish })}
       onClose={onClose}
     >
       <Text>You get ten new codes. Those before become invalid.</Text>
-      <FactorFields factors={factors} error={renew.error} onChange={setFactors} />
+      <FactorFields field={field} />
     </DialogFrame>
   )
 }
 
 function TurnOffDialog({ onClose }: { onClose(): void }) {
-  const [factors, setFactors] = useState(NO_FACTORS)
   const turnOff = useChange((body: Factors) => request('DELETE', '/v1/auth/totp', { body }), SESSION_KEY)
+  const { values, field, fields } = useFields(NO_FACTORS, turnOff.error)
   return (
     <DialogFrame
       title="Turn the authenticator app off?"
       confirm="Turn it off"
       isDangerous
-      work={{ isPending: turnOff.isPending, error: omitFieldErrors(turnOff.error, 'password', 'code') }}
-      isIncomplete={factors.password === '' || factors.code === ''}
-      onConfirm={() => turnOff.mutate(factors, { onSuccess: onClose })}
+      work={turnOff}
+      fields={fields}
+      isIncomplete={values.password === '' || values.code === ''}
+      onConfirm={() => turnOff.mutate(values, { onSuccess: onClose })}
       onClose={onClose}
     >
       <Text>Your password alone is then enough to sign in as you. The recovery codes become invalid.</Text>
-      <FactorFields factors={factors} error={turnOff.error} onChange={setFactors} />
+      <FactorFields field={field} />
     </DialogFrame>
   )
 }
 
-interface FactorFieldsProps {
-  readonly factors: Factors
-  readonly error: unknown
-  onChange(factors: Factors): void
-}
-
-const FactorFields = ({ factors, error, onChange }: FactorFieldsProps) => (
+const FactorFields = ({ field }: { field(name: keyof Factors): TextField }) => (
   <>
-    <PasswordInput
-      label="Password"
-      value={factors.password}
-      onChange={(event) => onChange({ ...factors, password: event.currentTarget.value })}
-      error={findFieldError(error, 'password')}
-      autoComplete="current-password"
-      required
-      data-autofocus
-    />
+    <PasswordInput {...field('password')} label="Password" autoComplete="current-password" required data-autofocus />
     <TextInput
+      {...field('code')}
       label="Code"
       description="Six digits of the app, or a recovery code."
-      value={factors.code}
-      onChange={(event) => onChange({ ...factors, code: event.currentTarget.value })}
-      error={findFieldError(error, 'code')}
       autoComplete="one-time-code"
       required
     />

@@ -1,15 +1,16 @@
 /** @module Browsers in which the user is signed in. */
+
 import { Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { SessionRecord } from '#features/people/team/model.ts'
-import { type PageOf, request } from '../../api/client.ts'
+import { request } from '../../api/client.ts'
+import { useChange, useRecord } from '../../api/data.ts'
 import { ActionButton, DialogFrame } from '../../parts/form.tsx'
 import { QueryView } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toBrowserWords } from './format.ts'
-import { useChange, useRead } from './queries.ts'
 
 const SESSIONS_KEY = ['sessions'] as const
 
@@ -17,7 +18,7 @@ const SESSIONS_KEY = ['sessions'] as const
 type Ending = SessionRecord | 'others'
 
 export function Sessions() {
-  const query = useRead<PageOf<SessionRecord>>(SESSIONS_KEY, '/v1/auth/sessions')
+  const query = useRecord<readonly SessionRecord[]>(SESSIONS_KEY, '/v1/auth/sessions')
   const [ending, setEnding] = useState<Ending>()
   const columns: readonly Column<SessionRecord>[] = [
     {
@@ -53,7 +54,7 @@ export function Sessions() {
   ]
   return (
     <QueryView query={query}>
-      {({ data }) => (
+      {(data) => (
         <Stack gap="sm" align="stretch">
           <DataTable label="Browsers" columns={columns} rows={data} toKey={({ id }) => id} />
           <Group>

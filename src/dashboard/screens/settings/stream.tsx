@@ -1,16 +1,18 @@
 /** @module One stream: its reputation, its name, slug, priority and expiry, and its deletion. */
-import { Alert, Anchor, Code, NativeSelect, NumberInput, Stack, Text, TextInput } from '@mantine/core'
-import { Link, useNavigate, useParams } from '@tanstack/react-router'
+
+import { Alert, Code, NativeSelect, NumberInput, Stack, Text, TextInput } from '@mantine/core'
+import { useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { StreamDetail } from '#features/setup/streams/model.ts'
 import type { StreamPriority } from '#features/setup/streams/priority.ts'
 import { request } from '../../api/client.ts'
+import { useChange, useRecord } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { DeleteButton, FormError, findFieldError, omitFieldErrors, SaveRow } from '../../parts/form.tsx'
+import { DeleteButton, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
+import { SmallLink } from '../../parts/links.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
-import { useChange, useRead } from './queries.ts'
 
 /** In the order in which mail goes. */
 const PRIORITY_OPTIONS: readonly { readonly value: StreamPriority; readonly label: string }[] = [
@@ -27,13 +29,13 @@ const toPath = (id: string): string => `/v1/streams/${encodeURIComponent(id)}`
 
 export default function StreamScreen() {
   const { id } = useParams({ from: '/settings/streams/$id' })
-  const query = useRead<{ data: StreamDetail }>(['streams', 'one', id], toPath(id))
+  const query = useRecord<StreamDetail>(['streams', 'one', id], toPath(id))
   const navigate = useNavigate()
   useEscape(() => void navigate({ to: '/settings/streams' }))
   return (
-    <SettingsPage title={query.data?.data.name ?? 'Stream'} list={{ label: 'All streams', to: '/settings/streams' }}>
+    <SettingsPage title={query.data?.name ?? 'Stream'} list={{ label: 'All streams', to: '/settings/streams' }}>
       <QueryView query={query}>
-        {({ data }) => (
+        {(data) => (
           <>
             <Reputation stream={data} />
             <StreamForm key={data.id} stream={data} />
@@ -68,9 +70,9 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
       />
       <Text size="sm">
         Recipients, without sandbox mail.{' '}
-        <Anchor component={Link} to="/emails" search={{ stream: slug } as never} size="sm" underline="always">
+        <SmallLink to="/emails" search={{ stream: slug }} underline="always">
           See the emails of this stream
-        </Anchor>
+        </SmallLink>
       </Text>
     </Section>
   )
@@ -150,7 +152,7 @@ function StreamForm({ stream }: StreamProps) {
             hideControls
             readOnly={roleReason !== undefined}
           />
-          <FormError error={omitFieldErrors(save.error, 'name', 'slug', 'expires_in')} />
+          <FormError error={save.error} fields={['name', 'slug', 'expires_in']} />
           <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} />
         </Stack>
       </form>
@@ -159,19 +161,19 @@ function StreamForm({ stream }: StreamProps) {
 }
 
 function DeleteStream({ stream }: StreamProps) {
-  const roleReason = useAllowed('developer')
   const navigate = useNavigate()
-  const remove = useChange(() => request('DELETE', toPath(stream.id)), ['streams', 'list'])
   return (
     <Section title="Delete" align="flex-start">
       <DeleteButton
         label="Delete this stream"
-        reason={roleReason ?? (stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined)}
+        reason={stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined}
         title="Delete this stream?"
         confirm="Delete"
-        work={remove}
         typed={stream.slug}
-        onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/settings/streams' }) })}
+        path={toPath(stream.id)}
+        forgets={['streams', 'one', stream.id]}
+        refreshes={[['streams', 'list']]}
+        onDeleted={() => navigate({ to: '/settings/streams' })}
       >
         <Text>
           Sends that name <Code>{stream.slug}</Code> are then rejected. Emails of the stream stay. It cannot be deleted

@@ -1,12 +1,13 @@
 /** @module Creates an API key of a sub-account. The key is shown once. */
+
 import { Button, Code, Group, Modal, Radio, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { SubAccountRecord } from '#features/people/sub-accounts/model.ts'
 import type { CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
 import { requestData } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { Copy } from '../../parts/copy.tsx'
-import { DialogFrame, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
-import { useChange } from './queries.ts'
+import { DialogFrame, findFieldError } from '../../parts/form.tsx'
 
 interface KeyChoice {
   readonly label: string
@@ -46,7 +47,8 @@ export function KeyDialog({ account, onClose }: KeyDialogProps) {
     <DialogFrame
       title="Create an API key for it"
       confirm="Create"
-      work={{ isPending: create.isPending, error: omitFieldErrors(create.error, 'name') }}
+      work={create}
+      fields={['name']}
       isIncomplete={name.trim() === ''}
       onConfirm={() => create.mutate({ name: name.trim(), ...(scopes && { scopes }) })}
       onClose={onClose}

@@ -1,16 +1,18 @@
 /** @module One sub-account: its counts, its name and quota, a key for it, and its end. */
+
 import { Alert, Code, Group, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
 import type { SubAccountRecord } from '#features/people/sub-accounts/model.ts'
 import type { Overview } from '#features/reporting/analytics/model.ts'
 import { request } from '../../api/client.ts'
+import { useChange, useRecord } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DialogFrame, FormError, findFieldError, omitFieldErrors, SaveRow } from '../../parts/form.tsx'
+import { ActionButton, DeleteButton, DialogFrame, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
-import { isLimited, useChange, useRead } from './queries.ts'
+import { isLimited } from './queries.ts'
 import { KeyDialog } from './sub-account-key.tsx'
 import { QuotaField, SubAccountStatus, toUsage } from './sub-accounts.tsx'
 
@@ -31,14 +33,14 @@ export default function SubAccountScreen() {
 const toPath = (id: string): string => `/v1/accounts/${encodeURIComponent(id)}`
 
 function Loaded({ id }: { readonly id: string }) {
-  const query = useRead<{ data: SubAccountRecord }>(['sub-accounts', 'one', id], toPath(id))
+  const query = useRecord<SubAccountRecord>(['sub-accounts', 'one', id], toPath(id))
   return (
     <SettingsPage
-      title={query.data?.data.name ?? 'Sub-account'}
+      title={query.data?.name ?? 'Sub-account'}
       list={{ label: 'All sub-accounts', to: '/settings/accounts' }}
     >
       <QueryView query={query}>
-        {({ data }) => (
+        {(data) => (
           <>
             <Counts account={data} />
             <Actions account={data} />
@@ -55,7 +57,7 @@ interface SubAccountProps {
 }
 
 function Counts({ account }: SubAccountProps) {
-  const query = useRead<{ data: Overview }>(['sub-accounts', 'counts', account.id], `${toPath(account.id)}/analytics`)
+  const query = useRecord<Overview>(['sub-accounts', 'counts', account.id], `${toPath(account.id)}/analytics`)
   return (
     <Stack gap="sm">
       <SubAccountStatus isActive={account.is_active} />
@@ -76,7 +78,7 @@ function Counts({ account }: SubAccountProps) {
         Last 30 days
       </Title>
       <QueryView query={query}>
-        {({ data }) => (
+        {(data) => (
           <Facts
             facts={[
               ['Sent', data.sent.toLocaleString()],
@@ -125,7 +127,7 @@ function ChangeForm({ account }: SubAccountProps) {
             error={findFieldError(save.error, 'monthly_quota')}
             onChange={(next) => set({ monthly_quota: next ?? null })}
           />
-          <FormError error={omitFieldErrors(save.error, 'name', 'monthly_quota')} />
+          <FormError error={save.error} fields={['name', 'monthly_quota']} />
           <SaveRow save={save} isUnchanged={isUnchanged} />
         </Stack>
       </form>
@@ -133,9 +135,10 @@ function ChangeForm({ account }: SubAccountProps) {
   )
 }
 
-type ActionDialog = 'key' | 'disable' | 'enable' | 'delete'
+type ActionDialog = 'key' | 'disable' | 'enable'
 
 function Actions({ account }: SubAccountProps) {
+  const navigate = useNavigate()
   const [dialog, setDialog] = useState<ActionDialog>()
   const close = () => setDialog(undefined)
   const button = (name: ActionDialog, label: string) => (
@@ -147,12 +150,27 @@ function Actions({ account }: SubAccountProps) {
     <Group gap="xs">
       {button('key', 'Create an API key for it')}
       {account.is_active ? button('disable', 'Disable') : button('enable', 'Enable')}
-      {button('delete', 'Delete')}
+      <DeleteButton
+        label="Delete"
+        size="xs"
+        needs="admin"
+        title="Delete this sub-account?"
+        confirm="Delete it with all its data"
+        typed={account.name}
+        path={toPath(account.id)}
+        forgets={['sub-accounts', 'one', account.id]}
+        refreshes={[['sub-accounts', 'list']]}
+        onDeleted={() => navigate({ to: '/settings/accounts' })}
+      >
+        <Text>
+          Its keys become invalid, waiting mail is cancelled, and its domains, templates, contacts, emails and events
+          are deleted. This cannot be undone. What it sent this month stays counted.
+        </Text>
+      </DeleteButton>
       {dialog === 'key' && <KeyDialog account={account} onClose={close} />}
       {(dialog === 'disable' || dialog === 'enable') && (
         <SwitchDialog account={account} isActive={dialog === 'enable'} onClose={close} />
       )}
-      {dialog === 'delete' && <DeleteDialog account={account} onClose={close} />}
     </Group>
   )
 }
@@ -179,27 +197,6 @@ function SwitchDialog({ account, isActive, onClose }: DialogProps & { readonly i
         {isActive
           ? 'The same keys and sessions work again, and held mail is sent.'
           : 'Its keys and sessions are rejected from now on, and its waiting mail is held until you enable it again. Mail to its domains is still accepted.'}
-      </Text>
-    </DialogFrame>
-  )
-}
-
-function DeleteDialog({ account, onClose }: DialogProps) {
-  const navigate = useNavigate()
-  const remove = useChange(() => request('DELETE', toPath(account.id)), ['sub-accounts', 'list'])
-  return (
-    <DialogFrame
-      title="Delete this sub-account?"
-      confirm="Delete it with all its data"
-      isDangerous
-      work={remove}
-      typed={account.name}
-      onConfirm={() => remove.mutate(undefined, { onSuccess: () => navigate({ to: '/settings/accounts' }) })}
-      onClose={onClose}
-    >
-      <Text>
-        Its keys become invalid, waiting mail is cancelled, and its domains, templates, contacts, emails and events are
-        deleted. This cannot be undone. What it sent this month stays counted.
       </Text>
     </DialogFrame>
   )

@@ -1,20 +1,20 @@
 /** @module Sub-accounts: accounts of customers, shops or teams that belong to this one. */
+
 import { Alert, NumberInput, PasswordInput, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { NewSubAccountBody, SubAccountRecord } from '#features/people/sub-accounts/model.ts'
-import { type PageOf, requestData } from '../../api/client.ts'
+import { requestData } from '../../api/client.ts'
+import { useChange, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DialogFrame, findFieldError, omitFieldErrors } from '../../parts/form.tsx'
+import { ActionButton, CODE_INPUT, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
 import { NameLink } from '../../parts/links.tsx'
-import { EmptyState, QueryView } from '../../parts/page.tsx'
+import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, DataTable, Pages } from '../../parts/table.tsx'
+import { type Column, PagedTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
-import { formatLimit, useAccount, useChange, useRead } from './queries.ts'
-
-const PER_PAGE = 50
+import { formatLimit, useAccount } from './queries.ts'
 
 export const SubAccountStatus = ({ isActive }: { readonly isActive: boolean }) =>
   isActive ? <StatusLabel tone="good">Active</StatusLabel> : <StatusLabel tone="warning">Disabled</StatusLabel>
@@ -56,85 +56,74 @@ export default function SubAccountsScreen() {
 
 function SubAccountList() {
   const { page = 1 } = useSearch({ from: '/settings/accounts' })
-  const query = useRead<PageOf<SubAccountRecord>>(['sub-accounts', 'list'], '/v1/accounts', {
-    page,
-    per_page: PER_PAGE,
-  })
   return (
-    <QueryView query={query}>
-      {({ data, pagination }) =>
-        pagination.total === 0 ? (
-          <EmptyState title="Your sub-accounts will appear here">
-            <Text maw={640}>
-              Creating one also creates its owner, who signs in at this address and may do everything in it.
-            </Text>
-          </EmptyState>
-        ) : (
-          <>
-            <DataTable label="Sub-accounts, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
-            {data.length === 0 && <Text>There are no sub-accounts on this page.</Text>}
-            <Pages path="/settings/accounts" page={page} totalPages={pagination.total_pages} />
-          </>
-        )
+    <PagedTable
+      query={usePage<SubAccountRecord>(['sub-accounts', 'list'], '/v1/accounts', { page })}
+      label="Sub-accounts, newest first"
+      columns={COLUMNS}
+      path="/settings/accounts"
+      page={page}
+      noun="sub-accounts"
+      empty={
+        <EmptyState title="Your sub-accounts will appear here">
+          <Text maw={640}>
+            Creating one also creates its owner, who signs in at this address and may do everything in it.
+          </Text>
+        </EmptyState>
       }
-    </QueryView>
+    />
   )
 }
 
 const EMPTY = { name: '', email: '', password: '' }
-const FIELDS = ['name', 'email', 'password', 'monthly_quota'] as const
 
 function CreateDialog({ onClose }: { onClose(): void }) {
-  const [values, setValues] = useState(EMPTY)
   const [quota, setQuota] = useState<number>()
   const navigate = useNavigate()
   const create = useChange(
     (body: NewSubAccountBody) => requestData<SubAccountRecord>('POST', '/v1/accounts', { body }),
     ['sub-accounts'],
   )
+  const { values, field, fields } = useFields(EMPTY, create.error)
+  const { name, email, password } = values
   const submit = () =>
     create.mutate(
-      {
-        ...values,
-        name: values.name.trim(),
-        email: values.email.trim(),
-        ...(quota !== undefined && { monthly_quota: quota }),
-      },
+      { name: name.trim(), email: email.trim(), password, ...(quota !== undefined && { monthly_quota: quota }) },
       { onSuccess: ({ id }) => navigate({ to: '/settings/accounts/$id', params: { id } as never }) },
     )
-  const field = (name: keyof typeof EMPTY) => ({
-    value: values[name],
-    onChange: (event: { currentTarget: { value: string } }) => {
-      const { value } = event.currentTarget
-      setValues((before) => ({ ...before, [name]: value }))
-    },
-    error: findFieldError(create.error, name),
-    required: true,
-  })
   return (
     <DialogFrame
       title="Create a sub-account"
       confirm="Create"
-      work={{ isPending: create.isPending, error: omitFieldErrors(create.error, ...FIELDS) }}
+      work={create}
+      fields={[...fields, 'monthly_quota']}
       isIncomplete={Object.values(values).some((value) => value.trim() === '')}
       onConfirm={submit}
       onClose={onClose}
     >
-      <TextInput {...field('name')} label="Name" maxLength={200} dir="auto" autoComplete="off" data-autofocus />
+      <TextInput
+        {...field('name')}
+        label="Name"
+        required
+        maxLength={200}
+        dir="auto"
+        autoComplete="off"
+        data-autofocus
+      />
       <TextInput
         {...field('email')}
+        {...CODE_INPUT}
         label="Address of its owner"
         description="If this address already has a user here, that user keeps the password and gets an invitation by mail."
         inputMode="email"
-        autoComplete="off"
-        autoCapitalize="none"
-        spellCheck={false}
+        required
       />
       <PasswordInput
         {...field('password')}
         label="Password of its owner"
         description="At least 10 characters. Give it to the owner, who can change it."
         autoComplete="new-password"
+        required
       />
       <QuotaField value={quota} error={findFieldError(create.error, 'monthly_quota')} onChange={setQuota} />
     </DialogFrame>
@@ -149,7 +138,7 @@ interface QuotaFieldProps {
 }
 
 export function QuotaField({ value, error, onChange }: QuotaFieldProps) {
-  const quota = useAccount().data?.data.monthly_quota
+  const quota = useAccount().data?.monthly_quota
   return (
     <NumberInput
       label="Recipients a month"

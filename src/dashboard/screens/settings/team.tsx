@@ -1,11 +1,13 @@
 /** @module The team: members with their roles, and open invitations. */
-import { Anchor, Group, Stack, Text } from '@mantine/core'
-import { Link, useSearch } from '@tanstack/react-router'
+
+import { Group, Stack, Text } from '@mantine/core'
+import { useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { InvitationRecord, MemberRecord } from '#features/people/team/model.ts'
-import type { PageOf } from '../../api/client.ts'
+import { usePage } from '../../api/data.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/form.tsx'
+import { SmallLink } from '../../parts/links.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable, Pages } from '../../parts/table.tsx'
@@ -14,16 +16,14 @@ import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
 import { InvitationActions, InviteDialog } from './invite.tsx'
 import { MemberDialog, type MemberDialogKind } from './member-dialogs.tsx'
-import { useRead } from './queries.ts'
 
-const MEMBERS_PER_PAGE = 50
 /** More than there can be. */
 const MAX_INVITATIONS = 100
 
 export default function TeamScreen() {
   const { page = 1 } = useSearch({ from: '/settings/team' })
-  const members = useRead<PageOf<MemberRecord>>(['team', 'members'], '/v1/team', { page, per_page: MEMBERS_PER_PAGE })
-  const invitations = useRead<PageOf<InvitationRecord>>(['team', 'invitations'], '/v1/team/invitations', {
+  const members = usePage<MemberRecord>(['team', 'members'], '/v1/team', { page })
+  const invitations = usePage<InvitationRecord>(['team', 'invitations'], '/v1/team/invitations', {
     per_page: MAX_INVITATIONS,
   })
   const reason = useAllowed('admin')
@@ -126,15 +126,9 @@ function MemberTable({ members }: { readonly members: readonly MemberRecord[] })
           >
             {member.id === user.id ? 'Leave' : 'Remove'}
           </ActionButton>
-          <Anchor
-            component={Link}
-            to="/settings/audit"
-            search={{ actor_id: member.id } as never}
-            size="sm"
-            aria-label={`Changes by ${member.email}`}
-          >
+          <SmallLink to="/settings/audit" search={{ actor_id: member.id }} aria-label={`Changes by ${member.email}`}>
             Changes
-          </Anchor>
+          </SmallLink>
         </Group>
       ),
     },

@@ -1,12 +1,14 @@
 /** @module The texts of the wording in one language. */
+
 import { Fieldset, Stack, Textarea, TextInput } from '@mantine/core'
 import type { FormEvent } from 'react'
 import type { WordingRecord } from '#features/setup/wording/model.ts'
 import type { TextName } from '#features/setup/wording/texts.ts'
 import type { Language } from '#platform/http/language.ts'
 import { request } from '../../api/client.ts'
-import { ActionButton, FormError, findFieldError, omitFieldErrors, SaveRow } from '../../parts/form.tsx'
-import { useChange } from './queries.ts'
+import { useChange } from '../../api/data.ts'
+import { ActionButton, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
+
 import { hasLines, LANGUAGE_NAMES, listFields, PLACE_NAMES, PLACES } from './wording-fields.ts'
 
 export const WORDING_KEY = ['wording'] as const
@@ -68,7 +70,7 @@ export function WordingTexts({ wording, language, roleReason, changes, onChange 
             </Stack>
           </Fieldset>
         ))}
-        <FormError error={omitFieldErrors(save.error, ...allFields)} />
+        <FormError error={save.error} fields={allFields} />
         <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} label="Save the texts">
           {Object.keys(own).length > 0 && (
             <ActionButton variant="default" reason={roleReason} onClick={() => mutate(null)}>

@@ -1,14 +1,16 @@
 /** @module The account's own name, logo and texts for confirmation mails, confirmation pages and unsubscribe pages. */
+
 import { Alert, Code, FileInput, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { WordingRecord } from '#features/setup/wording/model.ts'
 import type { Language } from '#platform/http/language.ts'
 import { request } from '../../api/client.ts'
+import { useChange, useRecord } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, FormError, findFieldError, LeaveGuard, omitFieldErrors, SaveRow } from '../../parts/form.tsx'
+import { ActionButton, FormError, findFieldError, LeaveGuard, SaveRow } from '../../parts/form.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
-import { useChange, useRead } from './queries.ts'
+
 import { LANGUAGE_NAMES, PLACE_NAMES, PLACES, type PlaceName } from './wording-fields.ts'
 import { type Values, WORDING_KEY, WordingTexts } from './wording-texts.tsx'
 
@@ -49,7 +51,7 @@ function WordingPreview({ language, version }: WordingPreviewProps) {
 const PATH = '/v1/account/wording'
 
 export default function WordingScreen() {
-  const query = useRead<{ readonly data: WordingRecord }>(WORDING_KEY, PATH)
+  const query = useRecord<WordingRecord>(WORDING_KEY, PATH)
   const [language, setLanguage] = useState<Language>('en')
   // Of each language, so that changing the language loses nothing.
   const [drafts, setDrafts] = useState<{ readonly [L in Language]?: Values }>({})
@@ -62,7 +64,7 @@ export default function WordingScreen() {
       </Text>
       {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
       <QueryView query={query}>
-        {({ data }) => (
+        {(data) => (
           <>
             <Section title="Name and logo">
               <NameForm wording={data} roleReason={roleReason} />
@@ -139,7 +141,7 @@ function NameForm({ wording, roleReason }: PartProps) {
           dir="auto"
           autoComplete="off"
         />
-        <FormError error={omitFieldErrors(save.error, 'name')} />
+        <FormError error={save.error} fields={['name']} />
         <SaveRow save={save} isUnchanged={typed === undefined} reason={roleReason} label="Save the name" />
       </Stack>
     </form>

@@ -1,6 +1,6 @@
 /** @module Sends what the preview shows to the user's own address. */
-import { Anchor, NativeSelect, Stack, Text } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+
+import { NativeSelect, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import type { DraftResult } from '#features/setup/templates/model.ts'
@@ -8,6 +8,7 @@ import { useDomains } from '../../api/domains.ts'
 import { useSession } from '../../api/session.tsx'
 import { useSendTestEmail } from '../../api/templates.ts'
 import { DialogFrame } from '../../parts/form.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { QueryView } from '../../parts/page.tsx'
 
 interface TestEmailProps {
@@ -64,9 +65,9 @@ export function TestEmail({ rendered, onClose }: TestEmailProps) {
           ) : (
             <Text>
               There is no domain to send from.{' '}
-              <Anchor component={Link} to="/domains/new" underline="always">
+              <TextLink to="/domains/new" underline="always">
                 Add a domain
-              </Anchor>
+              </TextLink>
             </Text>
           )
         }
@@ -75,9 +76,9 @@ export function TestEmail({ rendered, onClose }: TestEmailProps) {
         {send.isSuccess && (
           <Text>
             The test email is on its way.{' '}
-            <Anchor component={Link} to={`/emails/${send.data.id}`} target="_blank" underline="always">
+            <TextLink to={`/emails/${send.data.id}`} target="_blank" underline="always">
               See what happens to it (new tab)
-            </Anchor>
+            </TextLink>
           </Text>
         )}
       </div>

@@ -4,42 +4,10 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { TemplateRecord } from '#features/setup/templates/model.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { useDeleteTemplate } from '../../api/templates.ts'
-import { ActionButton, DialogFrame } from '../../parts/form.tsx'
+import { TEMPLATES_KEY, toTemplatePath, versionsKey } from '../../api/templates.ts'
+import { ActionButton, DeleteButton } from '../../parts/form.tsx'
 import { TestEmail } from './test-email.tsx'
 import type { Rendering } from './use-rendered.ts'
-
-interface DeleteTemplateProps {
-  readonly template: TemplateRecord
-  /** Called before the screen is left. */
-  onDeleted(): void
-  onClose(): void
-}
-
-function DeleteTemplate({ template, onDeleted, onClose }: DeleteTemplateProps) {
-  const remove = useDeleteTemplate(template.id)
-  const navigate = useNavigate()
-  const onSuccess = () => {
-    onDeleted()
-    void navigate({ to: '/templates' })
-  }
-  return (
-    <DialogFrame
-      title="Delete this template?"
-      confirm="Delete"
-      isDangerous
-      work={remove}
-      typed={template.alias}
-      onConfirm={() => remove.mutate(undefined, { onSuccess })}
-      onClose={onClose}
-    >
-      <Text>
-        Sends that name the alias <Code>{template.alias}</Code> are refused from now on. Its versions are deleted too.
-        Emails that were made from it stay as they are.
-      </Text>
-    </DialogFrame>
-  )
-}
 
 interface TemplateToolsProps {
   readonly template: TemplateRecord
@@ -49,17 +17,16 @@ interface TemplateToolsProps {
 }
 
 export function TemplateTools({ template, rendering, isFinished }: TemplateToolsProps) {
-  const [open, setOpen] = useState<'test' | 'delete'>()
+  const [isTesting, setIsTesting] = useState(false)
   const reason = useAllowed('developer')
   const navigate = useNavigate()
-  const close = () => setOpen(undefined)
   return (
     <Group gap="xs">
       <ActionButton
         reason={reason ?? findTestObstacle(rendering)}
         variant="default"
         size="xs"
-        onClick={() => setOpen('test')}
+        onClick={() => setIsTesting(true)}
       >
         Send a test email
       </ActionButton>
@@ -74,19 +41,26 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
       >
         Duplicate
       </ActionButton>
-      <ActionButton reason={reason} variant="default" size="xs" onClick={() => setOpen('delete')}>
-        Delete
-      </ActionButton>
-      {open === 'test' && rendering.result && <TestEmail rendered={rendering.result} onClose={close} />}
-      {open === 'delete' && (
-        <DeleteTemplate
-          template={template}
-          onDeleted={() => {
-            isFinished.current = true
-          }}
-          onClose={close}
-        />
-      )}
+      <DeleteButton
+        label="Delete"
+        size="xs"
+        title="Delete this template?"
+        confirm="Delete"
+        typed={template.alias}
+        path={toTemplatePath(template.id)}
+        forgets={versionsKey(template.id)}
+        refreshes={[TEMPLATES_KEY]}
+        onDeleted={() => {
+          isFinished.current = true
+          return navigate({ to: '/templates' })
+        }}
+      >
+        <Text>
+          Sends that name the alias <Code>{template.alias}</Code> are refused from now on. Its versions are deleted too.
+          Emails that were made from it stay as they are.
+        </Text>
+      </DeleteButton>
+      {isTesting && rendering.result && <TestEmail rendered={rendering.result} onClose={() => setIsTesting(false)} />}
     </Group>
   )
 }

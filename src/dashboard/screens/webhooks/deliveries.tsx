@@ -1,51 +1,21 @@
 /** @module The deliveries of a webhook with their filters. */
 import { Button, Code, Group, NativeSelect, Stack, Text } from '@mantine/core'
-import { keepPreviousData, type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
 import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import type { PageOf } from '../../api/client.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../../api/live.tsx'
-import { deliveriesKey, isDue, readDeliveries, webhookKey } from '../../api/webhooks.ts'
+import { useReadAgainAfter } from '../../api/live.tsx'
+import { useDeliveries, webhookKey } from '../../api/webhooks.ts'
 import { formatDuration } from '../../parts/format.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { EmptyState, ErrorState, LoadingState } from '../../parts/page.tsx'
-import { type LiveRows, useLiveRows } from '../../parts/rows.ts'
+import { useLiveRows } from '../../parts/rows.ts'
 import { type Column, DataTable, NewRows, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DELIVERY_EVENTS, DELIVERY_STATES, type DeliveryFilters } from './filters.ts'
 import { DeliveryStatus } from './marks.tsx'
-
-const DUE_REFRESH_MS = 2000
-const REFRESH_MS = 15_000
-
-interface LiveDeliveries extends LiveRows<DeliveryRecord> {
-  readonly query: UseQueryResult<PageOf<DeliveryRecord>>
-}
-
-/** @param events the events of the webhook: after one of them there is probably a new delivery */
-function useLiveDeliveries(
-  id: string,
-  filters: DeliveryFilters,
-  page: number,
-  events: readonly string[],
-): LiveDeliveries {
-  const key = JSON.stringify([filters, page])
-  const query = useQuery({
-    queryKey: [...deliveriesKey(id), key],
-    queryFn: ({ signal }) => readDeliveries(id, { ...filters, page }, signal),
-    placeholderData: keepPreviousData,
-    // A delivery causes no event of its own.
-    refetchInterval: ({ state: { data } }) => (data?.data.some(isDue) ? DUE_REFRESH_MS : REFRESH_MS),
-  })
-  const refreshSoon = useRefreshSoon(() => readAgain(query))
-  useLiveEvents(({ event_type: type }) => {
-    if (events.includes(type)) refreshSoon()
-  })
-  useRefreshedWebhook(id, query.data)
-  return { ...useLiveRows(query, key, ({ created_at: at }) => at), query }
-}
 
 /** Reads the webhook again when its deliveries changed, because its state follows from them. */
 function useRefreshedWebhook(id: string, page: PageOf<DeliveryRecord> | undefined): void {
@@ -67,8 +37,11 @@ interface DeliveriesProps {
 }
 
 export function Deliveries({ webhook, filters, page }: DeliveriesProps) {
-  const list = useLiveDeliveries(webhook.id, filters, page, webhook.events)
-  const { query } = list
+  const query = useDeliveries(webhook.id, { ...filters, page })
+  // After one of its events there is probably a new delivery.
+  useReadAgainAfter(query, ({ event_type: type }) => webhook.events.includes(type))
+  useRefreshedWebhook(webhook.id, query.data)
+  const list = useLiveRows(query, JSON.stringify([filters, page]), ({ created_at: at }) => at)
   const rows = list.page?.data
   const navigate = useNavigate()
   const path = `/webhooks/${webhook.id}`

@@ -1,11 +1,12 @@
 /** @module Why a webhook fails or gets nothing, with the action that mends it. */
+
 import { Alert, Checkbox, Group, Stack, Text } from '@mantine/core'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { request } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { readDeliveries, replay, useReplayCount } from '../../api/webhooks.ts'
+import { replay, toWebhookPath, useDeliveries, useReplayCount } from '../../api/webhooks.ts'
 import { ActionButton, DialogFrame } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { Sentence } from './marks.tsx'
@@ -45,10 +46,7 @@ export function WebhookNotice({ webhook }: { readonly webhook: WebhookRecord }) 
 
 /** The delivery that failed last. */
 function useLastFailure(webhook: WebhookRecord) {
-  const { data } = useQuery({
-    queryKey: ['webhooks', 'last-failure', webhook.id, webhook.last_failure_at],
-    queryFn: ({ signal }) => readDeliveries(webhook.id, { per_page: MAX_SEARCHED }, signal),
-  })
+  const { data } = useDeliveries(webhook.id, { per_page: MAX_SEARCHED })
   return data && findLastFailure(data.data, webhook)
 }
 
@@ -120,26 +118,22 @@ interface ActivateDialogProps {
 function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
   const [isReplaying, setIsReplaying] = useState(true)
   const missed = useMissed(webhook)
-  const queries = useQueryClient()
   const { from_seq: from, to_seq: to, deliveries: count = 0 } = missed ?? {}
   const { id, url, events } = webhook
-  const activate = useMutation({
-    mutationFn: async () => {
-      await request('PUT', `/v1/webhooks/${encodeURIComponent(id)}`, { body: { url, events, is_active: true } })
-      if (!isReplaying || count === 0 || from == null || to == null) return 0
-      // By position: what happens after the activation is sent anyway.
-      return (await replay(id, { from_seq: from, to_seq: to, undelivered: true })).deliveries
-    },
-    onSuccess: (replayed) =>
-      onClose(`The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`),
-    onSettled: () => void queries.invalidateQueries({ queryKey: ['webhooks'] }),
-  })
+  const activate = useChange(async () => {
+    await request('PUT', toWebhookPath(id), { body: { url, events, is_active: true } })
+    if (!isReplaying || count === 0 || from == null || to == null) return 0
+    // By position: what happens after the activation is sent anyway.
+    return (await replay(id, { from_seq: from, to_seq: to, undelivered: true })).deliveries
+  }, ['webhooks'])
+  const onSuccess = (replayed: number) =>
+    onClose(`The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`)
   return (
     <DialogFrame
       title="Activate this webhook?"
       confirm="Activate"
       work={activate}
-      onConfirm={() => activate.mutate()}
+      onConfirm={() => activate.mutate(undefined, { onSuccess })}
       onClose={() => onClose()}
     >
       <Text>

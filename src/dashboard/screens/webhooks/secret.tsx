@@ -1,12 +1,16 @@
 /** @module The signing secret of a webhook: shown on request, copied, replaced. */
+
 import { Alert, Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
-import { useState } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
+import { type ReactNode, useState } from 'react'
+import type { SecretResult, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
+import { requestData } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { useRevealSecret, useRotateSecret } from '../../api/webhooks.ts'
+import { toWebhookPath } from '../../api/webhooks.ts'
 import { Copy } from '../../parts/copy.tsx'
 import { ActionButton, DialogFrame, FormError } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
+import { usePasswordAgain } from '../../parts/password-again.tsx'
 import { Time } from '../../parts/time.tsx'
 
 export const SecretText = ({ secret }: { readonly secret: string }) => (
@@ -29,53 +33,67 @@ export const VerifyHint = () => (
   </Text>
 )
 
-export function WebhookSecret({ webhook }: { readonly webhook: WebhookRecord }) {
-  const [secret, setSecret] = useState<string>()
-  const [isRotated, setIsRotated] = useState(false)
+interface ShownSecret {
+  readonly text: string
+  readonly isNew: boolean
+}
+
+interface SigningSecretProps {
+  /** Path of the secret in `/v1`. */
+  readonly path: string
+  /** The version that the user saw, where a secret has one. */
+  readonly seen?: string
+  /** Of the dialog that asks before it is replaced. */
+  readonly title: string
+  /** Who must know the new one: "receiver". */
+  readonly receiver: string
+  /** What replacing it means. */
+  readonly children: ReactNode
+}
+
+/** A secret, with what can be done with it. */
+export function SigningSecret({ path, seen, title, receiver, children }: SigningSecretProps) {
+  const [shown, setShown] = useState<ShownSecret>()
   const [isAsking, setIsAsking] = useState(false)
-  const reveal = useRevealSecret(webhook.id)
   const reason = useAllowed('developer')
-  const { secret_rotated_at: rotatedAt, created_at: createdAt } = webhook
+  const withPassword = usePasswordAgain()
+  const body = seen === undefined ? {} : { body: { updated_at: seen } }
+  const read = async (action: string) =>
+    (await withPassword(() => requestData<SecretResult>('POST', `${path}/${action}`, action === 'rotate' ? body : {})))
+      .secret
+  const reveal = useChange(() => read('reveal'))
+  const rotate = useChange(() => read('rotate'), ['webhooks'])
   return (
-    <Section title="Signing secret" size="h3" align="flex-start">
-      <Text size="sm">
-        {rotatedAt ? 'Replaced' : 'Created'} <Time iso={rotatedAt ?? createdAt} isExact />
-      </Text>
+    <>
       <div role="status">
-        {secret !== undefined && (
+        {shown && (
           <Stack gap="xs" align="flex-start">
-            {isRotated && (
+            {shown.isNew && (
               <Alert color="green">
-                This is the new secret. It signs every request from now on, including retries. Give it to your receiver.
+                This is the new secret. It signs every request from now on, including retries. Give it to your{' '}
+                {receiver}.
               </Alert>
             )}
-            <SecretText secret={secret} />
+            <SecretText secret={shown.text} />
           </Stack>
         )}
       </div>
       {!isAsking && <FormError error={reveal.error} />}
       <Group gap="xs">
-        {secret === undefined ? (
+        {shown ? (
+          <Button variant="default" size="xs" onClick={() => setShown(undefined)}>
+            Hide the secret
+          </Button>
+        ) : (
           <ActionButton
             reason={reason}
             variant="default"
             size="xs"
             loading={reveal.isPending}
-            onClick={() => reveal.mutate(undefined, { onSuccess: setSecret })}
+            onClick={() => reveal.mutate(undefined, { onSuccess: (text) => setShown({ text, isNew: false }) })}
           >
             Show the secret
           </ActionButton>
-        ) : (
-          <Button
-            variant="default"
-            size="xs"
-            onClick={() => {
-              setSecret(undefined)
-              setIsRotated(false)
-            }}
-          >
-            Hide the secret
-          </Button>
         )}
         <ActionButton reason={reason} variant="default" size="xs" onClick={() => setIsAsking(true)}>
           Replace the secret
@@ -83,36 +101,39 @@ export function WebhookSecret({ webhook }: { readonly webhook: WebhookRecord }) 
       </Group>
       <VerifyHint />
       {isAsking && (
-        <RotateDialog
-          webhook={webhook}
-          onClose={(next) => {
-            setIsAsking(false)
-            if (next === undefined) return
-            setSecret(next)
-            setIsRotated(true)
-          }}
-        />
+        <DialogFrame
+          title={title}
+          confirm="Replace the secret"
+          isDangerous
+          work={rotate}
+          onConfirm={() =>
+            rotate.mutate(undefined, {
+              onSuccess: (text) => {
+                setShown({ text, isNew: true })
+                setIsAsking(false)
+              },
+            })
+          }
+          onClose={() => setIsAsking(false)}
+        >
+          {children}
+        </DialogFrame>
       )}
-    </Section>
+    </>
   )
 }
 
-interface RotateDialogProps {
-  readonly webhook: WebhookRecord
-  /** @param secret the new one; undefined: nothing was done */
-  onClose(secret?: string): void
-}
-
-function RotateDialog({ webhook, onClose }: RotateDialogProps) {
-  const rotate = useRotateSecret(webhook.id)
-  return (
-    <DialogFrame
+export const WebhookSecret = ({ webhook }: { readonly webhook: WebhookRecord }) => (
+  <Section title="Signing secret" size="h3" align="flex-start">
+    <Text size="sm">
+      {webhook.secret_rotated_at ? 'Replaced' : 'Created'}{' '}
+      <Time iso={webhook.secret_rotated_at ?? webhook.created_at} isExact />
+    </Text>
+    <SigningSecret
+      path={toWebhookPath(webhook.id, '/secret')}
+      seen={webhook.updated_at}
       title="Replace the secret?"
-      confirm="Replace the secret"
-      isDangerous
-      work={rotate}
-      onConfirm={() => rotate.mutate(webhook.updated_at, { onSuccess: onClose })}
-      onClose={() => onClose()}
+      receiver="receiver"
     >
       <Text>
         The old secret becomes invalid immediately: the new one signs every later request, including retries. Your
@@ -122,6 +143,6 @@ function RotateDialog({ webhook, onClose }: RotateDialogProps) {
         Events that your receiver refuses in between with a 4xx are not sent again automatically; replay them
         afterwards. A 5xx is retried after 15 minutes.
       </Text>
-    </DialogFrame>
-  )
-}
+    </SigningSecret>
+  </Section>
+)
