@@ -1,6 +1,6 @@
 /** @module Stats and insight reports in the dashboard, in Chromium and with the real service. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import {
   type AnalyticsFilters,
   listShown,
@@ -19,12 +19,10 @@ import { systemClock } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { createInsightApi } from '#test/features/reporting/insights/support.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, overflowPx, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { eventually, overflowPx } from '#test/support/browser.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createTestUser } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -139,18 +137,12 @@ async function addReport({ app, actor }: TestApi): Promise<void> {
   )
 }
 
-describe.skipIf(!isChromiumAvailable())('stats in the dashboard', () => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser?.close())
-
+describeInBrowser('stats in the dashboard', (open) => {
   const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
 
   test('say what will appear, then show totals, chart, table and domains as /v1 has them', async () => {
     await using service = await startService()
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/analytics')
     await heading(page, 'Nothing happened in this period')
@@ -193,7 +185,7 @@ describe.skipIf(!isChromiumAvailable())('stats in the dashboard', () => {
 
   test('a wrong URL is explained, and other days are chosen', async () => {
     await using service = await startService()
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/analytics?from=2020-01-01&to=2026-01-01')
     await page.getByText('must span at most 366 days').first().waitFor()
@@ -209,7 +201,7 @@ describe.skipIf(!isChromiumAvailable())('stats in the dashboard', () => {
   test('the values under the cursor are read, and the chart fits its window', async () => {
     await using service = await startService()
     await fill(service)
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/analytics?period=7d')
     const canvas = page.locator('canvas')
@@ -226,7 +218,7 @@ describe.skipIf(!isChromiumAvailable())('stats in the dashboard', () => {
 
   test('reports show findings and what to do as text, and are marked as read', async () => {
     await using service = await startService()
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/analytics')
     await page.getByRole('link', { name: 'Insights' }).click()
@@ -249,7 +241,7 @@ describe.skipIf(!isChromiumAvailable())('stats in the dashboard', () => {
   test('a report is generated now, once a day; the next one has its time', async () => {
     await using insights = await createInsightApi({ clock: systemClock })
     await createTestUser(insights.app, insights.actor, ADA, 'owner')
-    await using dashboard = await openDashboard(browser, insights, ADA)
+    await using dashboard = await open(insights, ADA)
     const { page } = dashboard
     await dashboard.goTo('/analytics/insights')
     await page.getByRole('button', { name: 'Generate a report' }).click()

@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, utimesSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import {
   parseContactSearch,
   parseMetadataText,
@@ -15,12 +15,9 @@ import { parseUuid } from '#platform/ids.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { newList } from '#test/support/broadcasts.ts'
-import { BROWSER_TEST_MS, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
 import { cpuMs } from '#test/support/cpu-time.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -70,16 +67,10 @@ const heading = (page: Page, name: string | RegExp) =>
     .first()
     .waitFor()
 
-describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser?.close())
-
+describeInBrowser('the audience in the dashboard', (open) => {
   test('a list is created, its contacts are added, found, changed and removed', async () => {
     await using service = await createService()
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/audience')
     await heading(page, 'Your contact lists will appear here')
@@ -151,7 +142,7 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
     await using service = await createService()
     const list = await newList(service, 'News')
     const importer = startImporter(service.app)
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo(`/audience/lists/${list}/import`)
     const choose = (name: string, text: string) =>
@@ -193,7 +184,7 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
     await using service = await createService()
     const list = await newList(service, 'News')
     const importer = startImporter(service.app)
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo(`/audience/lists/${list}/import`)
     const file = 'email,status,Consent level\na@example.net,gold,1\nb@example.net,lapsed,1\n'
@@ -222,7 +213,7 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
     const folder = mkdtempSync(join(tmpdir(), 'tassis-import-'))
     const path = join(folder, 'a.csv')
     await Bun.write(path, 'a@example.net\n')
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo(`/audience/lists/${list}/import`)
     await page.setInputFiles('input[type=file]', path)
@@ -245,7 +236,7 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
     // Nothing runs imports here, so this one waits.
     await using service = await createService()
     const list = await newList(service, 'News')
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo(`/audience/lists/${list}/import`)
     await page.setInputFiles('input[type=file]', {
@@ -267,7 +258,7 @@ describe.skipIf(!isChromiumAvailable())('the audience in the dashboard', () => {
   test('a form is created, previewed, changed, copied, turned off and deleted', async () => {
     await using service = await createService()
     await newList(service, 'News')
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/audience/forms')
     await page.getByRole('button', { name: 'New form' }).click()

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import {
   describeLeftOut,
   isDelayed,
@@ -15,13 +15,11 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
 import { createTestUser, signIn } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -104,19 +102,13 @@ const heading = (page: Page, name: string | RegExp) =>
     .waitFor()
 const state = (page: Page, name: string) => page.locator(`[data-state=${name}]`).waitFor()
 
-describe.skipIf(!isChromiumAvailable())('broadcasts in the dashboard', () => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser?.close())
-
+describeInBrowser('broadcasts in the dashboard', (open) => {
   test('one is written, tested, counted, confirmed by its number, paused, resumed and delivered once', async () => {
     await using service = await createService()
     const list = await newList(service, 'News')
     await addContacts(service.app, list, createPeople(200))
     await service.api('POST', '/v1/suppressions', { email_address: 'person-7@people.test' })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/broadcasts')
     await heading(page, 'Your broadcasts will appear here')
@@ -201,7 +193,7 @@ describe.skipIf(!isChromiumAvailable())('broadcasts in the dashboard', () => {
     const list = await newList(service, 'News')
     await addContacts(service.app, list, createPeople(3))
     const draft = await newDraft(service, list)
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/broadcasts')
     await page.locator('[data-row] a', { hasText: 'Spring' }).click()
@@ -248,7 +240,7 @@ describe.skipIf(!isChromiumAvailable())('broadcasts in the dashboard', () => {
       subject: 'Hello {{ contact.first_name }}',
       text_body: 'Hello {{ contact.first_name }}.',
     })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo(`/broadcasts/new?list=${list}`)
     await page.getByRole('textbox', { name: 'Sender' }).fill(FROM)

@@ -1,15 +1,13 @@
 /** @module The delivery log of an email in the dashboard. */
-import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { formatDialogue, formatTimings } from '#dashboard/screens/emails/format.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 
@@ -28,7 +26,7 @@ test('timings say whether the session was reused', () => {
   expect(formatTimings({ mail: 1 })).toBe('session reused, mail 1 ms')
 })
 
-describe.skipIf(!isChromiumAvailable())('in a browser', () => {
+describeInBrowser('in a browser', (open) => {
   test('the delivery log is loaded on a click, and hostile text of a server is only text', async () => {
     const hostile = '<script>parent.ran=1</script><img src=x onerror=ran=1>\u202e{{7*7}}'
     await using server = await startScriptedSmtp({ rcpt: `450 4.2.0 ${hostile}`, greeting: `220 mx ${hostile}` })
@@ -55,8 +53,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
     const id = String(at(sent.body, 'data', 'id'))
     await eventually(async () => at((await api('GET', `/v1/emails/${id}/attempts`)).body, 'pagination', 'total') === 1)
 
-    await using browser = await startBrowser()
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo, requested } = dashboard
     const requests = () => requested.filter((url) => url.includes('/attempts')).length
     await goTo(`/emails/${id}`)

@@ -1,14 +1,12 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import type { RecordKey } from '#dashboard/screens/domains/state.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { type DnsServer, type NameEntry, startDnsServer } from '#test/support/dns-server.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
 import { createTestUser } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -95,19 +93,13 @@ const record = (page: Page, key: RecordKey, state: string) =>
 
 const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
 
-describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser?.close())
-
+describeInBrowser('the domains in the dashboard', (open) => {
   test('a domain below a verified one is shown as sent, signed by that one', async () => {
     await using service = await startService()
     await addDomain(service, 'example.com')
     service.app.db.run('UPDATE domains SET verified_at = 1')
     const { id } = await addDomain(service, 'news.example.com')
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/domains')
     await page.getByText('Sent, signed by example.com').waitFor()
@@ -121,7 +113,7 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
     service.dns.zone['_dmarc.example.com'] = { TXT: ['v=DMARC1; p=reject; rua=mailto:dmarc@example.com'] }
     service.dns.zone['send.example.com'] = { TXT: ['v=spf1 include:_spf.other.test ~all'] }
     service.dns.zone['_spf.other.test'] = { TXT: ['v=spf1 ip4:192.0.2.7 -all'] }
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await page.clock.install()
     await dashboard.goTo('/domains')
@@ -185,7 +177,7 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
     const domain = await addDomain(service, 'example.com')
     publish(service, domain, 'dkim')
     service.dns.zone[`send.example.com`] = { TXT: [`v=spf1 ${HOSTILE} -all`] }
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/domains')
     await page.getByRole('link', { name: 'example.com' }).click()
@@ -210,7 +202,7 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
     const domain = await addDomain(service, 'example.com')
     publish(service, domain, 'spf', 'dkim', 'return_path', 'dmarc')
     await service.api('POST', `/v1/domains/${domain.id}/verify`)
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await page.clock.install()
     await dashboard.goTo(`/domains/${domain.id}`)
@@ -246,7 +238,7 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
       "INSERT INTO dkim_keys (domain_id, selector, dkim_public_key, created_at, retired_at) SELECT id, 'former', 'x', 1, ? FROM domains",
       [service.app.clock.now()],
     )
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/domains')
     await page.getByText(/Lost DKIM: sends until/).waitFor()
@@ -261,7 +253,7 @@ describe.skipIf(!isChromiumAvailable())('the domains in the dashboard', () => {
     await using service = await startService()
     await addDomain(service, 'first.example.com')
     await addDomain(service, 'second.example.com')
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/domains')
     await page.getByRole('link', { name: 'second.example.com' }).waitFor()

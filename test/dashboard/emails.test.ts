@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import { describe, expect, test } from 'bun:test'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { letPageRun, openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser, letPageRun } from '#test/support/dashboard.ts'
 import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -81,16 +78,10 @@ const hostileHtml = (trap: string) => `<!doctype html><html><head>
 
 const HOSTILE_SUBJECT = '"><script>parent.ran=1</script><img src=x onerror=ran=1>\u202E{{7*7}}'
 
-describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser?.close())
-
+describeInBrowser('the emails in the dashboard', (open) => {
   test('are seen live, opened by keyboard, and explained', async () => {
     await using service = await createService()
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/emails')
     await page.getByRole('heading', { name: 'No email yet' }).waitFor()
@@ -131,7 +122,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
     await using service = await createService()
     await send(service, { subject: 'For Bob' })
     await send(service, { subject: 'For Carol', to: 'carol@outlook.com', tags: ['42'] })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo, load } = dashboard
     await goTo('/emails?to=carol%40outlook.com')
     await page.getByText('For Carol').waitFor()
@@ -168,7 +159,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
       attachments: [{ filename: '<svg onload=ran=1>.txt', content: 'eA==', content_type: 'text/plain' }],
     })
     await settled(service, id, 'sent')
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo, requested } = dashboard
     await goTo('/emails')
     await page.locator('[data-row]', { hasText: '<script>' }).waitFor()
@@ -203,7 +194,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
   test('can be cancelled and their recipients suppressed; a viewer sees why not', async () => {
     await using service = await createService()
     const id = await send(service, { send_at: `${inDays(40).date}T00:00:00Z` })
-    await using viewer = await openDashboard(browser, service, VIEWER)
+    await using viewer = await open(service, VIEWER)
     await viewer.goTo(`/emails/${id}`)
     await viewer.page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
     const forbidden = viewer.page.getByRole('button', { name: 'Cancel', exact: true })
@@ -212,7 +203,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
     await viewer.page.keyboard.press('Enter')
     expect(await viewer.page.getByRole('dialog').count()).toBe(0)
 
-    await using owner = await openDashboard(browser, service, ADA)
+    await using owner = await open(service, ADA)
     const { page, goTo } = owner
     await goTo(`/emails/${id}`)
     await page.getByRole('button', { name: 'Suppress a recipient' }).click()
@@ -228,7 +219,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
   test('that change while they are read for the first time are read again', async () => {
     await using service = await createService()
     const id = await send(service, { send_at: `${inDays(40).date}T00:00:00Z` })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/emails')
     await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
@@ -252,7 +243,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
     await using service = await createService()
     const [first, second, tooLate] = [inDays(40), inDays(73), inDays(400)]
     const id = await send(service, { send_at: `${first.date}T00:00:00Z`, to: ['bob@gmail.com', 'carol@outlook.com'] })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo(`/emails/${id}`)
     await page.getByRole('button', { name: 'Reschedule' }).click()
@@ -292,7 +283,7 @@ describe.skipIf(!isChromiumAvailable())('the emails in the dashboard', () => {
     await using service = await createService()
     const html_body = `<p>Start</p>${'<table><tr><td>A cell of a long report.</td></tr></table>'.repeat(36_000)}`
     const id = await send(service, { html_body, text_body: 'x'.repeat(1_900_000) })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo(`/emails/${id}?tab=text`)
     await page.getByText('of 1,900,000 characters are shown').waitFor()

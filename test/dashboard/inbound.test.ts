@@ -1,16 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import type { App } from '#features/core/app/app.ts'
 import { minutes } from '#platform/units.ts'
 import { INBOUND, type RouteService, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
 import { at } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
 import { deliverMessage, getTestMailbox, type TestMessage } from '#test/support/mailboxes.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -56,16 +53,10 @@ beforeEach(async () => {
 })
 afterEach(() => service[Symbol.asyncDispose]())
 
-describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser?.close())
-
+describeInBrowser('received mail in the dashboard', (open) => {
   test('is seen live, opened by keyboard and explained, with its route, deliveries and source', async () => {
     const route = await service.addRoute()
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/inbound')
     await page.getByRole('heading', { name: 'Mail to your domains will appear here' }).waitFor()
@@ -119,7 +110,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
   test('is filtered by the URL, and errors of a filter are shown at it', async () => {
     await service.store({ message: { subject: 'From Ada' } })
     await service.store({ message: { subject: 'From Bob', fromAddresses: ['bob@customer.test'] }, problem: 'No.' })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/inbound?from=BOB%40customer.test')
     await page.getByText('From Bob').waitFor()
@@ -142,7 +133,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
   })
 
   test('has routes that are created, tested, changed, replayed and deleted', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/inbound/routes')
     await page.getByRole('heading', { name: 'Your routes will appear here' }).waitFor()
@@ -219,7 +210,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
     service.app.db.run(
       "UPDATE webhooks SET is_active = 0, off_by_failures = 1, failure_count = 10, last_failure_at = 1, last_failure_reason = 'deactivated after 10 consecutive failures'",
     )
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     await dashboard.goTo(`/inbound/routes/${id}`)
     await dashboard.page.getByText('deactivated after 10 consecutive failures').waitFor()
     await dashboard.page.getByRole('button', { name: 'Start posting again' }).click()
@@ -228,7 +219,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
   })
 
   test('has mailboxes with threads that are read, searched, labelled and answered', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/inbound/mailboxes')
     await page.getByRole('heading', { name: 'Your mailboxes will appear here' }).waitFor()
@@ -308,7 +299,7 @@ describe.skipIf(!isChromiumAvailable())('received mail in the dashboard', () => 
       ),
       message: { from: `"${HOSTILE}" <eve@evil.test>`, to: HOSTILE, messageId: `<${HOSTILE}>` },
     })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo(`/inbound/${id}`)
     await page.frameLocator('iframe').getByText('Hello').waitFor()

@@ -1,15 +1,12 @@
 /** @module API keys in the dashboard, in Chromium and with the real service. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import { ALL_SCOPES, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, summariseScopes } from '#dashboard/parts/scopes.ts'
 import { toExampleCommand } from '#dashboard/screens/keys/example.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { createTestUser } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const DEV = 'dev@people.test'
@@ -44,19 +41,14 @@ describe('scopes', () => {
   })
 })
 
-const isAvailable = isChromiumAvailable()
-
-describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
+describeInBrowser('API keys in the dashboard', (open) => {
   let service: TestApi
-  let browser: Browser
   beforeAll(async () => {
     service = await createTestApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     await createTestUser(service.app, service.actor, ADA, 'owner')
     await createTestUser(service.app, service.actor, DEV, 'developer')
-    browser = await startBrowser()
   })
   afterAll(async () => {
-    await browser.close()
     await service[Symbol.asyncDispose]()
   })
 
@@ -67,7 +59,7 @@ describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
   const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
 
   test('a key is created, shown once, used by its command, and revoked', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/keys')
     await page.getByRole('button', { name: 'Create a key' }).click()
@@ -145,7 +137,7 @@ describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
     })
     const { id, key } = at(made.body, 'data') as { readonly id: string; readonly key: string }
     const stored = async () => (await listKeys()).find((one) => one.id === id)
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     const save = page.getByRole('button', { name: 'Save' })
     const openForm = () => page.getByRole('button', { name: 'Change this key' }).click()
@@ -193,7 +185,7 @@ describe.skipIf(!isAvailable)('API keys in the dashboard', () => {
   })
 
   test('what was typed stays when the server cannot be reached, is busy or refuses', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/keys/new')
     await page.getByLabel('Name').fill('kept')

@@ -1,13 +1,11 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { parseInboxSearch } from '#dashboard/screens/sandbox/search.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -48,16 +46,10 @@ test('the filters of the inbox in its URL: others are ignored', () => {
   expect(parseInboxSearch({ q: { a: 1 } })).toEqual({})
 })
 
-describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => {
-  let browser: Awaited<ReturnType<typeof startBrowser>>
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser.close())
-
+describeInBrowser('captured mail in the dashboard', (open) => {
   test('is an inbox: seen live, searched, opened and deleted by keyboard', async () => {
     await using service = await createService()
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/sandbox')
     await heading(page, 'Captured mail will appear here').waitFor()
@@ -129,7 +121,7 @@ describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => 
   test('that is opened while the list is being read again stays read', async () => {
     await using service = await createService()
     await capture(service, { subject: 'The first' })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/sandbox')
     await row(page, 'The first').waitFor()
@@ -161,7 +153,7 @@ describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => 
       headers: { 'X-Note': 'Zürich' },
       attachments: [{ filename: 'invoice.pdf', content: btoa('PDF'), content_type: 'application/pdf' }],
     })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo(`/sandbox/${id}`)
     const frame = page.frameLocator('iframe')
@@ -205,7 +197,7 @@ describe.skipIf(!isChromiumAvailable())('captured mail in the dashboard', () => 
   test('on a phone is a list, then a message; a lost message is explained', async () => {
     await using service = await createService()
     await capture(service, { subject: 'On a phone' })
-    await using dashboard = await openDashboard(browser, service, ADA, { width: 390 })
+    await using dashboard = await open(service, ADA, { width: 390 })
     const { page, goTo } = dashboard
     await goTo('/sandbox')
     await row(page, 'On a phone').locator('a').click()

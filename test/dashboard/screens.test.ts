@@ -2,9 +2,9 @@
  * @module Every screen of an account, with text of strangers wherever they can put some: it is only text, fits a narrow
  * screen, and a viewer can change nothing. axe examines one screen of each kind, and each dialog of a kind of its own.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { countDaily } from '#features/core/events/daily-stats.ts'
 import { storeInsight } from '#features/reporting/insights/insights.ts'
 import { days } from '#platform/units.ts'
@@ -12,20 +12,11 @@ import { drawLogo, putLogo } from '#test/features/setup/wording/logos.ts'
 import { type RouteService, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
-import {
-  BROWSER_TEST_MS,
-  eventually,
-  isChromiumAvailable,
-  narrowOverflowPx,
-  overflowPx,
-  startBrowser,
-} from '#test/support/browser.ts'
-import { type DashboardPage, findAxeViolations, openDashboard } from '#test/support/dashboard.ts'
+import { eventually, narrowOverflowPx, overflowPx } from '#test/support/browser.ts'
+import { type DashboardPage, describeInBrowser, findAxeViolations } from '#test/support/dashboard.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { deliverMessage, getTestMailbox } from '#test/support/mailboxes.ts'
 import { createTestUser } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -34,7 +25,6 @@ const HOSTILE = `${TAGS}${'😀'.repeat(200)}`
 const NAME = `${TAGS}${'😀'.repeat(20)}`
 
 let service: RouteService
-let browser: Browser
 /** Ids in the paths of screens. */
 let ids: Readonly<Record<string, string>> = {}
 
@@ -274,7 +264,7 @@ test('every screen of an account is listed here', async () => {
   expect(paths.filter((path) => !path.startsWith('/server') && !isListed(path))).toEqual(['$id'])
 })
 
-describe.skipIf(!isChromiumAvailable())('every screen', () => {
+describeInBrowser('every screen', (open) => {
   beforeAll(async () => {
     service = await startRouteService({
       delivers: true,
@@ -284,15 +274,11 @@ describe.skipIf(!isChromiumAvailable())('every screen', () => {
     await createTestUser(service.app, service.actor, ADA, 'owner')
     await createTestUser(service.app, service.actor, VIEWER, 'viewer')
     ids = await seed()
-    browser = await startBrowser()
   })
-  afterAll(async () => {
-    await browser?.close()
-    await service?.[Symbol.asyncDispose]()
-  })
+  afterAll(() => service?.[Symbol.asyncDispose]())
 
   test('shows what strangers wrote as text, and fits 320 pixels with text at 200 %', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA, { width: 320, zoom: 2 })
+    await using dashboard = await open(service, ADA, { width: 320, zoom: 2 })
     for (const screen of [...listScreens(), ...listScreensOfAdmins()]) {
       await show(dashboard, screen)
       expect([screen[0], await overflowPx(dashboard.page)]).toEqual([screen[0], 0])
@@ -301,7 +287,7 @@ describe.skipIf(!isChromiumAvailable())('every screen', () => {
   })
 
   test('shows a viewer the same, with the actions disabled and the reason', async () => {
-    await using dashboard = await openDashboard(browser, service, VIEWER)
+    await using dashboard = await open(service, VIEWER)
     const { page } = dashboard
     const changes: string[] = []
     page.on('request', (request) => {
@@ -326,7 +312,7 @@ describe.skipIf(!isChromiumAvailable())('every screen', () => {
   })
 
   test('of each kind has no fault that axe finds, in light and dark, and on a phone', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     for (const [kind, ...screen] of listKinds()) {
       await show(dashboard, screen)
@@ -342,7 +328,7 @@ describe.skipIf(!isChromiumAvailable())('every screen', () => {
   })
 
   test('has dialogs and menus in which axe finds no fault', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     const check = async (name: string) => {
       await page.getByRole('dialog').waitFor()

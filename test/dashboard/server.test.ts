@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import type { Finding } from '#app/doctor/finding.ts'
 import type { DeliveryAlert } from '#app/operator/model.ts'
 import { loadConfig } from '#app/settings.ts'
@@ -12,19 +12,11 @@ import { pauseAccount } from '#features/reporting/abuse/pause.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
-import {
-  BROWSER_TEST_MS,
-  isChromiumAvailable,
-  narrowOverflowPx,
-  overflowPx,
-  startBrowser,
-} from '#test/support/browser.ts'
-import { findAxeViolations, openDashboard, pressInOneGo } from '#test/support/dashboard.ts'
+import { narrowOverflowPx, overflowPx } from '#test/support/browser.ts'
+import { describeInBrowser, findAxeViolations, pressInOneGo } from '#test/support/dashboard.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createCode, signInAsOperator } from '#test/support/operator.ts'
 import { type BrowserSession, createTestUser, PASSWORD } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const HOSTILE = `<script>window.ran = 1</script><img src=x onerror="window.ran = 1"> \u202e ${'\u{1f600}'.repeat(998)}`
 /** A view of figures, one of tables with actions, and a list of settings; the other views are made as these are. */
@@ -44,15 +36,13 @@ const FINDINGS: readonly Finding[] = [
   { check: 'webhooks', status: 'warning', message: 'One webhook is deactivated.', fix: 'Activate it.' },
 ]
 
-let browser: Browser
 let service: TestApi
 let session: BrowserSession
 /** Ids of what the screens show. */
 let ids: { readonly account: string; readonly report: string; readonly mail: string; readonly lane: string }
 
-describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
+describeInBrowser('the server in the dashboard', (open) => {
   beforeAll(async () => {
-    browser = await startBrowser()
     const settings = { TASSIS_SMTP_PORT: '2525' }
     service = await createTestApi({
       settings,
@@ -61,15 +51,12 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     session = await signInAsOperator(service)
     ids = await seed(service)
   })
-  afterAll(async () => {
-    await browser?.close()
-    await service?.[Symbol.asyncDispose]()
-  })
+  afterAll(() => service?.[Symbol.asyncDispose]())
 
   // Proves: operator-11
   test('who is no operator is offered nothing, and told how to become one', async () => {
     await createTestUser(service.app, service.actor, 'vera@people.test', 'viewer')
-    await using dashboard = await openDashboard(browser, service, 'vera@people.test')
+    await using dashboard = await open(service, 'vera@people.test')
     const { page } = dashboard
     await dashboard.goTo('/')
     await page.getByRole('link', { name: 'Settings', exact: true }).waitFor()
@@ -90,8 +77,8 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
     const email = 'otto@people.test'
     await createTestUser(service.app, service.actor, email, 'viewer')
     await setUserOperator(service.app, email, true)
-    await using first = await openDashboard(browser, service, email)
-    await using second = await openDashboard(browser, service, email)
+    await using first = await open(service, email)
+    await using second = await open(service, email)
     const { page } = first
     await first.goTo('/server/queue')
     await heading(page, 'Set up your authenticator app first')
@@ -127,7 +114,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
   test('an account is found and paused by keyboard, and resumed; both are findings and in the audit log', async () => {
     const { app } = service
     const victim = await createAccount(app, { name: 'Shady Shop', email: 'shady@shop.test', plan: 'free' })
-    await using dashboard = await openDashboard(browser, service, '', { session })
+    await using dashboard = await open(service, '', { session })
     const { page } = dashboard
     await dashboard.goTo('/')
     await pressInOneGo(page, 'g', 'v')
@@ -171,7 +158,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
 
   test('a list is read again without moving: new findings wait for a click', async () => {
     const { app, actor } = service
-    await using dashboard = await openDashboard(browser, service, '', { session })
+    await using dashboard = await open(service, '', { session })
     const { page } = dashboard
     await page.clock.install()
     await dashboard.goTo(`/server/findings?account=${actor.accountUuid}`)
@@ -207,7 +194,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
       send_at: new Date(app.clock.now() + hours(1)).toISOString(),
     })
     expect(sent.status).toBe(202)
-    await using dashboard = await openDashboard(browser, service, '', { session })
+    await using dashboard = await open(service, '', { session })
     const { page } = dashboard
     const dialog = page.getByRole('dialog')
     await dashboard.goTo('/server/queue?domain=drop.test')
@@ -234,7 +221,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
   })
 
   test('a provider is resumed, mail is parsed again, read and deleted, and settings are searched', async () => {
-    await using dashboard = await openDashboard(browser, service, '', { session })
+    await using dashboard = await open(service, '', { session })
     const { page } = dashboard
     await dashboard.goTo('/server/providers')
     await page.getByText('Suspended').first().waitFor()
@@ -271,7 +258,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
   // Proves: operator-11
   // Proves: operator-16
   test('what the checks found is shown with its fix, failures first; what is well on request', async () => {
-    await using dashboard = await openDashboard(browser, service, '', { session })
+    await using dashboard = await open(service, '', { session })
     const { page } = dashboard
     await dashboard.goTo('/server')
     const checks = page.getByRole('region', { name: 'Checks' })
@@ -285,7 +272,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
   })
 
   test('delivery alerts say who refuses our address and what to do; their replies are only text', async () => {
-    await using dashboard = await openDashboard(browser, service, '', { session })
+    await using dashboard = await open(service, '', { session })
     const { page } = dashboard
     const at = '2026-11-23T08:00:00.000Z'
     const alert = {
@@ -314,7 +301,7 @@ describe.skipIf(!isChromiumAvailable())('the server in the dashboard', () => {
 
   // Proves: operator-11
   test('hostile texts are only text, axe finds nothing in each kind of view, and narrow screens fit', async () => {
-    await using dashboard = await openDashboard(browser, service, '', { session, width: 320, zoom: 2 })
+    await using dashboard = await open(service, '', { session, width: 320, zoom: 2 })
     const { page } = dashboard
     for (const [path, text] of [
       ['/server', 'The service delivers no mail now'],

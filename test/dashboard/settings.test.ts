@@ -1,7 +1,7 @@
 /** @module The settings in Chromium, with the real service: what owners, admins and viewers can do and see there. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Secret, TOTP } from 'otpauth'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { encode } from 'uqr'
 import { toQrPath } from '#dashboard/parts/qr-path.ts'
 import type { Actor, TeamRole } from '#features/core/app/app.ts'
@@ -10,36 +10,22 @@ import { systemClock } from '#platform/time/clock.ts'
 import { drawLogo } from '#test/features/setup/wording/logos.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { createBillingApi } from '#test/support/billing.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { type DashboardOptions, type DashboardPage, openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import {
+  type DashboardOptions,
+  type DashboardPage,
+  describeInBrowser,
+  type OpenDashboard,
+} from '#test/support/dashboard.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const HOSTILE = `<script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202ejavascript:window.ran=1 ${'🎉'.repeat(20)}`
 const OTHER = 'violin carpet thunder mug'
 
 let service: EmailApi
-let browser: Browser
+let openWindow: OpenDashboard
 let count = 0
-
-const isAvailable = isChromiumAvailable()
-
-beforeAll(async () => {
-  if (!isAvailable) return
-  service = await createEmailApi({
-    settings: { TASSIS_LOGINS_PER_MINUTE: '1000', TASSIS_DELIVERY: 'capture' },
-    clock: systemClock,
-    delivers: true,
-  })
-  browser = await startBrowser()
-})
-
-afterAll(async () => {
-  await browser?.close()
-  await service?.[Symbol.asyncDispose]()
-})
 
 interface Team {
   readonly actor: Actor
@@ -67,7 +53,7 @@ async function createTeam(name = 'Team'): Promise<Team & { readonly ada: string 
     key,
     add,
     ada: await add('ada', 'owner'),
-    open: (email, options) => openDashboard(browser, service, email, options),
+    open: (email, options) => openWindow(service, email, options),
     async api(method, path, body) {
       const response = await service.api(method, path, body, { key })
       if (response.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(response.body)}`)
@@ -81,7 +67,17 @@ const dialog = (page: Page) => page.getByRole('dialog')
 const confirm = (page: Page, name: string) => dialog(page).getByRole('button', { name, exact: true }).click()
 const isClosed = (page: Page) => dialog(page).waitFor({ state: 'detached' })
 
-describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
+describeInBrowser('the settings in the dashboard', (open) => {
+  openWindow = open
+  beforeAll(async () => {
+    service = await createEmailApi({
+      settings: { TASSIS_LOGINS_PER_MINUTE: '1000', TASSIS_DELIVERY: 'capture' },
+      clock: systemClock,
+      delivers: true,
+    })
+  })
+  afterAll(() => service?.[Symbol.asyncDispose]())
+
   test('the account is renamed and its defaults change; what somebody else changed stays', async () => {
     const { ada, open, api } = await createTeam('Before')
     await using dashboard = await open(ada)
@@ -159,7 +155,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
   test('an invitation that could not be mailed says so, and what the operator can do', async () => {
     await using plain = await createTestApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' }, clock: systemClock })
     await createTestUser(plain.app, plain.actor, 'ada@people.test', 'owner')
-    await using dashboard = await openDashboard(browser, plain, 'ada@people.test')
+    await using dashboard = await open(plain, 'ada@people.test')
     const { page } = dashboard
     await dashboard.goTo('/settings/team')
     await page.getByRole('button', { name: 'Invite somebody' }).click()
@@ -532,7 +528,7 @@ describe.skipIf(!isAvailable)('the settings in the dashboard', () => {
   test('the plan shows its use and limits, and plans are bought at the payment provider', async () => {
     await using billing = await createBillingApi({ TASSIS_LOGINS_PER_MINUTE: '1000' })
     await createTestUser(billing.service.app, billing.actor, 'pia@people.test', 'owner')
-    await using buyer = await openDashboard(browser, billing.service, 'pia@people.test')
+    await using buyer = await open(billing.service, 'pia@people.test')
     const { page } = buyer
     await page.route('https://pay.test/**', (route) =>
       route.fulfill({ contentType: 'text/html', body: '<h1>Pay</h1>' }),

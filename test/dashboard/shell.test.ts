@@ -1,35 +1,18 @@
 /** @module The frame of the dashboard in Chromium, with the real service: session, keyboard, live updates, security. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard, pressInOneGo } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser, type OpenDashboard, pressInOneGo } from '#test/support/dashboard.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 
 let service: EmailApi
-let browser: Browser
-
-const isAvailable = isChromiumAvailable()
-
-beforeAll(async () => {
-  if (!isAvailable) return
-  service = await createEmailApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' }, clock: systemClock })
-  await createTestUser(service.app, service.actor, ADA, 'owner')
-  await sendEmail('Hello')
-  browser = await startBrowser()
-})
-
-afterAll(async () => {
-  await browser?.close()
-  await service?.[Symbol.asyncDispose]()
-})
+let openWindow: OpenDashboard
 
 async function sendEmail(subject: string): Promise<void> {
   await service.api('POST', '/v1/emails', {
@@ -52,8 +35,8 @@ async function settle(page: Page): Promise<void> {
 }
 
 /** The dashboard of a user, with the URLs of requests when they begin: a stream never finishes. */
-async function open(email = ADA, path = '/') {
-  const dashboard = await openDashboard(browser, service, email)
+async function openTabs(email = ADA, path = '/') {
+  const dashboard = await openWindow(service, email)
   const begun: string[] = []
   const context = dashboard.page.context()
   context.on('request', (request) => begun.push(request.url()))
@@ -61,10 +44,18 @@ async function open(email = ADA, path = '/') {
   return { ...dashboard, begun, openTab: () => context.newPage() }
 }
 
-describe.skipIf(!isAvailable)('the dashboard', () => {
+describeInBrowser('the dashboard', (open, browser) => {
+  openWindow = open
+  beforeAll(async () => {
+    service = await createEmailApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' }, clock: systemClock })
+    await createTestUser(service.app, service.actor, ADA, 'owner')
+    await sendEmail('Hello')
+  })
+  afterAll(() => service?.[Symbol.asyncDispose]())
+
   // Proves: dash-1
   test('leads a stranger to the sign-in page and back to the screen, whose policy allows own scripts only', async () => {
-    await using context = await browser.newContext()
+    await using context = await browser().newContext()
     const page = await context.newPage()
     await page.goto(`${service.url}/app/emails?to=bob%40receiver.test`)
     await page.waitForURL(/\/login/)
@@ -86,7 +77,7 @@ describe.skipIf(!isAvailable)('the dashboard', () => {
   })
 
   test('is used by keyboard: g e, /, j, k, Enter, Ctrl K, ?', async () => {
-    await using tab = await open()
+    await using tab = await openTabs()
     const { page } = tab
     await settle(page)
     await pressInOneGo(page, 'g', 'e')
@@ -118,18 +109,16 @@ describe.skipIf(!isAvailable)('the dashboard', () => {
   })
 
   test('without scripts is one sentence and the links that work', async () => {
-    const context = await browser.newContext({ javaScriptEnabled: false })
+    const context = await browser().newContext({ javaScriptEnabled: false })
     const page = await context.newPage()
     await page.goto(`${service.url}/app`)
     expect(await page.locator('noscript p').textContent()).toStartWith('The dashboard needs JavaScript.')
     for (const path of ['/login', '/docs']) expect(await page.locator(`noscript a[href="${path}"]`).count()).toBe(1)
     await context.close()
   })
-})
 
-describe.skipIf(!isAvailable)('a session', () => {
-  test('that ends midway is renewed in place, and what was typed stays', async () => {
-    await using tab = await open()
+  test('a session that ends midway is renewed in place, and what was typed stays', async () => {
+    await using tab = await openTabs()
     const { page } = tab
     await show(page, '/app/emails')
     await page.locator('[data-search]').fill('carol@receiver.test')
@@ -147,9 +136,9 @@ describe.skipIf(!isAvailable)('a session', () => {
     await settle(page)
   })
 
-  test('of a user who loses a role shows why actions are disabled', async () => {
+  test('a session of a user who loses a role shows why actions are disabled', async () => {
     const { user, email } = await createTestUser(service.app, service.actor, 'dev@people.test', 'developer')
-    await using tab = await open(email, '/suppressions')
+    await using tab = await openTabs(email, '/suppressions')
     const add = tab.page.getByRole('button', { name: 'Suppress an address' })
     await add.click()
     await tab.page.getByRole('dialog').getByRole('textbox').first().fill('bob@a.example')
@@ -165,7 +154,7 @@ describe.skipIf(!isAvailable)('a session', () => {
     await tab.page.waitForURL(/\/login/)
   })
 
-  test('that another tab switches to another account starts again there', async () => {
+  test('a session that another tab switches to another account starts again there', async () => {
     const { user, email } = await createTestUser(service.app, service.actor, 'two@people.test', 'owner')
     const other = toOperatorActor(
       await createAccount(service.app, { name: 'Other', email: 'o@people.test', plan: 'free' }),
@@ -174,7 +163,7 @@ describe.skipIf(!isAvailable)('a session', () => {
       "INSERT INTO members (user_id, account_id, role, created_at) VALUES (?, ?, 'owner', 4102444800000)",
       [user.id, other.accountId],
     )
-    await using tab = await open(email, '/emails')
+    await using tab = await openTabs(email, '/emails')
     await tab.page.waitForSelector('[data-row]')
     const second = await tab.openTab()
     await second.goto(`${service.url}/app`)
@@ -184,11 +173,9 @@ describe.skipIf(!isAvailable)('a session', () => {
     await tab.page.waitForURL(/\/app$/)
     await tab.page.getByRole('button', { name: 'Other' }).waitFor()
   })
-})
 
-describe.skipIf(!isAvailable)('live updates', () => {
-  test('need one stream for six tabs, and leave connections for requests', async () => {
-    await using tab = await open()
+  test('live updates need one stream for six tabs, and leave connections for requests', async () => {
+    await using tab = await openTabs()
     await settle(tab.page)
     const pages = [tab.page]
     for (let i = 1; i < 6; i++) {
@@ -209,8 +196,8 @@ describe.skipIf(!isAvailable)('live updates', () => {
     await eventually(() => tab.begun.filter((url) => url.includes('after=latest')).length === 2)
   })
 
-  test('are polled when a stream never opens', async () => {
-    await using tab = await open()
+  test('live updates are polled when a stream never opens', async () => {
+    await using tab = await openTabs()
     // The request gets no response.
     await tab.page.route(/after=latest/, () => undefined)
     await tab.page.clock.install()
@@ -222,11 +209,9 @@ describe.skipIf(!isAvailable)('live updates', () => {
     await tab.page.clock.runFor(seconds(15))
     await eventually(() => reads() > before)
   })
-})
 
-describe.skipIf(!isAvailable)('an upgrade', () => {
-  test('whose assets replaced those of an open page reloads it once', async () => {
-    await using tab = await open()
+  test('an upgrade whose assets replaced those of an open page reloads it once', async () => {
+    await using tab = await openTabs()
     const { page } = tab
     await settle(page)
     let isGone = true

@@ -1,17 +1,15 @@
 /** @module The suppression list in the dashboard, in Chromium and with the real service. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import { parseSuppressionFilters } from '#dashboard/screens/suppressions/filters.ts'
 import { describeScope, listWarnings } from '#dashboard/screens/suppressions/reasons.ts'
 import { record } from '#features/core/events/record.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { at } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { createTestUser } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -37,15 +35,8 @@ describe('filters and words', () => {
   })
 })
 
-const isAvailable = isChromiumAvailable()
-
-describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
+describeInBrowser('the suppression list in the dashboard', (open) => {
   let service: EmailApi
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser?.close())
   beforeEach(async () => {
     service = await createEmailApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     await createTestUser(service.app, service.actor, ADA, 'owner')
@@ -61,7 +52,7 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
   const dialog = (page: Page) => page.getByRole('dialog')
 
   test('an address is added, found, and removed after a warning; bad input stays in its field', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/suppressions')
     await heading(page, 'Addresses that get no mail will appear here')
@@ -103,7 +94,7 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
   })
 
   test('a pasted list is shown before it is imported, line by line, and can be imported again', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     const posts: string[] = []
     page.on('request', (request) => request.method() === 'POST' && posts.push(new URL(request.url()).pathname))
@@ -134,7 +125,7 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
   })
 
   test('a file is imported in parts; after a cancellation and an error the rest is continued', async () => {
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await page.clock.install()
     await dashboard.goTo('/suppressions/import')
@@ -206,7 +197,7 @@ describe.skipIf(!isAvailable)('the suppression list in the dashboard', () => {
       })
     await add('gone@receiver.test', 'hard_bounce')
     await add('"<script>window.ran=1</script>"@receiver.test', HOSTILE.slice(0, 190))
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/suppressions')
     await page.getByRole('link', { name: 'gone@receiver.test' }).waitFor()

@@ -1,11 +1,9 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Locator, Page } from 'playwright-core'
+import { expect, test } from 'bun:test'
+import type { Locator, Page } from 'playwright-core'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const BOB = 'bob@people.test'
@@ -45,17 +43,11 @@ async function write(editor: Locator, text: string): Promise<void> {
 const save = (page: Page) => page.getByRole('button', { name: 'Save', exact: true }).click()
 const frame = (page: Page) => page.frameLocator('iframe[title="HTML of the email"]')
 
-describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
-  let browser: Browser
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser?.close())
-
+describeInBrowser('the screens of templates', (open) => {
   test('a user starts with the example, finds an error at its line, saves, tests, restores and deletes', async () => {
     await using service = await startService()
     await service.api('POST', '/v1/domains', { domain: 'example.com' })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/templates')
     await page.getByText('Your templates will appear here').waitFor()
@@ -122,7 +114,7 @@ describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
     await using service = await startService()
     const id = await addTemplate(service, { name: HOSTILE, subject: HOSTILE, html_body: HOSTILE, text_body: HOSTILE })
     await service.api('PUT', `/v1/templates/${id}`, { subject: `${HOSTILE}2`, html_body: `<b>Bold</b>${HOSTILE}` })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/templates')
     await page.getByRole('link', { name: '<script>window.ran' }).click()
@@ -159,7 +151,7 @@ describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
   test('of two editors, the second sees both texts and loses nothing', async () => {
     await using service = await startService()
     const id = await addTemplate(service)
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo(`/templates/${id}`)
     await write(source(page, 'HTML'), '<p>Mine</p>')
@@ -185,7 +177,7 @@ describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
     await using service = await startService()
     const id = await addTemplate(service)
     await addTemplate(service, { alias: 'taken' })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo(`/templates/${id}`)
     await frame(page).getByText('Ada').waitFor()
@@ -237,7 +229,7 @@ describe.skipIf(!isChromiumAvailable())('the screens of templates', () => {
     await using service = await startService()
     await addTemplate(service)
     await addTemplate(service, { alias: 'other', name: 'Receipt' })
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/templates')
     await page.getByRole('link', { name: 'Receipt' }).waitFor()

@@ -1,13 +1,11 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import type { Browser, Page } from 'playwright-core'
+import { expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { BROWSER_TEST_MS, eventually, isChromiumAvailable, startBrowser } from '#test/support/browser.ts'
-import { openDashboard } from '#test/support/dashboard.ts'
+import { eventually } from '#test/support/browser.ts'
+import { describeInBrowser } from '#test/support/dashboard.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 import { startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
-
-setDefaultTimeout(BROWSER_TEST_MS)
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -35,17 +33,11 @@ async function deactivate(service: WebhookService, id: string, count = 12): Prom
   await throughRests(async () => (await readWebhook(service, id))['is_active'] === false, 60_000)
 }
 
-describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
-  let browser: Browser & AsyncDisposable
-  beforeAll(async () => {
-    browser = await startBrowser()
-  })
-  afterAll(() => browser[Symbol.asyncDispose]())
-
+describeInBrowser('the webhooks in the dashboard', (open) => {
   test('a webhook is added, fails, is explained, activated and replayed, and what was posted can be copied', async () => {
     await using service = await startService()
     const { receiver } = service
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     await dashboard.goTo('/webhooks')
@@ -139,7 +131,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     for (const type of ['delivered', 'delivered', 'bounced'] as const) await tell(sent, type)
     release()
     await settled(hook, 3)
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await page.clock.install({ time: service.clock.now() })
     await dashboard.goTo(`/webhooks/${hook.id}`)
@@ -176,7 +168,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
   test('the secret is shown and replaced after the password was typed again', async () => {
     await using service = await startService()
     const hook = await service.addWebhook()
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo(`/webhooks/${hook.id}?tab=settings`)
     const show = page.getByRole('button', { name: 'Show the secret' })
@@ -214,7 +206,7 @@ describe.skipIf(!isChromiumAvailable())('the webhooks in the dashboard', () => {
     await using service = await startService()
     const { api, addWebhook, receiver } = service
     const hook = await addWebhook(['sent'])
-    await using dashboard = await openDashboard(browser, service, ADA)
+    await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo(`/webhooks/${hook.id}?tab=settings`)
     const description = page.getByLabel('Description')

@@ -2,11 +2,11 @@
  * @module The dashboard in a browser, for tests: a signed-in page with scripts on, the log of its requests, what it
  * reports, and the findings of axe.
  */
-import { expect } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import type { Browser, Page } from 'playwright-core'
 import type { TestApi } from './api.ts'
-import { STEP_MS } from './browser.ts'
+import { BROWSER_TEST_MS, isChromiumAvailable, STEP_MS, startBrowser } from './browser.ts'
 import { type BrowserSession, signIn } from './users.ts'
 
 export interface DashboardPage extends AsyncDisposable {
@@ -51,8 +51,30 @@ const follow = (path: string) => `new Promise((shown) => {
   if (isSameScreen) shown()
 })`
 
-/** Opens a browser window in which a user of `createTestUser` is signed in. */
-export async function openDashboard(
+/** Opens a window in which a user of `createTestUser` is signed in. */
+export type OpenDashboard = (
+  service: Pick<TestApi, 'url'>,
+  email: string,
+  options?: DashboardOptions,
+) => Promise<DashboardPage>
+
+/** Tests that share a browser, skipped where there is none. @param define gets what opens a window in it, and the browser */
+export function describeInBrowser(name: string, define: (open: OpenDashboard, browser: () => Browser) => void): void {
+  setDefaultTimeout(BROWSER_TEST_MS)
+  describe.skipIf(!isChromiumAvailable())(name, () => {
+    let browser: Browser
+    beforeAll(async () => {
+      browser = await startBrowser()
+    })
+    afterAll(() => browser?.close())
+    define(
+      (...args) => openDashboard(browser, ...args),
+      () => browser,
+    )
+  })
+}
+
+async function openDashboard(
   browser: Browser,
   service: Pick<TestApi, 'url'>,
   email: string,

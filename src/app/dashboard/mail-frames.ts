@@ -2,7 +2,7 @@
  * @module HTML of mail and templates below /app, for frames of the dashboard: for signed-in users of its account only,
  * as restricted as `toContentSecurityPolicy` says. Hidden under the tracking hosts of accounts.
  */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { CONFIRMATION_DAYS, renderConfirmationMail } from '#features/audience/contact-lists/confirmation-mail.ts'
 import { confirmationPage, confirmedPage } from '#features/audience/contact-lists/page.ts'
@@ -114,113 +114,91 @@ interface MailFrameOptions {
   readonly renderBodies: RenderBodies
 }
 
-interface FrameRequest {
-  readonly request: Request
-  readonly query: { readonly images?: string }
-}
-
 type Html = string | null | undefined
 
-/** @param readHtml throws 404 for what the account does not have */
-type ToFrame = (
-  frame: FrameRequest,
-  scope: string,
-  readHtml: (actor: Actor) => Html | Promise<Html>,
-) => Promise<Response>
+/** What a frame shows, and the scope that it needs. */
+interface Frame {
+  readonly path: string
+  readonly scope: string
+  /** Throws 404 for what the account does not have. */
+  read(actor: Actor, params: Readonly<Record<string, string>>, query: Static<typeof QUERY>): Html | Promise<Html>
+}
 
-const createToFrame =
-  ({ auth }: MailFrameOptions): ToFrame =>
-  async ({ request, query }, scope, readHtml) => {
-    auth.requireOwnHost(request)
-    const actor = auth.findActor(request)
-    if (!actor || !hasScope(actor.scopes, scope)) return toMailResponse('Sign in to see this.', 401)
-    try {
-      const html = await readHtml(actor)
-      return html == null
-        ? toMailResponse('No HTML of this is stored.', 404)
-        : toMailResponse(html, 200, query.images === '1')
-    } catch (error) {
-      if (error instanceof AppError) return toMailResponse(escapeHtml(error.message), error.status)
-      throw error
-    }
-  }
+const QUERY = Type.Object({
+  images: Type.Optional(Type.String()),
+  contact_email: Type.Optional(Type.String()),
+  language: Type.Optional(Type.String()),
+})
 
-const IMAGES = { images: Type.Optional(Type.String()) }
-const query = Type.Object(IMAGES)
-const params = Type.Object({ id: Type.String() })
-const detail = { hide: true }
+function listFrames(app: App, { captures, previews, renderBodies }: MailFrameOptions): readonly Frame[] {
+  const readStored = (ref: number | null) => createBodyReader(app).read(ref)
+  return [
+    {
+      path: '/app/mail/:id/html',
+      scope: 'emails:read',
+      read: async ({ accountId }, { id = '' }) =>
+        (await readEmailBodies(app, getEmail(app.db, accountId, id), renderBodies)).html,
+    },
+    {
+      path: '/app/captured/:id/html',
+      scope: 'emails:read',
+      read: ({ accountId }, { id = '' }) => readCapturedHtml(app, captures, accountId, id),
+    },
+    {
+      path: '/app/inbound/:id/html',
+      scope: 'inbound:read',
+      read: ({ accountId }, { id = '' }) => readStored(getInbound(app.db, accountId, id).htmlRef),
+    },
+    {
+      path: '/app/inbound/mailboxes/:id/messages/:message/html',
+      scope: 'mailboxes:read',
+      read: ({ accountId }, { id = '', message = '' }) =>
+        readStored(getMessage(app.db, getMailbox(app.db, accountId, id), message).htmlRef),
+    },
+    {
+      path: '/app/newsletters/:id/html',
+      scope: 'contacts:read',
+      read: async (actor, { id = '' }, query) =>
+        (await previewNewsletter(app, actor, id, query.contact_email)).parts.html,
+    },
+    {
+      path: '/app/wording/:place',
+      scope: 'account:read',
+      read: (actor, { place = '' }, query) => renderWordingPreview(app, actor, place, query.language),
+    },
+    {
+      path: '/app/previews/:id',
+      scope: 'templates:read',
+      read({ accountId }, { id = '' }) {
+        const html = previews.find(accountId, id)
+        if (html !== undefined) return html
+        throw new AppError(404, 'preview_not_found', 'This preview has expired. Change the text to render it again.')
+      },
+    },
+  ]
+}
 
 export function mailFrames(app: App, options: MailFrameOptions) {
-  const toFrame = createToFrame(options)
-  const { captures, previews, renderBodies } = options
-  const readStored = (ref: number | null) => createBodyReader(app).read(ref)
-  const readEmail = async (accountId: number, id: string) => {
-    const email = getEmail(app.db, accountId, id)
-    return (await readEmailBodies(app, email, renderBodies)).html
-  }
-  return new Elysia()
-    .get(
-      '/app/mail/:id/html',
-      (frame) => toFrame(frame, 'emails:read', ({ accountId }) => readEmail(accountId, frame.params.id)),
-      { params, query, detail },
-    )
-    .get(
-      '/app/captured/:id/html',
-      (frame) =>
-        toFrame(frame, 'emails:read', ({ accountId }) => readCapturedHtml(app, captures, accountId, frame.params.id)),
-      { params, query, detail },
-    )
-    .get(
-      '/app/inbound/:id/html',
-      (frame) =>
-        toFrame(frame, 'inbound:read', ({ accountId }) =>
-          readStored(getInbound(app.db, accountId, frame.params.id).htmlRef),
-        ),
-      { params, query, detail },
-    )
-    .get(
-      '/app/inbound/mailboxes/:id/messages/:message/html',
-      (frame) =>
-        toFrame(frame, 'mailboxes:read', ({ accountId }) =>
-          readStored(getMessage(app.db, getMailbox(app.db, accountId, frame.params.id), frame.params.message).htmlRef),
-        ),
-      { params: Type.Object({ id: Type.String(), message: Type.String() }), query, detail },
-    )
-    .get(
-      '/app/newsletters/:id/html',
-      (frame) =>
-        toFrame(
-          frame,
-          'contacts:read',
-          async (actor) => (await previewNewsletter(app, actor, frame.params.id, frame.query.contact_email)).parts.html,
-        ),
-      { params, query: Type.Object({ ...IMAGES, contact_email: Type.Optional(Type.String()) }), detail },
-    )
-    .get(
-      '/app/wording/:place',
-      (frame) =>
-        toFrame(frame, 'account:read', (actor) =>
-          renderWordingPreview(app, actor, frame.params.place, frame.query.language),
-        ),
-      {
-        params: Type.Object({ place: Type.String() }),
-        query: Type.Object({ ...IMAGES, language: Type.Optional(Type.String()) }),
-        detail,
+  const { auth } = options
+  const routes = new Elysia()
+  for (const { path, scope, read } of listFrames(app, options))
+    routes.get(
+      path,
+      async ({ request, params, query }) => {
+        auth.requireOwnHost(request)
+        const actor = auth.findActor(request)
+        if (!actor || !hasScope(actor.scopes, scope)) return toMailResponse('Sign in to see this.', 401)
+        try {
+          const html = await read(actor, params, query)
+          return html == null
+            ? toMailResponse('No HTML of this is stored.', 404)
+            : toMailResponse(html, 200, query.images === '1')
+        } catch (error) {
+          if (error instanceof AppError) return toMailResponse(escapeHtml(error.message), error.status)
+          throw error
+        }
       },
+      { query: QUERY, detail: { hide: true } },
     )
-    .get(
-      '/app/previews/:id',
-      (frame) =>
-        toFrame(frame, 'templates:read', ({ accountId }) => {
-          const html = previews.find(accountId, frame.params.id)
-          if (html === undefined)
-            throw new AppError(
-              404,
-              'preview_not_found',
-              'This preview has expired. Change the text to render it again.',
-            )
-          return html
-        }),
-      { params, query, detail },
-    )
+  return routes
 }

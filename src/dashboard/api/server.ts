@@ -26,7 +26,7 @@ import type {
   UnparsedMessage,
 } from '#app/operator/model.ts'
 import { ApiError, get, type PageOf, type QueryValues, request, requestData } from './client.ts'
-import { useRecord } from './data.ts'
+import { useChange, useRecord } from './data.ts'
 
 /** While a view is visible, it is read again this often. */
 export const REFRESH_MS = 15_000
@@ -165,13 +165,7 @@ export const useResumeProvider = (name: string) =>
   useAction(() => request<unknown>('POST', `/v1/operator/providers/${encodeURIComponent(name)}/resume`))
 
 /** An action; afterwards all views are read again. */
-function useAction<Input, Output>(run: (input: Input) => Promise<Output>) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: run,
-    onSettled: () => queries.invalidateQueries({ queryKey: [KEY] }),
-  })
-}
+const useAction = <Input, Output>(run: (input: Input) => Promise<Output>) => useChange(run, [KEY])
 
 export const usePauseAccount = (id: string) =>
   useAction((reason: string) =>
@@ -186,14 +180,12 @@ export const useRetryUnparsed = () =>
     requestData<RetryResult>('POST', `/v1/operator/received/unparsed/${encodeURIComponent(id)}/retry`),
   )
 
-/** An action that takes a message out of the list; the list is then loaded again. */
-function useMailAction(run: () => Promise<void>) {
+/** Takes a message out of the list, which is then loaded again. */
+export function useMailAction(id: string, action: 'retry' | 'delete') {
   const queries = useQueryClient()
-  return useMutation({ mutationFn: run, onSuccess: () => queries.removeQueries({ queryKey: [KEY, 'mail'] }) })
+  const path = `/v1/operator/${toMailPath(id)}`
+  return useMutation({
+    mutationFn: () => (action === 'retry' ? request<void>('POST', `${path}/retry`) : request<void>('DELETE', path)),
+    onSuccess: () => queries.removeQueries({ queryKey: [KEY, 'mail'] }),
+  })
 }
-
-export const useRetryMail = (id: string) =>
-  useMailAction(() => request<void>('POST', `/v1/operator/${toMailPath(id)}/retry`))
-
-export const useDeleteMail = (id: string) =>
-  useMailAction(() => request<void>('DELETE', `/v1/operator/${toMailPath(id)}`))

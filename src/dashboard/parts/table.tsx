@@ -226,6 +226,8 @@ interface SearchFormProps {
   readonly error?: string | undefined
   readonly maxLength?: number
   readonly inputMode?: 'email'
+  /** The most width of the field; default: that of an address. */
+  readonly maw?: number | 'none'
   /** Names the form for screen readers. */
   readonly name?: string
   readonly button?: 'default' | 'filled'
@@ -236,7 +238,7 @@ interface SearchFormProps {
 
 /** The search field of a list; it takes effect with Enter, and is kept in the URL. */
 export function SearchForm(props: SearchFormProps) {
-  const { value, maxLength = 320, name = 'Filters', button = 'filled', children, onSearch, ...field } = props
+  const { value, maxLength = 320, maw = 420, name = 'Filters', button = 'filled', children, onSearch, ...field } = props
   const [text, setText] = useState(value ?? '')
   useEffect(() => setText(value ?? ''), [value])
   return (
@@ -255,7 +257,7 @@ export function SearchForm(props: SearchFormProps) {
           value={text}
           onChange={(event) => setText(event.currentTarget.value)}
           flex="1 1 14rem"
-          maw={420}
+          maw={maw}
           maxLength={maxLength}
           autoComplete="off"
           spellCheck={false}

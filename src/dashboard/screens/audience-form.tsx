@@ -1,7 +1,6 @@
 /** @module One sign-up form: its settings, a preview, and the code that embeds it in another page. */
 import {
   Accordion,
-  Alert,
   Anchor,
   Button,
   Checkbox,
@@ -32,7 +31,7 @@ import { Copy } from '../parts/copy.tsx'
 import { ActionButton, DeleteButton, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
-import { Facts, RecordPage, Section } from '../parts/page.tsx'
+import { Done, Facts, RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import {
   CONFIRMATION_FIELDS,
@@ -246,7 +245,7 @@ function Settings({ form }: { readonly form: FormRecord }) {
           </Accordion.Item>
         </Accordion>
         <FormError error={save.error} />
-        <div role="status">{isSaved && <Alert color="green">The form was saved.</Alert>}</div>
+        <Done message={isSaved ? 'The form was saved.' : undefined} />
         <Group>
           <SubmitButton reason={reason} loading={save.isPending}>
             Save

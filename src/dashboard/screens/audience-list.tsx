@@ -150,6 +150,7 @@ function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): 
     <Stack gap="sm">
       <SearchForm
         name="Search"
+        maw="none"
         label="Address"
         placeholder="The beginning of an address"
         inputMode="email"

@@ -5,7 +5,7 @@ import { type FormEvent, useState } from 'react'
 import { ApiError } from '../api/client.ts'
 import { useCreateDomain } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
-import { FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
+import { CODE_INPUT, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Steps } from './domains/marks.tsx'
@@ -41,15 +41,13 @@ export default function DomainNewScreen() {
             value={name}
             onChange={(event) => setName(event.currentTarget.value)}
             error={fieldError}
-            autoComplete="off"
-            autoCapitalize="none"
-            spellCheck={false}
+            {...CODE_INPUT}
             inputMode="url"
             required
             data-autofocus
             autoFocus
           />
-          {fieldError === undefined && <FormError error={create.error} />}
+          <FormError error={create.error} fields={['domain']} />
           {isKnown && (
             <Text>
               <TextLink to="/domains">Find it among your domains</TextLink>

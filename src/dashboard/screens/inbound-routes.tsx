@@ -7,7 +7,7 @@ import { requestData } from '../api/client.ts'
 import { useChange, usePage } from '../api/data.ts'
 import { useAllDomains, useAllRoutes } from '../api/inbound.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, FormError, findFieldError } from '../parts/form.tsx'
+import { ActionButton, CODE_INPUT, FormError, findFieldError } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { EmptyState, Page, Section } from '../parts/page.tsx'
@@ -157,9 +157,7 @@ function AddressTest() {
             onChange={(event) => setAddress(event.currentTarget.value)}
             error={findFieldError(test.error, 'address')}
             flex="1 1 14rem"
-            autoComplete="off"
-            autoCapitalize="none"
-            spellCheck={false}
+            {...CODE_INPUT}
           />
           <Button type="submit" variant="default" loading={test.isPending}>
             Test

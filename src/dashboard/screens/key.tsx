@@ -7,7 +7,7 @@ import { toKeyPath, useApiKeys, useChangeApiKey } from '../api/keys.ts'
 import { useAllowed } from '../api/session.tsx'
 import { DeleteButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { Done, EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { ADMIN_SCOPE, describeScope } from '../parts/scopes.ts'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
@@ -93,7 +93,7 @@ function KeySettings({ apiKey: key }: KeyProps) {
   if (!edit)
     return (
       <Stack align="flex-start" gap="sm">
-        <div role="status">{change.isSuccess && <Alert color="green">The key was changed.</Alert>}</div>
+        <Done message={change.isSuccess ? 'The key was changed.' : undefined} />
         <Button variant="default" onClick={open}>
           Change this key
         </Button>

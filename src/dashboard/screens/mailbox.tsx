@@ -41,6 +41,7 @@ export default function MailboxScreen() {
           <Section title="Threads">
             <SearchForm
               name="Search"
+              maw="none"
               label="Search the messages"
               placeholder="Whole words of subject, sender or text"
               value={q}

@@ -1,15 +1,16 @@
 /** @module Captured mail as an inbox: the list beside the open message, or one of both on a narrow screen. */
-import { Button, Checkbox, Group, Stack, Text, TextInput } from '@mantine/core'
+
+import { Button, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import { getRouteApi, Outlet, useParams } from '@tanstack/react-router'
-import { createContext, type FormEvent, useContext, useEffect, useRef, useState } from 'react'
+import { createContext, useContext, useEffect, useRef, useState } from 'react'
 import { useInbox, useUnreadCount } from '../api/captured.ts'
 import { toSendCommand } from '../api/commands.ts'
 import { useExampleDomain } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
-import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
+import { SearchForm } from '../parts/table.tsx'
 import { DeleteDialog, type Deletion } from './sandbox/delete.tsx'
 import { InboxList, NewEmails } from './sandbox/list.tsx'
 import { MessageView } from './sandbox/message.tsx'
@@ -131,41 +132,26 @@ function useDeleteKey(openId: string | undefined, ask: (deletion: Deletion) => v
 }
 
 function Filters({ search, onSearch }: { readonly search: InboxSearch; onSearch(search: InboxSearch): void }) {
-  const [text, setText] = useState(search.q ?? '')
-  const toSearch = (isUnread: boolean): InboxSearch => ({
-    ...(text.trim() !== '' && { q: text.trim() }),
+  const toSearch = (q: string | undefined, isUnread: boolean): InboxSearch => ({
+    ...(q !== undefined && { q }),
     ...(isUnread && { unread: true as const }),
   })
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    onSearch(toSearch(search.unread === true))
-  }
   return (
-    <form onSubmit={submit}>
-      <Stack gap="xs">
-        <Group gap="xs" align="flex-end">
-          <TextInput
-            {...SEARCH_MARK}
-            type="search"
-            label="Recipient, sender or subject"
-            value={text}
-            onChange={(event) => setText(event.currentTarget.value)}
-            maxLength={200}
-            flex="1 1 10rem"
-            autoComplete="off"
-            spellCheck={false}
-          />
-          <Button type="submit" variant="default">
-            Search
-          </Button>
-        </Group>
-        <Checkbox
-          label="Only unread"
-          checked={search.unread === true}
-          onChange={(event) => onSearch(toSearch(event.currentTarget.checked))}
-        />
-      </Stack>
-    </form>
+    <Stack gap="xs">
+      <SearchForm
+        label="Recipient, sender or subject"
+        button="default"
+        maw="none"
+        maxLength={200}
+        value={search.q}
+        onSearch={(q) => onSearch(toSearch(q, search.unread === true))}
+      />
+      <Checkbox
+        label="Only unread"
+        checked={search.unread === true}
+        onChange={(event) => onSearch(toSearch(search.q, event.currentTarget.checked))}
+      />
+    </Stack>
   )
 }
 

@@ -1,17 +1,15 @@
 /** @module The list of templates. */
 
-import { Button, Code, Group, Text, TextInput } from '@mantine/core'
+import { Code, Group, Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
 import type { TemplateRow } from '#features/setup/templates/model.ts'
 import type { PageOf } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
 import { useTemplates } from '../api/templates.ts'
 import { ActionButton } from '../parts/form.tsx'
-import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView } from '../parts/page.tsx'
-import { type Column, DataTable, Pages } from '../parts/table.tsx'
+import { type Column, DataTable, Pages, SearchForm } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 
 const COLUMNS: readonly Column<TemplateRow>[] = [
@@ -48,7 +46,18 @@ export default function TemplatesScreen() {
   const isEmpty = query.data?.pagination.total === 0 && search === undefined
   return (
     <Page title="Templates" action={isEmpty ? undefined : add}>
-      {!isEmpty && <SearchForm key={search} search={search} />}
+      {!isEmpty && (
+        <SearchForm
+          name="Search"
+          label="Name or alias contains"
+          button="default"
+          maxLength={200}
+          value={search}
+          onSearch={(wanted) =>
+            void navigate({ to: '/templates', search: wanted === undefined ? {} : { search: wanted } })
+          }
+        />
+      )}
       <QueryView query={query}>
         {(found) =>
           isEmpty ? (
@@ -75,37 +84,6 @@ export default function TemplatesScreen() {
         }
       </QueryView>
     </Page>
-  )
-}
-
-function SearchForm({ search }: { readonly search: string | undefined }) {
-  const [text, setText] = useState(search ?? '')
-  const navigate = useNavigate()
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    const wanted = text.trim()
-    void navigate({ to: '/templates', search: wanted === '' ? {} : { search: wanted } })
-  }
-  return (
-    <form onSubmit={submit}>
-      <Group align="flex-end" gap="xs">
-        <TextInput
-          {...SEARCH_MARK}
-          type="search"
-          label="Name or alias contains"
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
-          maxLength={200}
-          flex="1 1 14rem"
-          maw={420}
-          autoComplete="off"
-          spellCheck={false}
-        />
-        <Button type="submit" variant="default">
-          Search
-        </Button>
-      </Group>
-    </form>
   )
 }
 

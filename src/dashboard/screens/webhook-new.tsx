@@ -9,7 +9,7 @@ import { FormError, SubmitButton, useFocusInvalid } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { USUAL_EVENTS } from './webhooks/events.ts'
-import { findProblems, hasFieldErrors, WebhookFields } from './webhooks/fields.tsx'
+import { findProblems, WEBHOOK_FIELDS, WebhookFields } from './webhooks/fields.tsx'
 import { SecretText, VerifyHint } from './webhooks/secret.tsx'
 import { SendTest } from './webhooks/send-test.tsx'
 
@@ -43,7 +43,7 @@ function NewForm({ onCreated }: { onCreated(webhook: CreatedWebhook): void }) {
       <Stack maw={640} align="flex-start">
         {reason !== undefined && <Alert color="gray">{reason}</Alert>}
         <WebhookFields input={input} error={create.error} problems={problems} onChange={setInput} />
-        {!hasFieldErrors(create.error) && <FormError error={create.error} />}
+        <FormError error={create.error} fields={WEBHOOK_FIELDS} />
         <Group>
           <SubmitButton reason={reason} loading={create.isPending}>
             Add the webhook

@@ -3,38 +3,35 @@ import { Alert, Checkbox, Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { ContactListRecord, ContactRecord } from '#features/audience/contact-lists/model.ts'
 import { toListPath, useContactChange } from '../../api/audience.ts'
-import { ApiError, request } from '../../api/client.ts'
-import { DialogFrame, findFieldError } from '../../parts/form.tsx'
+import { ApiError, requestData } from '../../api/client.ts'
+import { CODE_INPUT, DialogFrame, useFields } from '../../parts/form.tsx'
 import { CONTACT_STATES, type ContactStatus, parseMetadataText } from './contact-search.ts'
 
 const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']
 
 export function AddContactDialog({ list, onClose }: { readonly list: ContactListRecord; onClose(): void }) {
-  const [email, setEmail] = useState('')
-  const [text, setText] = useState('')
   const [problem, setProblem] = useState<string>()
   const [isConfirmed, setIsConfirmed] = useState(false)
   const [added, setAdded] = useState<ContactRecord>()
   const add = useContactChange(list.id, (body: Readonly<Record<string, unknown>>) =>
-    request<{ data: ContactRecord }>('POST', toListPath(list.id, '/contacts'), { body }),
+    requestData<ContactRecord>('POST', toListPath(list.id, '/contacts'), { body }),
   )
   const { error } = add
-  const emailError =
-    findFieldError(error, 'email') ??
-    (error instanceof ApiError && error.code === 'contact_exists' ? error.message : undefined)
-  const metadataError = problem ?? findFieldError(error, 'metadata')
+  const { values, set, field, fields } = useFields({ email: '', metadata: '' }, error)
+  const email = values.email.trim()
+  const takenError = error instanceof ApiError && error.code === 'contact_exists' ? error.message : undefined
   const submit = () => {
-    const parsed = parseMetadataText(text)
+    const parsed = parseMetadataText(values.metadata)
     setProblem('problem' in parsed ? parsed.problem : undefined)
     if ('problem' in parsed) return
     setAdded(undefined)
     add.mutate(
-      { email: email.trim(), metadata: parsed.metadata, ...(list.double_opt_in && { confirmed: isConfirmed }) },
+      { email, metadata: parsed.metadata, ...(list.double_opt_in && { confirmed: isConfirmed }) },
       {
         // Stays open for the next one.
-        onSuccess: ({ data }) => {
-          setAdded(data)
-          setEmail('')
+        onSuccess: (contact) => {
+          setAdded(contact)
+          set({ email: '' })
         },
       },
     )
@@ -43,11 +40,9 @@ export function AddContactDialog({ list, onClose }: { readonly list: ContactList
     <DialogFrame
       title="Add a contact"
       confirm="Add"
-      work={{
-        isPending: add.isPending,
-        error: emailError === undefined && metadataError === undefined ? error : undefined,
-      }}
-      isIncomplete={email.trim() === ''}
+      work={{ isPending: add.isPending, error: takenError === undefined && problem === undefined ? error : undefined }}
+      fields={fields}
+      isIncomplete={email === ''}
       onConfirm={submit}
       onClose={onClose}
     >
@@ -59,23 +54,19 @@ export function AddContactDialog({ list, onClose }: { readonly list: ContactList
         )}
       </div>
       <TextInput
+        {...field('email')}
+        error={takenError ?? field('email').error}
         label="Address"
         inputMode="email"
-        value={email}
-        onChange={(event) => setEmail(event.currentTarget.value)}
-        error={emailError}
         required
-        autoComplete="off"
-        autoCapitalize="none"
-        spellCheck={false}
+        {...CODE_INPUT}
         data-autofocus
       />
       <Textarea
+        {...field('metadata')}
+        error={problem ?? field('metadata').error}
         label="Metadata"
         description='A JSON object that templates read as contact, such as {"first_name": "Ada"}.'
-        value={text}
-        onChange={(event) => setText(event.currentTarget.value)}
-        error={metadataError}
         autosize
         minRows={3}
         maxRows={12}

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import type { ContactListRecord } from '#features/audience/contact-lists/model.ts'
 import { useSaveList } from '../../api/audience.ts'
 import { ApiError } from '../../api/client.ts'
-import { DialogFrame, findFieldError } from '../../parts/form.tsx'
+import { DialogFrame, useFields } from '../../parts/form.tsx'
 
 interface ListDialogProps {
   /** Undefined: a new list. */
@@ -14,49 +14,41 @@ interface ListDialogProps {
 }
 
 export function ListDialog({ list, onSaved, onClose }: ListDialogProps) {
-  const [name, setName] = useState(list?.name ?? '')
-  const [description, setDescription] = useState(list?.description ?? '')
   const [isDoubleOptIn, setIsDoubleOptIn] = useState(list?.double_opt_in ?? false)
   const save = useSaveList(list?.id)
   const { error } = save
-  const nameError =
-    findFieldError(error, 'name') ??
-    (error instanceof ApiError && error.code === 'contact_list_exists' ? error.message : undefined)
-  const descriptionError = findFieldError(error, 'description')
+  const { values, field } = useFields({ name: list?.name ?? '', description: list?.description ?? '' }, error)
+  const name = values.name.trim()
+  const takenError = error instanceof ApiError && error.code === 'contact_list_exists' ? error.message : undefined
   return (
     <DialogFrame
       title={list ? 'Edit this list' : 'New list'}
       confirm={list ? 'Save' : 'Create the list'}
-      work={{
-        isPending: save.isPending,
-        error: nameError === undefined && descriptionError === undefined ? error : undefined,
-      }}
-      isIncomplete={name.trim() === ''}
+      work={{ isPending: save.isPending, error: takenError === undefined ? error : undefined }}
+      fields={['name', 'description']}
+      isIncomplete={name === ''}
       onConfirm={() =>
         save.mutate(
-          { name: name.trim(), description: description.trim() || null, double_opt_in: isDoubleOptIn },
+          { name, description: values.description.trim() || null, double_opt_in: isDoubleOptIn },
           { onSuccess: onSaved },
         )
       }
       onClose={onClose}
     >
       <TextInput
+        {...field('name')}
         label="Name"
         description="Its contacts see it where they confirm and where they unsubscribe."
-        value={name}
-        onChange={(event) => setName(event.currentTarget.value)}
-        error={nameError}
+        error={takenError ?? field('name').error}
         maxLength={200}
         required
         autoComplete="off"
         data-autofocus
       />
       <Textarea
+        {...field('description')}
         label="Purpose"
         description="Only your team sees it."
-        value={description}
-        onChange={(event) => setDescription(event.currentTarget.value)}
-        error={descriptionError}
         maxLength={2000}
         autosize
         minRows={2}

@@ -4,7 +4,7 @@ import { type FormEvent, useRef, useState } from 'react'
 import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
 import { type DraftFields, useSaveDraft, useSenderDomains, useTemplates } from '../../api/broadcasts.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
+import { ActionButton, CODE_INPUT, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
 
 interface ContentFormProps {
   readonly listId: string
@@ -191,9 +191,7 @@ function SenderField(props: FieldProps) {
       }
       placeholder={`Ada <news@${verified[0] ?? 'example.com'}>`}
       required
-      autoComplete="off"
-      autoCapitalize="none"
-      spellCheck={false}
+      {...CODE_INPUT}
     />
   )
 }

@@ -4,7 +4,7 @@ import { type FormEvent, useState } from 'react'
 import type { DomainWire } from '#features/setup/domains/model.ts'
 import { useChangeDomain } from '../../api/domains.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { FormError, findFieldError } from '../../parts/form.tsx'
+import { CODE_INPUT, FormError, findFieldError } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
 
 interface SettingProps {
@@ -103,7 +103,6 @@ function TrackingForm({ domain, change, onDone }: TrackingFormProps) {
     event.preventDefault()
     change.mutate({ kind: 'tracking', host: host.trim() }, { onSuccess: onDone })
   }
-  const fieldError = findFieldError(change.error, 'tracking_domain')
   return (
     <form onSubmit={submit} noValidate>
       <Stack gap="xs" align="flex-start">
@@ -113,13 +112,11 @@ function TrackingForm({ domain, change, onDone }: TrackingFormProps) {
           description="Any subdomain of yours that has no other records."
           value={host}
           onChange={(event) => setHost(event.currentTarget.value)}
-          error={fieldError}
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
+          error={findFieldError(change.error, 'tracking_domain')}
+          {...CODE_INPUT}
           required
         />
-        {fieldError === undefined && <FormError error={change.error} />}
+        <FormError error={change.error} fields={['tracking_domain']} />
         <Button type="submit" loading={change.isPending}>
           Use this host
         </Button>

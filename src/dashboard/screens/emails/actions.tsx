@@ -1,14 +1,16 @@
 /** @module What can be done with an email: cancel, reschedule, send again, suppress a recipient. */
+
 import { Alert, Button, Checkbox, Group, Radio, Stack, Text, TextInput } from '@mantine/core'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import type { EmailDetail } from '#features/sending/emails/model.ts'
 import { newIdempotencyKey, request } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, DialogFrame } from '../../parts/form.tsx'
 import { toLocalMinute } from '../../parts/format.ts'
+import { Done } from '../../parts/page.tsx'
 import { toStatusWord } from '../../parts/status.tsx'
 
 type Dialog = 'cancel' | 'reschedule' | 'resend' | 'suppress'
@@ -46,7 +48,7 @@ export function EmailActions({ email }: EmailActionsProps) {
         {button('cancel', 'Cancel', scheduledReason)}
         {button('suppress', 'Suppress a recipient', undefined)}
       </Group>
-      <div role="status">{done && <Alert color="green">{done}</Alert>}</div>
+      <Done message={done} />
       {dialog === 'cancel' && <CancelDialog email={email} onClose={close} />}
       {dialog === 'reschedule' && <RescheduleDialog email={email} onClose={close} />}
       {dialog === 'resend' && <ResendDialog email={email} onClose={close} />}
@@ -61,20 +63,15 @@ interface DialogProps extends EmailActionsProps {
 }
 
 /** A change of the email; its data is read again afterwards. */
-function useEmailMutation<Input>(email: EmailDetail, change: (input: Input, path: string) => Promise<unknown>) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: (input: Input) => change(input, `/v1/emails/${encodeURIComponent(email.id)}`),
-    // Also after an error: the status may have changed since it was shown.
-    onSettled: () => {
-      void queries.invalidateQueries({ queryKey: ['email', email.id] })
-      void queries.invalidateQueries({ queryKey: ['emails'] })
-    },
-  })
-}
+const useEmailChange = <Input,>(email: EmailDetail, change: (input: Input, path: string) => Promise<unknown>) =>
+  useChange(
+    (input: Input) => change(input, `/v1/emails/${encodeURIComponent(email.id)}`),
+    ['email', email.id],
+    ['emails'],
+  )
 
 function CancelDialog({ email, onClose }: DialogProps) {
-  const cancel = useEmailMutation(email, (_: undefined, path) => request('POST', `${path}/cancel`))
+  const cancel = useEmailChange(email, (_: undefined, path) => request('POST', `${path}/cancel`))
   return (
     <DialogFrame
       title="Cancel this email?"
@@ -91,7 +88,7 @@ function CancelDialog({ email, onClose }: DialogProps) {
 
 function RescheduleDialog({ email, onClose }: DialogProps) {
   const [time, setTime] = useState(email.scheduled_at ? toLocalMinute(new Date(email.scheduled_at)) : '')
-  const change = useEmailMutation(email, (sendAt: string | null, path) =>
+  const change = useEmailChange(email, (sendAt: string | null, path) =>
     request('PATCH', path, { body: { send_at: sendAt } }),
   )
   const isIncomplete = Number.isNaN(new Date(time).getTime())
@@ -134,7 +131,7 @@ function ResendDialog({ email, onClose }: DialogProps) {
   // One key for all tries of this dialog: without a reply it is unknown whether the email was accepted.
   const [idempotencyKey] = useState(newIdempotencyKey)
   const navigate = useNavigate()
-  const resend = useEmailMutation(email, (to: readonly string[], path) => {
+  const resend = useEmailChange(email, (to: readonly string[], path) => {
     const isSubset = to.length < addresses.length
     return request<{ data: SendResponse }>('POST', `${path}/resend`, { body: isSubset ? { to } : {}, idempotencyKey })
   })
@@ -191,7 +188,7 @@ function ResendDialog({ email, onClose }: DialogProps) {
 function SuppressDialog({ email, onClose }: DialogProps) {
   const addresses = [...new Set(email.recipients.map(({ address }) => address))]
   const [address, setAddress] = useState(addresses.length === 1 ? (addresses[0] ?? '') : '')
-  const suppress = useEmailMutation(email, (_: undefined) =>
+  const suppress = useEmailChange(email, (_: undefined) =>
     request('POST', '/v1/suppressions', { body: { email_address: address } }),
   )
   return (

@@ -92,40 +92,43 @@ export function KeyFields({ input, error, isChecked, onChange }: KeyFieldsProps)
           It can also create keys and delete the account. An application that sends mail needs "Send only".
         </Alert>
       )}
-      {nameError === undefined && <FormError error={error} />}
+      <FormError error={error} fields={['name', ...LIMITS.map(({ name }) => name)]} />
     </>
   )
 }
 
+/** What restricts a key: where its value is in the form and in `/v1`, and what it says. */
+const LIMITS = [
+  { key: 'expiresAt', name: 'expires_at', label: 'Expires', description: 'Empty: never.', type: 'datetime-local' },
+  {
+    key: 'domains',
+    name: 'domains',
+    label: 'Sends from',
+    description: 'Domains. Empty: all of the account.',
+    placeholder: 'shop.example.com',
+  },
+  {
+    key: 'networks',
+    name: 'networks',
+    label: 'May be used from',
+    description: 'Addresses or networks. Empty: any.',
+    placeholder: '192.0.2.0/24',
+  },
+] as const
+
 const LimitFields = ({ input, error, onChange }: Omit<KeyFieldsProps, 'isChecked'>) => (
   <Fieldset legend="Where and how long it works" w="100%" maw={1000}>
     <SimpleGrid cols={{ base: 1, sm: 3 }} spacing="md">
-      <TextInput
-        label="Expires"
-        description="Empty: never."
-        type="datetime-local"
-        value={input.expiresAt}
-        onChange={(event) => onChange({ ...input, expiresAt: event.currentTarget.value })}
-        error={findFieldError(error, 'expires_at')}
-      />
-      <TextInput
-        label="Sends from"
-        description="Domains. Empty: all of the account."
-        placeholder="shop.example.com"
-        value={input.domains}
-        onChange={(event) => onChange({ ...input, domains: event.currentTarget.value })}
-        error={findFieldError(error, 'domains')}
-        autoComplete="off"
-      />
-      <TextInput
-        label="May be used from"
-        description="Addresses or networks. Empty: any."
-        placeholder="192.0.2.0/24"
-        value={input.networks}
-        onChange={(event) => onChange({ ...input, networks: event.currentTarget.value })}
-        error={findFieldError(error, 'networks')}
-        autoComplete="off"
-      />
+      {LIMITS.map(({ key, name, ...texts }) => (
+        <TextInput
+          key={key}
+          {...texts}
+          value={input[key]}
+          onChange={(event) => onChange({ ...input, [key]: event.currentTarget.value })}
+          error={findFieldError(error, name)}
+          autoComplete="off"
+        />
+      ))}
     </SimpleGrid>
   </Fieldset>
 )

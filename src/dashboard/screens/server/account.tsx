@@ -5,16 +5,16 @@ import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorAccountDetail } from '#app/operator/model.ts'
 import { useAccount, usePauseAccount, useResumeAccount } from '../../api/server.ts'
-import { DialogFrame, findFieldError } from '../../parts/form.tsx'
+import { DialogFrame, useFields } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
-import { Facts, Section } from '../../parts/page.tsx'
+import { Done, Facts, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
 import { AccountBadge, formatQuota } from './accounts.tsx'
 import { shorten, toSourceName } from './format.ts'
-import { Done, ServerPage } from './frame.tsx'
+import { ServerPage } from './frame.tsx'
 
 const route = getRouteApi('/server/accounts/$id')
 const MAX_REASON_LENGTH = 300
@@ -149,19 +149,17 @@ interface DialogProps {
 }
 
 function PauseDialog({ account: { id, name }, onClose }: DialogProps) {
-  const [reason, setReason] = useState('')
   const pause = usePauseAccount(id)
+  const { values, field, fields } = useFields({ reason: '' }, pause.error)
   return (
     <DialogFrame
       title="Pause this account?"
       confirm="Pause"
       isDangerous
-      work={{
-        isPending: pause.isPending,
-        error: findFieldError(pause.error, 'reason') === undefined ? pause.error : undefined,
-      }}
-      isIncomplete={reason.trim() === ''}
-      onConfirm={() => pause.mutate(reason, { onSuccess: () => onClose('The account is paused.') })}
+      work={pause}
+      fields={fields}
+      isIncomplete={values.reason.trim() === ''}
+      onConfirm={() => pause.mutate(values.reason, { onSuccess: () => onClose('The account is paused.') })}
       onClose={() => onClose()}
     >
       <Text>
@@ -169,11 +167,9 @@ function PauseDialog({ account: { id, name }, onClose }: DialogProps) {
         its owners are told by mail.
       </Text>
       <Textarea
+        {...field('reason')}
         label="Reason"
         description="One sentence; the users of the account read it."
-        value={reason}
-        onChange={(event) => setReason(event.currentTarget.value)}
-        error={findFieldError(pause.error, 'reason')}
         maxLength={MAX_REASON_LENGTH}
         autosize
         minRows={2}

@@ -7,10 +7,10 @@ import { formatCount } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, Pages, SearchForm } from '../../parts/table.tsx'
+import { type Column, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_STATES, type AccountState } from './filters.ts'
-import { ServerPage, SteadyTable } from './frame.tsx'
+import { ServerList } from './frame.tsx'
 
 const route = getRouteApi('/server/accounts')
 
@@ -54,15 +54,30 @@ const COLUMNS: readonly Column<OperatorAccount>[] = [
 
 export default function AccountsScreen() {
   const filters = route.useSearch()
-  const { page = 1, q, state } = filters
+  const { q, state } = filters
   const query = useAccounts(filters)
   const navigate = route.useNavigate()
   const search = (next: { q?: string | undefined; state?: AccountState | undefined }) =>
     void navigate({ search: { ...(next.q && { q: next.q }), ...(next.state && { state: next.state }) } })
   return (
-    <ServerPage
+    <ServerList
       title="Accounts"
       query={query}
+      label="Accounts, newest first"
+      columns={COLUMNS}
+      toKey={({ id }) => id}
+      path="/server/accounts"
+      search={filters}
+      empty={
+        <EmptyState title="No account matches" {...(!q && !state && { command: 'tassis accounts create --help' })}>
+          <Text>Search for a part of the name or of the owner’s address, or for the whole id.</Text>
+        </EmptyState>
+      }
+      summary={
+        <Text size="sm" c="dimmed">
+          {formatCount(query.data?.pagination.total ?? 0, 'account')}
+        </Text>
+      }
       filters={
         <SearchForm
           label="Name, address or id"
@@ -83,29 +98,6 @@ export default function AccountsScreen() {
           />
         </SearchForm>
       }
-    >
-      {({ data, pagination }) =>
-        pagination.total === 0 ? (
-          <EmptyState title="No account matches" {...(!q && !state && { command: 'tassis accounts create --help' })}>
-            <Text>Search for a part of the name or of the owner’s address, or for the whole id.</Text>
-          </EmptyState>
-        ) : (
-          <>
-            <SteadyTable
-              label="Accounts, newest first"
-              columns={COLUMNS}
-              rows={data}
-              toKey={({ id }) => id}
-              listKey={JSON.stringify(filters)}
-              query={query}
-            />
-            <Text size="sm" c="dimmed">
-              {formatCount(pagination.total, 'account')}
-            </Text>
-            <Pages path="/server/accounts" page={page} totalPages={pagination.total_pages} />
-          </>
-        )
-      }
-    </ServerPage>
+    />
   )
 }

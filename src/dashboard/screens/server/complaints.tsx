@@ -4,10 +4,10 @@ import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorComplaint } from '#app/operator/model.ts'
 import { useComplaints } from '../../api/server.ts'
 import { EmptyState } from '../../parts/page.tsx'
-import { type Column, Pages } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
-import { ServerPage, SteadyTable } from './frame.tsx'
+import { ServerList } from './frame.tsx'
 
 const route = getRouteApi('/server/complaints')
 
@@ -29,33 +29,23 @@ export default function ComplaintsScreen() {
   const query = useComplaints(filters)
   const navigate = route.useNavigate()
   return (
-    <ServerPage
+    <ServerList
       title="Complaints"
       query={query}
-      filters={<AccountFilter id={filters.account} onRemove={() => void navigate({ search: {} })} />}
-    >
-      {({ data, pagination }) =>
-        pagination.total === 0 ? (
-          <EmptyState title="There are no complaints">
-            <Text maw={640}>
-              When somebody marks mail of this service as spam, and their provider reports it by its feedback loop, the
-              report appears here.
-            </Text>
-          </EmptyState>
-        ) : (
-          <>
-            <SteadyTable
-              label="Complaints, newest first"
-              columns={COLUMNS}
-              rows={data}
-              toKey={({ id }) => id}
-              listKey={JSON.stringify(filters)}
-              query={query}
-            />
-            <Pages path="/server/complaints" page={filters.page ?? 1} totalPages={pagination.total_pages} />
-          </>
-        )
+      label="Complaints, newest first"
+      columns={COLUMNS}
+      toKey={({ id }) => id}
+      path="/server/complaints"
+      search={filters}
+      empty={
+        <EmptyState title="There are no complaints">
+          <Text maw={640}>
+            When somebody marks mail of this service as spam, and their provider reports it by its feedback loop, the
+            report appears here.
+          </Text>
+        </EmptyState>
       }
-    </ServerPage>
+      filters={<AccountFilter id={filters.account} onRemove={() => void navigate({ search: {} })} />}
+    />
   )
 }

@@ -5,11 +5,11 @@ import type { Finding } from '#app/operator/model.ts'
 import { useFindings } from '../../api/server.ts'
 import { EmptyState, Facts } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, Pages } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
 import { toDetailText, toSourceName } from './format.ts'
-import { ServerPage, SteadyTable } from './frame.tsx'
+import { ServerList } from './frame.tsx'
 
 const route = getRouteApi('/server/findings')
 
@@ -49,33 +49,23 @@ export default function FindingsScreen() {
   const query = useFindings(filters)
   const navigate = route.useNavigate()
   return (
-    <ServerPage
+    <ServerList
       title="Findings"
       query={query}
-      filters={<AccountFilter id={filters.account} onRemove={() => void navigate({ search: {} })} />}
-    >
-      {({ data, pagination }) =>
-        pagination.total === 0 ? (
-          <EmptyState title="There are no findings">
-            <Text maw={640}>
-              Accounts whose mail bounces or is complained about, looks like a scam, or that register too much at once,
-              appear here; so do pauses by an operator.
-            </Text>
-          </EmptyState>
-        ) : (
-          <>
-            <SteadyTable
-              label="Findings, newest first"
-              columns={COLUMNS}
-              rows={data}
-              toKey={({ id }) => id}
-              listKey={JSON.stringify(filters)}
-              query={query}
-            />
-            <Pages path="/server/findings" page={filters.page ?? 1} totalPages={pagination.total_pages} />
-          </>
-        )
+      label="Findings, newest first"
+      columns={COLUMNS}
+      toKey={({ id }) => id}
+      path="/server/findings"
+      search={filters}
+      empty={
+        <EmptyState title="There are no findings">
+          <Text maw={640}>
+            Accounts whose mail bounces or is complained about, looks like a scam, or that register too much at once,
+            appear here; so do pauses by an operator.
+          </Text>
+        </EmptyState>
       }
-    </ServerPage>
+      filters={<AccountFilter id={filters.account} onRemove={() => void navigate({ search: {} })} />}
+    />
   )
 }

@@ -1,14 +1,14 @@
 /** @module The frame of the operator's screens: their navigation, who may see them, and when they were read. */
-import { Alert, Button, Group, Stack, Text } from '@mantine/core'
+import { Button, Group, Stack, Text } from '@mantine/core'
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useRef } from 'react'
-import { ApiError, request } from '../../api/client.ts'
+import { ApiError, type PageOf, request } from '../../api/client.ts'
 import { useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { FormError } from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
 import { AreaNavigation, EmptyState, Page, QueryView } from '../../parts/page.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, DataTable, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useSteadyRows } from './steady-rows.ts'
 
@@ -171,7 +171,43 @@ export function SteadyTable<Row>({ label, columns, rows, toKey, listKey, query }
   )
 }
 
-/** A message after an action. */
-export const Done = ({ message }: { readonly message: string | undefined }) => (
-  <div role="status">{message !== undefined && <Alert color="green">{message}</Alert>}</div>
-)
+interface ServerListProps<Row> extends Omit<ServerPageProps<PageOf<Row>>, 'children'> {
+  /** Names the list for screen readers. */
+  readonly label: string
+  readonly columns: readonly Column<Row>[]
+  toKey(row: Row): string
+  /** Path of the screen, and the query of its URL. */
+  readonly path: string
+  readonly search: { readonly page?: number }
+  /** Shown instead of the list when nothing matches. */
+  readonly empty?: ReactNode
+  /** Below the list. */
+  readonly summary?: ReactNode
+}
+
+/** A screen with one list that is refreshed. */
+export function ServerList<Row>(props: ServerListProps<Row>) {
+  const { label, columns, toKey, path, search, empty, summary, ...page } = props
+  return (
+    <ServerPage {...page}>
+      {({ data, pagination }) =>
+        pagination.total === 0 && empty !== undefined ? (
+          empty
+        ) : (
+          <>
+            <SteadyTable
+              label={label}
+              columns={columns}
+              rows={data}
+              toKey={toKey}
+              listKey={JSON.stringify(search)}
+              query={page.query}
+            />
+            {summary}
+            <Pages path={path} page={search.page ?? 1} totalPages={pagination.total_pages} />
+          </>
+        )
+      }
+    </ServerPage>
+  )
+}

@@ -3,17 +3,17 @@ import { Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorMailDetail, OperatorMailRecord } from '#app/operator/model.ts'
-import { useDeleteMail, useMessage, useOperatorMail, useRetryMail } from '../../api/server.ts'
+import { useMailAction, useMessage, useOperatorMail } from '../../api/server.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts, Section } from '../../parts/page.tsx'
-import { type Column, Pages } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { MAIL_KINDS, type MailKind } from './filters.ts'
 import { shorten } from './format.ts'
-import { ServerPage, SteadyTable } from './frame.tsx'
+import { ServerList, ServerPage } from './frame.tsx'
 
 const listRoute = getRouteApi('/server/mail')
 const oneRoute = getRouteApi('/server/mail/$id')
@@ -53,9 +53,21 @@ export default function MailScreen() {
   const query = useOperatorMail(filters)
   const navigate = listRoute.useNavigate()
   return (
-    <ServerPage
+    <ServerList
       title="Postmaster mail"
       query={query}
+      label="Mail for the operator, newest first"
+      columns={COLUMNS}
+      toKey={({ id }) => id}
+      path="/server/mail"
+      search={filters}
+      empty={
+        <EmptyState title={filters.kind ? 'No mail of this kind' : 'No mail for you'}>
+          <Text maw={640}>
+            Mail to postmaster and abuse of this host appears here, and reports and bounces that could not be read.
+          </Text>
+        </EmptyState>
+      }
       filters={
         <NativeSelect
           label="Kind"
@@ -68,29 +80,7 @@ export default function MailScreen() {
           data={[{ value: '', label: 'All' }, ...MAIL_KINDS.map((value) => ({ value, label: KIND_WORDS[value] }))]}
         />
       }
-    >
-      {({ data, pagination }) =>
-        pagination.total === 0 ? (
-          <EmptyState title={filters.kind ? 'No mail of this kind' : 'No mail for you'}>
-            <Text maw={640}>
-              Mail to postmaster and abuse of this host appears here, and reports and bounces that could not be read.
-            </Text>
-          </EmptyState>
-        ) : (
-          <>
-            <SteadyTable
-              label="Mail for the operator, newest first"
-              columns={COLUMNS}
-              rows={data}
-              toKey={({ id }) => id}
-              listKey={JSON.stringify(filters)}
-              query={query}
-            />
-            <Pages path="/server/mail" page={filters.page ?? 1} totalPages={pagination.total_pages} />
-          </>
-        )
-      }
-    </ServerPage>
+    />
   )
 }
 
@@ -124,8 +114,7 @@ export function MessageScreen() {
       {(message) => (
         <>
           <Message message={message} />
-          {dialog === 'retry' && <RetryDialog id={id} onClose={() => setDialog(undefined)} />}
-          {dialog === 'delete' && <DeleteDialog id={id} onClose={() => setDialog(undefined)} />}
+          {dialog && <ActionDialog id={id} action={dialog} onClose={() => setDialog(undefined)} />}
         </>
       )}
     </ServerPage>
@@ -160,43 +149,34 @@ const Message = ({ message }: { readonly message: OperatorMailDetail }) => (
   </Stack>
 )
 
-interface DialogProps {
+const ACTIONS = {
+  retry: {
+    title: 'Process this message again?',
+    confirm: 'Process it again',
+    text: 'It leaves this list, and is handled as if it had just arrived: a bounce or complaint that can be read now takes effect. If it cannot be read, it comes back.',
+    isDangerous: false,
+  },
+  delete: { title: 'Delete this message?', confirm: 'Delete', text: 'It cannot be restored.', isDangerous: true },
+} as const
+
+interface ActionDialogProps {
   readonly id: string
+  readonly action: keyof typeof ACTIONS
   onClose(): void
 }
 
-function RetryDialog({ id, onClose }: DialogProps) {
-  const retry = useRetryMail(id)
+function ActionDialog({ id, action, onClose }: ActionDialogProps) {
+  const { text, ...texts } = ACTIONS[action]
+  const work = useMailAction(id, action)
   const navigate = useNavigate()
   return (
     <DialogFrame
-      title="Process this message again?"
-      confirm="Process it again"
-      work={retry}
-      onConfirm={() => retry.mutate(undefined, { onSuccess: () => void navigate({ to: '/server/mail' }) })}
+      {...texts}
+      work={work}
+      onConfirm={() => work.mutate(undefined, { onSuccess: () => void navigate({ to: '/server/mail' }) })}
       onClose={onClose}
     >
-      <Text>
-        It leaves this list, and is handled as if it had just arrived: a bounce or complaint that can be read now takes
-        effect. If it cannot be read, it comes back.
-      </Text>
-    </DialogFrame>
-  )
-}
-
-function DeleteDialog({ id, onClose }: DialogProps) {
-  const remove = useDeleteMail(id)
-  const navigate = useNavigate()
-  return (
-    <DialogFrame
-      title="Delete this message?"
-      confirm="Delete"
-      isDangerous
-      work={remove}
-      onConfirm={() => remove.mutate(undefined, { onSuccess: () => void navigate({ to: '/server/mail' }) })}
-      onClose={onClose}
-    >
-      <Text>It cannot be restored.</Text>
+      <Text>{text}</Text>
     </DialogFrame>
   )
 }

@@ -7,12 +7,13 @@ import type { ServerProvider } from '#app/operator/model.ts'
 import { useProviders, useResumeProvider } from '../../api/server.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
+import { Done } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, Pages } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DeliveryAlerts } from './alerts.tsx'
 import { shorten } from './format.ts'
-import { Done, ServerPage, SteadyTable } from './frame.tsx'
+import { ServerList } from './frame.tsx'
 import { QueueActions } from './queue-actions.tsx'
 
 /** Replies of remote servers can be long. */
@@ -82,14 +83,20 @@ function State({ row }: { readonly row: ServerProvider }) {
 }
 
 export default function ProvidersScreen() {
-  const { page, provider } = route.useSearch()
+  const search = route.useSearch()
+  const { page, provider } = search
   const query = useProviders(page)
   const [isResuming, setIsResuming] = useState(false)
   const [message, setMessage] = useState<string>()
   return (
-    <ServerPage
+    <ServerList
       title="Providers"
       query={query}
+      label="Providers, the suspended ones first"
+      columns={COLUMNS}
+      toKey={(row) => `${row.provider} ${row.source}`}
+      path="/server/providers"
+      search={search}
       filters={
         <Stack gap="xs">
           <Done message={message} />
@@ -116,21 +123,7 @@ export default function ProvidersScreen() {
           )}
         </Stack>
       }
-    >
-      {({ data, pagination }) => (
-        <>
-          <SteadyTable
-            label="Providers, the suspended ones first"
-            columns={COLUMNS}
-            rows={data}
-            toKey={(row) => `${row.provider} ${row.source}`}
-            listKey={String(page ?? 1)}
-            query={query}
-          />
-          <Pages path="/server/providers" page={page ?? 1} totalPages={pagination.total_pages} />
-        </>
-      )}
-    </ServerPage>
+    />
   )
 }
 

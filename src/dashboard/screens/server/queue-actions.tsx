@@ -2,7 +2,7 @@
 import { Button, Group, Text, Textarea } from '@mantine/core'
 import { useState } from 'react'
 import { type QueueAction, type QueueSelector, useQueueAction, useSelection } from '../../api/server.ts'
-import { DialogFrame, findFieldError } from '../../parts/form.tsx'
+import { DialogFrame, useFields } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { ACTIONS, describeResult, describeSelector } from './queue-format.ts'
 
@@ -46,21 +46,21 @@ interface QueueDialogProps {
 
 export function QueueDialog({ action, selector, onClose }: QueueDialogProps) {
   const { title, button, effect, isDangerous = false } = ACTIONS[action]
-  const [reason, setReason] = useState('')
   const selection = useSelection(selector)
   const run = useQueueAction(action, selector)
+  const { values, field, fields } = useFields({ reason: '' }, run.error)
   const hasReason = action === 'hold' || action === 'bounce'
-  const isReasonMissing = action === 'bounce' && reason.trim() === ''
-  const reasonError = findFieldError(run.error, 'reason')
+  const isReasonMissing = action === 'bounce' && values.reason.trim() === ''
   return (
     <DialogFrame
       title={title}
       confirm={button}
       isDangerous={isDangerous}
-      work={{ isPending: run.isPending, error: (reasonError === undefined && run.error) || selection.error }}
+      work={{ isPending: run.isPending, error: run.error ?? selection.error }}
+      fields={fields}
       isIncomplete={selection.data === undefined || isReasonMissing}
       {...(isDangerous && { typed: selector.domain ?? action })}
-      onConfirm={() => run.mutate(reason, { onSuccess: (result) => onClose(describeResult(action, result)) })}
+      onConfirm={() => run.mutate(values.reason, { onSuccess: (result) => onClose(describeResult(action, result)) })}
       onClose={() => onClose()}
     >
       <Text style={{ overflowWrap: 'anywhere' }}>
@@ -73,11 +73,9 @@ export function QueueDialog({ action, selector, onClose }: QueueDialogProps) {
       </Text>
       {hasReason && (
         <Textarea
+          {...field('reason')}
           label="Reason"
           description={action === 'bounce' ? 'One sentence; the senders read it.' : 'One sentence; operators read it.'}
-          value={reason}
-          onChange={(event) => setReason(event.currentTarget.value)}
-          error={reasonError}
           maxLength={MAX_REASON_LENGTH}
           autosize
           minRows={2}

@@ -10,12 +10,12 @@ import type { QueueLane, QueueRecipient } from '#app/operator/model.ts'
 import { type QueueSelector, useLane, useQueue } from '../../api/server.ts'
 import { formatCount } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
-import { EmptyState } from '../../parts/page.tsx'
+import { Done, EmptyState } from '../../parts/page.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
-import { type Column, Pages, SearchForm } from '../../parts/table.tsx'
+import { type Column, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
-import { Done, ServerPage, SteadyTable } from './frame.tsx'
+import { ServerList, ServerPage, SteadyTable } from './frame.tsx'
 import { QueueActions } from './queue-actions.tsx'
 import { QueueRules } from './queue-rules.tsx'
 
@@ -59,9 +59,28 @@ function Lanes() {
   const [message, setMessage] = useState<string>()
   const hasFilters = filters.domain !== undefined || filters.account !== undefined
   return (
-    <ServerPage
+    <ServerList
       title="Queue"
       query={query}
+      label="What waits for delivery, the earliest first"
+      columns={COLUMNS}
+      toKey={(row) => row.lane}
+      path="/server/queue"
+      search={filters}
+      empty={
+        <EmptyState title={hasFilters ? 'Nothing like this waits' : 'The queue is empty'}>
+          <Text maw={640}>
+            {hasFilters
+              ? 'No mail to this domain, or of this account, waits for delivery.'
+              : 'Mail that waits for its delivery appears here, with the reason and the time of the next attempt.'}
+          </Text>
+        </EmptyState>
+      }
+      summary={
+        <Text size="sm" c="dimmed">
+          {formatCount(query.data?.pagination.total ?? 0, 'destination')}; each account has its own.
+        </Text>
+      }
       filters={
         <Stack gap="xs">
           <Done message={message} />
@@ -89,34 +108,7 @@ function Lanes() {
           )}
         </Stack>
       }
-    >
-      {({ data, pagination }) =>
-        pagination.total === 0 ? (
-          <EmptyState title={hasFilters ? 'Nothing like this waits' : 'The queue is empty'}>
-            <Text maw={640}>
-              {hasFilters
-                ? 'No mail to this domain, or of this account, waits for delivery.'
-                : 'Mail that waits for its delivery appears here, with the reason and the time of the next attempt.'}
-            </Text>
-          </EmptyState>
-        ) : (
-          <>
-            <SteadyTable
-              label="What waits for delivery, the earliest first"
-              columns={COLUMNS}
-              rows={data}
-              toKey={(row) => row.lane}
-              listKey={JSON.stringify(filters)}
-              query={query}
-            />
-            <Text size="sm" c="dimmed">
-              {formatCount(pagination.total, 'destination')}; each account has its own.
-            </Text>
-            <Pages path="/server/queue" page={filters.page ?? 1} totalPages={pagination.total_pages} />
-          </>
-        )
-      }
-    </ServerPage>
+    />
   )
 }
 

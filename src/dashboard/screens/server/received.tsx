@@ -6,11 +6,11 @@ import type { ReceivedEntry, UnparsedMessage } from '#app/operator/model.ts'
 import { useReceived, useRetryUnparsed, useUnparsed } from '../../api/server.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
-import { QueryView, Section } from '../../parts/page.tsx'
+import { Done, QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { Done, ServerPage, SteadyTable } from './frame.tsx'
+import { ServerPage, SteadyTable } from './frame.tsx'
 
 const route = getRouteApi('/server/received')
 

@@ -8,9 +8,9 @@ import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
-import { type Column, Pages, SearchForm } from '../../parts/table.tsx'
+import { type Column, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { ServerPage, SteadyTable } from './frame.tsx'
+import { ServerList, ServerPage } from './frame.tsx'
 
 const listRoute = getRouteApi('/server/reports')
 const oneRoute = getRouteApi('/server/reports/$id')
@@ -42,9 +42,22 @@ export default function ReportsScreen() {
   const query = useReports(filters)
   const navigate = listRoute.useNavigate()
   return (
-    <ServerPage
+    <ServerList
       title="Domain reports"
       query={query}
+      label="Reports, newest first"
+      columns={COLUMNS}
+      toKey={({ id }) => id}
+      path="/server/reports"
+      search={filters}
+      empty={
+        <EmptyState title={filters.domain ? 'No report about this domain' : 'No reports yet'}>
+          <Text maw={640}>
+            Other mail servers send DMARC reports, and reports about TLS, to the addresses that the DNS records of a
+            domain name. Those that arrive here are listed.
+          </Text>
+        </EmptyState>
+      }
       filters={
         <SearchForm
           label="Domain"
@@ -54,30 +67,7 @@ export default function ReportsScreen() {
           onSearch={(domain) => void navigate({ search: domain ? { domain } : {} })}
         />
       }
-    >
-      {({ data, pagination }) =>
-        pagination.total === 0 ? (
-          <EmptyState title={filters.domain ? 'No report about this domain' : 'No reports yet'}>
-            <Text maw={640}>
-              Other mail servers send DMARC reports, and reports about TLS, to the addresses that the DNS records of a
-              domain name. Those that arrive here are listed.
-            </Text>
-          </EmptyState>
-        ) : (
-          <>
-            <SteadyTable
-              label="Reports, newest first"
-              columns={COLUMNS}
-              rows={data}
-              toKey={({ id }) => id}
-              listKey={JSON.stringify(filters)}
-              query={query}
-            />
-            <Pages path="/server/reports" page={filters.page ?? 1} totalPages={pagination.total_pages} />
-          </>
-        )
-      }
-    </ServerPage>
+    />
   )
 }
 

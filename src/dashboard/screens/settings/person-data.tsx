@@ -9,7 +9,7 @@ import { request } from '../../api/client.ts'
 import { useChange, useRecord } from '../../api/data.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DialogFrame, FormError, findFieldError } from '../../parts/form.tsx'
+import { ActionButton, CODE_INPUT, DialogFrame, FormError, findFieldError } from '../../parts/form.tsx'
 import { QueryView } from '../../parts/page.tsx'
 
 const CHECK_INTERVAL_MS = 2000
@@ -106,9 +106,7 @@ export function PersonData() {
             }}
             error={findFieldError(error, 'email')}
             inputMode="email"
-            autoComplete="off"
-            autoCapitalize="none"
-            spellCheck={false}
+            {...CODE_INPUT}
           />
           <Group gap="xs">
             <ActionButton

@@ -7,7 +7,7 @@ import type { CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts
 import { requestData } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { Copy } from '../../parts/copy.tsx'
-import { DialogFrame, findFieldError } from '../../parts/form.tsx'
+import { DialogFrame, useFields } from '../../parts/form.tsx'
 
 interface KeyChoice {
   readonly label: string
@@ -34,13 +34,14 @@ interface KeyDialogProps {
 }
 
 export function KeyDialog({ account, onClose }: KeyDialogProps) {
-  const [name, setName] = useState('')
   const [choice, setChoice] = useState<ChoiceName>('mail')
   const create = useChange((body: NewApiKey) =>
     requestData<CreatedApiKey>('POST', `/v1/accounts/${encodeURIComponent(account.id)}/api-keys`, {
       body,
     }),
   )
+  const { values, field } = useFields({ name: '' }, create.error)
+  const name = values.name.trim()
   if (create.data) return <CreatedKey created={create.data} onClose={onClose} />
   const { scopes } = CHOICES[choice]
   return (
@@ -49,18 +50,16 @@ export function KeyDialog({ account, onClose }: KeyDialogProps) {
       confirm="Create"
       work={create}
       fields={['name']}
-      isIncomplete={name.trim() === ''}
-      onConfirm={() => create.mutate({ name: name.trim(), ...(scopes && { scopes }) })}
+      isIncomplete={name === ''}
+      onConfirm={() => create.mutate({ name, ...(scopes && { scopes }) })}
       onClose={onClose}
     >
       <Text size="sm">
         The key acts in <bdi>{account.name}</bdi>. Its team sees it in its list and can delete it there.
       </Text>
       <TextInput
+        {...field('name')}
         label="What it is for"
-        value={name}
-        onChange={(event) => setName(event.currentTarget.value)}
-        error={findFieldError(create.error, 'name')}
         maxLength={200}
         dir="auto"
         autoComplete="off"

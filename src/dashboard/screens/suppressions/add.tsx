@@ -2,7 +2,7 @@
 import { NativeSelect, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useAddSuppression } from '../../api/suppressions.ts'
-import { DialogFrame, findFieldError } from '../../parts/form.tsx'
+import { CODE_INPUT, DialogFrame, useFields } from '../../parts/form.tsx'
 import { KNOWN_REASONS, MANUAL, UNSUBSCRIBE } from './reasons.ts'
 
 const OTHER = 'other'
@@ -13,36 +13,32 @@ interface AddDialogProps {
 }
 
 export function AddDialog({ onClose }: AddDialogProps) {
-  const [address, setAddress] = useState('')
   const [choice, setChoice] = useState(MANUAL)
-  const [ownReason, setOwnReason] = useState('')
   const add = useAddSuppression()
-  const addressError = findFieldError(add.error, 'email_address')
-  const reasonError = findFieldError(add.error, 'reason')
+  const { values, field, fields } = useFields({ email_address: '', reason: '' }, add.error)
+  const address = values.email_address.trim()
+  const reason = choice === OTHER ? values.reason.trim() : choice
   return (
     <DialogFrame
       title="Suppress an address"
       confirm="Suppress"
-      work={{ isPending: add.isPending, error: addressError || reasonError ? undefined : add.error }}
-      isIncomplete={address.trim() === '' || (choice === OTHER && ownReason.trim() === '')}
+      work={add}
+      fields={fields}
+      isIncomplete={address === '' || reason === ''}
       onConfirm={() =>
         add.mutate(
-          { email_address: address.trim(), reason: choice === OTHER ? ownReason.trim() : choice },
+          { email_address: address, reason },
           { onSuccess: ({ email_address: listed }) => onClose(`${listed} is on the suppression list.`) },
         )
       }
       onClose={() => onClose()}
     >
       <TextInput
+        {...field('email_address')}
         label="Address"
         placeholder="bob@example.com"
         inputMode="email"
-        value={address}
-        onChange={(event) => setAddress(event.currentTarget.value)}
-        error={addressError}
-        autoComplete="off"
-        autoCapitalize="none"
-        spellCheck={false}
+        {...CODE_INPUT}
         data-autofocus
       />
       <NativeSelect
@@ -55,14 +51,7 @@ export function AddDialog({ onClose }: AddDialogProps) {
         ]}
       />
       {choice === OTHER && (
-        <TextInput
-          label="Text of the reason"
-          placeholder="asked by phone"
-          value={ownReason}
-          onChange={(event) => setOwnReason(event.currentTarget.value)}
-          error={reasonError}
-          maxLength={200}
-        />
+        <TextInput {...field('reason')} label="Text of the reason" placeholder="asked by phone" maxLength={200} />
       )}
       <Text size="sm">
         {choice === UNSUBSCRIBE

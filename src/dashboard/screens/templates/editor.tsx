@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import type { RenderProblem, TemplateRecord } from '#features/setup/templates/model.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { CodeEditor } from '../../parts/code-editor.tsx'
-import { ActionButton, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
+import { ActionButton, CODE_INPUT, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -207,9 +207,7 @@ function Fields({ draft, isReadOnly, rendering }: FieldsProps) {
           maxLength={100}
           readOnly={isReadOnly}
           required
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
+          {...CODE_INPUT}
         />
       </SimpleGrid>
       <TextInput

@@ -2,7 +2,7 @@
 import { Anchor, Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
 import type { WebhookInput } from '../../api/webhooks.ts'
-import { findFieldError } from '../../parts/form.tsx'
+import { CODE_INPUT, findFieldError } from '../../parts/form.tsx'
 import { EVENT_GROUPS, EVENT_NAMES } from './events.ts'
 
 interface WebhookFieldsProps {
@@ -27,10 +27,8 @@ export const findProblems = ({ url, events }: WebhookInput): WebhookFieldsProps[
   ...(events.length === 0 && { events: 'Choose at least one event.' }),
 })
 
-/** Whether an error is about fields that show it themselves. */
-export function hasFieldErrors(error: unknown): boolean {
-  return ['url', 'events', 'description', 'format'].some((field) => findFieldError(error, field) !== undefined)
-}
+/** Those that show their errors themselves. */
+export const WEBHOOK_FIELDS = ['url', 'events', 'description', 'format']
 
 export function WebhookFields({ input, error, problems, isReadOnly = false, onChange }: WebhookFieldsProps) {
   const { url, description, events, format } = input
@@ -47,9 +45,7 @@ export function WebhookFields({ input, error, problems, isReadOnly = false, onCh
         onChange={({ currentTarget: { value } }) => onChange({ ...input, url: value })}
         error={problems.url ?? findFieldError(error, 'url')}
         readOnly={isReadOnly}
-        autoComplete="off"
-        autoCapitalize="none"
-        spellCheck={false}
+        {...CODE_INPUT}
         required
       />
       <TextInput

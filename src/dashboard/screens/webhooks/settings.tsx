@@ -7,8 +7,8 @@ import { ApiError } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { useChangeWebhook, type WebhookInput } from '../../api/webhooks.ts'
 import { FormError, SubmitButton, useFocusInvalid } from '../../parts/form.tsx'
-import { Facts, Section } from '../../parts/page.tsx'
-import { FORMAT_TEXTS, findProblems, hasFieldErrors, WebhookFields } from './fields.tsx'
+import { Done, Facts, Section } from '../../parts/page.tsx'
+import { FORMAT_TEXTS, findProblems, WEBHOOK_FIELDS, WebhookFields } from './fields.tsx'
 import { toWebhookState } from './state.ts'
 
 interface Draft extends WebhookInput {
@@ -86,9 +86,9 @@ export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }
               onDiscard={discard}
             />
           ) : (
-            !hasFieldErrors(change.error) && <FormError error={change.error} />
+            <FormError error={change.error} fields={WEBHOOK_FIELDS} />
           )}
-          <div role="status">{change.isSuccess && !draft && <Alert color="green">The webhook was saved.</Alert>}</div>
+          <Done message={change.isSuccess && !draft ? 'The webhook was saved.' : undefined} />
           <Group gap="xs">
             <SubmitButton reason={reason} loading={change.isPending} disabled={draft === undefined}>
               Save
