@@ -3,7 +3,12 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { hideDeletedAccounts } from '#app/cli/check.ts'
 import { checkConsistency } from '#app/consistency-rules.ts'
-import { eventually } from '#test/support/app.ts'
+import type { App } from '#features/core/app/app.ts'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
+import { holdWithoutContent } from '#features/sending/delivery/verdict/held-mail.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
 import {
   createDataFolder,
   type DataFolder,
@@ -141,4 +146,69 @@ test('a kill in the middle leaves whole batches; the same command finishes the r
   const { rules } = await runTassisJson<{ rules: unknown[] }>(['queue'], data.settings)
   expect(rules).toMatchObject([{ kind: 'hold', account_id: accountId }])
   await runTassis(['queue', 'release', '--account', accountId, '--yes'], data.settings)
+})
+
+/** Accepts an email for each address, of a new account. */
+async function accept(app: App, ...addresses: string[]): Promise<void> {
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  for (const to of addresses)
+    await acceptEmail(
+      app,
+      actor,
+      createDraft(app, { from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi' }, undefined),
+    )
+}
+
+test('broadcast mail waits in a separate lane that names the domain', async () => {
+  using data = createDataFolder()
+  {
+    await using service = await createTestApp({ dataDir: data.path })
+    const { app } = service
+    await accept(app, 'ann@receiver.test', 'bob@receiver.test')
+    app.db.run("UPDATE recipients SET lane = 'bulk:1:receiver.test' WHERE address LIKE 'bob%'")
+  }
+  expect((await runTassis(['queue'], data.settings)).stdout).toMatch(/\nreceiver\.test \(2 lanes\) +2 +/)
+  const { stdout } = await runTassis(['queue', '--all'], data.settings)
+  expect(stdout).toContain('2 messages to 1 domain;')
+  expect(stdout).toMatch(/\nreceiver\.test \(Test\) +1 +.*\nreceiver\.test \(broadcast of Test\) +1 +/)
+  expect(await runTassisJson(['queue'], data.settings)).toMatchObject({
+    waiting: 2,
+    lane_count: 2,
+    domain_count: 1,
+    lanes: [
+      { lane: '1:receiver.test', account: 'Test' },
+      { lane: 'bulk:1:receiver.test', account: 'Test' },
+    ],
+  })
+})
+
+// Proves: storage-7
+test('queue release releases mail that waited for its content and prints the number of messages', async () => {
+  using data = createDataFolder()
+  const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
+  {
+    await using service = await createTestApp({ dataDir: data.path, settings: { TASSIS_DELIVERY: 'capture' } })
+    const { app } = service
+    await accept(app, 'ann@receiver.test')
+    const recipient = app.db
+      .query<{ recipientId: number; emailId: number }, []>(
+        'SELECT id AS recipientId, email_id AS emailId FROM recipients',
+      )
+      .get() ?? { recipientId: 0, emailId: 0 }
+    await app.commit.write((tx) => holdWithoutContent(app, tx, recipient))
+  }
+  const [before, released, again] = [
+    await runTassis(['queue'], settings),
+    await runTassis(['queue', 'release'], settings),
+    await runTassisJson(['queue', 'release'], settings),
+  ]
+  expect(before.stdout).toContain('deferred: Held without its content: The stored content of the email is missing')
+  expect(released).toEqual({
+    exitCode: 0,
+    stdout: '1 message released; messages whose content is still missing are held again.\n',
+    stderr: '',
+  })
+  expect(again).toEqual({ released: 0 })
 })
