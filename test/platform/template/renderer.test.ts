@@ -1,9 +1,15 @@
 import { expect, test } from 'bun:test'
 import { AppError } from '#platform/errors.ts'
 import { startWorker } from '#platform/process/workers.ts'
-import type { Renderer, RenderOutcome, RenderRequest } from '#platform/template/renderer.ts'
+import {
+  RENDER_INTERRUPTED,
+  type Renderer,
+  type RenderOutcome,
+  type RenderRequest,
+} from '#platform/template/renderer.ts'
 import { type RendererOptions, WorkerRenderer } from '#platform/template/worker-renderer.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { KiB, minutes, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const silent = { error: () => undefined, warn: () => undefined }
@@ -24,6 +30,13 @@ const request = (accountId: number, text: string, given: Partial<RenderRequest> 
 
 const endOf = (outcome: RenderOutcome): string =>
   outcome.kind === 'rendered' ? (outcome.parts.text ?? '') : outcome.fault.kind
+
+/** The text, 'rendered' for a long one, the kind of a fault, or the code of a rejection. */
+const verdictOf = (rendering: Promise<RenderOutcome>): Promise<string> =>
+  rendering.then(
+    (outcome) => (endOf(outcome).length > 20 ? 'rendered' : endOf(outcome)),
+    (error: unknown) => (error instanceof AppError ? `${error.status} ${error.code}` : String(error)),
+  )
 
 const FOREVER = '{% for i in range(10000) %}{% for j in range(10000) %}{% endfor %}{% endfor %}'
 /** A fifth of the budget. */
@@ -82,11 +95,7 @@ test('accounts take turns, and bulk waits while any other request does', async (
 test('an account that exceeds the budget five times in a minute gets a tenth of it for a minute', async () => {
   const clock = new ManualClock()
   using renderer = rendererWith({ clock })
-  const end = async (accountId: number, text: string): Promise<string> => {
-    const [outcome] = await Promise.all([renderer.render(request(accountId, text))])
-    const got = endOf(outcome)
-    return got.length > 20 ? 'rendered' : got
-  }
+  const end = (accountId: number, text: string): Promise<string> => verdictOf(renderer.render(request(accountId, text)))
   const wasted: string[] = []
   for (let time = 0; time < 4; time++) wasted.push(await end(1, FOREVER))
   expect([...wasted, await end(1, LONG)]).toEqual(['limit', 'limit', 'limit', 'limit', 'rendered'])
@@ -114,21 +123,27 @@ test('five renders that exceed the budget, but not within a minute, have no cons
   expect(endOf(await renderer.render(request(1, LONG))).length).toBeGreaterThan(20)
 })
 
-test('a Worker that dies affects only the running request', async () => {
-  const workers: Worker[] = []
-  const newWorker = (): Worker => {
-    const worker = startWorker('render')
-    workers.push(worker)
-    return worker
-  }
-  using renderer = rendererWith({ newWorker })
-  await renderer.render(request(1, 'warm'))
-  const killed = renderer.render(request(1, FOREVER))
-  const waiting = [renderer.render(request(1, 'next')), renderer.render(request(2, 'other'))]
-  workers[0]?.terminate()
-  expect([await killed, ...(await Promise.all(waiting))].map(endOf)).toEqual(['limit', 'next', 'other'])
-  expect(workers.length).toBe(2)
-})
+test.each([
+  ['now', 'limit'],
+  ['bulk', `503 ${RENDER_INTERRUPTED}`],
+] as const)(
+  'a Worker that dies affects only the running request: with urgency %s it is a %s',
+  async (urgency, verdict) => {
+    const workers: Worker[] = []
+    const newWorker = (): Worker => {
+      const worker = startWorker('render')
+      workers.push(worker)
+      return worker
+    }
+    using renderer = rendererWith({ newWorker })
+    await renderer.render(request(1, 'warm'))
+    const killed = renderer.render(request(1, FOREVER, { urgency }))
+    const waiting = [renderer.render(request(1, 'next')), renderer.render(request(2, 'other'))]
+    workers[0]?.terminate()
+    expect(await Promise.all([killed, ...waiting].map(verdictOf))).toEqual([verdict, 'next', 'other'])
+    expect(workers.length).toBe(2)
+  },
+)
 
 test('a Worker that is silent for three seconds is replaced, and its account refused for a minute', async () => {
   const clock = new ManualClock()
@@ -244,4 +259,55 @@ test('a source over a MiB is refused before it waits', async () => {
   expect(await renderer.render(request(1, 'a', { dataJson: JSON.stringify({ html }) }))).toMatchObject({
     fault: { part: undefined, kind: 'limit' },
   })
+})
+
+test.each([
+  ['requests', 'short', 1000],
+  ['bytes', 'x'.repeat(1023 * KiB - 2), 32],
+])('bulk takes at most half of the waiting %s of an account, and the rest stays free', async (_, text, most) => {
+  using renderer = rendererWith({ newWorker: () => fakeWorker(() => undefined) })
+  const refused: string[] = []
+  const ask = (accountId: number, urgency: RenderRequest['urgency']): void =>
+    void verdictOf(renderer.render(request(accountId, text, { urgency }))).then((end) =>
+      refused.push(`${accountId} ${urgency}: ${end}`),
+    )
+  // The first one is running.
+  for (let n = 0; n < 1 + most; n++) ask(1, 'bulk')
+  await yieldToEventLoop()
+  expect(refused).toEqual([])
+  ask(1, 'bulk')
+  for (let n = 0; n < most; n++) ask(1, 'now')
+  ask(2, 'bulk')
+  await yieldToEventLoop()
+  expect(refused).toEqual(['1 bulk: 503 server_busy'])
+  ask(1, 'now')
+  await yieldToEventLoop()
+  expect(refused).toEqual(['1 bulk: 503 server_busy', '1 now: 503 server_busy'])
+})
+
+test('bulk of an account under penalty is refused until the penalty ends, and never rendered with fewer units', async () => {
+  const clock = new ManualClock()
+  using renderer = rendererWith({ clock })
+  const end = (accountId: number, urgency: RenderRequest['urgency'], text: string): Promise<string> =>
+    verdictOf(renderer.render(request(accountId, text, { urgency })))
+  const last = renderer.render(request(1, 'last'))
+  const wasted = Array.from({ length: 5 }, () => end(1, 'now', FOREVER))
+  // Already waits when the penalty begins.
+  const waiting = end(1, 'bulk', LONG)
+  await last
+  expect(await Promise.all(wasted)).toEqual(Array(5).fill('limit'))
+  expect([await waiting, await end(1, 'bulk', 'short'), await end(2, 'bulk', LONG), await end(1, 'now', LONG)]).toEqual(
+    ['rendered', '503 server_busy', 'rendered', 'limit'],
+  )
+  clock.advance(minutes(2))
+  expect(await end(1, 'bulk', LONG)).toBe('rendered')
+})
+
+test('bulk that exceeds the budget brings no penalty: it runs only when nothing else waits', async () => {
+  using renderer = rendererWith()
+  const ends: string[] = []
+  for (let time = 0; time < 6; time++)
+    ends.push(await verdictOf(renderer.render(request(1, FOREVER, { urgency: 'bulk' }))))
+  expect(ends).toEqual(Array(6).fill('limit'))
+  expect(await verdictOf(renderer.render(request(1, LONG)))).toBe('rendered')
 })
