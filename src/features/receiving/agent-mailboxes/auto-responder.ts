@@ -21,7 +21,6 @@ import { type AutoResponderRule, findAutoResponder, findRule, parseAutoResponder
 import { type Mailbox, RETURN_PATH } from './mailboxes.ts'
 import { acceptReply, createReplyDraft, isAddressOfMailbox, toHeaderText } from './reply.ts'
 
-/** Why a message gets no automatic reply. */
 export type AutoReplyRefusal =
   /** RFC 3834 §2: the envelope sender is the null reverse-path, so there is no address to reply to. */
   | 'null_sender'

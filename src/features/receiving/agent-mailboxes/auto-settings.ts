@@ -135,7 +135,6 @@ const sql = prepareStatements((db) => ({
 export const parseAutoResponder = (stored: string | null): AutoResponder =>
   stored === null ? { enabled: false, rules: [] } : (JSON.parse(stored) as AutoResponder)
 
-/** The auto-responder of a mailbox; undefined: the mailbox was deleted. */
 export function findAutoResponder(db: Database, mailboxId: number): AutoResponder | undefined {
   const row = sql(db).find.get(mailboxId)
   return row ? parseAutoResponder(row.autoResponder) : undefined

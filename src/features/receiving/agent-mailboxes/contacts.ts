@@ -41,7 +41,6 @@ export function uncountContact(tx: Tx, mailboxId: number, address: string): void
   sql(tx.db).dropEmpty.run(mailboxId, address)
 }
 
-/** A page of the contacts, by last message, newest first. */
 export const listContacts = (
   db: Database,
   mailbox: Pick<Mailbox, 'id'>,

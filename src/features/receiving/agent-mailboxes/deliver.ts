@@ -37,7 +37,6 @@ const sql = prepareStatements((db) => ({
 
 /** Facts about a message beyond its content. */
 export interface DeliveryExtra {
-  /** Absent: not classified. */
   readonly classification?: { readonly label: string; readonly confidence: number } | undefined
 }
 

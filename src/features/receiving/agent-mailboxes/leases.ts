@@ -15,7 +15,6 @@ import { minutes } from '#platform/units.ts'
 import { getMailbox } from './mailboxes.ts'
 import { getMessage } from './messages.ts'
 
-/** How long a consumer may hold a message. */
 export const LEASE_MS = minutes(5)
 /** Maximum remaining time of a valid lease, allowing for a small clock correction. */
 const MAX_REMAINING_MS = 2 * LEASE_MS
@@ -24,7 +23,6 @@ const TOKEN_BYTES = 16
 const MAX_RELEASED = 500
 
 export interface Lease {
-  /** Row id of the message. */
   readonly messageId: number
   readonly token: Uint8Array
   readonly expiresAt: Millis
@@ -58,7 +56,6 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Whether a message of the mailbox is available. */
 export const hasAvailableMessage = (db: Database, mailboxId: number, now: Millis): boolean =>
   sql(db).free.get(mailboxId) !== null || (findNearestExpiry(db, mailboxId, now) ?? Number.POSITIVE_INFINITY) <= now
 
@@ -93,7 +90,6 @@ export function leaseOldestMessage(tx: Tx, mailboxId: number, now: Millis): Leas
 /** Releases a lease that its consumer never received. */
 export const releaseLease = (tx: Tx, lease: Lease): void => void sql(tx.db).release.run(lease.messageId, lease.token)
 
-/** A token in its API form. */
 export const formatToken = (token: Uint8Array): string => token.toHex()
 
 /**

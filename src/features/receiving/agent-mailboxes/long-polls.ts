@@ -30,9 +30,7 @@ const MAX_LEASES_PER_BATCH = 100
 
 interface Waiter {
   readonly actor: Actor
-  /** Whether the request is in the queue. */
   isWaiting: boolean
-  /** The client has disconnected. */
   isDisconnected: boolean
   /** Removes the request from the queue; a lease or an error follows. */
   leave(): void
@@ -251,12 +249,10 @@ export class LongPolls {
     }
   }
 
-  /** Number of waiting requests, of all accounts. */
   get size(): number {
     return this.#waiting.total
   }
 
-  /** Number of mailboxes with waiting requests. */
   get mailboxCount(): number {
     return this.#queues.size
   }

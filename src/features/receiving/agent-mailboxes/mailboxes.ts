@@ -117,7 +117,6 @@ export function getMailbox(db: Database, accountId: number, id: string): Mailbox
   return mailbox
 }
 
-/** The mailbox with a row id; undefined: deleted. */
 export const findMailboxById = (db: Database, id: number): Mailbox | undefined => sql(db).byId.get(id) ?? undefined
 
 /**
@@ -132,7 +131,6 @@ export function findMailbox(db: Database, domain: string, localPart: string): Ma
   return undefined
 }
 
-/** A page of the account's mailboxes, newest first. */
 export const listMailboxes = (
   db: Database,
   accountId: number,

@@ -113,7 +113,6 @@ export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: stri
   return toMailboxMessage(row)
 }
 
-/** The message of an account with this public id, in any of its mailboxes. */
 export function findMessageOfAccount(db: Database, accountId: number, uuid: UuidBytes): MailboxMessage | undefined {
   const row = sql(db).ofAccount.get(uuid, accountId)
   return row ? toMailboxMessage(row) : undefined
@@ -127,15 +126,12 @@ export interface UnparsedMessage {
   readonly address: string
 }
 
-/** Unparsed messages after a row id, of all accounts. */
 export const listUnparsedMessagesAfter = (db: Database, after: number, limit: number): UnparsedMessage[] =>
   sql(db).unparsed.all(after, limit)
 
-/** The message with this public id, if it is unparsed. */
 export const findUnparsedMessage = (db: Database, uuid: UuidBytes): UnparsedMessage | undefined =>
   sql(db).unparsedByUuid.get(uuid) ?? undefined
 
-/** The message with a row id, in any mailbox. */
 export function findMessageById(db: Database, id: number): MailboxMessage | undefined {
   const row = sql(db).byId.get(id)
   return row ? toMailboxMessage(row) : undefined
@@ -144,7 +140,6 @@ export function findMessageById(db: Database, id: number): MailboxMessage | unde
 export const MESSAGE_STATUSES = ['all', 'unread', 'read'] as const
 export type MessageStatus = (typeof MESSAGE_STATUSES)[number]
 
-/** A page of received messages, newest first. */
 export function listMessages(
   db: Database,
   mailbox: Mailbox,
@@ -190,18 +185,15 @@ export const listThreadMessages = (
 
 export interface NewestMessage {
   readonly thread: Thread
-  /** The newest message of the thread, received or sent. */
   readonly newest: MailboxMessage
 }
 
-/** Each thread with its newest message. */
 export const readNewestMessages = (db: Database, threads: readonly Thread[]): NewestMessage[] =>
   threads.flatMap((thread) => {
     const row = sql(db).newestOfThread.get(thread.id)
     return row ? [{ thread, newest: toMailboxMessage(row) }] : []
   })
 
-/** Analytics of a mailbox as of now, as `AnalyticsRecord`. */
 export function readMailboxAnalytics({ clock, db }: Pick<App, 'clock' | 'db'>, mailbox: Mailbox) {
   const now = clock.now()
   const midnight = now - (now % days(1))
@@ -260,7 +252,6 @@ export function deleteMessage(app: App, actor: Actor, id: string, mid: string): 
   })
 }
 
-/** The fields that removal needs. */
 export type RemovableMessage = Pick<
   MailboxMessage,
   | 'id'

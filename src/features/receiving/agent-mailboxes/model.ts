@@ -106,7 +106,6 @@ export const AttachmentRecord = Type.Object({
   }),
 })
 
-/** An attachment with a link to its content. */
 export const LinkedAttachment = Type.Object({
   ...AttachmentRecord.properties,
   url: Type.String({ description: 'Link to the content, as a download. It needs no key: whoever has it can read it.' }),
@@ -188,7 +187,6 @@ export const MessageRecord = Type.Object({
 })
 export type MessageRecord = Static<typeof MessageRecord>
 
-/** The wire form of a message without bodies. */
 export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields => ({
   id: formatUuid(message.uuid),
   mailbox_id: formatUuid(mailbox.uuid),
@@ -219,7 +217,6 @@ export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): Mess
   created_at: isoTime(message.createdAt),
 })
 
-/** The complete wire form of a message. */
 export function toMessageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): MessageRecord {
   const bodies = createBodyReader(app)
   const [stripped = null, text = null, html = null] = [message.strippedRef, message.textRef, message.htmlRef].map(
@@ -240,7 +237,6 @@ export function toMessageWire(app: Pick<App, 'content'>, message: MailboxMessage
 const MAX_BODY_BYTES_IN_LIST = 32 * KiB
 export const MAX_BODY_BYTES_IN_THREAD = 64 * KiB
 
-/** A message in a list or thread. */
 export const ListedMessage = Type.Object(
   {
     ...MESSAGE_FIELDS,
@@ -338,7 +334,6 @@ export const ListedThread = Type.Object({
 })
 export type ListedThread = Static<typeof ListedThread>
 
-/** The threads of a list, each with its newest message. */
 export async function toListedThreadsWire(
   app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
   threads: readonly NewestMessage[],

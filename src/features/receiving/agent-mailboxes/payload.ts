@@ -28,7 +28,6 @@ const { thread_id, message_id, in_reply_to, references, reply_to, subject, class
 const { text_body, text_body_stripped, html_body, attachments, content, source_ip, authentication } =
   MessageRecord.properties
 
-/** What `buildMailboxPayload` returns. */
 export const MailboxPayload = Type.Object({
   event: Type.Literal('mailbox.message.received', { description: 'Type of the event.' }),
   mailbox_id: Uuid({ description: 'Mailbox that received the message.' }),

@@ -15,13 +15,11 @@ interface HeaderRow
   readonly isOwn: number
 }
 
-/** The fields of a message that retention needs. */
 export interface OldMessage extends RemovableMessage {
   readonly createdAt: Millis
 }
 
 interface OldRow extends Omit<OldMessage, 'attachments'> {
-  /** JSON. */
   readonly attachments: string
 }
 
@@ -78,7 +76,6 @@ export function findMessagesOfPerson(
   return { ids, next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }
 
-/** Deletes messages with their content. Returns their number. */
 export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
   let removed = 0
   for (const id of ids) {

@@ -46,7 +46,6 @@ export function indexMessage(
   )
 }
 
-/** Removes a message from the index. */
 export const unindexMessage = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)
 
 /** Removes the words of deleted messages from the database files. */

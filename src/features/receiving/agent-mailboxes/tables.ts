@@ -60,7 +60,6 @@ export const mailboxMessages = sqliteTable(
     emailId: integer('email_id'),
     /** With angle brackets; null: the message had none. */
     messageId: text('message_id'),
-    /** With angle brackets. */
     inReplyTo: text('in_reply_to'),
     /** Separated by spaces. */
     references: text('references_header'),
@@ -72,7 +71,6 @@ export const mailboxMessages = sqliteTable(
     ccHeader: text('cc_header'),
     replyTo: text('reply_to'),
     subject: text('subject').notNull(),
-    /** References into the content store. */
     textRef: integer('text_ref'),
     /** Text without quoted replies; null: nothing was quoted. */
     strippedRef: integer('stripped_ref'),
@@ -128,7 +126,6 @@ describeTable(mailboxMessages, {
   group: 'inbound',
 })
 
-/** A conversation in a mailbox. */
 export const mailboxThreads = sqliteTable(
   'mailbox_threads',
   {
@@ -151,7 +148,6 @@ export const mailboxContacts = sqliteTable(
     mailboxId: integer('mailbox_id').notNull(),
     /** Normalised. */
     address: text('address').notNull(),
-    /** The latest name. */
     name: text('name'),
     /** Counts messages that are not deleted. */
     messageCount: integer('message_count').notNull(),

@@ -108,7 +108,6 @@ export function getThread(db: Database, mailbox: Pick<Mailbox, 'id'>, id: string
   return thread
 }
 
-/** A page of the threads, by newest message. */
 export const listThreads = (
   db: Database,
   mailbox: Pick<Mailbox, 'id' | 'threadCount'>,
@@ -120,13 +119,11 @@ export const listThreads = (
 
 /** An email that was sent from a mailbox. */
 export interface SentReply {
-  /** Row id of the email. */
   readonly emailId: number
   /** With angle brackets, like `inReplyTo` and `references`. */
   readonly messageId: string
   readonly inReplyTo: string | null
   readonly references: readonly string[]
-  /** To header. */
   readonly to: string
   /** Text for the search index. */
   readonly text: string

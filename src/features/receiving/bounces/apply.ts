@@ -30,13 +30,11 @@ import type { Dsn, DsnRecipient } from '#protocols/dsn/report.ts'
 import { isVagueStatus } from '#protocols/dsn/standard.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 
-/** A recipient that a report may be about. */
 export interface MatchedRecipient {
   readonly recipientId: number
   readonly emailId: number
   readonly accountId: number
   readonly address: string
-  /** The stored code. */
   readonly status: number
   /** When transmission to the receiver began, if it has. */
   readonly startedAt: Millis | null
@@ -160,7 +158,6 @@ export interface ReportedBounce {
   /** As for direct replies: only a rejection of the recipient itself is `hard`. */
   readonly bounceType: 'hard' | 'soft'
   readonly bounceCategory: BounceCategory
-  /** Id of the rule that decided. */
   readonly rule: string
   /** The address accepts no mail, so it goes on the suppression list. */
   readonly isPermanentlyInvalid: boolean
@@ -238,7 +235,6 @@ export interface BounceContext {
   readonly recipientId?: number | undefined
   /** Account whose address received the report: only its emails may change. */
   readonly accountId?: number | undefined
-  /** Event time. */
   readonly now: Millis
 }
 
@@ -269,7 +265,6 @@ const isEarly = ({ sandbox, status, startedAt }: MatchedRecipient, { action }: D
   action !== 'delayed' &&
   action !== 'none'
 
-/** Returns what changed, or a sentence that says why nothing did. */
 function applyToRecipient(
   app: App,
   tx: Tx,

@@ -44,9 +44,7 @@ export type ComplaintResult =
 
 /** Where and when a report arrived. */
 export interface ReportOrigin extends ReportContext {
-  /** The report, in the store of raw messages. */
   readonly rawRef: number
-  /** Event time. */
   readonly now: Millis
 }
 

@@ -61,7 +61,6 @@ function findProvider(extraEntries: readonly string[], address: string): string 
   return extraEntries.find((entry) => entry === address || entry === domain)
 }
 
-/** An email that a report is about. */
 export interface ReportedEmail {
   readonly id: number
   readonly accountId: number
@@ -75,7 +74,6 @@ export interface ReportedRecipient {
   readonly id: number
   readonly emailId: number
   readonly address: string
-  /** The stored code. */
   readonly status: number
 }
 
@@ -98,7 +96,6 @@ const sql = prepareStatements((db) => ({
   recipients: db.prepare<ReportedRecipient, [number]>(`${SELECT_RECIPIENT} WHERE email_id = ? ORDER BY id`),
 }))
 
-/** What is proven about the origin of a report. */
 export interface ReportContext {
   /** Recipient whose return path received it, proven by its MAC. */
   readonly recipientId?: number | undefined

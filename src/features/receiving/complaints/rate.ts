@@ -17,7 +17,6 @@ import type { complaints } from './tables.ts'
 export interface ComplaintRate {
   /** Delivered recipients, without sandbox mail. */
   readonly delivered: number
-  /** Recipients who complained. */
   readonly complaints: number
   /** Complaints per delivered recipient, from 0 and possibly above 1; null: nothing was delivered. */
   readonly rate: number | null
@@ -66,7 +65,6 @@ export function readComplaintRate(
   return { delivered, complaints, rate: delivered === 0 ? null : complaints / delivered }
 }
 
-/** A row of `complaints`. */
 export interface StoredComplaint
   extends Readonly<Omit<typeof complaints.$inferSelect, 'emailId' | 'recipientId' | 'rawRef'>> {
   /** Null: the email was deleted. */

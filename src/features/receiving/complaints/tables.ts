@@ -17,9 +17,7 @@ export const complaints = sqliteTable(
     feedbackType: text('feedback_type').notNull(),
     /** Provider whose feedback loop provably sent the report (SPF or DKIM); null: no proof. */
     feedbackLoop: text('feedback_loop'),
-    /** Reporter: User-Agent or Reporting-MTA of the report. */
     reporter: text('reporter'),
-    /** The raw report, in the store of raw messages. */
     rawRef: integer('raw_ref'),
     createdAt: time('created_at').notNull(),
   },

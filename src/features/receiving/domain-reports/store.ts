@@ -18,7 +18,6 @@ import { days } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import type { receivedReports } from './tables.ts'
 
-/** A row of `received_reports`: a report without its content. */
 export interface StoredReport
   extends Readonly<Omit<typeof receivedReports.$inferSelect, 'kind' | 'accountId' | 'coveredBy'>> {
   readonly kind: 'dmarc' | 'tls'
@@ -27,7 +26,6 @@ export interface StoredReport
 }
 
 const RETENTION_DAYS = 400
-/** Rows deleted in one transaction, which takes a few milliseconds. */
 const BATCH_SIZE = 500
 
 const SELECT = `SELECT r.id, r.uuid, r.kind, accounts.name AS account, r.domain, r.organisation, r.report_id AS reportId, r.begin_at AS beginAt,
@@ -69,12 +67,10 @@ const sql = prepareStatements((db) => ({
 /** Limit for a domain of ours and all its subdomains within a day; large senders get a few hundred. */
 const MAX_REPORTS_PER_DOMAIN_PER_DAY = 1000
 
-/** Outcome of storing a report. */
 export type ReportResult =
   | { readonly kind: 'stored' }
   /** A report with the same kind, organisation, id and domain is already stored and stays unchanged. */
   | { readonly kind: 'known' }
-  /** `why` is a sentence. */
   | { readonly kind: 'refused'; readonly why: string }
 
 /** Why a report is rejected now, a sentence; undefined: it is accepted. Called before its content is stored. */
@@ -120,11 +116,8 @@ export function storeDomainReport(
 
 const UNKNOWN_DOMAIN = 'The report is about a domain that no account here has.'
 
-/** The domain of ours that a report is about, and its account. */
 interface ReportOwner {
-  /** Account that verified the domain. */
   readonly accountId: number | null
-  /** Our domain at or above the report's domain. */
   readonly coveredBy: string
 }
 
@@ -152,7 +145,6 @@ export interface ReportFilter {
   readonly limit: number
 }
 
-/** Returns the newest reports, newest first. */
 export const listReports = (db: Database, { domain, limit }: ReportFilter): StoredReport[] =>
   listReportPage(db, domain, { limit, offset: 0 }).reports
 

@@ -17,7 +17,6 @@ export const receivedReports = sqliteTable(
     coveredBy: text('covered_by').notNull(),
     organisation: text('organisation').notNull(),
     reportId: text('report_id').notNull(),
-    /** Reporting period. */
     beginAt: time('begin_at'),
     endAt: time('end_at'),
     /** Unpacked XML or JSON, in the content store. */

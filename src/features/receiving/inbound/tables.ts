@@ -11,11 +11,9 @@ export const inboundReceipts = sqliteTable('inbound_receipts', {
   /** JSON array of `Destination`, as decided at RCPT. */
   destinations: text('destinations').notNull(),
   sourceIp: text('source_ip').notNull(),
-  /** Name in HELO or EHLO. */
   helo: text('helo').notNull(),
   /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: no TLS. */
   tls: text('tls'),
-  /** The raw message, in the store of raw messages. */
   rawRef: integer('raw_ref').notNull(),
   sizeBytes: integer('size_bytes').notNull(),
   /**
@@ -68,7 +66,6 @@ export const inboundEmails = sqliteTable(
     htmlRef: integer('html_ref'),
     /** JSON: [{filename, content_type, size, content_id, disposition, ref}]. */
     attachments: text('attachments').notNull(),
-    /** In the store of raw messages. */
     rawRef: integer('raw_ref').notNull(),
     sizeBytes: integer('size_bytes').notNull(),
     spfResult: text('spf_result'),
@@ -78,7 +75,6 @@ export const inboundEmails = sqliteTable(
     /** Position of its `email.inbound` event in the account's feed. */
     eventSeq: integer('event_seq'),
     webhookDeliveredAt: time('webhook_delivered_at'),
-    /** When the SMTP session delivered it. */
     receivedAt: time('received_at').notNull(),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),

@@ -39,11 +39,9 @@ export interface NewOperatorMail {
   /** From as in the header; null: no From. */
   readonly from: string | null
   readonly subject: string
-  /** Why the operator gets it, a sentence. */
   readonly reason: string
 }
 
-/** A row of `operator_mail`. */
 export interface OperatorMail
   extends Readonly<Omit<typeof operatorMail.$inferSelect, 'fromHeader' | 'network' | 'rcptTo'>> {
   readonly rcptTo: readonly string[]
@@ -215,7 +213,6 @@ const createNotFoundError = () =>
 /** Limits for each kind. */
 export const MAX_OPERATOR_MAIL = 10_000
 export const MAX_OPERATOR_MAIL_BYTES = 512 * MiB
-/** Rows deleted in one transaction, which takes a few milliseconds. */
 const BATCH_SIZE = 500
 
 /**
@@ -296,7 +293,6 @@ function readBeginning({ rawMail }: Pick<App, 'rawMail'>, rawRef: number): strin
   }
 }
 
-/** Deletes messages. Returns their number. */
 export function eraseOperatorMail(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
   const removed = ids.flatMap((id) => sql(tx.db).erase.get(id) ?? [])
   dropContent(app, tx, { rawMail: removed.map(({ rawRef }) => rawRef) })

@@ -14,12 +14,10 @@ export const operatorMail = sqliteTable(
     rcptTo: text('rcpt_to').notNull(),
     fromHeader: text('from_header'),
     subject: text('subject').notNull(),
-    /** Why the operator gets it. */
     reason: text('reason').notNull(),
     sourceIp: text('source_ip').notNull(),
     /** Network of the source: the largest that one customer may have, the last that `networksOf` returns. */
     network: text('network').notNull(),
-    /** In the store of raw messages. */
     rawRef: integer('raw_ref').notNull(),
     sizeBytes: integer('size_bytes').notNull(),
     createdAt: time('created_at').notNull(),

@@ -6,7 +6,6 @@ import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import type { Dsn } from '#protocols/dsn/report.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 
-/** Facts from the SMTP session. */
 export interface SessionFacts {
   /** `''`: the null reverse-path. */
   readonly mailFrom: string
@@ -19,7 +18,6 @@ export interface SessionFacts {
 /** The facts about a message whose raw form is stored. */
 export interface Envelope extends SessionFacts {
   readonly receivedAt: Millis
-  /** In the store of raw messages. */
   readonly rawRef: number
 }
 
@@ -41,7 +39,6 @@ export interface StoredMessage extends Omit<ParsedMessage, 'attachments'> {
   readonly attachments: readonly StoredAttachment[]
 }
 
-/** The report that a message carries. */
 export type ParsedReport =
   | { readonly kind: 'delivery'; readonly report: Dsn }
   | { readonly kind: 'feedback'; readonly report: FeedbackReport }
@@ -68,7 +65,6 @@ export type Destination =
   /** An address of a tenant's inbound domain. */
   | { readonly kind: 'domain'; readonly address: string; readonly accountId: number; readonly domainId: number }
 
-/** A complete message from the listener. */
 export interface CompleteMessage extends SessionFacts {
   readonly destinations: readonly Destination[]
   /**

@@ -96,7 +96,6 @@ export interface AttachmentJson {
   readonly size: number
   readonly content_id?: string | null
   readonly disposition?: 'attachment' | 'inline'
-  /** In the content store. */
   readonly ref: number
 }
 
@@ -109,7 +108,6 @@ export const toAttachmentJson = (attachment: StoredAttachment): AttachmentJson =
   ref: attachment.ref,
 })
 
-/** An attachment in API responses. */
 export interface AttachmentWire {
   readonly filename: string | null
   readonly content_type: string
@@ -235,7 +233,6 @@ const FILE_KINDS = ['raw', 'received', 'sent', 'mailbox'] as const
 
 export interface LinkedFile {
   readonly kind: (typeof FILE_KINDS)[number]
-  /** Row id of the account. */
   readonly accountId: number
   /** Of the email, or of the message in a mailbox. */
   readonly uuid: UuidBytes

@@ -20,14 +20,11 @@ export const MATCH_TYPES = ['exact', 'prefix', 'catch_all'] as const
 export type MatchType = (typeof MATCH_TYPES)[number]
 
 const CODES = codesOf<MatchType>('match type', MATCH_TYPES)
-/** The stored code of a match type. */
 export const matchTypeCode = CODES.codeOf
-/** The match type of a stored code; throws for an unknown code. */
 export const matchTypeName = CODES.nameOf
 
 type StoredRoute = Readonly<typeof inboundRoutes.$inferSelect>
 
-/** The fields of a route that matching needs. */
 export interface RouteRule
   extends Pick<StoredRoute, 'id' | 'uuid' | 'accountId' | 'domainId' | 'pattern' | 'priority' | 'webhookUrl'> {
   readonly matchType: MatchType
@@ -117,7 +114,6 @@ const compareCandidates = (a: Candidate, b: Candidate): number =>
   a.distance - b.distance ||
   a.route.id - b.route.id
 
-/** Columns that the account sets. */
 export interface RouteFields
   extends Pick<StoredRoute, 'domainId' | 'pattern' | 'givenPattern' | 'priority' | 'webhookUrl' | 'isActive'> {
   readonly matchType: MatchType

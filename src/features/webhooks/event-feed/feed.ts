@@ -88,12 +88,10 @@ export interface FeedBatch {
   readonly characters: number
 }
 
-/** The part of a feed to read. */
 export interface FeedRequest {
   readonly after: number
   readonly upTo: number
   readonly types: TypeMask
-  /** Maximum number of events. */
   readonly limit: number
   /** The batch ends early when the data of its events exceeds this length. */
   readonly characters?: number
@@ -237,7 +235,6 @@ export function parseTypes(text: string | undefined): TypeMask {
   return mask
 }
 
-/** A page of the feed. */
 export interface ReadPage {
   /** The JSON text of each event. */
   readonly events: readonly string[]

@@ -32,7 +32,6 @@ import {
 } from './feed.ts'
 import { type FeedStreams, HEARTBEAT_MS, MAX_STREAMS_PER_ACCOUNT } from './stream.ts'
 
-/** Orders of a page. */
 export const ORDERS = ['oldest', 'newest'] as const
 export type Order = (typeof ORDERS)[number]
 

@@ -68,7 +68,6 @@ export interface FeedStreams {
   readonly size: number
 }
 
-/** A stream as the registry sees it. */
 interface Listener {
   /** Called when all events up to here are durable. */
   onRecorded(lastSeq: number): void
@@ -159,7 +158,6 @@ interface StreamSource extends StreamStart {
   readonly lastPieces: Map<number, SharedPiece>
 }
 
-/** Produces the pieces of one stream. */
 class FeedSource {
   readonly #app: App
   readonly #actor: Actor

@@ -110,7 +110,6 @@ export function getRouteWebhook(db: Database, accountId: number, id: string): We
   return webhook
 }
 
-/** A page of the account's routes, newest first. */
 export const listRoutes = (
   db: Database,
   accountId: number,
@@ -123,7 +122,6 @@ export const listRoutes = (
 const countRoutes = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
 export interface RouteInput extends Omit<RouteFields, 'domainId' | 'givenPattern'> {
-  /** Public id. */
   readonly domainId: string
 }
 
@@ -242,7 +240,6 @@ export async function removeOrphanedRoutes(app: App): Promise<number> {
   }
 }
 
-/** The route as it would be after the change. */
 const applyChange = (route: InboundRoute, change: RouteChange): RouteInput => ({
   domainId: change.domainId ?? formatUuid(route.domainUuid),
   pattern: change.pattern ?? route.givenPattern,

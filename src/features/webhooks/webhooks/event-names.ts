@@ -46,7 +46,6 @@ export function requireBodyScopes(actor: Actor, events: readonly string[]): void
   }
 }
 
-/** Name of a test event. */
 export const TEST_EVENT = 'test'
 
 /** Statuses of a delivery. The position is the stored code, so only append. */
@@ -55,7 +54,5 @@ export const DELIVERY_STATUSES = ['pending', 'delivered', 'undeliverable'] as co
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
 
 const CODES = codesOf<DeliveryStatus>('delivery status', DELIVERY_STATUSES)
-/** The stored code of a delivery status. */
 export const deliveryStatusCode = CODES.codeOf
-/** The delivery status of a stored code; throws for an unknown code. */
 export const deliveryStatusName = CODES.nameOf

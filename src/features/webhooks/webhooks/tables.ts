@@ -3,7 +3,6 @@ import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqli
 import { accounts } from '#features/core/accounts/tables.ts'
 import { bytes, describeTable, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 
-/** Where an account receives events. */
 export const webhooks = sqliteTable(
   'webhooks',
   {
@@ -81,7 +80,6 @@ export const webhookDeliveries = sqliteTable(
     webhookId: integer('webhook_id').notNull(),
     /** The event's position in the account's feed; null when it is not in the feed and `payload` has it. */
     seq: integer('seq'),
-    /** Name of the event, as in the payload. */
     event: text('event').notNull(),
     /** JSON of the body; null when it is built from the event. */
     payload: text('payload'),
@@ -90,13 +88,11 @@ export const webhookDeliveries = sqliteTable(
     attempts: integer('attempts').notNull(),
     /** Time of the next attempt; null when there is none. */
     nextAt: time('next_at'),
-    /** Time of the last attempt. */
     attemptedAt: time('attempted_at'),
     durationMs: integer('duration_ms'),
     statusCode: integer('status_code'),
     /** The first 1 kB of the last response body, as text. */
     response: text('response'),
-    /** Why the last attempt failed. */
     error: text('error'),
     createdAt: time('created_at').notNull(),
   },

@@ -31,9 +31,7 @@ export const INBOUND_STATUSES = ['received', 'delivered', 'failed', 'no_route'] 
 export type InboundStatus = (typeof INBOUND_STATUSES)[number]
 
 const CODES = codesOf<InboundStatus>('inbound status', INBOUND_STATUSES)
-/** The stored code of a status. */
 export const inboundStatusCode = CODES.codeOf
-/** The status of a stored code; throws for an unknown code. */
 export const inboundStatusName = CODES.nameOf
 
 type StoredInbound = Readonly<Omit<typeof inboundEmails.$inferSelect, 'domainId' | 'routeId' | 'eventSeq'>>
@@ -42,7 +40,6 @@ interface Row extends StoredInbound {
   readonly routeUuid: UuidBytes | null
 }
 
-/** A row of `inbound_emails`, with the public id of its route. */
 export interface InboundEmail extends Omit<Row, 'rcptTo' | 'toAddresses' | 'attachments' | 'authentication'> {
   readonly rcptTo: readonly string[]
   readonly toAddresses: readonly string[]
@@ -172,7 +169,6 @@ const toInboundEmail = (row: Row): InboundEmail => ({
   authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
 })
 
-/** The account's inbound email with this public id; undefined: none. */
 export function findInbound(db: Database, accountId: number, id: string): InboundEmail | undefined {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid, accountId)
@@ -189,10 +185,8 @@ export function getInbound(db: Database, accountId: number, id: string): Inbound
 /** Absent fields do not filter. */
 export interface InboundFilter {
   readonly status?: InboundStatus | undefined
-  /** Public ids. */
   readonly route_id?: string | undefined
   readonly domain_id?: string | undefined
-  /** Address in From. */
   readonly from?: string | undefined
 }
 
@@ -280,7 +274,6 @@ function resolveFilter({ domain, routeId, code, sender }: RequestedFilter): read
   return domain ? [isAnyStatus ? 'byDomain' : 'byDomainAndStatus', [domain, ...code]] : ['byStatus', [...code]]
 }
 
-/** Counts an added or removed inbound email. */
 export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
   count(tx, accountId, INBOUND_METRIC, NO_HOUR, delta)
 
@@ -297,7 +290,6 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
   })
 }
 
-/** The fields that removal needs. */
 export type RemovableInbound = Pick<
   InboundEmail,
   'id' | 'accountId' | 'headersRef' | 'textRef' | 'htmlRef' | 'rawRef'
@@ -314,19 +306,16 @@ export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: R
   })
 }
 
-/** Row ids after `after` of unparsed inbound emails, of all accounts. */
 export const listUnparsedInboundAfter = (db: Database, after: number, limit: number): number[] =>
   sql(db)
     .unparsed.all(inboundStatusCode('failed'), after, limit)
     .map(({ id }) => id)
 
-/** The unparsed inbound email with this public id, of any account. */
 export function findUnparsedInbound(db: Database, uuid: UuidBytes): InboundEmail | undefined {
   const row = sql(db).unparsedByUuid.get(uuid, inboundStatusCode('failed'))
   return row ? toInboundEmail(row) : undefined
 }
 
-/** The inbound email with a row id. */
 export function findInboundById(db: Database, id: number): InboundEmail | undefined {
   const row = sql(db).byId.get(id)
   return row ? toInboundEmail(row) : undefined
@@ -358,7 +347,6 @@ export function findInboundOfPerson(
   return { ids, next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }
 
-/** Deletes inbound emails with their content. Returns their number. */
 export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
   let removed = 0
   for (const id of ids) {
@@ -370,13 +358,11 @@ export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: read
   return removed
 }
 
-/** The fields of an inbound email that retention needs. */
 export interface OldInbound extends RemovableInbound {
   readonly createdAt: Millis
 }
 
 interface OldRow extends Omit<OldInbound, 'attachments'> {
-  /** JSON. */
   readonly attachments: string
 }
 

@@ -115,7 +115,6 @@ export const toInboundAttachmentWire = (
   ...toAttachmentWire(attachment),
 })
 
-/** @param accountUuid public id of the account */
 export const toInboundWire = (email: InboundEmail, accountUuid: string): InboundRecord => ({
   id: formatUuid(email.uuid),
   account_id: accountUuid,
@@ -168,7 +167,6 @@ const MAX_BODY_LENGTH = 256 * KiB
 const { text_body, html_body, content, source_ip, mail_from, rcpt_to, message_id, subject, authentication, route_id } =
   InboundDetail.properties
 
-/** The fields that `buildInboundPayload` returns. */
 export const INBOUND_PAYLOAD_FIELDS = {
   inbound_email_id: Uuid({ description: 'Id of the inbound email; the same at every repetition of this request.' }),
   domain: Type.String({ description: 'Your domain that received it.' }),

@@ -340,7 +340,6 @@ export class AuthExchange {
     return { exchange, step: initial === undefined ? exchange.#ask() : exchange.read(initial) }
   }
 
-  /** Reads the client's answer to a challenge. */
   read(line: string): AuthStep {
     if (line === '*') return { kind: 'rejected', reply: REPLIES.authAborted }
     // RFC 4954 §4: an empty initial response is a single "=".

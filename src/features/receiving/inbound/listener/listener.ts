@@ -34,7 +34,6 @@ export interface ConfiguredEndpoint extends Endpoint {
   readonly setting: string
 }
 
-/** What clients may send. */
 export type TrafficLimits = Pick<
   ListenerSettings,
   | 'maxMessageBytes'
@@ -58,7 +57,6 @@ export const getInboundLimits = (
 })
 
 export interface ListenerOptions {
-  /** At least one. */
   readonly endpoints: readonly ConfiguredEndpoint[]
   /** Name in the greeting and in the self-signed certificate. */
   readonly hostname: string
@@ -95,7 +93,6 @@ const RESTART_DELAY_MS = seconds(1)
 const CHECK_INTERVAL_MS = seconds(10)
 /** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
 const MAX_SILENT_CHECKS = 3
-/** How long a Worker may take to stop. */
 const STOP_TIMEOUT_MS = seconds(1)
 /** A local failure is logged once in this time, however many messages it affects. */
 const WARN_INTERVAL_MS = seconds(10)

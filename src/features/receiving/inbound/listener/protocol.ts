@@ -82,7 +82,6 @@ export const LISTENER_LIMITS: ListenerLimits = {
   spoolBytes: 2 * GiB,
 }
 
-/** An address to listen on. */
 export interface Endpoint {
   readonly host: string
   /** 0: any free port. */
@@ -91,18 +90,15 @@ export interface Endpoint {
   readonly isTlsImplicit: boolean
 }
 
-/** What a client sends to log in. */
 export interface Credentials {
   readonly username: string
   readonly password: string
 }
 
-/** A client that has logged in. */
 export interface Login {
   readonly accountId: number
 }
 
-/** A complete message of a client that has logged in. */
 export interface SubmittedMessage extends Omit<CompleteMessage, 'destinations'> {
   /** Checked again, because the key may have been deleted since the login. */
   readonly password: string

@@ -109,7 +109,6 @@ const IDLE = STAGES.indexOf('idle')
 
 interface Rank {
   readonly stage: number
-  /** Slots of the session's network. */
   readonly count: number
   readonly sinceMs: number
 }
@@ -120,9 +119,7 @@ export interface InboundServerOptions {
   readonly settings: ListenerSettings
   readonly clock: Clock
   readonly decide: (address: string, sourceIp: string) => Promise<Destination | Rejection>
-  /** Null: the message is on disk. */
   readonly receive: (message: CompleteMessage) => Promise<Rejection | null>
-  /** For a server whose clients must log in. */
   readonly submission?: SubmissionHandlers | undefined
   readonly onWarning: (event: string, detail: string) => void
   readonly onDebug: (event: string, detail: string) => void
@@ -232,7 +229,6 @@ export class InboundServer {
     })
   }
 
-  /** Ends all sessions. */
   stop(): void {
     this.#isDraining = true
     for (const server of this.#servers) server.close()

@@ -43,7 +43,6 @@ import type { Spool } from './spool.ts'
 import { describeTls, upgradeToTls } from './tls.ts'
 
 export interface SessionHost {
-  /** Whether the client begins with a TLS handshake. */
   readonly isTlsImplicit: boolean
   /** Set for a submission server, which then calls neither `decide` nor `receive` nor `checkRates`. */
   readonly submission: SubmissionHandlers | undefined
@@ -62,12 +61,9 @@ export interface SessionHost {
   decide(address: string, sourceIp: string): Promise<Destination | Rejection>
   /** Null: the message is on disk. */
   receive(message: CompleteMessage): Promise<Rejection | null>
-  /** Called with the size of each piece that was read. */
   onOctets(count: number): void
-  /** Called when a complete message could not be stored. */
   onStoreFailed(error: unknown): void
   onError(error: Error): void
-  /** Called once, when the connection has closed. */
   onClosed(): void
 }
 
@@ -84,15 +80,12 @@ export type Stage =
 type State =
   /** The greeting has not been sent: a client that sends a command now does not wait for replies. */
   | 'opening'
-  /** Reads commands. */
   | 'ready'
-  /** The host is deciding on a recipient or a login. */
   | 'deciding'
   /** The client has not read its replies: no command runs. */
   | 'unread'
   /** Between the 354 and the final dot, or in a chunk. */
   | 'message'
-  /** The host is storing a complete message. */
   | 'storing'
   /** From the 220 for STARTTLS to the end of the TLS handshake. */
   | 'handshake'
@@ -106,7 +99,6 @@ interface MailTransaction {
   readonly hasSmtpUtf8: boolean
 }
 
-/** A recipient of a submitted message. */
 interface AnyAddress {
   readonly kind: 'any'
   readonly address: string
@@ -115,7 +107,6 @@ interface AnyAddress {
 /** A chunk that is arriving (RFC 3030). */
 interface Chunk extends ChunkArguments {
   remainingBytes: number
-  /** Why its octets are discarded. */
   readonly rejection: Reply | undefined
 }
 
@@ -150,7 +141,6 @@ export class InboundSession {
   #isPaused = false
   #timer: Timer | undefined
   #discardedBytes = 0
-  /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: no TLS. */
   #tls: string | null = null
   #helo: string | undefined
   #envelope: MailTransaction | undefined
@@ -162,7 +152,6 @@ export class InboundSession {
   #login: Credentials | undefined
   #failedLogins = 0
   #progressAtMs: number
-  /** When the unanswered command arrived. */
   #commandAtMs: number | undefined
   #commands = 0
   #errors = 0
@@ -208,7 +197,6 @@ export class InboundSession {
     return this.#progressAtMs
   }
 
-  /** Ends the session when it exceeds a time limit. */
   sweep(nowMs: number): void {
     if (this.#isEnded() || this.#isProcessing()) return
     const { limits } = this.#host
@@ -343,7 +331,6 @@ export class InboundSession {
 
   // Commands
 
-  /** Runs the received commands until one has to wait. */
   #runCommands(): void {
     for (let count = 0; this.#state === 'ready' || this.#state === 'opening'; count++) {
       if (count === MAX_COMMANDS_PER_TICK) {
@@ -470,7 +457,6 @@ export class InboundSession {
     return undefined
   }
 
-  /** Resets the transaction. */
   #reset(): void {
     this.#dropMessage()
     this.#envelope = undefined

@@ -21,7 +21,6 @@ export interface SpoolOptions {
   readonly spoolBytes: number
   /** Free disk space that the files must not use; 0: not checked. */
   readonly minFreeBytes: number
-  /** Maximum number of concurrently arriving messages. */
   readonly maxMessages: number
 }
 
@@ -33,7 +32,6 @@ const DISK_CHECK_BYTES = MiB
 
 const sync = promisify(fdatasync)
 
-/** The arriving messages of all sessions. */
 export class Spool {
   readonly #options: SpoolOptions
   readonly #blockBytes: number
@@ -67,7 +65,6 @@ interface SpoolState {
   /** Octets written since the last check of the free space. */
   uncheckedBytes: number
   files: number
-  /** Messages whose file is being written. */
   readonly open: Set<SpoolEntry>
 }
 

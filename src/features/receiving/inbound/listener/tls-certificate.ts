@@ -28,7 +28,6 @@ export interface CertificateOptions {
   readonly listener?: 'SMTP' | 'HTTPS'
   readonly clock: Pick<Clock, 'now' | 'after'>
   readonly log: Pick<Log, 'info' | 'warn'>
-  /** Called with each new certificate. */
   readonly onChange: (certificate: Certificate) => void
 }
 

@@ -7,7 +7,6 @@ const MIN_TLS_VERSION = 'TLSv1.2'
 
 export interface TlsEvents {
   onSecure(socket: TLSSocket): void
-  /** Called when a handshake fails or the connection breaks. */
   onError(error: Error): void
   /** May be called more than once. */
   onClosed(): void

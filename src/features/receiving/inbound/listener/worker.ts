@@ -18,7 +18,6 @@ const STOP_DELAY_MS = 100
 
 const post = (message: FromListener, transfer: ArrayBuffer[] = []): void => self.postMessage(message, transfer)
 
-/** The Worker's side of the protocol with the main thread. */
 class ListenerWorker {
   #server: InboundServer | undefined
   #lastId = 0

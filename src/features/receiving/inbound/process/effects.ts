@@ -22,12 +22,10 @@ import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { isAutoReplyOrReceipt } from '#protocols/dsn/parse.ts'
 import { type NewInbound, storeInbound } from './store.ts'
 
-/** Results of the work before the transaction. */
 export interface PreparedMessage {
   readonly received: ReceivedMail
   /** The message's aggregate report, with its content in the content store. */
   readonly report: (AggregateReport & { readonly contentRef: number }) | undefined
-  /** Why the message's report cannot be read. */
   readonly reportProblem: string | undefined
   readonly classification: { readonly label: string; readonly confidence: number } | undefined
   /** Why the message's aggregate report is rejected, a sentence. */
@@ -45,7 +43,6 @@ export class NotReadyError extends Error {}
 /** A mailbox that received the message and may answer it automatically in the thread of the message. */
 export interface MailboxDelivery {
   readonly mailbox: Mailbox
-  /** Row id. */
   readonly threadId: number
 }
 

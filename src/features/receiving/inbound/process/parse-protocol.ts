@@ -24,7 +24,6 @@ export interface ParseRequest extends SessionFacts {
   readonly authenticationMs?: number
 }
 
-/** Parsed content of a message. */
 export interface ParsedContent {
   /** Absent: it cannot be parsed, for the reason in `problem`. */
   readonly message?: ParsedMessage

@@ -40,7 +40,6 @@ const LARGE_MESSAGE_BYTES = 512 * KiB
 
 const post = (message: FromParseWorker, transfer: ArrayBuffer[] = []): void => self.postMessage(message, transfer)
 
-/** The Worker's side of the protocol with the main thread. */
 class ParseWorker {
   #rawMail: ContentReader | undefined
   #filesFolder = ''
@@ -162,7 +161,6 @@ function* readPieces(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
   }
 }
 
-/** Files of a message's large attachments. */
 class AttachmentFiles {
   readonly #folder: string
   readonly #id: number

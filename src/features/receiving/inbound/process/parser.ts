@@ -136,7 +136,6 @@ interface SharedByQueues {
   nextId(): number
 }
 
-/** One Worker, and the messages waiting for it. */
 class WorkerQueue {
   readonly #app: ParserDependencies
   readonly #shared: SharedByQueues

@@ -152,15 +152,12 @@ export class InboundProcessor {
   #hasUnread = true
   /** Entries that were in progress when the process died: each is processed alone, to find the cause. */
   readonly #suspects: QueuedMessage[] = []
-  /** Entries that were read and not applied yet, by network. */
   readonly #waitingByNetwork = new Counts<string>()
-  /** By network. */
   readonly #inProgressByNetwork = new Counts<string>()
   readonly #loads = {
     small: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
     large: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
   }
-  /** Entries whose next attempt is due. */
   readonly #due: QueuedMessage[] = []
   /** By entry id. */
   readonly #progress = new Map<number, Progress>()
@@ -179,7 +176,6 @@ export class InboundProcessor {
     this.#parser = parser
   }
 
-  /** Processes the backlog of the last run, then new messages. */
   start(): void {
     this.#stopListening = this.#app.mailReceived.listen(() => {
       this.#hasUnread = true
@@ -342,7 +338,6 @@ export class InboundProcessor {
     this.#waitingByNetwork.add(networkOfOwner(queued.owner), -1)
   }
 
-  /** Processes a message in the background, counted in the limits on messages in progress. */
   #run(queued: QueuedMessage, entry: QueueEntry): void {
     const { sizeBytes } = queued
     const load = this.#loads[isLarge(queued) ? 'large' : 'small']

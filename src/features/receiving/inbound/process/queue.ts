@@ -22,7 +22,6 @@ import type { inboundReceipts } from '../tables.ts'
 
 export type QueueEntry = Readonly<typeof inboundReceipts.$inferSelect>
 
-/** The fields that determine when a message is processed. */
 export type QueueEntrySummary = Pick<QueueEntry, 'id' | 'destinations' | 'sourceIp' | 'sizeBytes' | 'attempts'>
 
 const SELECT = `SELECT id, mail_from AS mailFrom, destinations, source_ip AS sourceIp, helo, tls, raw_ref AS rawRef, size_bytes AS sizeBytes, attempts,
@@ -50,23 +49,18 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Messages that wait or are being processed. */
 export const countQueueEntries = (db: Database): number => sql(db).waiting.get()?.n ?? 0
 
-/** When the oldest waiting message was received; undefined when none waits. */
 export const findOldestEntryTime = (db: Database): Millis | undefined => sql(db).oldest.get()?.receivedAt
 
 /** Id of the newest waiting message; 0: none. */
 export const findNewestQueueEntryId = (db: Database): number => sql(db).newestId.get()?.id ?? 0
 
-/** Whether a message up to this id still waits. */
 export const hasQueueEntryUpTo = (db: Database, lastId: number): boolean =>
   (sql(db).oldestId.get()?.id ?? Number.POSITIVE_INFINITY) <= lastId
 
-/** The oldest raw message that waits; undefined: none. */
 export const findOldestWaitingRef = (db: Database): ContentRef | undefined => sql(db).oldestRef.get()?.ref ?? undefined
 
-/** The oldest entries above an id. */
 export const listQueueEntriesAfter = (db: Database, id: number, limit: number): QueueEntrySummary[] =>
   sql(db).after.all(id, limit)
 
@@ -115,7 +109,6 @@ export function deleteQueueEntry(tx: Tx, entryId: number): void {
   if (sql(tx.db).end.run(entryId).changes !== 1) throw new Error(`queue entry ${entryId} does not exist`)
 }
 
-/** A message whose raw form is stored. */
 interface StoredRawMessage extends Envelope {
   readonly destinations: readonly Destination[]
 }

@@ -32,7 +32,6 @@ const FROM_RESERVE = { mayUseReserve: true }
 
 type ContentApp = Pick<App, 'content' | 'clock'>
 
-/** Octets that are stored in one batch. */
 const BATCH_BYTES = 1 * MiB
 
 /**
@@ -108,7 +107,6 @@ async function storeInBatches(
   return refs
 }
 
-/** Stores the content of an aggregate report. */
 export async function storeReportContent(
   app: ContentApp,
   report: AggregateReport,
@@ -263,7 +261,6 @@ export function amendInbound(
   return true
 }
 
-/** The columns from `from_address` to `attachments`. */
 const toMessageColumns = (message: StoredMessage) =>
   [
     truncateOptionalHeader(message.fromAddresses[0]),

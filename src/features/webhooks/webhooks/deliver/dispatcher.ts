@@ -125,7 +125,6 @@ export class WebhookDispatcher {
     await Promise.all(this.#registry.all().map((entry) => this.#storeCursor(entry)))
   }
 
-  /** Attempts in flight now. */
   get inFlight(): number {
     return this.#slots.attempts
   }

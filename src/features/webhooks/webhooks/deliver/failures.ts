@@ -65,7 +65,6 @@ export class Streak {
   #lastSuccess = 0
   /** A failure of an attempt up to this number is not new. */
   #known = 0
-  /** Failures counted in a row. */
   #failures: number
   /** Failures of this service in a row. */
   #ownFailures = 0

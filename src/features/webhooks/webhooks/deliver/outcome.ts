@@ -24,7 +24,6 @@ import {
 } from './failures.ts'
 import type { Task } from './webhook-queue.ts'
 
-/** The webhook of a delivery, and its inbound route. */
 type DeliveryTarget = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
 
 interface State {
@@ -69,7 +68,6 @@ const sql = prepareStatements((db) => ({
 }))
 
 export interface WriteResult {
-  /** Whether this failure deactivated the webhook. */
   readonly isDeactivated: boolean
 }
 

@@ -54,7 +54,6 @@ export class Slots {
   readonly #extraByQueue = { fast: new Counts<WebhookQueue>(), slow: new Counts<WebhookQueue>() }
   /** Attempts of inbound routes by account, including first ones. */
   readonly #routeAttempts = new Counts()
-  /** Length of the bodies in flight by account. */
   readonly #characters = new Counts()
   /** Queues by account that have no attempt in flight and wait for a slot, in order. */
   readonly #waiting = new Map<number, Set<WebhookQueue>>()
@@ -64,7 +63,6 @@ export class Slots {
     this.#maxPerWebhook = maxPerWebhook
   }
 
-  /** Attempts in flight now. */
   get attempts(): number {
     return this.#attempts
   }

@@ -69,7 +69,6 @@ export class TaskRunner {
     return this.#retries.refusedCount > 0
   }
 
-  /** Stops all retries. */
   stop(): void {
     this.#isStopping = true
   }

@@ -95,7 +95,6 @@ export interface DueDelivery extends Pick<StoredRow, DeliveryColumn> {
   readonly key: string
 }
 
-/** What an attempt is made for. */
 export type Task = WaitingEvent | DueDelivery
 
 /**
@@ -115,7 +114,6 @@ export class WebhookQueue {
   lastSuccessAt: Millis | null
   /** Whether a stored delivery is next: stored deliveries and new events alternate. */
   isStoredNext = true
-  /** Attempts in flight. */
   running = 0
   /** Number of events read, including unsubscribed ones; a measure of cost. */
   rowsRead = 0
@@ -128,7 +126,6 @@ export class WebhookQueue {
   readonly #busyKeys = new Set<string>()
   /** Events after the cursor that already have a delivery. */
   #recordedSeqs: Set<number>
-  /** Stored deliveries in flight. */
   readonly #storedInFlight = new Set<number>()
 
   constructor(db: Database, webhook: Webhook, secrets: SigningSecrets, streak: Streak) {
@@ -311,7 +308,6 @@ export class WebhookQueue {
 
 const toDueDelivery = (row: StoredRow): DueDelivery => ({ kind: 'stored', key: toOrderKey(row), ...row })
 
-/** Events after `seq` that have a delivery. */
 const findSeqsAfter = (db: Database, webhookId: number, seq: number): number[] =>
   sql(db)
     .withDelivery.all(webhookId, seq)
@@ -334,11 +330,9 @@ const toOrderKey = ({ seq, id, emailId, recipientId }: Pick<StoredRow, OrderColu
         ? `event ${seq}`
         : `delivery ${id}`
 
-/** A webhook that the dispatcher serves. */
 export interface RegistryEntry {
   readonly queue: WebhookQueue
   timer: Timer | undefined
-  /** The cursor in the database. */
   storedCursor: number
   cursorTimer: Timer | undefined
 }

@@ -136,7 +136,6 @@ export function getDelivery(
   return toDelivery(row)
 }
 
-/** A delivery with what was sent. */
 export interface DeliveryRequest {
   readonly webhook: Webhook
   readonly delivery: Delivery

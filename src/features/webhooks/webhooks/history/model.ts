@@ -159,7 +159,6 @@ export const DeliveryRecord = Type.Object({
 })
 export type DeliveryRecord = Static<typeof DeliveryRecord>
 
-/** A delivery with the request of its last attempt. */
 export const DeliveryDetail = Type.Object({
   ...DeliveryRecord.properties,
   payload: Nullable(Type.String(), {

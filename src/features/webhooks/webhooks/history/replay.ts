@@ -34,7 +34,6 @@ export const MAX_REPLAYED = 10_000
 const MAX_RANGE_EVENTS = 1_000_000
 /** Maximum number of pending deliveries per webhook, which limits what replays can accumulate. */
 const MAX_PENDING = 100_000
-/** Events read before yielding to requests. */
 const READ_BATCH_SIZE = 5000
 /** Deliveries inserted in one transaction: a few milliseconds. */
 const WRITE_BATCH_SIZE = 200

@@ -49,7 +49,6 @@ export function insertPending(tx: Tx, delivery: NewDelivery, now: Millis): UuidB
   return uuid
 }
 
-/** Number of a webhook's pending deliveries. */
 export const countPending = (db: Database, webhookId: number): number => sql(db).count.get(webhookId)?.n ?? 0
 
 /**

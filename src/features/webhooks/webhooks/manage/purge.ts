@@ -63,7 +63,6 @@ export function findFirstNeededSeq(db: Database, accountId: number): number | un
 
 /** Age at which finished deliveries are deleted from the history. */
 const HISTORY_MS = days(30)
-/** Rows deleted in one transaction: a few milliseconds. */
 const BATCH_SIZE = 200
 
 /**

@@ -34,7 +34,6 @@ const sql = prepareStatements((db) => ({
   forgetOff: db.prepare('UPDATE webhooks SET off_by_failures = 0 WHERE id = ?'),
 }))
 
-/** The fields of a route that its webhook needs. */
 export interface RouteTarget {
   readonly id: number
   readonly uuid: UuidBytes

@@ -110,7 +110,6 @@ export type FindWebhook = (db: Database, accountId: number, id: string) => Webho
 export const listWebhooksWithRoutes = (db: Database, accountId: number, limit: number): Webhook[] =>
   sql(db).withRoutes.all(accountId, limit).map(toWebhook)
 
-/** A page of the webhooks that the account created, newest first. */
 export const listWebhooks = (
   db: Database,
   accountId: number,

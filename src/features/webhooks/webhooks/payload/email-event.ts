@@ -38,7 +38,6 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The data from which a payload is built. */
 export interface EmailEvent {
   readonly type: EventType
   /** Position in the feed of the account. */

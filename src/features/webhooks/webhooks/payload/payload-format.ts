@@ -38,7 +38,6 @@ export const POSTMARK_RECORD_TYPES = {
   unsubscribed: 'SubscriptionChange',
 } as const satisfies { readonly [Event in WebhookEvent]?: string }
 
-/** The events that each form has. */
 const EVENTS: Readonly<Record<PayloadFormat, readonly string[]>> = {
   tassis: WEBHOOK_EVENTS,
   resend: Object.values(RESEND_EVENTS),

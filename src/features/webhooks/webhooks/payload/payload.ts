@@ -18,7 +18,6 @@ import type { PayloadFormat } from './payload-format.ts'
 import { toPostmarkPayload } from './postmark.ts'
 import { toResendPayload, toResendReceived } from './resend-payload.ts'
 
-/** An event and its account. */
 interface Row {
   readonly type: number
   readonly at: Millis
