@@ -2,6 +2,7 @@
  * @module The SMTP listener with its Worker on a free loopback port, and the messages that it received; and its server
  * without a Worker, on a clock that only the test moves. For tests.
  */
+import { afterAll, beforeAll, beforeEach } from 'bun:test'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -112,6 +113,20 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
       if (options.dataDir === undefined) rmSync(dataDir, { recursive: true, force: true })
     },
   }
+}
+
+/** One listener with the usual options for the tests of a file; each finds no received message and no log line. */
+export function shareTestListener(): ListenerFixture {
+  let fixture: ListenerFixture | undefined
+  beforeAll(async () => {
+    fixture = await startTestListener()
+  })
+  beforeEach(() => {
+    fixture?.received.splice(0)
+    fixture?.logged.splice(0)
+  })
+  afterAll(() => fixture?.[Symbol.asyncDispose]())
+  return new Proxy({} as ListenerFixture, { get: (_, name) => fixture && Reflect.get(fixture, name) })
 }
 
 export interface ServerFixture extends AsyncDisposable {

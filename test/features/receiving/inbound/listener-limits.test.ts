@@ -12,7 +12,9 @@ import { KiB, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
-import { beginMessage, sendMessage, startTestListener, startTestServer } from './listener-fixture.ts'
+import { beginMessage, sendMessage, shareTestListener, startTestListener, startTestServer } from './listener-fixture.ts'
+
+const fixture = shareTestListener()
 
 const MESSAGE = 'Subject: Hello\r\n\r\nHello.\r\n'
 const GREETING = '220 mx.tassis.test ESMTP'
@@ -230,7 +232,6 @@ describe('a client that', () => {
   })
 
   test('speaks HTTP is refused', async () => {
-    await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     expect([await client.say('GET / HTTP/1.1'), await client.closed()]).toEqual([
       '421 4.4.2 HTTP requests not allowed',
@@ -370,7 +371,6 @@ describe('a client that', () => {
     // The system decides how much of it one read returns.
     ['of 10 MB', 10_000_000, ['500 5.5.2 Line too long', '554 5.5.0 Too much pipelined data']],
   ])('sends an endless command line, %s, is disconnected', async (_, length, expected) => {
-    await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     await client.write('x'.repeat(length))
     expect(expected).toContain(await client.reply())
@@ -427,7 +427,6 @@ describe('a client that', () => {
   })
 
   test('sends commands after STARTTLS in clear text has them discarded (RFC 3207 §4.2, injection)', async () => {
-    await using fixture = await startTestListener()
     const client = await fixture.connect()
     await client.reply()
     await client.say('EHLO client.test')
@@ -453,7 +452,6 @@ describe('a client that', () => {
   })
 
   test('tries to smuggle a second message into the first sends one message', async () => {
-    await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     const smuggled = 'MAIL FROM:<evil@x.test>\r\nRCPT TO:<a@x.test>\r\nDATA\r\nSmuggled\r\n'
     const ends = [
@@ -618,7 +616,6 @@ describe('the Worker', () => {
   })
 
   test('that cannot listen fails with one sentence for the operator', async () => {
-    await using fixture = await startTestListener()
     const second = startTestListener({ port: fixture.port })
     // Never another port: mail arrives at port 25.
     expect(await second.catch((error: Error) => error.message)).toMatch(
@@ -642,7 +639,6 @@ describe('the Worker', () => {
 })
 
 test('a connection that disappears immediately is harmless', async () => {
-  await using fixture = await startTestListener()
   await Promise.all(
     Array.from({ length: 50 }, async () => {
       const socket = connectTcp(fixture.port, '127.0.0.1')

@@ -8,7 +8,9 @@ import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { type CertificateOptions, createCertificateAuthority } from '#test/support/certificates.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { type ListenerFixture, startTestListener } from './listener-fixture.ts'
+import { type ListenerFixture, shareTestListener, startTestListener } from './listener-fixture.ts'
+
+const fixture = shareTestListener()
 
 const authority = createCertificateAuthority()
 
@@ -157,7 +159,6 @@ describe('the certificate', () => {
 
 describe('TLS', () => {
   test('before 1.2 is rejected; 1.2 is accepted and recorded', async () => {
-    await using fixture = await startTestListener()
     const speak = async (version: string) => {
       const client = Bun.spawn(
         [
@@ -190,7 +191,6 @@ describe('TLS', () => {
   })
 
   test('discards clear text (RFC 3207 §4.2), and starts once', async () => {
-    await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     const replies = [await client.say('STARTTLS now'), await client.say('MAIL FROM:<ada@sender.test>')]
     await client.startTls()
@@ -210,7 +210,6 @@ describe('TLS', () => {
   })
 
   test('that fails in the handshake is not logged as a local error', async () => {
-    await using fixture = await startTestListener()
     await using client = await fixture.connectGreeted()
     await client.say('STARTTLS')
     await client.write('\x16\x03\x01\x00\x05hello')

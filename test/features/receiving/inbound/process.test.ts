@@ -65,6 +65,11 @@ const MESSAGE: ParsedMessage = {
   isAutomatic: false,
 }
 const PARSED: ParseResult = { message: MESSAGE, strippedText: null, authentication: UNKNOWN_AUTHENTICATION }
+const UNPARSED: ParseResult = {
+  problem: 'Too deep.',
+  strippedText: null,
+  authentication: UNKNOWN_AUTHENTICATION,
+}
 
 /** A parser with the results of the test. */
 function createStubParser(
@@ -260,13 +265,7 @@ describe('a message for a domain', () => {
   test('that cannot be parsed reaches its route and its mailbox with its header, the reason and its raw form', async () => {
     await agentMailbox()
     await route('support')
-    begin(
-      createStubParser(async () => ({
-        problem: 'Too deep.',
-        strippedText: null,
-        authentication: UNKNOWN_AUTHENTICATION,
-      })),
-    )
+    begin(createStubParser(async () => UNPARSED))
     const text = 'From: Ada <ada@sender.test>\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nX-Own: 1\r\n\r\nHello.\r\n'
     await accept(to('agent', 'support'), text)
     expect(await processed(1)).toEqual([
@@ -374,29 +373,19 @@ describe('a domain at its limit of unrouted messages', () => {
       unrouted: unrouted(),
       oldest: rowsWhere('id <= 2'),
       newest: rowsWhere("rcpt_to LIKE '%large@%'"),
-    }).toEqual({
-      unrouted: 2,
-      oldest: 0,
-      newest: 1,
-    })
+    }).toEqual({ unrouted: 2, oldest: 0, newest: 1 })
   })
 
   // Proves: inbound-11
   test('still stores mail for routes, mailboxes and other domains', async () => {
     await route('support')
-    await createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
+    await agentMailbox()
     await fill(MAX_UNROUTED, 100)
     await accept(to('support', 'nobody'))
     await settled()
     expect(rowsWhere('route_id IS NOT NULL')).toBe(1)
     for (const processor of processors) await processor.stop(0)
-    begin(
-      createStubParser(async () => ({
-        problem: 'Too deep.',
-        strippedText: null,
-        authentication: UNKNOWN_AUTHENTICATION,
-      })),
-    )
+    begin(createStubParser(async () => UNPARSED))
     await accept(to('nobody', 'agent'))
     await settled()
     expect({ unrouted: unrouted(), failed: rowsWhere(`status = ${inboundStatusCode('failed')}`) }).toEqual({
@@ -454,13 +443,6 @@ describe('a report about the mail of a domain', () => {
 })
 
 describe('a message is processed once', () => {
-  test('messages queued before the start are processed', async () => {
-    await accept(to('a'))
-    await accept(to('b'))
-    begin(createStubParser(async () => PARSED))
-    expect(await processed(2)).toHaveLength(2)
-  })
-
   // Proves: inbound-28
   test('a message interrupted by a stop has no effects, and is processed after the next start', async () => {
     await accept(to('a'))

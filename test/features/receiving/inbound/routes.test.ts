@@ -15,7 +15,7 @@ import { days, hours } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import { at } from '#test/support/api.ts'
 import { flipBit } from '#test/support/bit-flip.ts'
-import { createEmailApi, type EmailApi, expectError, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError, shareEmailApi, UUID } from '#test/support/email-api.ts'
 import { RAW, storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
 
 let service: EmailApi
@@ -105,9 +105,9 @@ describe('an inbound email', () => {
 
 describe('the filtered list', () => {
   /** Mail to two domains, one with two routes, in every status; the newest last. */
-  async function filled() {
-    const service = await createEmailApi()
-    const { app, actor, api } = service
+  async function fill() {
+    const filled = await createEmailApi()
+    const { app, actor, api } = filled
     const names = ['one.test', 'two.test']
     for (const name of names) await createDomain(app, actor, name)
     const domains = names.map(
@@ -148,12 +148,12 @@ describe('the filtered list', () => {
       const rows = at(body, 'data') as { subject: string }[]
       return { subjects: rows.map(({ subject }) => subject), pagination: at(body, 'pagination') }
     }
-    return { ...service, uuids, routes, add, list }
+    return { ...filled, uuids, routes, add, list }
   }
+  const service = shareEmailApi(fill)
 
   // Proves: inbound-1
   test('contains the mail with the given status, domain and route, newest first, in pages with a total', async () => {
-    await using service = await filled()
     const { list, uuids, routes } = service
     const [one, two] = uuids
     const [a, b] = routes
@@ -186,7 +186,6 @@ describe('the filtered list', () => {
 
   // Proves: inbound-1
   test('contains the mail of one sender, in any case, together with the other filters', async () => {
-    await using service = await filled()
     const { app, list, uuids, routes } = service
     app.db.run("UPDATE inbound_emails SET from_address = 'Bob@Customer.test' WHERE subject LIKE '%a, received'")
     app.db.run("UPDATE inbound_emails SET from_address = NULL WHERE subject = 'two, failed'")
@@ -215,7 +214,6 @@ describe('the filtered list', () => {
 
   // Proves: inbound-1
   test('excludes deleted mail and mail of other accounts', async () => {
-    await using service = await filled()
     const { api, add, list, uuids, routes, newAccount, newKey } = service
     const id = await add('two, new', 1)
     expect((await list('status=no_route')).pagination).toMatchObject({ total: 3 })
@@ -231,7 +229,6 @@ describe('the filtered list', () => {
 
   // Proves: inbound-1
   test('ends after the newest 10,000', async () => {
-    await using service = await filled()
     const { app, list } = service
     const columns = app.db
       .query<{ name: string }, []>(
