@@ -1,7 +1,8 @@
 /** @module Inbound mail for tests that are not about receiving: stored as the processing would store it. */
 import type { App } from '#features/core/app/app.ts'
+import { receiveMessage } from '#features/receiving/inbound/process/queue.ts'
 import { type NewInbound, storeInbound } from '#features/receiving/inbound/process/store.ts'
-import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
+import type { CompleteMessage, Destination, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 
 export interface TestInbound {
@@ -106,3 +107,21 @@ export async function storeTestInbound(
     return (row?.id ?? '').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
   })
 }
+
+/** Receives a message as the listener does after its final dot. */
+export const receiveTestMail = (
+  app: App,
+  destinations: readonly Destination[],
+  content: string | Uint8Array = RAW,
+  facts: Partial<Pick<CompleteMessage, 'mailFrom' | 'sourceIp' | 'helo'>> = {},
+): Promise<void> =>
+  receiveMessage(app, {
+    mailFrom: 'ada@sender.test',
+    destinations,
+    sourceIp: '192.0.2.1',
+    helo: 'mx.sender.test',
+    tls: null,
+    sizeBytes: content.length,
+    content: { kind: 'bytes', bytes: Buffer.from(content) },
+    ...facts,
+  })

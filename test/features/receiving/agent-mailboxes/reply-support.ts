@@ -12,6 +12,7 @@ import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { AUTHENTICATION } from '#test/support/mailboxes.ts'
 
 export type ReceivedMessage = ReceivedMail & { readonly message: StoredMessage }
 
@@ -47,20 +48,7 @@ export const createMessage = (change: Partial<StoredMessage> = {}): StoredMessag
   ...change,
 })
 
-const AUTHENTIC: AuthenticationResult = {
-  spf: 'pass',
-  dkim: 'none',
-  dmarc: 'none',
-  arc: 'none',
-  iprev: 'none',
-  details: {
-    spf: { result: 'pass', domain: 'receiver.test', client_ip: '127.0.0.1', helo: 'mx.receiver.test', comment: null },
-    dkim: [],
-    dmarc: { result: 'none', domain: 'receiver.test', policy: null, comment: null },
-    arc: { result: 'none', instances: 0, comment: null },
-    iprev: { result: 'none', name: null },
-  },
-}
+const AUTHENTIC: AuthenticationResult = { ...AUTHENTICATION, dkim: 'none', dmarc: 'none', iprev: 'none' }
 
 /** Authentication results, with DMARC's policy next to its result. */
 export const createAuthentication = (

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Parser } from '#features/receiving/inbound/process/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
-import { countQueueEntries, receiveMessage } from '#features/receiving/inbound/process/queue.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -21,6 +21,7 @@ import {
 } from '#test/features/receiving/bounces/fixture.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
+import { receiveTestMail } from '#test/support/inbound.ts'
 
 let post: BounceFixture
 let processor: InboundProcessor
@@ -73,15 +74,7 @@ const returnPath = (email: SentEmail, index = 0): Destination => {
 
 /** Receives a message that the parser of these tests turns into a report, identified by its HELO. */
 const take = (destinations: readonly Destination[], report = reportOf({})) =>
-  receiveMessage(post.app, {
-    mailFrom: '',
-    destinations,
-    sourceIp: '192.0.2.1',
-    helo: JSON.stringify(report),
-    tls: null,
-    sizeBytes: 5,
-    content: { kind: 'bytes', bytes: Buffer.from('A: b\n') },
-  })
+  receiveTestMail(post.app, destinations, 'A: b\n', { mailFrom: '', helo: JSON.stringify(report) })
 
 /** Advances the clock in steps until a condition holds. */
 const passUntil = (condition: () => boolean) =>

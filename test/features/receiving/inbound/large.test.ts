@@ -8,12 +8,13 @@ import { listReports } from '#features/receiving/domain-reports/store.ts'
 import { inboundStatusName, listInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { createParser, type ParseResult } from '#features/receiving/inbound/process/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
-import { countQueueEntries, receiveMessage } from '#features/receiving/inbound/process/queue.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { startWorker } from '#platform/process/workers.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+import { receiveTestMail } from '#test/support/inbound.ts'
 
 const HOST: Destination = { kind: 'host', address: 'postmaster@mail.tassis.test' }
 
@@ -46,15 +47,7 @@ function begin(parser = createParser(service.app)): void {
 
 async function process(message: string | Uint8Array, destination = tenant): Promise<void> {
   if (!processor) begin()
-  await receiveMessage(service.app, {
-    mailFrom: 'ada@sender.test',
-    destinations: [destination],
-    sourceIp: '192.0.2.1',
-    helo: 'mx.sender.test',
-    tls: null,
-    sizeBytes: message.length,
-    content: { kind: 'bytes', bytes: Buffer.from(message) },
-  })
+  await receiveTestMail(service.app, [destination], message)
   await eventually(() => countQueueEntries(service.app.db) === 0)
 }
 

@@ -18,7 +18,7 @@ import {
   ParserUnavailableError,
 } from '#features/receiving/inbound/process/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
-import { countQueueEntries, receiveMessage } from '#features/receiving/inbound/process/queue.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { MAX_UNROUTED, MAX_UNROUTED_BYTES } from '#features/receiving/inbound/process/store.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
@@ -32,6 +32,7 @@ import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+import { receiveTestMail } from '#test/support/inbound.ts'
 import { startTestListener } from './listener-fixture.ts'
 
 const MESSAGE: ParsedMessage = {
@@ -127,17 +128,8 @@ const to = (...localParts: string[]): Destination[] =>
 const accept = (
   destinations: readonly Destination[],
   text = 'Subject: Hello\r\n\r\nHello.\r\n',
-  { mailFrom = 'ada@sender.test', sourceIp = '192.0.2.1' } = {},
-) =>
-  receiveMessage(service.app, {
-    mailFrom,
-    destinations,
-    sourceIp,
-    helo: 'mx.sender.test',
-    tls: null,
-    sizeBytes: text.length,
-    content: { kind: 'bytes', bytes: Buffer.from(text) },
-  })
+  facts?: Parameters<typeof receiveTestMail>[3],
+) => receiveTestMail(service.app, destinations, text, facts)
 
 function begin(parser: Parser): InboundProcessor {
   const processor = new InboundProcessor(service.app, parser)

@@ -6,15 +6,17 @@ import { type InboundEmail, inboundStatusName, listInbound } from '#features/rec
 import { markInboundDelivered } from '#features/receiving/inbound/api/model.ts'
 import type { Parser } from '#features/receiving/inbound/process/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
-import { countQueueEntries, receiveMessage } from '#features/receiving/inbound/process/queue.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { listUnparsed, retryOperatorMail, retryUnparsed } from '#features/receiving/inbound/process/retry.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
+import type { Destination } from '#features/receiving/received/message.ts'
 import { readBodyText } from '#features/receiving/received/parts.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+import { receiveTestMail } from '#test/support/inbound.ts'
 
 let service: TestApp
 let actor: Actor
@@ -59,20 +61,14 @@ const MESSAGE = [
 
 /** Stores a message as given up, as after deaths of the process. */
 async function giveUp(localParts: readonly string[], attempts = 4, raw = MESSAGE): Promise<void> {
-  await receiveMessage(service.app, {
-    mailFrom: 'ada@sender.test',
-    destinations: localParts.map((localPart) => ({
-      kind: 'domain',
-      address: `${localPart}@inbound.test`,
-      accountId: actor.accountId,
-      domainId,
-    })),
-    sourceIp: '192.0.2.1',
-    helo: 'mx.sender.test',
-    tls: null,
-    sizeBytes: raw.length,
-    content: { kind: 'bytes', bytes: Buffer.from(raw) },
-  })
+  const { accountId } = actor
+  const destinations = localParts.map((name) => ({
+    kind: 'domain',
+    address: `${name}@inbound.test`,
+    accountId,
+    domainId,
+  }))
+  await receiveTestMail(service.app, destinations as Destination[], raw)
   service.app.db.run('UPDATE inbound_receipts SET attempts = ?', [attempts])
   const processor = new InboundProcessor(service.app, service.opened.parser)
   processor.start()
@@ -180,16 +176,7 @@ test('the retry of a message that was parsed, even by another retry, is a 404', 
 test('given-up operator mail is processed again and takes effect', async () => {
   const { app } = service
   const postmaster = { kind: 'host', address: 'postmaster@mail.tassis.test' } as const
-  const raw = 'From: a@b.test\r\nSubject: Hello\r\n\r\nHello.\r\n'
-  await receiveMessage(app, {
-    mailFrom: 'a@b.test',
-    destinations: [postmaster],
-    sourceIp: '192.0.2.1',
-    helo: 'mx.b.test',
-    tls: null,
-    sizeBytes: raw.length,
-    content: { kind: 'bytes', bytes: Buffer.from(raw) },
-  })
+  await receiveTestMail(app, [postmaster])
   app.db.run('UPDATE inbound_receipts SET attempts = 4')
   const processor = new InboundProcessor(app, service.opened.parser)
   processor.start()

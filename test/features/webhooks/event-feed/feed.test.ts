@@ -161,27 +161,12 @@ describe('the feed', () => {
       record(tx, { ...event, type: 'mailbox.message.received', data: ids })
     })
     const { data, next_after } = await page(api, '?types=email.inbound,mailbox.message.received')
-    expect({ next_after, data }).toEqual({
-      next_after: 3,
-      data: [
-        expect.objectContaining({
-          seq: 2,
-          type: 'email.inbound',
-          event_type: 'email.inbound',
-          email_id: null,
-          recipient: null,
-          raw_payload: dataOf,
-        }),
-        expect.objectContaining({
-          seq: 3,
-          type: 'mailbox.message.received',
-          event_type: 'mailbox.message.received',
-          email_id: null,
-          recipient: null,
-          raw_payload: ids,
-        }),
-      ],
-    })
+    expect(next_after).toBe(3)
+    const noEmail = { email_id: null, recipient: null }
+    expect(data).toMatchObject([
+      { ...noEmail, seq: 2, type: 'email.inbound', event_type: 'email.inbound', raw_payload: dataOf },
+      { ...noEmail, seq: 3, type: 'mailbox.message.received', raw_payload: ids },
+    ])
   })
 
   test.each(['opend', ',', 'sent,', 'sent;opened', '__proto__', 'SENT'])(
