@@ -14,7 +14,7 @@ import { listAccountsWithBlockedLinks } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import { findTrackingHostAccount, getPublicHost } from '#features/setup/domains/tracking-domain.ts'
 import { isDiskFull, isTransientError } from '#platform/disk/storage-errors.ts'
-import { html, htmlPage, htmlResponse } from '#platform/http/html.ts'
+import { type Html, html, htmlPage, htmlResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { retry } from '#platform/queue/retry.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -96,27 +96,24 @@ export function trackingPages(app: App) {
 
 /** For readers who follow a link of a blocked sender. Names the target without linking to it. */
 const createBlockedLinkPage = (target: URL): Response =>
-  htmlResponse(
-    htmlPage({
-      title: 'This link is blocked',
-      main: html`<h1>This link is blocked</h1>
-<p>The sender of the message was blocked, because this mail may be harmful. The link leads to:</p>
+  createPage(
+    403,
+    'This link is blocked',
+    html`<p>The sender of the message was blocked, because this mail may be harmful. The link leads to:</p>
 <p><strong>${target.href}</strong></p>
 <p>Do not enter passwords or payment details there. If you do not know the sender, delete the message.</p>`,
-    }),
-    403,
   )
 
 /** For readers who follow a truncated link. */
 const createIncompleteLinkPage = (): Response =>
-  htmlResponse(
-    htmlPage({
-      title: 'This link is incomplete',
-      main: html`<h1>This link is incomplete</h1>
-<p>Part of it is missing or wrong, so its target is unknown. Open the link in the message again, or ask the sender.</p>`,
-    }),
+  createPage(
     404,
+    'This link is incomplete',
+    html`<p>Part of it is missing or wrong, so its target is unknown. Open the link in the message again, or ask the sender.</p>`,
   )
+
+const createPage = (status: number, title: string, text: Html): Response =>
+  htmlResponse(htmlPage({ title, main: html`<h1>${title}</h1>\n${text}` }), status)
 
 export const MAX_WAITING = 10_000
 /** Minimum time between log lines: a full disk or a flood lasts a while and must not fill the log. */

@@ -33,35 +33,30 @@ ${renderEssentialNote(texts)}`,
     texts.unsubscribe_button,
   )
 
-/** The address no longer gets this mail. */
-export const stoppedPage = (texts: ShownTexts, subscription: Subscription): Html =>
-  renderTextPage(
+/** The address no longer gets this mail; with `resubscribe-all` only transactional mail from this sender. */
+export function stoppedPage(
+  texts: ShownTexts,
+  subscription: Subscription,
+  undo: Extract<PageAction, 'resubscribe' | 'resubscribe-all'> = 'resubscribe',
+): Html {
+  const stopped = { ...subscription, isOfPart: subscription.isOfPart && undo === 'resubscribe' }
+  return renderTextPage(
     texts,
     texts.unsubscribed_heading,
-    html`${renderOwnText(texts.unsubscribed_text)}<p>${fillSentence(texts, texts.unsubscribed_has_stopped, subscription)} ${texts.unsubscribed_may_still_arrive}</p>
-${subscription.isOfPart && renderAllOffer(texts, subscription)}
+    html`${renderOwnText(texts.unsubscribed_text)}<p>${fillSentence(texts, texts.unsubscribed_has_stopped, stopped)} ${texts.unsubscribed_may_still_arrive}</p>
+${stopped.isOfPart && renderAllOffer(texts, subscription)}
 <h2>${texts.unsubscribed_was_it_mistake}</h2>
-${renderForm(renderButton('resubscribe', texts.unsubscribed_button, 'quiet'))}
+${renderForm(renderButton(undo, texts.unsubscribed_button, 'quiet'))}
 ${renderEssentialNote(texts)}`,
   )
-
-/** The address gets only transactional mail from this sender. */
-export const allStoppedPage = (texts: ShownTexts, subscription: Subscription): Html =>
-  renderTextPage(
-    texts,
-    texts.unsubscribed_heading,
-    html`${renderOwnText(texts.unsubscribed_text)}<p>${fillSentence(texts, texts.unsubscribed_has_stopped, { ...subscription, isOfPart: false })} ${texts.unsubscribed_may_still_arrive}</p>
-<h2>${texts.unsubscribed_was_it_mistake}</h2>
-${renderForm(renderButton('resubscribe-all', texts.unsubscribed_button, 'quiet'))}
-${renderEssentialNote(texts)}`,
-  )
+}
 
 /** The recipient subscribed again. */
 export const startedPage = (texts: ShownTexts, subscription: Subscription): Html =>
   renderTextPage(
     texts,
     texts.resubscribed_heading,
-    html`<p>${fillHtml(texts.resubscribed_has_started, { address: renderAddress(subscription), mail: renderMailAsBefore(texts, subscription) })}</p>
+    html`<p>${fillHtml(texts.resubscribed_has_started, { address: renderAddress(subscription), mail: renderMail(texts, subscription, 'as_before') })}</p>
 <h2>${texts.resubscribed_changed_mind}</h2>
 ${renderForm(renderButton('unsubscribe', texts.unsubscribe_button, 'quiet'))}
 ${subscription.isOfPart && renderAllOffer(texts, subscription)}`,
@@ -118,7 +113,7 @@ const fillSentence = (texts: ShownTexts, text: string, subscription: Subscriptio
   fillHtml(text, {
     address: renderAddress(subscription),
     sender: renderSender(texts, subscription, texts.this_sender),
-    mail: renderNoMoreMail(texts, subscription),
+    mail: renderMail(texts, subscription, 'no_more'),
   })
 
 const renderAddress = (subscription: Subscription): Html => html`<strong><bdi>${subscription.address}</bdi></strong>`
@@ -126,20 +121,10 @@ const renderAddress = (subscription: Subscription): Html => html`<strong><bdi>${
 const renderSender = (texts: ShownTexts, { senderDomain }: Subscription, fallback: string): Html | string =>
   senderDomain === '' && !texts.name ? fallback : renderNamedSender(texts, senderDomain)
 
-const renderNoMoreMail = (texts: ShownTexts, subscription: Subscription): Html =>
-  renderMail(texts, subscription, [texts.no_more_all, texts.no_more_part, texts.no_more_named])
-
-const renderMailAsBefore = (texts: ShownTexts, subscription: Subscription): Html =>
-  renderMail(texts, subscription, [texts.as_before_all, texts.as_before_part, texts.as_before_named])
-
-function renderMail(
-  texts: ShownTexts,
-  subscription: Subscription,
-  [all, part, named]: readonly [all: string, part: string, named: string],
-): Html {
+function renderMail(texts: ShownTexts, subscription: Subscription, which: 'no_more' | 'as_before'): Html {
   const { isOfPart, partName } = subscription
-  const text = !isOfPart ? all : partName === null ? part : named
-  return fillHtml(text, {
+  const part = !isOfPart ? 'all' : partName === null ? 'part' : 'named'
+  return fillHtml(texts[`${which}_${part}`], {
     sender: renderSender(texts, subscription, texts.this_sender),
     part: html`<bdi>${partName}</bdi>`,
   })

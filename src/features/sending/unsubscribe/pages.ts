@@ -14,7 +14,6 @@ import { localisedResponse } from '#platform/http/language.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { MAX_TOKEN_LENGTH, openUnsubscribeToken, UNSUBSCRIBE_PATH, type UnsubscribeFacts } from './headers.ts'
 import {
-  allStoppedPage,
   askPage,
   blockedPage,
   notDonePage,
@@ -154,6 +153,6 @@ function choosePage(
   const { language } = ours
   const texts = findShownTexts(db, facts.accountUuid, { language, sender: subscription.senderDomain })
   if (state.isBlocked) return blockedPage(texts, subscription, state.isOffAll || state.isOffNamed)
-  if (state.isOffAll) return allStoppedPage(texts, subscription)
+  if (state.isOffAll) return stoppedPage(texts, subscription, 'resubscribe-all')
   return state.isOffNamed ? stoppedPage(texts, subscription) : renderSubscribed(texts, subscription)
 }
