@@ -7,12 +7,10 @@ import { SerialQueue } from '#platform/queue/serial-queue.ts'
 /** Requests of one account that run or wait. */
 const MAX_QUEUED_REQUESTS = 8
 
-export type AccountQueue = <T>(db: Database, accountId: number, find: () => Promise<T>) => Promise<T>
-
 /** Creates the queue of one kind of query. Throws 429 when too many of the account's requests wait. */
-export function createAccountQueue(): AccountQueue {
+export function createAccountQueue() {
   const getQueue = perOwner((_: Database) => new SerialQueue<number>())
-  return async (db, accountId, find) => {
+  return async <T>(db: Database, accountId: number, find: () => Promise<T>): Promise<T> => {
     const queue = getQueue(db)
     if (queue.countOf(accountId) >= MAX_QUEUED_REQUESTS)
       throw tooManyRequests(

@@ -38,66 +38,63 @@ export function recordRead(list: DayList, rows: readonly DayRow[], asked: number
 }
 
 /** The rows read so far from all lists, summed by domain. */
-export interface Ranking {
-  readonly rows: number
-  readonly domains: number
-  add(list: DayList, rows: readonly DayRow[]): void
+export class Ranking {
+  readonly #lists: readonly DayList[]
+  readonly #numbers = new Map<string, number>()
+  readonly #domains: string[] = []
+  /** Known sum of each domain. */
+  readonly #known: number[] = []
+  /** Domain and list of each row read. */
+  readonly #rowDomains: number[] = []
+  readonly #rowLists: DayList[] = []
+
+  constructor(lists: readonly DayList[]) {
+    this.#lists = lists
+  }
+
+  get rows(): number {
+    return this.#rowDomains.length
+  }
+
+  get domains(): number {
+    return this.#domains.length
+  }
+
+  add(list: DayList, rows: readonly DayRow[]): void {
+    for (const { domain, sent } of rows) {
+      let number = this.#numbers.get(domain)
+      if (number === undefined) {
+        number = this.#domains.push(domain) - 1
+        this.#numbers.set(domain, number)
+      }
+      this.#known[number] = (this.#known[number] ?? 0) + sent
+      this.#rowDomains.push(number)
+      this.#rowLists.push(list)
+    }
+  }
+
   /** The domains with the largest known sums; ties are sorted by name. */
-  listBest(limit: number): string[]
+  listBest(limit: number): string[] {
+    const threshold = findNthLargest(this.#known, limit)
+    const larger = this.#domains.filter((_, number) => (this.#known[number] ?? 0) > threshold)
+    const equal = this.#domains.filter((_, number) => this.#known[number] === threshold)
+    return [...larger, ...takeSmallest(equal, limit - larger.length)]
+  }
+
   /**
    * The candidates for the largest sums; undefined if there are more than `most`, or if an unread domain may be a
    * candidate.
    */
-  findDecided(limit: number, most: number): string[] | undefined
-}
-
-export function createRanking(lists: readonly DayList[]): Ranking {
-  const numbers = new Map<string, number>()
-  const domains: string[] = []
-  /** Known sum of each domain. */
-  const known: number[] = []
-  /** Domain and list of each row read. */
-  const rowDomains: number[] = []
-  const rowLists: DayList[] = []
-
-  return {
-    get rows() {
-      return rowDomains.length
-    },
-    get domains() {
-      return domains.length
-    },
-    add(list, rows) {
-      for (const { domain, sent } of rows) {
-        let number = numbers.get(domain)
-        if (number === undefined) {
-          number = domains.length
-          numbers.set(domain, number)
-          domains.push(domain)
-          known.push(0)
-        }
-        known[number] = (known[number] ?? 0) + sent
-        rowDomains.push(number)
-        rowLists.push(list)
-      }
-    },
-    listBest(limit) {
-      const threshold = findNthLargest(known, limit)
-      const larger = domains.filter((_, number) => (known[number] ?? 0) > threshold)
-      const equal = domains.filter((_, number) => known[number] === threshold)
-      return [...larger, ...takeSmallest(equal, limit - larger.length)]
-    },
-    findDecided(limit, most) {
-      // An unread domain has at most the sum of the last counts of all lists.
-      const unseen = lists.reduce((sum, { sent }) => sum + sent, 0)
-      const threshold = findNthLargest(known, limit)
-      if (domains.length < limit || unseen >= threshold) return undefined
-      const possible = Float64Array.from(known, (sent) => sent + unseen)
-      for (const [row, number] of rowDomains.entries())
-        possible[number] = (possible[number] ?? 0) - (rowLists[row]?.sent ?? 0)
-      const candidates = domains.filter((_, number) => (possible[number] ?? 0) >= threshold)
-      return candidates.length <= most ? candidates : undefined
-    },
+  findDecided(limit: number, most: number): string[] | undefined {
+    // An unread domain has at most the sum of the last counts of all lists.
+    const unseen = this.#lists.reduce((sum, { sent }) => sum + sent, 0)
+    const threshold = findNthLargest(this.#known, limit)
+    if (this.#domains.length < limit || unseen >= threshold) return undefined
+    const possible = Float64Array.from(this.#known, (sent) => sent + unseen)
+    for (const [row, number] of this.#rowDomains.entries())
+      possible[number] = (possible[number] ?? 0) - (this.#rowLists[row]?.sent ?? 0)
+    const candidates = this.#domains.filter((_, number) => (possible[number] ?? 0) >= threshold)
+    return candidates.length <= most ? candidates : undefined
   }
 }
 

@@ -10,7 +10,7 @@ import { ALL_DOMAINS, type DailyStats, listRowKeys } from '#features/core/events
 import { prepareStatements } from '#platform/db/open.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { createAccountQueue } from './account-queue.ts'
-import { createDayList, createRanking, type DayList, type DayRow, recordRead } from './day-lists.ts'
+import { createDayList, type DayList, type DayRow, Ranking, recordRead } from './day-lists.ts'
 import type { Period } from './period.ts'
 import { NO_STATS, STATS_SUMS, sumStats } from './stats.ts'
 
@@ -84,7 +84,7 @@ async function findDomains(
     batchStartedAt = clock.monotonicMs()
   }
   const lists = listRowKeys(period.fromDay, period.toDay).map(createDayList)
-  const ranking = createRanking(lists)
+  const ranking = new Ranking(lists)
   const depth = Math.max(FIRST_DEPTH, limit)
   let reads = firstReads(db, accountId, lists, depth)
   for (let depthToRead = depth; ; depthToRead *= 2) {

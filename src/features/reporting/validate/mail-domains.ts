@@ -17,11 +17,6 @@ export interface MailDomainResult {
   readonly reason: string | null
 }
 
-export interface MailDomainChecker {
-  /** @param domain A-labels, lower case. Never rejects. */
-  check(accountId: number, domain: string): Promise<MailDomainResult>
-}
-
 /** Time limit of one check. The lookup may continue beyond it, and its result serves later callers. */
 const TIMEOUT_MS = 5000
 const TTL_SECONDS = 300
@@ -32,7 +27,8 @@ const ENTRY_BYTES = 300
 const MAX_CONCURRENT = 128
 const MAX_CONCURRENT_PER_ACCOUNT = 16
 
-export function createMailDomainChecker(clock: Clock, resolver: Resolver): MailDomainChecker {
+/** Returns the function that checks a domain, in A-labels and lower case; it never rejects. */
+export function createMailDomainChecker(clock: Clock, resolver: Resolver) {
   const cache = createTtlCache<MailDomainResult>(clock, { maxEntries: MAX_CACHE_ENTRIES, maxWeight: MAX_CACHE_BYTES })
   const inProgress = new Map<string, Promise<MailDomainResult>>()
   const slots = new Slots(MAX_CONCURRENT)
@@ -75,23 +71,21 @@ export function createMailDomainChecker(clock: Clock, resolver: Resolver): MailD
     }
   }
 
-  return {
-    check(accountId, domain) {
-      const cached = cache.get(domain)
-      if (cached) return Promise.resolve(cached.value)
-      const ending = new AbortController()
-      return new Promise((resolve) => {
-        const timer = clock.after(TIMEOUT_MS, () => {
-          ending.abort()
-          resolve(unknownResult(`DNS did not answer for ${domain} within 5 seconds.`))
-        })
-        void checkInSlot(accountId, domain, ending.signal).then((found) => {
-          if (!found) return
-          timer.cancel()
-          resolve(found)
-        })
+  return (accountId: number, domain: string): Promise<MailDomainResult> => {
+    const cached = cache.get(domain)
+    if (cached) return Promise.resolve(cached.value)
+    const ending = new AbortController()
+    return new Promise((resolve) => {
+      const timer = clock.after(TIMEOUT_MS, () => {
+        ending.abort()
+        resolve(unknownResult(`DNS did not answer for ${domain} within 5 seconds.`))
       })
-    },
+      void checkInSlot(accountId, domain, ending.signal).then((found) => {
+        if (!found) return
+        timer.cancel()
+        resolve(found)
+      })
+    })
   }
 }
 

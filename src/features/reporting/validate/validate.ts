@@ -22,7 +22,7 @@ const RATE_LIMIT = { ratePerSecond: 20, burst: 100 }
 /** @param resolver must be separate from the resolvers for delivery and for domain verification */
 export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver): Validate {
   const limiter = createRateLimiter(clock)
-  const domains = createMailDomainChecker(clock, resolver)
+  const checkMailDomain = createMailDomainChecker(clock, resolver)
   return async (actor, email) => {
     const allowance = limiter.take(String(actor.accountId), 1, RATE_LIMIT)
     if (!allowance.ok) {
@@ -46,7 +46,7 @@ export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver
       }
     }
     const { domain, localPart } = mailbox
-    const { acceptsMail: takesMail, reason } = await domains.check(actor.accountId, domain)
+    const { acceptsMail: takesMail, reason } = await checkMailDomain(actor.accountId, domain)
     const disposable = isDisposable(domain)
     return {
       email,
