@@ -16,27 +16,19 @@ import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { findPause, findSendingBlock, type Pause } from './pause.ts'
 import { getEnforcedQuota, type Plan, toPlan, UNLIMITED } from './plans.ts'
+import type { accounts } from './tables.ts'
 
-export interface Account {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly name: string
-  readonly email: string
+export interface Account
+  extends Readonly<
+    Pick<
+      typeof accounts.$inferSelect,
+      | ('id' | 'uuid' | 'name' | 'email' | 'trackingDefault' | 'trackingPrivacy' | 'parentId')
+      | ('pausedAt' | 'disabledAt' | 'eventsReadAt' | 'createdAt' | 'updatedAt')
+    >
+  > {
   readonly plan: Plan
   /** Recipients per month that may be used now. A sub-account never has more than its parent. */
   readonly monthlyQuota: number
-  readonly trackingDefault: boolean
-  /** Whether opens and clicks are stored without IP address and user agent. */
-  readonly trackingPrivacy: boolean
-  readonly pausedAt: Millis | null
-  /** Row id of the parent account; null unless this is a sub-account. */
-  readonly parentId: number | null
-  /** When the parent disabled the account. */
-  readonly disabledAt: Millis | null
-  /** When an API key first read the event feed. */
-  readonly eventsReadAt: Millis | null
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
 }
 
 type Row = Omit<Account, 'plan' | 'monthlyQuota' | 'trackingDefault' | 'trackingPrivacy'> &

@@ -9,6 +9,7 @@ import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { randomBytes, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import type { auditChain } from './tables.ts'
 
 /** The previous hash of the first entry. */
 export const GENESIS_HASH: Uint8Array = new Uint8Array(32)
@@ -83,14 +84,7 @@ function hashFields(prefix: Uint8Array, fields: readonly (StoredText | number | 
 }
 
 /** Where the chain begins and ends. */
-export interface ChainEnds {
-  /** Id of the newest entry that was purged; 0 if none was. */
-  readonly anchorId: number
-  readonly anchorHash: Uint8Array
-  /** Id of the newest entry in the chain. */
-  readonly headId: number
-  readonly headHash: Uint8Array
-}
+export type ChainEnds = Readonly<Omit<typeof auditChain.$inferSelect, 'id'>>
 
 const sql = prepareStatements((db) => ({
   ends: db.prepare<ChainEnds, []>(

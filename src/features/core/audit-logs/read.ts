@@ -5,24 +5,11 @@
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
-import type { UuidBytes } from '#platform/ids.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import type { auditLogs } from './tables.ts'
 
-export interface StoredAuditEntry {
-  /** Position in the log of the whole installation. */
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number | null
-  readonly actorType: string
-  readonly actorId: string
-  readonly action: string
-  readonly resourceType: string | null
-  readonly resourceId: string | null
-  readonly ipAddress: string | null
-  /** JSON object. */
-  readonly metadata: string | null
-  readonly createdAt: Millis
-}
+/** Its id is the position in the log of the whole installation. */
+export type StoredAuditEntry = Readonly<Omit<typeof auditLogs.$inferSelect, 'salt' | 'digest' | 'hash'>>
 
 export interface AuditFilter {
   readonly action?: string | undefined

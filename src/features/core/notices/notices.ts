@@ -9,23 +9,12 @@ import { readFence } from '#features/core/fence/restored.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import type { notices } from './tables.ts'
 
-export interface NewNotice {
-  readonly accountId: number
-  readonly kind: string
-  /** Row id of what it is about; of each topic, one notice of a kind is owed at a time. */
-  readonly topic: number
-  /** JSON. */
-  readonly data?: string | null
-  readonly dueAt: Millis
-}
+export type Notice = Readonly<Omit<typeof notices.$inferSelect, 'createdAt'>>
 
-export interface Notice extends NewNotice {
-  readonly id: number
-  readonly data: string | null
-  /** Failed attempts. */
-  readonly attempts: number
-}
+/** Of each topic, one notice of a kind is owed at a time. */
+export type NewNotice = Omit<Notice, 'id' | 'data' | 'attempts'> & Partial<Pick<Notice, 'data'>>
 
 const COLUMNS = 'id, account_id AS accountId, kind, topic, data, due_at AS dueAt, attempts'
 

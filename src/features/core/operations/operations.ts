@@ -8,9 +8,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
-import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
+import type { operations } from './tables.ts'
 
 export type OperationStatus = 'pending' | 'processing' | 'completed' | 'failed'
 
@@ -35,21 +35,8 @@ export interface OperationProgress {
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
-export interface Operation {
-  readonly id: number
-  readonly uuid: UuidBytes
+export type Operation = Readonly<Omit<typeof operations.$inferSelect, 'accountId' | 'operationType'>> & {
   readonly type: string
-  readonly status: string
-  readonly totalItems: number
-  readonly completedItems: number
-  readonly failedItems: number
-  readonly errorSummary: string | null
-  /** JSON object. */
-  readonly metadata: string | null
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
-  readonly completedAt: Millis | null
-  readonly expiresAt: Millis
 }
 
 const COLUMNS = `id, uuid, operation_type AS type, status, total_items AS totalItems, completed_items AS completedItems, failed_items AS failedItems,

@@ -3,14 +3,10 @@ import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import type { operations } from './tables.ts'
 
 /** The fields of an operation that retention reads. */
-export interface OldOperation {
-  readonly id: number
-  readonly status: string
-  readonly createdAt: Millis
-  readonly expiresAt: Millis
-}
+export type OldOperation = Readonly<Pick<typeof operations.$inferSelect, 'id' | 'status' | 'createdAt' | 'expiresAt'>>
 
 const SELECT = 'SELECT id, status, created_at AS createdAt, expires_at AS expiresAt FROM operations'
 

@@ -7,24 +7,11 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
-import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import type { insights } from './tables.ts'
 
-export interface Insight {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly generatedAt: Millis
-  readonly periodStart: Millis
-  readonly periodEnd: Millis
-  readonly model: string
-  readonly inputTokens: number
-  readonly outputTokens: number
-  readonly summary: string
-  /** JSON: [{severity, area, observation, recommendation}]. */
-  readonly findings: string
-  readonly rawMarkdown: string
-  readonly acknowledgedAt: Millis | null
-}
+export type Insight = Readonly<Omit<typeof insights.$inferSelect, 'accountId'>>
 
 export type NewInsight = Omit<Insight, 'id' | 'uuid' | 'generatedAt' | 'acknowledgedAt'>
 

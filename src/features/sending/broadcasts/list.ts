@@ -9,38 +9,29 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { type BroadcastState, IS_OPEN, stateCode, stateName } from './states.ts'
+import type { broadcasts } from './tables.ts'
+
+type Columns = Pick<
+  typeof broadcasts.$inferSelect,
+  | ('id' | 'from' | 'subject' | 'state' | 'sandbox' | 'total' | 'handedOver' | 'leftOut')
+  | ('dueAt' | 'error' | 'createdAt' | 'updatedAt')
+>
 
 /** A broadcast as the account sees it. */
-export interface ListedBroadcast {
-  readonly id: number
+export interface ListedBroadcast extends Readonly<Omit<Columns, 'state'>> {
   /** Row id and public id of its operation. */
   readonly operationId: number
   readonly operationUuid: UuidBytes
   readonly listUuid: UuidBytes
   readonly listName: string
   readonly isListDeleted: boolean
-  readonly from: string
-  /** Template source. */
-  readonly subject: string
   readonly state: BroadcastState
-  readonly sandbox: boolean
-  readonly total: number
-  readonly handedOver: number
-  readonly leftOut: number
-  readonly dueAt: Millis
-  /** Why it is delayed or ended early, in one sentence. */
-  readonly error: string | null
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
 }
 
-type Row = Omit<ListedBroadcast, 'state' | 'sandbox' | 'isListDeleted'> & {
-  readonly state: number
-  readonly sandbox: number
-  readonly isListDeleted: number
-}
+type Row = Omit<ListedBroadcast, 'state' | 'sandbox' | 'isListDeleted'> &
+  Readonly<Record<'state' | 'sandbox' | 'isListDeleted', number>>
 
 const ENGAGEMENT_TYPES = ['opened', 'clicked', 'complained', 'unsubscribed'] as const satisfies readonly EventType[]
 

@@ -17,6 +17,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { RenderOutcome, TemplateFault } from '#platform/template/renderer.ts'
+import type { broadcastRecipients } from './tables.ts'
 
 /** The sources to render, and the data that contacts share. */
 export interface PreflightInput {
@@ -83,13 +84,7 @@ function findProblem(outcome: RenderOutcome): TemplateFault | undefined {
     : { kind: 'error', part: 'subject', line: undefined, variable: undefined, message }
 }
 
-export interface SnapshotRecipient {
-  readonly contactId: number
-  readonly contactUuid: Uint8Array
-  readonly email: string
-  /** JSON object; null when empty. */
-  readonly metadata: string | null
-}
+export type SnapshotRecipient = Readonly<Omit<typeof broadcastRecipients.$inferSelect, 'broadcastId'>>
 
 const sql = prepareStatements((db) => ({
   first: db.prepare<SnapshotRecipient, [number, number]>(

@@ -7,23 +7,19 @@ import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count, readCounter } from '#features/core/events/record.ts'
 import { begunMetric } from '#features/sending/queue/settle.ts'
-import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type BroadcastState, stateName } from './states.ts'
+import type { broadcasts } from './tables.ts'
 
 /** The columns that retention needs. */
-export interface RetainedBroadcast {
-  readonly id: number
-  readonly accountId: number
-  readonly operationId: number | null
-  readonly state: number
-  readonly htmlRef: ContentRef | null
-  readonly textRef: ContentRef | null
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
-}
+export type RetainedBroadcast = Readonly<
+  Pick<
+    typeof broadcasts.$inferSelect,
+    'id' | 'accountId' | 'operationId' | 'state' | 'htmlRef' | 'textRef' | 'createdAt' | 'updatedAt'
+  >
+>
 
 const SELECT = `SELECT id, account_id AS accountId, operation_id AS operationId, state, html_ref AS htmlRef, text_ref AS textRef, created_at AS createdAt,
   updated_at AS updatedAt FROM broadcasts`

@@ -34,22 +34,16 @@ export function requireRegisteredSender(db: Database, accountId: number, fromAdd
   return formatMailbox(parsed)
 }
 
-export interface SendBroadcastOptions {
-  /** Header `Idempotency-Key`. */
-  readonly idempotencyKey: string | undefined
-  /** Throws when the account sends too fast. */
-  readonly admit: () => void
-}
-
 /**
  * Starts a broadcast, or returns the stored response of its idempotency key. Throws 404 when the account has no such
  * list, and everything that `startBroadcast` throws.
+ * @param options.admit throws when the account sends too fast
  */
 export async function sendBroadcast(
   app: App,
   actor: Actor,
   body: Static<typeof NewBroadcast>,
-  { idempotencyKey, admit }: SendBroadcastOptions,
+  { idempotencyKey, admit }: { readonly idempotencyKey: string | undefined; readonly admit: () => void },
 ): Promise<BroadcastResponse> {
   const replyKey = await createResponseKey(app, actor, idempotencyKey, body)
   // A repeated request must not fail checks whose result has changed since the first: list, domain, `send_at`.

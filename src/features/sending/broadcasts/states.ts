@@ -18,6 +18,7 @@ import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import type { broadcasts } from './tables.ts'
 
 /**
  * The position is the stored code, so only append. States up to `failing` are open, as in the index `broadcasts_open`.
@@ -46,35 +47,9 @@ export const IS_OPEN = `state <= ${stateCode('failing')}`
 const PROCEEDING_CODES = `(${(['sending', 'cancelling', 'failing'] as const).map(stateCode).join(', ')})`
 
 /** The columns that the steps of a broadcast need. */
-export interface Broadcast {
-  readonly id: number
-  readonly accountId: number
-  readonly operationId: number | null
-  readonly newsletterId: number | null
-  readonly listId: number
-  readonly streamId: number
-  readonly templateId: number | null
-  readonly from: string
-  readonly subject: string
-  readonly htmlRef: number | null
-  readonly textRef: number | null
-  readonly sizeBytes: number
-  /** JSON from `formatSharedData`. */
-  readonly templateData: string
-  /** JSON of the `extra` fields that all its emails share. */
-  readonly extra: string | null
-  readonly state: number
-  /** 1: the emails of the broadcast are only captured. */
-  readonly sandbox: number
-  readonly total: number
-  readonly handedOver: number
-  readonly leftOut: number
-  readonly quotaMonth: number | null
-  readonly dueAt: Millis
-  readonly error: string | null
-  /** JSON from `formatStoredActor`. */
-  readonly actor: string
-}
+export type Broadcast = Readonly<
+  Omit<typeof broadcasts.$inferSelect, 'templateVersion' | 'sandbox' | 'createdAt' | 'updatedAt'>
+> & { readonly sandbox: number }
 
 const COLUMNS = `id, account_id AS accountId, operation_id AS operationId, newsletter_id AS newsletterId, list_id AS listId, stream_id AS streamId,
   template_id AS templateId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, size_bytes AS sizeBytes, template_data AS templateData,

@@ -18,35 +18,16 @@ import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import { mapFromPhp, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import { type NewsletterStatus, newsletterStatusCode, newsletterStatusName } from './states.ts'
+import type { newsletters } from './tables.ts'
 
-export interface Newsletter {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly listId: number
+export interface Newsletter extends Readonly<Omit<typeof newsletters.$inferSelect, 'operationId' | 'status'>> {
   readonly listUuid: UuidBytes
-  /** Template source in Jinja syntax, like the bodies. */
-  readonly subject: string
-  /** Mailbox in header form. */
-  readonly from: string
-  readonly htmlBody: string | null
-  readonly textBody: string | null
-  readonly templateId: number | null
   readonly templateUuid: UuidBytes | null
-  /** JSON object; null when empty. */
-  readonly templateData: string | null
-  readonly replyTo: string | null
-  readonly status: NewsletterStatus
   readonly operationUuid: UuidBytes | null
-  readonly scheduledAt: Millis | null
-  readonly sentAt: Millis | null
-  readonly totalRecipients: number | null
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
+  readonly status: NewsletterStatus
 }
 
 /** A row of the list, without long bodies. */
