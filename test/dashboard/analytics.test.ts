@@ -25,25 +25,9 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 import { createTestUser } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
-const VIEWER = 'vera@people.test'
 const HOSTILE = `<script>window.ran = 1</script>\u202e<img src=x onerror="window.ran = 1">${'😀'.repeat(40)}`
 
 describe('filters', () => {
-  test('a URL has a period or days, an interval, a stream, hidden lines and a number of domains', () => {
-    expect(parseAnalyticsFilters({ period: '7d', interval: 'hour', stream: 'news', domains: '50' })).toEqual({
-      period: '7d',
-      interval: 'hour',
-      stream: 'news',
-      domains: 50,
-    })
-    expect(parseAnalyticsFilters({ period: '7d', from: '2026-01-01', to: '2026-01-31' })).toEqual({
-      from: '2026-01-01',
-      to: '2026-01-31',
-    })
-    expect(parseAnalyticsFilters({ period: '14d', from: 'x', interval: 'year', hidden: 'x,y', domains: 3 })).toEqual({})
-    expect(parseAnalyticsFilters({ hidden: 'opens,nothing,sent' })).toEqual({ hidden: 'sent,opens' })
-  })
-
   test('lines are hidden and shown again', () => {
     const all: AnalyticsFilters = {}
     const without = parseAnalyticsFilters({ ...toggleMetric(all, 'opens') })
@@ -92,7 +76,6 @@ describe('a time series', () => {
 async function startService(): Promise<TestApi> {
   const service = await createTestApi({ clock: new ManualClock(Date.UTC(2026, 2, 15, 12)) })
   await createTestUser(service.app, service.actor, ADA, 'owner')
-  await createTestUser(service.app, service.actor, VIEWER, 'viewer')
   await service.api('POST', '/v1/streams', { slug: 'news', name: HOSTILE })
   return service
 }

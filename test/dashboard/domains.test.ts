@@ -9,7 +9,6 @@ import { type Sink, startSink } from '#test/support/sink.ts'
 import { createTestUser } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
-const VIEWER = 'vera@people.test'
 const HOSTILE = '<script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202e'
 
 interface DomainService extends TestApi {
@@ -36,7 +35,6 @@ async function startService(): Promise<DomainService> {
   })
   const { app, actor } = service
   await createTestUser(app, actor, ADA, 'owner')
-  await createTestUser(app, actor, VIEWER, 'viewer')
   return {
     ...service,
     dns,

@@ -1,9 +1,9 @@
-import { describe, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/browser.ts'
 import { describeInBrowser, letPageRun } from '#test/support/dashboard.ts'
-import { CAPTURE_OPTIONS, createTestUser, signIn } from '#test/support/users.ts'
+import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
@@ -291,64 +291,5 @@ describeInBrowser('the emails in the dashboard', (open) => {
     await page.frameLocator('iframe').getByText('Start').waitFor()
     await page.getByRole('tab', { name: 'Headers' }).click()
     await page.getByText('X-Mailer').or(page.getByText('Message-ID')).first().waitFor()
-  })
-})
-
-describe('the HTML of an email at a URL of its own', () => {
-  const read = (service: TestApi, id: string, headers: Record<string, string> = {}, query = '') =>
-    fetch(`${service.url}/app/mail/${id}/html${query}`, { headers })
-
-  // Proves: dash-4
-  test('is in a sandbox, and its pictures are blocked unless requested', async () => {
-    await using service = await createService()
-    const { headers } = await signIn(service, VIEWER)
-    const id = await send(service, {
-      html_body: '<LINK rel=preconnect href=//x><meta name=a><base href=x><iframe srcdoc=x><linked>ok',
-    })
-    const response = await read(service, id, headers)
-    expect([response.status, await response.text()]).toEqual([
-      200,
-      '<basefont rel=preconnect href=//x><basefont name=a><basefont href=x><basefont srcdoc=x><linked>ok',
-    ])
-    expect(Object.fromEntries(response.headers)).toMatchObject({
-      'content-type': 'text/html; charset=utf-8',
-      'content-security-policy':
-        "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'",
-      'x-frame-options': 'SAMEORIGIN',
-      'referrer-policy': 'no-referrer',
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-    })
-    const withPictures = await read(service, id, headers, '?images=1')
-    expect(withPictures.headers.get('content-security-policy')).toContain('img-src data: https: http:;')
-  })
-
-  test('is only for users of its account', async () => {
-    await using service = await createService()
-    const id = await send(service, { html_body: '<p>Secret</p>' })
-    const other = await service.newAccount()
-    await createTestUser(service.app, other, 'eve@other.test', 'owner')
-    const eve = await signIn(service, 'eve@other.test')
-    const ada = await signIn(service, ADA)
-    for (const [response, status] of [
-      [await read(service, id), 401],
-      [await read(service, id, { authorization: `Bearer ${service.key}` }), 401],
-      [await read(service, id, eve.headers), 404],
-      [await read(service, 'x', ada.headers), 404],
-      [await read(service, await send(service), ada.headers), 404],
-    ] as const) {
-      expect(response.status).toBe(status)
-      expect(response.headers.get('content-security-policy')).toStartWith('sandbox;')
-      expect(await response.text()).not.toContain('Secret')
-    }
-  })
-
-  test('does not exist under the tracking host of an account', async () => {
-    await using service = await createService()
-    const { headers } = await signIn(service, ADA)
-    const id = await send(service, { html_body: '<p>Secret</p>' })
-    service.app.db.run("UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1")
-    expect((await read(service, id, { ...headers, host: 'links.sender.test' })).status).toBe(404)
-    expect((await read(service, id, { ...headers, host: 'mail.tassis.test' })).status).toBe(200)
   })
 })

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { parseInboundFilters, toInboundQuery } from '#dashboard/screens/inbound/filters.ts'
 import { formatRoute, isDeactivated } from '#dashboard/screens/inbound/format.ts'
 import { listChecks, toProof } from '#dashboard/screens/inbound/proof.ts'
 import { findClaimedAddress, findDisplayName, toVisible } from '#dashboard/screens/inbound/visible.ts'
@@ -154,21 +153,4 @@ test('a route whose webhook failures deactivated is told from a failing one', ()
   expect(isDeactivated({ ...route, last_failure_reason: reason })).toBe(true)
   expect(isDeactivated({ ...route, last_failure_reason: 'HTTP 500' })).toBe(false)
   expect(isDeactivated({ ...route, webhook_url: null, last_failure_reason: reason })).toBe(false)
-})
-
-test('filters of a URL are texts of limited length; what is no filter is left out', () => {
-  const filters = parseInboundFilters({
-    from: ` ada@example.org${'x'.repeat(1000)}`,
-    status: 'unheard of',
-    domain: 42,
-    route: ['a'],
-    other: 'x',
-  })
-  expect(filters).toEqual({ from: `ada@example.org${'x'.repeat(305)}`, domain: '42' })
-  expect(toInboundQuery({ from: 'a@b.test', status: 'failed', domain: 'd', route: 'r' })).toEqual({
-    from: 'a@b.test',
-    status: 'failed',
-    domain_id: 'd',
-    route_id: 'r',
-  })
 })

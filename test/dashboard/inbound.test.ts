@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { App } from '#features/core/app/app.ts'
 import { minutes } from '#platform/units.ts'
 import { INBOUND, type RouteService, startRouteService } from '#test/features/webhooks/inbound-routes/fixture.ts'
@@ -7,10 +7,9 @@ import { eventually } from '#test/support/browser.ts'
 import { describeInBrowser } from '#test/support/dashboard.ts'
 import { storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
 import { deliverMessage, getTestMailbox, type TestMessage } from '#test/support/mailboxes.ts'
-import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
+import { createTestUser, PASSWORD } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
-const VIEWER = 'vera@people.test'
 
 interface InboundService extends RouteService {
   /** Stores a message for no route; returns its id. */
@@ -25,7 +24,6 @@ async function createService(): Promise<InboundService> {
   const service = await startRouteService({ settings: { TASSIS_INBOUND_ADDR: '127.0.0.1:2525' } })
   const { app, actor, api, domainId } = service
   await createTestUser(app, actor, ADA, 'owner')
-  await createTestUser(app, actor, VIEWER, 'viewer')
   return {
     ...service,
     store: (given) => storeTestInbound(app, { accountId: actor.accountId, domainId: findDomainRow(app) }, given),
@@ -320,46 +318,5 @@ describeInBrowser('received mail in the dashboard', (open) => {
     ])
     expect(download.suggestedFilename()).not.toMatch(/[/\\\u202E]/)
     await dashboard.expectHarmless()
-  })
-})
-
-describe('the page with the HTML of received mail', () => {
-  // Proves: dash-7
-  test('is only for users of its account, and hidden under tracking hosts', async () => {
-    const id = await service.store({ html: '<p>Secret</p><script>1</script>' })
-    const plain = await service.store({ text: 'x' })
-    const mailbox = await service.addMailbox()
-    const message = await service.deliver(mailbox, { html: '<p>Secret</p>' })
-    const other = await service.newAccount()
-    await createTestUser(service.app, other, 'eve@other.test', 'owner')
-    const [ada, eve] = [await signIn(service, ADA), await signIn(service, 'eve@other.test')]
-    const read = (path: string, headers: Readonly<Record<string, string>> = {}) =>
-      fetch(`${service.url}/app/inbound/${path}/html`, { headers })
-    const ofMailbox = `mailboxes/${mailbox}/messages/${message}`
-    for (const path of [id, ofMailbox]) {
-      const response = await read(`${path}`, ada.headers)
-      expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('<p>Secret</p>')])
-      expect(response.headers.get('content-security-policy')).toBe(
-        "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'",
-      )
-    }
-    for (const [response, status] of [
-      [await read(id), 401],
-      [await read(id, { authorization: `Bearer ${service.key}` }), 401],
-      [await read(ofMailbox), 401],
-      [await read(id, eve.headers), 404],
-      [await read(ofMailbox, eve.headers), 404],
-      [await read('x', ada.headers), 404],
-      [await read(plain, ada.headers), 404],
-      [await read(`mailboxes/${mailbox}/messages/x`, ada.headers), 404],
-    ] as const) {
-      expect(response.status).toBe(status)
-      expect(response.headers.get('content-security-policy')).toStartWith('sandbox;')
-      expect(await response.text()).not.toContain('Secret')
-    }
-    service.app.db.run(
-      "UPDATE domains SET tracking_domain = 'links.inbound.test', tracking_verified_at = 1 WHERE domain = 'inbound.test'",
-    )
-    expect((await read(id, { ...ada.headers, host: 'links.inbound.test' })).status).toBe(404)
   })
 })

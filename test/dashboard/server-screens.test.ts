@@ -2,14 +2,6 @@ import { describe, expect, test } from 'bun:test'
 import { formatBytes, formatCount } from '#dashboard/parts/format.ts'
 import { listNavigation } from '#dashboard/parts/navigation.ts'
 import {
-  parseAccountFilters,
-  parseMailFilters,
-  parseProviderFilters,
-  parseQueueFilters,
-  parseSettingFilters,
-  parseUnparsedFilters,
-} from '#dashboard/screens/server/filters.ts'
-import {
   describeOther,
   findDeletion,
   formatPercent,
@@ -30,23 +22,6 @@ test('the navigation has the server only for operators', () => {
   const labels = (isOperator: boolean) => listNavigation(isOperator).map(({ label }) => label)
   expect(labels(false)).not.toContain('Server')
   expect(labels(true)).toEqual([...labels(false), 'Server'])
-})
-
-describe('filters in the URL', () => {
-  test('keep what is known, and drop what is not', () => {
-    expect(parseQueueFilters({ domain: ' example.com ', account: 7, lane: '', other: 1 })).toEqual({
-      domain: 'example.com',
-      account: '7',
-    })
-    expect(parseProviderFilters({ provider: ' gmail ', page: 2 })).toEqual({ provider: 'gmail' })
-    expect(parseAccountFilters({ q: 'a'.repeat(1000), state: 'gone' })).toEqual({ q: 'a'.repeat(500) })
-    expect(parseAccountFilters({ state: 'paused' })).toEqual({ state: 'paused' })
-    expect(parseMailFilters({ kind: '<script>' })).toEqual({})
-    expect(parseMailFilters({ kind: 'abuse' })).toEqual({ kind: 'abuse' })
-    expect(parseUnparsedFilters({ after: '7-8' })).toEqual({ after: '7-8' })
-    expect(parseUnparsedFilters({ after: '7-8;' })).toEqual({})
-    expect(parseSettingFilters({ q: { a: 1 }, set: 'true' })).toEqual({ set: true })
-  })
 })
 
 test('sizes and parts are short', () => {

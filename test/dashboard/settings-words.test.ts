@@ -2,7 +2,6 @@
 import { describe, expect, test } from 'bun:test'
 import { encode } from 'uqr'
 import { toQrPath } from '#dashboard/parts/qr-path.ts'
-import { hasFilters, parseAuditSearch, toAuditQuery } from '#dashboard/screens/settings/audit-filters.ts'
 import { findResourceName, listDetails, toActionWords, toActorWords } from '#dashboard/screens/settings/audit-format.ts'
 import { toBrowserWords, toSlug } from '#dashboard/screens/settings/format.ts'
 
@@ -50,31 +49,6 @@ describe('an entry of the audit log', () => {
   })
 })
 
-describe('filters of the audit log', () => {
-  test('leave out what is none, and read numbers as text', () => {
-    expect(
-      parseAuditSearch({
-        action: ' domain.created ',
-        actor_type: 'robot',
-        actor_id: '',
-        resource_id: 42,
-        from_date: '2026-11-21',
-        to_date: 'yesterday',
-        cursor: 'c',
-        other: 'x',
-      }),
-    ).toEqual({ action: 'domain.created', resource_id: '42', from_date: '2026-11-21', cursor: 'c' })
-    expect(hasFilters({ cursor: 'c' })).toBe(false)
-    expect(hasFilters({ actor_type: 'user' })).toBe(true)
-    expect(parseAuditSearch({ actor_type: 'toString', action: 'x'.repeat(600) }).action).toHaveLength(512)
-  })
-
-  test('cover whole days', () => {
-    const { from_date: from, to_date: to } = toAuditQuery({ from_date: '2026-11-21', to_date: '2026-11-21' })
-    expect(Date.parse(to ?? '') - Date.parse(from ?? '')).toBe(86_400_000 - 1)
-  })
-})
-
 test.each([
   ['Weekly News & Offers', 'weekly-news-offers'],
   ['  Über uns ', 'uber-uns'],
@@ -102,16 +76,6 @@ test.each([
 ])('%p is shown as %p', (agent, words) => expect(toBrowserWords(agent)).toBe(words))
 
 describe('the path of a QR code', () => {
-  test('draws each run of dark modules as one rectangle', () => {
-    expect(toQrPath([])).toBe('')
-    expect(
-      toQrPath([
-        [false, true, true],
-        [true, false, true],
-      ]),
-    ).toBe('M1 0h2v1h-2zM0 1h1v1h-1zM2 1h1v1h-1z')
-  })
-
   test('covers exactly the dark modules', () => {
     const { data } = encode('otpauth://totp/Tassis:ada?secret=ABC', { border: 4 })
     const drawn = data.map((row) => row.map(() => false))

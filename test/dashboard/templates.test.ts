@@ -7,7 +7,6 @@ import { createTestUser, PASSWORD } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
 const BOB = 'bob@people.test'
-const VIEWER = 'vera@people.test'
 const HOSTILE = '<script>window.ran = 1</script><img src="https://evil.test/x.png" onerror="window.ran = 1">\u202e'
 const LOOP = '{% for a in range(100000) %}{% for b in range(100000) %}{{ a * b }}{% endfor %}{% endfor %}'
 
@@ -16,7 +15,6 @@ async function startService(): Promise<TestApi> {
   const { app, actor } = service
   await createTestUser(app, actor, ADA, 'owner')
   await createTestUser(app, actor, BOB, 'developer')
-  await createTestUser(app, actor, VIEWER, 'viewer')
   return service
 }
 

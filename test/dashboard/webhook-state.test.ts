@@ -2,7 +2,6 @@ import { describe, expect, test } from 'bun:test'
 import { formatDuration } from '#dashboard/parts/format.ts'
 import { updateRows } from '#dashboard/parts/rows.ts'
 import { EVENT_GROUPS, EVENT_NAMES } from '#dashboard/screens/webhooks/events.ts'
-import { parseDeliveryFilters } from '#dashboard/screens/webhooks/filters.ts'
 import {
   explainDeactivation,
   findLastAttempt,
@@ -16,7 +15,7 @@ import {
   toWebhookState,
 } from '#dashboard/screens/webhooks/state.ts'
 import { DEACTIVATION_REASON } from '#features/webhooks/webhooks/deliver/failures.ts'
-import { DELIVERY_STATUSES, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
+import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import type { DeliveryRecord } from '#features/webhooks/webhooks/history/model.ts'
 
 const at = (minute: number): string => `2026-01-01T00:${String(minute).padStart(2, '0')}:00.000Z`
@@ -53,12 +52,6 @@ test('the state of a webhook tells failures from its owner', () => {
 test('every event is offered once, in one group', () => {
   expect([...EVENT_NAMES]).toEqual([...WEBHOOK_EVENTS])
   expect(EVENT_GROUPS.flatMap(({ events }) => events.map(({ name }) => name))).toEqual([...WEBHOOK_EVENTS])
-})
-
-test('filters of a URL that are none are left out', () => {
-  for (const status of DELIVERY_STATUSES) expect(parseDeliveryFilters({ status })).toEqual({ status })
-  expect(parseDeliveryFilters({ status: 'constructor', event: ['sent'], page: 2 })).toEqual({})
-  expect(parseDeliveryFilters({ status: 3, event: 'test' })).toEqual({ event: 'test' })
 })
 
 test('a webhook is called by its description, or its URL without what may be secret', () => {

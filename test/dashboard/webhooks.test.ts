@@ -8,14 +8,12 @@ import { createTestUser, PASSWORD } from '#test/support/users.ts'
 import { startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
 const ADA = 'ada@people.test'
-const VIEWER = 'vera@people.test'
 const HOSTILE = `<script>window.ran = 1</script><img src=x onerror="window.ran = 1">javascript:alert(1)\u202e${'😀'.repeat(998)}`
 const SECRET = /whsec_[0-9A-Za-z]{32}/
 
 async function startService(): Promise<WebhookService> {
   const service = await startWebhookService()
   await createTestUser(service.app, service.actor, ADA, 'owner')
-  await createTestUser(service.app, service.actor, VIEWER, 'viewer')
   return service
 }
 
