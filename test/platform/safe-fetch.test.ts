@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { isIP } from 'node:net'
 import { type FetchOutcome, type PostRequest, SafeFetch, type SafeFetchOptions } from '#platform/net/safe-fetch.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { isSpecialAddress } from '#protocols/dns/special-addresses.ts'
 import { eventually } from '#test/support/app.ts'
 import { startBlackHole } from '#test/support/black-hole.ts'
@@ -18,18 +19,18 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 const MiB = 1024 * 1024
 
 /**
- * Every name resolves to the receivers' machine, which is allowed. The clock stands still unless a test moves it, so
+ * Trusts the authority `ca` alone, or without one those of the system. Every name resolves to the receivers' machine, which is allowed. The clock stands still unless a test moves it, so
  * that no call is late and no idle connection is closed on a busy machine.
  */
 function fetchFor(
-  ca: string,
+  ca: string | undefined,
   { addresses = {}, ...options }: Partial<SafeFetchOptions> & { addresses?: Record<string, readonly string[]> } = {},
 ): SafeFetch & Disposable {
   const fetch = new SafeFetch({
     clock: new ManualClock(),
     lookUp: async (host) => ({ kind: 'ok', addresses: addresses[host] ?? ['127.0.0.1'] }),
     findRefusal: () => undefined,
-    ca: [ca],
+    ...(ca !== undefined && { ca: [ca] }),
     ...options,
   })
   return Object.assign(fetch, { [Symbol.dispose]: () => fetch.close() })
@@ -443,7 +444,7 @@ describe('allowed targets', () => {
 
   test('a check without an answer from DNS ends after 5 seconds', async () => {
     const clock = new ManualClock()
-    using fetch = fetchFor('', { clock, ca: undefined, lookUp: () => new Promise(() => {}) })
+    using fetch = fetchFor(undefined, { clock, ca: undefined, lookUp: () => new Promise(() => {}) })
     const check = fetch.check('https://hooks.test/')
     clock.advance(5000)
     expect(await check).toEqual({
@@ -653,7 +654,7 @@ describe('the time limit', () => {
 
   test('covers DNS', async () => {
     const clock = new ManualClock()
-    using fetch = fetchFor('', { clock, ca: undefined, lookUp: () => new Promise(() => {}) })
+    using fetch = fetchFor(undefined, { clock, ca: undefined, lookUp: () => new Promise(() => {}) })
     const outcome = post(fetch, 'https://hooks.test/')
     clock.advance(9999)
     expect(await Promise.race([outcome, Promise.resolve('waiting')])).toBe('waiting')
@@ -798,4 +799,76 @@ test("a connection without a descriptor is the service's failure, not the endpoi
     stdout: 'pipe',
   })
   expect(JSON.parse(await child.stdout.text())).toEqual(['connection', 'own', 'connection'])
+})
+
+describe('the head of a response', () => {
+  const HEAD = { method: 'HEAD', headers: { 'user-agent': 'test' }, timeoutMs: 60_000 } as const
+
+  test('is read over https, with the name of the certificate', async () => {
+    const receiver = await startHttpsReceiver({ names: ['shop.test'] })
+    receiver.answer({ status: 302, headers: { location: '/next' } })
+    try {
+      using fetch = fetchFor(receiver.caPem)
+      const url = receiver.url('shop.test')
+      expect(await fetch.readHead(url, HEAD)).toEqual({ kind: 'response', status: 302, location: '/next' })
+      expect(receiver.requests[0]).toMatchObject({ method: 'HEAD', serverName: 'shop.test' })
+      expect(receiver.requests[0]?.headers).toMatchObject({ 'user-agent': 'test', 'accept-encoding': 'identity' })
+      expect(await fetch.readHead(url.replace('shop.test', 'other.test'), HEAD)).toEqual({
+        kind: 'failed',
+        reason: 'The TLS certificate is not for other.test.',
+      })
+      using distrustful = fetchFor(undefined)
+      expect(await distrustful.readHead(url, HEAD)).toMatchObject({ kind: 'failed' })
+    } finally {
+      await receiver.close()
+    }
+  })
+
+  test('is all that is read, however long the body, and a silent server ends with the time limit', async () => {
+    const abandoned = Promise.withResolvers<void>()
+    const server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      idleTimeout: 0,
+      fetch: ({ url }) =>
+        url.endsWith('/silent')
+          ? new Promise<Response>(() => undefined)
+          : new Response(
+              new ReadableStream({
+                async pull(controller) {
+                  controller.enqueue(new Uint8Array(64 * 1024))
+                  await Bun.sleep(1)
+                },
+                cancel: () => abandoned.resolve(),
+              }),
+            ),
+    })
+    try {
+      using fetch = fetchFor(undefined, { clock: systemClock })
+      const base = `http://any.test:${server.port}`
+      expect(await fetch.readHead(`${base}/`, { ...HEAD, method: 'GET' })).toEqual({
+        kind: 'response',
+        status: 200,
+        location: undefined,
+      })
+      // The connection is closed; otherwise the test times out.
+      await abandoned.promise
+      expect(await fetch.readHead(`${base}/silent`, { ...HEAD, timeoutMs: 300 })).toEqual({
+        kind: 'failed',
+        reason: 'any.test did not answer within 0.3 seconds.',
+      })
+    } finally {
+      await server.stop(true)
+    }
+  })
+
+  test.each([
+    ['ftp://a.test/', 'must begin with https:// or http://'],
+    ['http://a.test:25/', 'Port 25'],
+    ['http://a.test/', 'a.test resolves to an address that is private'],
+    ['http://10.0.0.1/', '10.0.0.1 is private'],
+  ])('is not asked of %j', async (url, reason) => {
+    using fetch = fetchFor(undefined, { findRefusal: () => 'is private' })
+    expect(await fetch.readHead(url, HEAD)).toEqual({ kind: 'refused', reason: expect.stringContaining(reason) })
+  })
 })

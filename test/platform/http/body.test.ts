@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { KiB, MiB, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startTestServer, type TestServer } from './fixture.ts'
@@ -19,6 +19,9 @@ const statusAndCode = async (response: Response) => {
   return [response.status, body.code]
 }
 
+const server = startTestServer({ maxBodyBytes: 4 * MiB })
+afterAll(() => server[Symbol.asyncDispose]())
+
 const chunked = (text: string, chunkBytes = 1000): ReadableStream<Uint8Array> =>
   new ReadableStream({
     start(controller) {
@@ -36,7 +39,6 @@ describe('content type', () => {
     'application/vnd.api+json',
     'application/json; profile=x',
   ])('%s is JSON', async (contentType) => {
-    await using server = startTestServer()
     expect((await post(server, '{"label":"x"}', { 'content-type': contentType })).status).toBe(201)
   })
 
@@ -49,7 +51,6 @@ describe('content type', () => {
     'application/json; charset=iso-8859-1',
     'multipart/form-data; boundary=x',
   ])('%s is a 415 that names the required header', async (contentType) => {
-    await using server = startTestServer()
     const response = await post(server, '{"label":"x"}', { 'content-type': contentType })
     expect(response.status).toBe(415)
     expect(await response.json()).toMatchObject({
@@ -60,7 +61,6 @@ describe('content type', () => {
   })
 
   test('a body without a content type is a 415, and so is a compressed one', async () => {
-    await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\nContent-Length: 13\r\n\r\n{"label":"x"}`)
     expect(parseStatuses(await raw.until((text) => text.includes('unsupported_media_type')))).toEqual([415])
@@ -72,13 +72,11 @@ describe('content type', () => {
 describe('empty bodies', () => {
   // Proves: http-6
   test.each([null, '', 'null', '{}', '[]'])('%s is accepted where no body is expected', async (body) => {
-    await using server = startTestServer()
     const response = await server.request('/v1/boxes/1/open', { method: 'POST', body })
     expect([response.status, await response.json()]).toEqual([200, { message: 'opened by writer' }])
   })
 
   test('an empty form, as some clients send it, is accepted too', async () => {
-    await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     const type = 'Content-Type: application/x-www-form-urlencoded'
     raw.send(`POST /v1/boxes/1/open HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${type}\r\nContent-Length: 0\r\n\r\n`)
@@ -91,7 +89,6 @@ describe('empty bodies', () => {
   test.each([null, '', 'null', '{}', '[]'])(
     '%s where fields are required gets the missing ones named',
     async (body) => {
-      await using server = startTestServer()
       const response = await post(server, body)
       expect(response.status).toBe(422)
       expect(await response.json()).toMatchObject({ details: [{ field: 'label', message: 'is required' }] })
@@ -100,7 +97,6 @@ describe('empty bodies', () => {
 
   // Proves: http-7
   test('a map may be an empty array, but no other value that is not an object', async () => {
-    await using server = startTestServer()
     const noteOf = async (metadata: string) => {
       const response = await post(server, `{"label":"x","metadata":${metadata}}`)
       return response.status === 201
@@ -126,7 +122,6 @@ describe('JSON', () => {
     'topsecret',
     '{"label":"topsecret',
   ])('%s is a 400 that does not repeat it', async (text) => {
-    await using server = startTestServer()
     const response = await post(server, text)
     const body = await response.text()
     expect([response.status, JSON.parse(body).code, JSON.parse(body).type]).toEqual([
@@ -138,7 +133,6 @@ describe('JSON', () => {
   })
 
   test('that is not UTF-8 is a 400; bytes are not replaced', async () => {
-    await using server = startTestServer()
     const latin1 = Buffer.from('{"label":"caf\xe9"}', 'latin1')
     expect(await statusAndCode(await post(server, latin1))).toEqual([400, 'invalid_json'])
     expect(((await (await post(server, '\ufeff{"label":"café"}')).json()) as { data: object }).data).toMatchObject({
@@ -147,7 +141,6 @@ describe('JSON', () => {
   })
 
   test('with masses of brackets is a 400, and the server survives', async () => {
-    await using server = startTestServer({ maxBodyBytes: 4 * MiB })
     const depth = 100_000
     const bombs = [
       '['.repeat(depth) + ']'.repeat(depth),
@@ -159,7 +152,6 @@ describe('JSON', () => {
   })
 
   test('may have brackets inside strings', async () => {
-    await using server = startTestServer()
     const content = `${'\\"[{'.repeat(500)}\\\\`
     expect((await post(server, JSON.stringify({ label: 'x', content }))).status).toBe(201)
   })
@@ -178,7 +170,6 @@ describe('JSON', () => {
   })
 
   test('with twenty thousand fields, nearly all unknown, gets twenty details', async () => {
-    await using server = startTestServer({ maxBodyBytes: 4 * MiB })
     const fields = Array.from({ length: 19_999 }, (_, i) => `"unknown${i}":1`).join(',')
     const response = await post(server, `{"label":"x",${fields}}`)
     expect(response.status).toBe(422)
@@ -187,7 +178,6 @@ describe('JSON', () => {
 
   // Proves: http-24
   test('with more fields is refused before it is parsed', async () => {
-    await using server = startTestServer({ maxBodyBytes: 4 * MiB })
     const fields = Array.from({ length: 21_001 }, (_, i) => `"unknown${i}":1`).join(',')
     // Not even the syntax is looked at.
     for (const text of [`{${fields}}`, `{"label":"x","metadata":{${fields}}}`, `[[${fields}`]) {
@@ -200,7 +190,6 @@ describe('JSON', () => {
   })
 
   test('with __proto__ is refused like any unknown field, and changes no object', async () => {
-    await using server = startTestServer()
     const response = await post(server, '{"label":"x","__proto__":{"polluted":1},"constructor":1}')
     expect(response.status).toBe(422)
     expect(await response.json()).toMatchObject({ details: [{ field: '__proto__' }, { field: 'constructor' }] })
@@ -259,7 +248,6 @@ describe('size', () => {
   })
 
   test('does not matter for a route that reads no body, and the next request is read correctly', async () => {
-    await using server = startTestServer()
     using raw = await openRawConnection(server.port)
     for (const method of ['GET', 'POST'])
       raw.send(
@@ -329,13 +317,11 @@ describe('memory', () => {
     ['malformed JSON', '{'],
     ['a good body', '{"label":"x"}'],
   ])('is not reserved any more after %s', async (_, body) => {
-    await using server = startTestServer()
     await post(server, body)
     expect(server.memory.inUseBytes).toBe(0)
   })
 
   test('is not reserved any more for a client that disconnected', async () => {
-    await using server = startTestServer()
     const raw = await openRawConnection(server.port)
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: 1000\r\n\r\n{`)
     await waitUntil(() => server.memory.inUseBytes > 0)

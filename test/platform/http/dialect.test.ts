@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import { AppError, unauthorized } from '#platform/errors.ts'
 import { requires } from '#platform/http/access.ts'
@@ -28,7 +28,9 @@ const parcelRoutes = () =>
       { detail: requires('boxes:write') },
     )
 
-const start = () => startTestServer({ dialects: [PARCEL], routes: [parcelRoutes()] })
+const server = startTestServer({ dialects: [PARCEL], routes: [parcelRoutes()] })
+afterAll(() => server[Symbol.asyncDispose]())
+
 const post = (token: string, body: object = {}) => ({
   method: 'POST',
   headers: { 'x-parcel-token': token, 'content-type': 'application/json' },
@@ -37,7 +39,6 @@ const post = (token: string, body: object = {}) => ({
 
 describe('a dialect', () => {
   test('takes the key where its clients put it, and fields that it does not know', async () => {
-    await using server = start()
     const response = await server.request('/parcel/send?any=1', post('tassis_live_writer', { Any: 1 }))
     expect([response.status, await response.json()]).toEqual([200, { from: 'writer', body: { Any: 1 } }])
   })
@@ -52,7 +53,6 @@ describe('a dialect', () => {
     ['for no route', '/parcel/none', writer, 404],
     ['with a wrong method', '/parcel/send', { ...writer, method: 'DELETE' }, 405],
   ])('answers a request %s in its own form', async (_, path, init, status) => {
-    await using server = start()
     const response = await server.request(path, init)
     expect([response.status, response.headers.get('x-form'), Object.keys((await response.json()) as object)]).toEqual([
       status,

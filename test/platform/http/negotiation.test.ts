@@ -1,10 +1,11 @@
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { Elysia } from 'elysia'
 import { requires } from '#platform/http/access.ts'
 import { BOX_ID, boxRoutes, startTestServer } from './fixture.ts'
 
 const KEY = { authorization: 'Bearer tassis_live_writer' }
+const LISTED = 'https://app.example.com'
 const LARGE = { data: 'tassis '.repeat(2_000) }
 
 const largeRoutes = () =>
@@ -15,7 +16,8 @@ const largeRoutes = () =>
       detail: requires('boxes:read'),
     })
 
-const start = () => startTestServer({ routes: [boxRoutes(), largeRoutes()] })
+const server = startTestServer({ routes: [boxRoutes(), largeRoutes()], corsOrigins: [LISTED] })
+afterAll(() => server[Symbol.asyncDispose]())
 
 describe('compression', () => {
   test.each([
@@ -24,7 +26,6 @@ describe('compression', () => {
     ['gzip;q=0.5, br;q=0.9', 'br', brotliDecompressSync],
     ['gzip, br;q=0', 'gzip', gunzipSync],
   ] as const)('of JSON for Accept-Encoding: %s is %s', async (accepted, encoding, decode) => {
-    await using server = start()
     const response = await server.request('/v1/large', {
       headers: { ...KEY, 'accept-encoding': accepted },
       decompress: false,
@@ -39,7 +40,6 @@ describe('compression', () => {
   })
 
   test('of a list after a POST keeps its status, and gives it no entity tag', async () => {
-    await using server = start()
     const response = await server.request('/v1/large', {
       method: 'POST',
       headers: { ...KEY, 'accept-encoding': 'br' },
@@ -59,7 +59,6 @@ describe('compression', () => {
     ['of a short response', '/v1/boxes', 'br, gzip'],
     ['of a download', '/v1/large/file', 'br, gzip'],
   ])('%s is none', async (_, path, accepted) => {
-    await using server = start()
     const response = await server.request(path, { headers: { ...KEY, 'accept-encoding': accepted } })
     expect([response.status, response.headers.get('content-encoding')]).toEqual([200, null])
     expect(await response.json()).toBeObject()
@@ -67,7 +66,6 @@ describe('compression', () => {
 })
 
 test('a GET has an entity tag, and is a 304 without body for who has it', async () => {
-  await using server = start()
   const first = await server.request(`/v1/boxes/${BOX_ID}`)
   const tag = first.headers.get('etag') ?? ''
   expect(tag).toMatch(/^W\/"\w+"$/)
@@ -78,17 +76,12 @@ test('a GET has an entity tag, and is a 304 without body for who has it', async 
 })
 
 test('a 201 has the path of what was created', async () => {
-  await using server = start()
   const response = await server.request('/v1/boxes', { method: 'POST', body: JSON.stringify({ label: 'a' }) })
   expect([response.status, response.headers.get('location')]).toEqual([201, `/v1/boxes/${BOX_ID}`])
 })
 
 describe('a page of another origin', () => {
-  const LISTED = 'https://app.example.com'
-  const startFor = () => startTestServer({ corsOrigins: [LISTED] })
-
   test('that is listed may send what the API takes', async () => {
-    await using server = startFor()
     const preflight = await server.request('/v1/boxes', {
       method: 'OPTIONS',
       headers: {
@@ -112,7 +105,6 @@ describe('a page of another origin', () => {
     ['a name that ends alike', 'https://evil-app.example.com'],
     ['no origin', 'null'],
   ])('of %s gets no permission', async (_, origin) => {
-    await using server = startFor()
     const headers = { ...KEY, origin, 'access-control-request-method': 'POST' }
     for (const method of ['OPTIONS', 'GET']) {
       const response = await server.request('/v1/boxes', { method, headers })

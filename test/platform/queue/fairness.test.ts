@@ -1,4 +1,6 @@
 import { expect, test } from 'bun:test'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { RoundRobin } from '#platform/queue/round-robin.ts'
 
 const drain = (queue: RoundRobin<string>, isServable?: (owner: number) => boolean): string[] => {
@@ -44,4 +46,24 @@ test('an item waits once, even if it is added again', () => {
   expect(queue.size).toBe(1)
   expect(drain(queue)).toEqual(['a'])
   expect(queue.has('a')).toBe(false)
+})
+
+test('an owner is listed while its count is not zero', () => {
+  const counts = new Counts<string>()
+  counts.add('a', 2)
+  counts.add('b', 1)
+  counts.add('a', -1)
+  counts.add('b', -1)
+  expect([counts.of('a'), counts.of('b'), counts.of('c')]).toEqual([1, 0, 0])
+  expect([...counts.keys()]).toEqual(['a'])
+  expect([...counts]).toEqual([['a', 1]])
+  expect(counts.size).toBe(1)
+  expect(counts.total).toBe(1)
+})
+
+test('each failure doubles the delay, up to the limit', () => {
+  const delays = { minMs: 100, maxMs: 1000 }
+  expect([-3, 0, 1, 2, 3, 4, 5, 5000].map((failures) => backoffDelayMs(failures, delays))).toEqual([
+    0, 0, 100, 200, 400, 800, 1000, 1000,
+  ])
 })
