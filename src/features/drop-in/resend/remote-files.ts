@@ -7,6 +7,7 @@ import { type AppError, invalid, tooManyRequests } from '#platform/errors.ts'
 import { serverBusy } from '#platform/http/body.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import type { Reservation } from '#platform/process/memory-budget.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { seconds } from '#platform/units.ts'
 import type { RemoteFile } from './translate.ts'
 
@@ -20,7 +21,7 @@ const MAX_CONCURRENT_FETCHES = 4
 /** Memory per byte of a file: its pieces, its base64, and what acceptance decodes from it. */
 const MEMORY_FACTOR = 4
 
-const getRunningFetches = perOwner((_: App) => new Map<number, number>())
+const getRunningFetches = perOwner((_: App) => new Counts())
 
 /** Files that were fetched; their memory stays reserved until they are released. */
 export interface FetchedFiles extends Disposable {
@@ -40,14 +41,13 @@ export async function fetchRemoteFiles(
       `attachments: at most ${MAX_REMOTE_FILES} files of an email may have a path; send the others as content.`,
     )
   const running = getRunningFetches(app)
-  const count = running.get(accountId) ?? 0
-  if (count >= MAX_CONCURRENT_FETCHES)
+  if (running.of(accountId) >= MAX_CONCURRENT_FETCHES)
     throw tooManyRequests(
       'too_many_fetches',
       `At most ${MAX_CONCURRENT_FETCHES} emails of an account may fetch their attachments at the same time; try again shortly, or send content.`,
       1,
     )
-  running.set(accountId, count + 1)
+  running.add(accountId, 1)
   const budget = new FileBudget(app)
   const ending = new AbortController()
   const limits = { budget, signal: ending.signal, untilMs: app.clock.monotonicMs() + TIMEOUT_MS }
@@ -62,9 +62,7 @@ export async function fetchRemoteFiles(
     budget.release()
     throw error
   } finally {
-    const left = (running.get(accountId) ?? 1) - 1
-    if (left > 0) running.set(accountId, left)
-    else running.delete(accountId)
+    running.add(accountId, -1)
   }
 }
 

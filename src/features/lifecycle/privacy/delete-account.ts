@@ -33,6 +33,7 @@ import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { findNextEmails, removeAccountRows } from './account-rows.ts'
 import { eraseEmail } from './erase-steps.ts'
+import type { accountDeletions } from './tables.ts'
 
 /** The stored code of a step is its position, so only append. */
 const STEPS = ['mail', 'rows', 'late', 'log', 'bytes', 'service'] as const
@@ -59,15 +60,7 @@ const SYSTEM: Actor = { accountId: 0, accountUuid: '', type: 'system', id: 'syst
 /** Retry delay of a failed step, so that it does not block other deletions. */
 const FAILURE_RETRY_MS = minutes(1)
 
-interface Deletion {
-  readonly accountId: number
-  readonly operationId: number
-  readonly step: number
-  readonly cursor: number
-  readonly rows: number
-  readonly dueAt: Millis
-  readonly createdAt: Millis
-}
+type Deletion = Readonly<typeof accountDeletions.$inferSelect>
 
 const COLUMNS =
   'account_id AS accountId, operation_id AS operationId, step, cursor, rows, due_at AS dueAt, created_at AS createdAt'

@@ -8,22 +8,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import type { erasures } from './tables.ts'
 
-export interface Erasure {
-  readonly id: number
-  readonly accountId: number
-  /** Row id. */
-  readonly operationId: number
-  /**
-   * The result of `toSuppressionKey`; its keyed hash during the scrub; the operation's number while only other
-   * recipients are open.
-   */
-  readonly address: string
-  readonly step: number
-  readonly cursor: number
-  readonly rows: number
-  readonly dueAt: Millis
-}
+export type Erasure = Readonly<Omit<typeof erasures.$inferSelect, 'createdAt'>>
 
 const COLUMNS =
   'erasures.id, erasures.account_id AS accountId, operation_id AS operationId, address, step, cursor, rows, due_at AS dueAt'
@@ -84,14 +71,8 @@ export const findErasureById = (db: Database, id: number): Erasure | undefined =
 /** The erasure whose next step is due first. */
 export const findNextErasure = (db: Database): Erasure | undefined => sql(db).next.get() ?? undefined
 
-/** Where an erasure continues. */
-export interface ErasurePosition {
-  readonly step: number
-  readonly cursor: number
-  /** Rows erased since the previous position. */
-  readonly rows: number
-  readonly dueAt: Millis
-}
+/** Where an erasure continues; `rows`: those erased since the previous position. */
+export type ErasurePosition = Pick<Erasure, 'step' | 'cursor' | 'rows' | 'dueAt'>
 
 /**
  * Stores the progress and returns the total of rows; undefined if the stored position is no longer that of `erasure`.

@@ -28,6 +28,7 @@ import { tooManyRequests } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { streamJson } from '#platform/http/json-stream.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { requirePerson } from './erase.ts'
 import type { Person } from './person.ts'
 
@@ -50,7 +51,7 @@ const SUPPRESSIONS_PER_BATCH = 100
 /** Concurrent exports per account: each scans all rows, including those of other accounts. */
 const MAX_CONCURRENT_EXPORTS = 2
 const RUNNING_RETRY_SECONDS = 30
-const getRunningExports = perOwner((_: App) => new Map<number, number>())
+const getRunningExports = perOwner((_: App) => new Counts())
 
 /** Responds with the export; throws 422 for an invalid address, 429 while too many exports run. */
 export function exportPerson(
@@ -63,8 +64,7 @@ export function exportPerson(
   if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
   const { accountId } = actor
   const running = getRunningExports(app)
-  const runningCount = running.get(accountId) ?? 0
-  if (runningCount >= MAX_CONCURRENT_EXPORTS)
+  if (running.of(accountId) >= MAX_CONCURRENT_EXPORTS)
     throw tooManyRequests(
       'export_running',
       `${MAX_CONCURRENT_EXPORTS} exports of persons are running; read them to their end, or try again afterwards.`,
@@ -73,13 +73,9 @@ export function exportPerson(
   app.workBudget.spend(accountId, EXPORT_WORK_UNITS)
   const response = streamJson(app, request, generateExport(app, actor, person, renderedBodies), {
     filename: 'person.json',
-    onEnded() {
-      const left = (running.get(accountId) ?? 1) - 1
-      if (left > 0) running.set(accountId, left)
-      else running.delete(accountId)
-    },
+    onEnded: () => running.add(accountId, -1),
   })
-  running.set(accountId, runningCount + 1)
+  running.add(accountId, 1)
   return response
 }
 

@@ -17,32 +17,9 @@ import { readCursor } from './scan.ts'
 
 export type RetainedKind = BudgetedKind | 'audit'
 
-/** As in the operator's routes. */
-export interface KindUsage {
-  readonly kind: RetainedKind
-  readonly used_bytes: number
-  /** Null if there is no limit. */
-  readonly max_bytes: number | null
-  readonly max_days: number
-  /** Time of the oldest removable row. */
-  readonly oldest_at: string | null
-  readonly goes_at: string | null
-  /** Set when over budget: the next run removes rows from before this time from accounts above their share. */
-  readonly over_before: string | null
-  readonly accounts: AccountUsage[]
-}
-
-/** What an account uses of a kind. */
-export interface AccountUsage {
-  readonly id: string
-  readonly name: string
-  readonly used_bytes: number
-  /** Of this, bytes never removed for size: unread mailbox messages, and open mail. */
-  readonly kept_bytes: number
-  /** Its fair share, if exceeded. */
-  readonly share_bytes: number | null
-  readonly goes_before: string | null
-}
+/** As in the operator's routes, which describe the fields. */
+export type KindUsage = ReturnType<typeof listKindUsages>[number]
+export type AccountUsage = ReturnType<typeof listAccountUsages>[number]
 
 /** Accounts shown per kind, besides those that lose data. */
 const MAX_ACCOUNTS = 10
@@ -82,7 +59,7 @@ export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis |
  * What is stored of each kind, for how long, and what is removed next.
  * @param db in the same read transaction as the measurement
  */
-export function listKindUsages(db: Database, config: Config, measured: Measurement, now: Millis): KindUsage[] {
+export function listKindUsages(db: Database, config: Config, measured: Measurement, now: Millis) {
   const budgets = measureBudgets(config)
   const cuts = Map.groupBy(findCuts(measured, budgets), (cut) => cut.kind)
   const ages = readMaxAges(config)
@@ -110,18 +87,13 @@ export function listKindUsages(db: Database, config: Config, measured: Measureme
       used_bytes: measured.database.groups.audit,
       max_bytes: null,
       over_before: null,
-      accounts: [],
+      accounts: [] as AccountUsage[],
     },
   ]
 }
 
 /** The accounts that use most, and all that lose data in the next run; the largest first. */
-function listAccountUsages(
-  db: Database,
-  measured: Measurement,
-  kind: BudgetedKind,
-  cuts: readonly Cut[],
-): AccountUsage[] {
+function listAccountUsages(db: Database, measured: Measurement, kind: BudgetedKind, cuts: readonly Cut[]) {
   const account = db.query<{ uuid: UuidBytes; name: string }, [number]>('SELECT uuid, name FROM accounts WHERE id = ?')
   return [...measured.kinds[kind].accounts]
     .sort(([, a], [, b]) => b.bytes - a.bytes)

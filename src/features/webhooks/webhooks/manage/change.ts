@@ -12,6 +12,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { isWebhookEvent, requireBodyScopes, WEBHOOK_EVENTS } from '../event-names.ts'
 import {
@@ -269,28 +270,24 @@ export function requireKnownEvent(name: string): string {
 
 /** URLs of one account that are checked at the same time: each may wait seconds for a silent DNS server. */
 const MAX_CONCURRENT_CHECKS = 10
-/** Number of running checks by account. */
-const getRunningChecks = perOwner((_: App) => new Map<number, number>())
+const getRunningChecks = perOwner((_: App) => new Counts())
 
 /** Throws 422 for a URL that may not be called. Accepts a name that does not resolve now, because it may later. */
 export async function requireCallable(app: App, { accountId }: Actor, url: string, field = 'url'): Promise<void> {
   const checks = getRunningChecks(app)
-  const running = checks.get(accountId) ?? 0
-  if (running >= MAX_CONCURRENT_CHECKS)
+  if (checks.of(accountId) >= MAX_CONCURRENT_CHECKS)
     throw tooManyRequests(
       'too_many_checks',
       `At most ${MAX_CONCURRENT_CHECKS} webhooks and routes of an account may be created or changed at the same time; try again shortly.`,
       1,
     )
-  checks.set(accountId, running + 1)
+  checks.add(accountId, 1)
   try {
     const check = await app.fetch.check(url)
     if (check.kind === 'invalid' || check.kind === 'refused')
       throw invalid(field, `${check.reason}${describeLocal(url)}`, 'invalid_url')
   } finally {
-    const remaining = (checks.get(accountId) ?? 1) - 1
-    if (remaining > 0) checks.set(accountId, remaining)
-    else checks.delete(accountId)
+    checks.add(accountId, -1)
   }
 }
 
