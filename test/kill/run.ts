@@ -16,6 +16,8 @@ first:
   --inbound    proves instead that every message accepted with 250 is stored exactly once
   --submission proves instead that a message submitted by SMTP is not lost after its 250, nor doubled with a key
   --broadcast  proves instead that every contact of a list gets exactly one email of a broadcast
+  --creations  proves instead that a creation that is repeated with its idempotency key creates one thing
+  --keys       proves instead that every secret opens and every signature is valid while keys are rotated
 Further options:
   --contacts   number of contacts on the list of the broadcast (100,000)
   --seed S     repeats the random choices of another run, which prints its seed
