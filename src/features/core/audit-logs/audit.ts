@@ -83,6 +83,25 @@ export function audit(app: Pick<App, 'eventTime'>, tx: Pick<Tx, 'db'>, actor: Au
   setChainHead(tx.db, id, hash)
 }
 
+/**
+ * Writes the entry of a change to a resource of the kind that its action names, `resource.verb`.
+ * @param id public id of the resource
+ */
+export const auditChange = (
+  app: Pick<App, 'eventTime'>,
+  tx: Pick<Tx, 'db'>,
+  actor: AuditActor,
+  action: string,
+  id: string | UuidBytes,
+  metadata?: AuditEntry['metadata'],
+): void =>
+  audit(app, tx, actor, {
+    action,
+    resourceType: action.slice(0, action.indexOf('.')),
+    resourceId: typeof id === 'string' ? id : formatUuid(id),
+    ...(metadata && { metadata }),
+  })
+
 /** Replaces lone surrogates, which the database would return as other characters, so that the hash still matches. */
 const toStorable = (text: string): string => text.toWellFormed()
 const toStorableOrNull = (text: string | undefined): string | null => (text === undefined ? null : toStorable(text))
