@@ -10,7 +10,7 @@ import { type AuditActor, audit, SYSTEM_ACTOR } from '#features/core/audit-logs/
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { SEALED_COLUMNS as TOTP } from '#features/people/team/totp.ts'
 import { SEALED_COLUMNS as RESPONSES } from '#features/sending/accept/idempotency.ts'
-import { SEALED_COLUMNS as DOMAINS } from '#features/setup/domains/sealed.ts'
+import { SEALED_COLUMNS as DOMAINS } from '#features/setup/domains/sending.ts'
 import { SEALED_COLUMNS as WEBHOOKS } from '#features/webhooks/webhooks/manage/secrets.ts'
 import {
   createMasterKeyFile,

@@ -1,8 +1,13 @@
 /** @module Formats DNS records as blocks and as zone file lines (RFC 1035 §5), and the results of DNS checks. */
 import { findUnansweredReason } from '#features/setup/domains/check-result.ts'
-import { DNS_RECORD_KEYS, type DnsRecord, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
+import {
+  type ByRecord,
+  DNS_RECORD_KEYS,
+  type DnsRecord,
+  type DnsRecordKey,
+} from '#features/setup/domains/dns-records.ts'
 import { type CheckKey, SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
-import type { CheckViews } from '#features/setup/domains/verify.ts'
+import type { CheckView } from '#features/setup/domains/verify.ts'
 import { formatZoneLine } from '#features/setup/domains/zone-file.ts'
 import { formatTable } from './output.ts'
 
@@ -48,7 +53,7 @@ export function formatRecords(domain: string, records: readonly RecordView[], is
 const DKIM_KEYS = ['dkim_ed25519', 'dkim_next', 'dkim_ed25519_next'] as const
 
 /** Formats the result of each check; DNS failures follow once below the table, with the DNS servers that were asked. */
-export function formatChecks(checks: CheckViews, dnsServers: readonly string[]): string {
+export function formatChecks(checks: ByRecord<CheckView>, dnsServers: readonly string[]): string {
   const reasons = new Set<string>()
   const rows = [...DNS_RECORD_KEYS, ...DKIM_KEYS].flatMap((key) => {
     const check = checks[key]

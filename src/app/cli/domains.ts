@@ -7,10 +7,10 @@ import {
   DNS_RECORD_KEYS,
   type DnsRecord,
   type DnsRecordKey,
+  findHostnameWarnings,
   OPTIONAL_RECORD_KEYS,
 } from '#features/setup/domains/dns-records.ts'
 import { createDomain, type Domain, listDnsRecords, listDomains } from '#features/setup/domains/domains.ts'
-import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
 import { getKeepUntil, startDkimRotation } from '#features/setup/domains/rotate-dkim.ts'
 import { findCoveringDomain } from '#features/setup/domains/sending.ts'
 import { getSendsUntil, listLostRecords, SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'

@@ -1,5 +1,5 @@
 /** @module Warns about settings of a service that sends mail, in its log and in `tassis check`. */
-import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
+import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { isOrderable, listServiceHosts } from '../certificates/hosts.ts'
 

@@ -1,6 +1,6 @@
 /** @module Checks of the names of this host: host name, its addresses, reverse DNS, public URL. */
 import { networkInterfaces } from 'node:os'
-import { findHostnameWarnings } from '#features/setup/domains/hostname-warnings.ts'
+import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { findPublicUrlWarnings } from '../../cli/setting-warnings.ts'

@@ -4,7 +4,7 @@
  */
 
 import type { Actor, App } from '#features/core/app/app.ts'
-import { type DraftField, renderDraft } from '#features/setup/templates/draft.ts'
+import { renderDraft } from '#features/setup/templates/draft.ts'
 import {
   changeTemplate,
   createTemplate,
@@ -147,7 +147,7 @@ export async function validateTemplate(app: App, actor: Actor, body: unknown, ig
   const sources = { subject: text('Subject'), html: text('HtmlBody'), text: text('TextBody') }
   const model = isJsonObject(fields['TestRenderModel']) ? fields['TestRenderModel'] : {}
   const { problems, ...rendered } = await renderDraft(app, actor, sources, model)
-  const sectionOf = (part: keyof typeof sources, field: DraftField, name: string) => {
+  const sectionOf = (part: keyof typeof sources, field: 'subject' | 'html_body' | 'text_body', name: string) => {
     const construct = findMustachio(sources[part] ?? '')
     const found = problems.filter((problem) => problem.field === field)
     const errors = construct
@@ -157,7 +157,7 @@ export async function validateTemplate(app: App, actor: Actor, body: unknown, ig
           Line: line ?? 1,
           CharacterPosition: column ?? 1,
         }))
-    return { ContentIsValid: errors.length === 0, ValidationErrors: errors, RenderedContent: rendered[part] ?? '' }
+    return { ContentIsValid: errors.length === 0, ValidationErrors: errors, RenderedContent: rendered[field] ?? '' }
   }
   const sections = {
     Subject: sectionOf('subject', 'subject', 'Subject'),

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, ActorLimits, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -16,6 +16,7 @@ import { formatUuid, newUuid, parseUuid, randomBase62 } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { applyLimits, type LimitsInput } from './limits.ts'
 import { hasScope, SCOPES } from './scopes.ts'
+import type { apiKeys } from './tables.ts'
 
 export interface ApiKey {
   readonly id: string
@@ -27,19 +28,7 @@ export interface ApiKey {
   readonly createdAt: Millis
 }
 
-interface Row {
-  id: number
-  uuid: Uint8Array
-  accountId: number
-  accountUuid: Uint8Array
-  name: string
-  keyPrefix: string
-  scopes: string
-  expiresAt: number | null
-  limits: string | null
-  lastUsedAt: number | null
-  createdAt: number
-}
+type Row = Readonly<Omit<typeof apiKeys.$inferSelect, 'hash'>> & { readonly accountUuid: Uint8Array }
 
 const COLUMNS = `api_keys.id, api_keys.uuid, account_id AS accountId, accounts.uuid AS accountUuid, api_keys.name, key_prefix AS keyPrefix, scopes, expires_at AS expiresAt, limits,
   last_used_at AS lastUsedAt, api_keys.created_at AS createdAt`
@@ -130,12 +119,7 @@ export async function createApiKey(
       toLimitsJson(limits),
       createdAt,
     )
-    audit(app, tx, actor, {
-      action: 'api_key.created',
-      resourceType: 'api_key',
-      resourceId: id,
-      metadata: { name, scopes, ...toLimitsMetadata(limits) },
-    })
+    auditChange(app, tx, actor, 'api_key.created', id, { name, scopes, ...toLimitsMetadata(limits) })
     inTransaction?.(tx, id)
   })
   return { id, name, keyPrefix, scopes, limits, lastUsedAt: null, createdAt, key }
@@ -178,12 +162,7 @@ export function changeApiKey(app: App, actor: Actor, id: string, change: ApiKeyC
     const scopes = isNameOnly ? before.scopes : resolveScopes(actor, change.scopes ?? before.scopes)
     const limits = isNameOnly ? before.limits : applyLimits(actor, before.limits, change, app.clock.now())
     sql(tx.db).update.run(name, JSON.stringify(scopes), limits.expiresAt ?? null, toLimitsJson(limits), row.id)
-    audit(app, tx, actor, {
-      action: 'api_key.updated',
-      resourceType: 'api_key',
-      resourceId: id,
-      metadata: { name, scopes, ...toLimitsMetadata(limits) },
-    })
+    auditChange(app, tx, actor, 'api_key.updated', id, { name, scopes, ...toLimitsMetadata(limits) })
     announceAccessChange(app, tx, actor.accountId)
     return { ...before, name, scopes, limits }
   })
@@ -212,7 +191,7 @@ export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> 
   const uuid = parseUuid(id)
   return app.commit.writeFromReserve((tx) => {
     if (!uuid || sql(tx.db).delete.run(uuid, actor.accountId).changes === 0) throw apiKeyNotFound()
-    audit(app, tx, actor, { action: 'api_key.deleted', resourceType: 'api_key', resourceId: id })
+    auditChange(app, tx, actor, 'api_key.deleted', id)
     announceAccessChange(app, tx, actor.accountId)
   })
 }

@@ -8,37 +8,29 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
-import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
+import { parseSender } from '#features/setup/domains/sending.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
 import { findTemplateById, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import { domainOfMailbox, formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { type ContactList, countLists, getList } from './lists.ts'
+
+/** The fields of a list that its account sets. */
+type ListFields = Omit<ContactList, 'id' | 'uuid' | 'accountId' | 'createdAt' | 'updatedAt'>
 
 /**
  * An undefined field means the default for a new list, and the current value in a change. Null, `''` and, for flags,
  * false mean none.
  */
-export interface ListInput {
-  readonly name: string
-  readonly description?: string | null | undefined
-  readonly doubleOptIn?: boolean | undefined
-  readonly welcomeEnabled?: boolean | undefined
-  readonly welcomeDelaySeconds?: number | undefined
-  /** A mailbox in any form that `parseMailbox` accepts. */
-  readonly welcomeFrom?: string | null | undefined
-  readonly welcomeSubject?: string | null | undefined
-  readonly welcomeHtml?: string | null | undefined
-  readonly welcomeText?: string | null | undefined
+export type ListInput = Pick<ListFields, 'name'> & {
+  readonly [Field in Exclude<keyof ListFields, 'name' | 'welcomeTemplateId'>]?: ListFields[Field] | undefined
+} & {
   /** Public id. */
   readonly welcomeTemplateId?: string | null | undefined
 }
-
-/** The fields of a list that its account sets. */
-type ListFields = Omit<ContactList, 'id' | 'uuid' | 'accountId' | 'createdAt' | 'updatedAt'>
 
 /** Lists per account. */
 export const MAX_LISTS = 10_000
@@ -194,15 +186,7 @@ function applyInput(db: Database, accountId: number, before: ListFields, input: 
   return after
 }
 
-const WELCOME_FIELDS = [
-  'welcomeEnabled',
-  'welcomeDelaySeconds',
-  'welcomeFrom',
-  'welcomeSubject',
-  'welcomeHtml',
-  'welcomeText',
-  'welcomeTemplateId',
-] as const
+const WELCOME_FIELDS = (Object.keys(NEW_LIST) as (keyof ListFields)[]).filter((field) => field.startsWith('welcome'))
 
 /** Throws 403 when the change affects the welcome email and the actor may not send, or not from this domain. */
 function requireSendScope(actor: Actor, before: ListFields, after: ListFields): void {
@@ -269,19 +253,7 @@ function validateDescription(text: string | null): string | null {
 }
 
 function validateFrom(db: Database, accountId: number, text: string | null): string | null {
-  if (text === null || text === '') return null
-  const field = 'welcome_email_from_address'
-  const parsed = parseMailbox(text)
-  if (parsed.kind !== 'ok') throw invalid(field, parsed.reason, 'invalid_address')
-  const domain = findSendingDomain(db, accountId, parsed.domain)
-  if (!domain)
-    throw invalid(
-      field,
-      `The domain ${parsed.domain} is not registered on this account; add it with POST /v1/domains and verify it.`,
-      'domain_not_found',
-    )
-  if (!domain.isVerified) throw domainNotVerified(field, domain)
-  return formatMailbox(parsed)
+  return text === null || text === '' ? null : parseSender(db, accountId, 'welcome_email_from_address', text)
 }
 
 function validateSubject(text: string | null): string | null {

@@ -7,29 +7,10 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
+import type { contactLists } from './tables.ts'
 
-export interface ContactList {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly name: string
-  readonly description: string | null
-  readonly doubleOptIn: boolean
-  readonly welcomeEnabled: boolean
-  /** Delay after a contact became active. */
-  readonly welcomeDelaySeconds: number
-  /** Mailbox in header form; null: no-reply at the first verified domain. */
-  readonly welcomeFrom: string | null
-  readonly welcomeSubject: string | null
-  readonly welcomeHtml: string | null
-  readonly welcomeText: string | null
-  /** Row id; takes precedence over the bodies. */
-  readonly welcomeTemplateId: number | null
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
-}
+export type ContactList = Readonly<Omit<typeof contactLists.$inferSelect, 'deletedAt' | 'emptiedAt'>>
 
 type Row = Omit<ContactList, 'doubleOptIn' | 'welcomeEnabled'> & { doubleOptIn: number; welcomeEnabled: number }
 

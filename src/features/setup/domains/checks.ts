@@ -8,18 +8,10 @@ import { checkDmarc } from './check-dmarc.ts'
 import { checkInboundMx, checkReturnPath } from './check-mx.ts'
 import type { Check } from './check-result.ts'
 import { checkSpf } from './check-spf.ts'
-import { type DkimPublicKey, type DnsRecordKey, type DomainDns, toEd25519Key, toRsaKey } from './dns-records.ts'
-
-export type DomainChecks = Readonly<Record<DnsRecordKey, Check>> & {
-  /** Present when the domain has an Ed25519 key. */
-  readonly dkim_ed25519?: Check
-  /** Present while a rotation waits for the records of its keys. */
-  readonly dkim_next?: Check
-  readonly dkim_ed25519_next?: Check
-}
+import { type ByRecord, type DkimPublicKey, type DomainDns, toEd25519Key, toRsaKey } from './dns-records.ts'
 
 /** Checks all records but that of the tracking host. For an outcome `unknown`, the caller keeps the flag of the previous check. */
-export async function checkDomain(resolver: Resolver, dns: DomainDns): Promise<DomainChecks> {
+export async function checkDomain(resolver: Resolver, dns: DomainDns): Promise<ByRecord<Check>> {
   const check = (key: DkimPublicKey | null | undefined) => key && checkDkim(resolver, dns.domain, key)
   const [spf, dkim, ed25519, next, ed25519Next, dmarc, returnPath, mx] = await Promise.all([
     checkSpf(resolver, dns),

@@ -1,5 +1,6 @@
 /** @module Builds the DNS records that a domain's owner publishes for us. Looks nothing up; `checks.ts` does. */
 import { isIPv6 } from 'node:net'
+import type { Config } from '#platform/settings/config.ts'
 import { type DkimKeyType, formatDkimRecord } from '#protocols/dkim/keys.ts'
 
 /** The public keys of a selector. */
@@ -29,6 +30,13 @@ export interface DomainDns extends DkimPublicKeys {
 export const DNS_RECORD_KEYS = ['spf', 'dkim', 'dmarc', 'return_path', 'mx'] as const
 export type DnsRecordKey = (typeof DNS_RECORD_KEYS)[number]
 
+/** Records that a domain may have but does not need: further DKIM keys, and the CNAME of its tracking host. */
+export const OPTIONAL_RECORD_KEYS = ['dkim_ed25519', 'dkim_next', 'dkim_ed25519_next', 'tracking'] as const
+export type OptionalRecordKey = (typeof OPTIONAL_RECORD_KEYS)[number]
+
+/** Something for each record: the further keys are there once they exist, those of a rotation while it waits. */
+export type ByRecord<T> = Readonly<Record<DnsRecordKey, T>> & { readonly [Key in OptionalRecordKey]?: T }
+
 /**
  * A record in wire form. `host` is the full name without a trailing dot; `value` is unquoted and has no MX priority.
  */
@@ -38,18 +46,6 @@ export interface DnsRecord {
   readonly value: string
   readonly priority?: number
   readonly verified: boolean
-}
-
-/** Records that a domain may have but does not need. */
-export const OPTIONAL_RECORD_KEYS = ['dkim_ed25519', 'dkim_next', 'dkim_ed25519_next', 'tracking'] as const
-
-export type DnsRecords = Readonly<Record<DnsRecordKey, DnsRecord>> & {
-  /** The key of the second signature. Present once the key exists. */
-  readonly dkim_ed25519?: DnsRecord
-  /** The keys that will sign once these are published. Present during a rotation. */
-  readonly dkim_next?: DnsRecord
-  readonly dkim_ed25519_next?: DnsRecord
-  readonly tracking?: DnsRecord
 }
 
 const MX_PRIORITY = 10
@@ -136,3 +132,11 @@ export const formatDkimValue = ({ publicKey, type }: DkimPublicKey): string => f
 
 /** RFC 9989 §4.7: a policy that changes nothing for the owner's other mail. */
 export const DMARC_VALUE = 'v=DMARC1; p=none;'
+
+/** Returns at most one sentence: a name without a dot cannot be found in DNS, so records with it cannot be verified. */
+export const findHostnameWarnings = ({ hostname }: Pick<Config, 'hostname'>): string[] =>
+  hostname.includes('.')
+    ? []
+    : [
+        `The host name "${hostname}" is not fully qualified: DNS records with it (a:${hostname}, MX ${hostname}) cannot work. Set TASSIS_HOSTNAME to a name that resolves to this host, such as mail.example.com.`,
+      ]

@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
@@ -18,18 +18,20 @@ import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { generateEd25519DkimKey } from '#protocols/dkim/keys.ts'
 import {
+  type ByRecord,
   buildDkimRecord,
   buildDnsRecords,
   buildTrackingRecord,
   type DkimPublicKeys,
+  type DnsRecord,
   type DnsRecordKey,
-  type DnsRecords,
   type DomainDns,
   toEd25519Key,
   toRsaKey,
 } from './dns-records.ts'
 import { validateDomainName } from './name.ts'
 import { toDkimKeyContext, toEd25519KeyContext } from './sending.ts'
+import type { domains } from './tables.ts'
 import { getCnameTarget } from './tracking-domain.ts'
 import { type Failing, FIRST_CHECK_DELAY_MS, MAX_CHECK_INTERVAL_MS } from './verification-state.ts'
 
@@ -43,86 +45,42 @@ export interface FormerDkim {
   readonly retiredAt: Millis
 }
 
-export interface Domain {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
+type Stored = Readonly<typeof domains.$inferSelect>
+type Secret = 'dkimPrivateKey' | 'ed25519PrivateKey' | 'deletedAt'
+type Flag = `${'spf' | 'dkim' | 'dmarc' | 'returnPath' | 'mx' | 'ed25519'}Verified`
+
+export interface Domain extends Omit<Stored, Secret | Flag | 'dkimSince' | 'lossNotice' | 'failing'> {
   readonly accountUuid: UuidBytes
-  readonly domain: string
-  readonly dkimSelector: string
-  readonly dkimPublicKey: string
-  /** `p=` value of the Ed25519 key; null until the next DNS check of a domain that had none. */
-  readonly ed25519PublicKey: string | null
-  /** Whether the record of the Ed25519 key is published, so that it signs too. */
   readonly isEd25519Verified: boolean
+  readonly verified: Readonly<Record<DnsRecordKey, boolean>>
   /** The keys of a rotation that waits for their DNS records; see rotate-dkim.ts. */
   readonly nextDkim: DkimPublicKeys | null
   /** Selectors that signed before, whose records must stay for a while; see rotate-dkim.ts. */
   readonly formerDkim: readonly FormerDkim[]
   readonly dkimSince: Millis
-  readonly sendingSubdomain: string
-  readonly verified: Readonly<Record<DnsRecordKey, boolean>>
-  readonly inboundEnabled: boolean
-  readonly mxVerifiedAt: Millis | null
-  /** Host of tracked links, in A-labels and lower case. */
-  readonly trackingDomain: string | null
-  readonly trackingVerifiedAt: Millis | null
-  /** When the domain became verified; stays set during the 72 hours after records are lost. */
-  readonly verifiedAt: Millis | null
-  /** When a check first found that a verified domain lacks a record that sending needs; see verification-state.ts. */
-  readonly recordsLostAt: Millis | null
-  /** When owners were last mailed about lost records, and what the last mail reported; see loss-notice.ts. */
-  readonly lossNoticeSentAt: Millis | null
   readonly lossNotice: LossNotice | null
-  readonly checkedAt: Millis | null
-  readonly nextCheckAt: Millis
   readonly failing: Failing
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
 }
 
-interface Row {
-  id: number
-  uuid: Uint8Array
-  account_id: number
-  account_uuid: Uint8Array
-  domain: string
-  dkim_selector: string
-  dkim_public_key: string
-  ed25519_public_key: string | null
-  ed25519_verified: number
-  sending_subdomain: string
-  spf_verified: number
-  dkim_verified: number
-  dmarc_verified: number
-  return_path_verified: number
-  mx_verified: number
-  inbound_enabled: number
-  mx_verified_at: number | null
-  tracking_domain: string | null
-  tracking_verified_at: number | null
-  verified_at: number | null
-  records_lost_at: number | null
-  loss_notice_sent_at: number | null
-  loss_notice: LossNotice | null
-  checked_at: number | null
-  next_check_at: number
-  failing: string | null
-  created_at: number
-  updated_at: number
-  dkim_since: number | null
-  next_selector: string | null
-  next_public_key: string | null
-  next_ed25519: string | null
-  former_dkim: string
-}
+type Row = Omit<Domain, 'isEd25519Verified' | 'verified' | 'nextDkim' | 'formerDkim' | 'inboundEnabled' | 'failing'> &
+  Readonly<Record<Flag | 'inboundEnabled', number>> & {
+    readonly nextDkim: string | null
+    readonly formerDkim: string
+    readonly failing: string | null
+  }
 
-const SELECT_ALL = `SELECT domains.*, accounts.uuid AS account_uuid, next.selector AS next_selector, next.dkim_public_key AS next_public_key,
-     next.ed25519_public_key AS next_ed25519,
-     (SELECT json_group_array(json_object('selector', selector, 'dkimPublicKey', dkim_public_key, 'retiredAt', retired_at) ORDER BY id DESC) FROM dkim_keys
-      WHERE domain_id = domains.id AND retired_at IS NOT NULL) AS former_dkim
-   FROM domains JOIN accounts ON accounts.id = account_id
-   LEFT JOIN dkim_keys AS next ON next.domain_id = domains.id AND next.retired_at IS NULL`
+const SELECT_ALL = `SELECT domains.id, domains.uuid, account_id AS accountId, accounts.uuid AS accountUuid, domain, dkim_selector AS dkimSelector,
+     dkim_public_key AS dkimPublicKey, ed25519_public_key AS ed25519PublicKey, ed25519_verified AS ed25519Verified, sending_subdomain AS sendingSubdomain,
+     spf_verified AS spfVerified, dkim_verified AS dkimVerified, dmarc_verified AS dmarcVerified, return_path_verified AS returnPathVerified,
+     mx_verified AS mxVerified, inbound_enabled AS inboundEnabled, mx_verified_at AS mxVerifiedAt, tracking_domain AS trackingDomain,
+     tracking_verified_at AS trackingVerifiedAt, verified_at AS verifiedAt, records_lost_at AS recordsLostAt, loss_notice_sent_at AS lossNoticeSentAt,
+     loss_notice AS lossNotice, checked_at AS checkedAt, next_check_at AS nextCheckAt, failing, domains.created_at AS createdAt,
+     domains.updated_at AS updatedAt, coalesce(dkim_since, domains.created_at) AS dkimSince,
+     (SELECT json_object('selector', selector, 'dkimPublicKey', dkim_keys.dkim_public_key, 'ed25519PublicKey', dkim_keys.ed25519_public_key) FROM dkim_keys
+      WHERE domain_id = domains.id AND retired_at IS NULL) AS nextDkim,
+     (SELECT json_group_array(json_object('selector', selector, 'dkimPublicKey', dkim_keys.dkim_public_key, 'retiredAt', retired_at) ORDER BY id DESC)
+      FROM dkim_keys WHERE domain_id = domains.id AND retired_at IS NOT NULL) AS formerDkim
+   FROM domains JOIN accounts ON accounts.id = account_id`
 const SELECT = `${SELECT_ALL} WHERE domains.deleted_at IS NULL`
 
 const sql = prepareStatements((db) => ({
@@ -166,43 +124,28 @@ const sql = prepareStatements((db) => ({
 /** Label of the envelope sender's domain. */
 export const SENDING_SUBDOMAIN = 'send'
 
-const toDomain = (row: Row): Domain => ({
-  id: row.id,
-  uuid: new Uint8Array(row.uuid),
-  accountId: row.account_id,
-  accountUuid: new Uint8Array(row.account_uuid),
-  domain: row.domain,
-  dkimSelector: row.dkim_selector,
-  dkimPublicKey: row.dkim_public_key,
-  ed25519PublicKey: row.ed25519_public_key,
-  isEd25519Verified: row.ed25519_verified === 1,
-  nextDkim:
-    row.next_selector === null || row.next_public_key === null
-      ? null
-      : { selector: row.next_selector, dkimPublicKey: row.next_public_key, ed25519PublicKey: row.next_ed25519 },
-  formerDkim: JSON.parse(row.former_dkim) as FormerDkim[],
-  dkimSince: row.dkim_since ?? row.created_at,
-  sendingSubdomain: row.sending_subdomain,
+const toDomain = ({
+  spfVerified,
+  dkimVerified,
+  dmarcVerified,
+  returnPathVerified,
+  mxVerified,
+  ed25519Verified,
+  ...row
+}: Row): Domain => ({
+  ...row,
+  isEd25519Verified: ed25519Verified === 1,
   verified: {
-    spf: row.spf_verified === 1,
-    dkim: row.dkim_verified === 1,
-    dmarc: row.dmarc_verified === 1,
-    return_path: row.return_path_verified === 1,
-    mx: row.mx_verified === 1,
+    spf: spfVerified === 1,
+    dkim: dkimVerified === 1,
+    dmarc: dmarcVerified === 1,
+    return_path: returnPathVerified === 1,
+    mx: mxVerified === 1,
   },
-  inboundEnabled: row.inbound_enabled === 1,
-  mxVerifiedAt: row.mx_verified_at,
-  trackingDomain: row.tracking_domain,
-  trackingVerifiedAt: row.tracking_verified_at,
-  verifiedAt: row.verified_at,
-  recordsLostAt: row.records_lost_at,
-  lossNoticeSentAt: row.loss_notice_sent_at,
-  lossNotice: row.loss_notice,
-  checkedAt: row.checked_at,
-  nextCheckAt: row.next_check_at,
+  inboundEnabled: row.inboundEnabled === 1,
+  nextDkim: row.nextDkim === null ? null : (JSON.parse(row.nextDkim) as DkimPublicKeys),
+  formerDkim: JSON.parse(row.formerDkim) as FormerDkim[],
   failing: JSON.parse(row.failing ?? '{}') as Failing,
-  createdAt: row.created_at,
-  updatedAt: row.updated_at,
 })
 
 /** The form that the column `failing` stores. */
@@ -221,7 +164,7 @@ export const toDomainDns = (config: Config, domain: Domain): DomainDns => ({
   outboundIps: listOutboundIps(config.outboundIps),
 })
 
-export function listDnsRecords(config: Config, domain: Domain): DnsRecords {
+export function listDnsRecords(config: Config, domain: Domain): ByRecord<DnsRecord> {
   const dns = toDomainDns(config, domain)
   const ed25519Key = toEd25519Key(dns)
   const { trackingDomain: host, trackingVerifiedAt, nextDkim } = domain
@@ -311,7 +254,7 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
       now,
       now,
     )
-    audit(app, tx, actor, { action: 'domain.created', resourceType: 'domain', resourceId: id, metadata: { domain } })
+    auditDomain(app, tx, actor, 'created', { uuid, domain })
     return getDomain(tx.db, actor.accountId, id)
   })
   return { domain: created, warnings: findWarnings(domain) }
@@ -350,6 +293,18 @@ function findWarnings(domain: string): string[] {
   ]
 }
 
+/** Writes the audit entry of what was done to a domain. */
+export function auditDomain(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  done: string,
+  { uuid, domain }: Pick<Domain, 'uuid' | 'domain'>,
+  more: Readonly<Record<string, unknown>> = {},
+): void {
+  auditChange(app, tx, actor, `domain.${done}`, uuid, { domain, ...more })
+}
+
 /** Sets whether mail to the domain is accepted, whatever its MX record is. */
 export function changeDomain(
   app: App,
@@ -361,12 +316,7 @@ export function changeDomain(
     const domain = getDomain(tx.db, actor.accountId, id)
     if (domain.inboundEnabled === change.inboundEnabled) return domain
     sql(tx.db).setInbound.run(change.inboundEnabled ? 1 : 0, app.eventTime(), domain.id)
-    audit(app, tx, actor, {
-      action: 'domain.updated',
-      resourceType: 'domain',
-      resourceId: formatUuid(domain.uuid),
-      metadata: { domain: domain.domain, inbound_enabled: change.inboundEnabled },
-    })
+    auditDomain(app, tx, actor, 'updated', domain, { inbound_enabled: change.inboundEnabled })
     return getDomain(tx.db, actor.accountId, id)
   })
 }
@@ -376,12 +326,7 @@ export function markDeleted(app: App, tx: Tx, actor: Actor, id: string): Domain 
   const domain = getDomain(tx.db, actor.accountId, id)
   const now = app.eventTime()
   sql(tx.db).markDeleted.run(now, now, domain.id)
-  audit(app, tx, actor, {
-    action: 'domain.deleted',
-    resourceType: 'domain',
-    resourceId: formatUuid(domain.uuid),
-    metadata: { domain: domain.domain },
-  })
+  auditDomain(app, tx, actor, 'deleted', domain)
   return domain
 }
 

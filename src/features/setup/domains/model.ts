@@ -7,7 +7,6 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { buildDkimRecord, type DnsRecord as DnsRecordWire } from './dns-records.ts'
 import { type Domain, listDnsRecords } from './domains.ts'
-import { PUBLISHED_STATUSES, type PublishedDns } from './published-dns.ts'
 import { getKeepUntil } from './rotate-dkim.ts'
 import { findCoveringDomain } from './sending.ts'
 import { getSendsUntil, listLostRecords } from './verification-state.ts'
@@ -238,7 +237,7 @@ const PublishedRecord = (description: string) =>
         description:
           'The values at the name now, at most 10 of at most 1,024 characters: an MX with its priority; addresses when a tracking host has no CNAME.',
       }),
-      status: StringEnum(PUBLISHED_STATUSES, {
+      status: StringEnum(['verified', 'missing', 'wrong', 'unanswered'], {
         description: '`unanswered`: DNS did not respond, so the record may or may not exist.',
       }),
       detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
@@ -291,20 +290,6 @@ export const PublishedDnsWire = Type.Object({
   }),
 })
 export type PublishedDnsWire = Static<typeof PublishedDnsWire>
-
-export function toPublishedDnsWire(dns: PublishedDns): PublishedDnsWire {
-  const { provider, nameServers } = dns
-  return {
-    domain: dns.domain,
-    zone: dns.zone,
-    nameservers: [...nameServers],
-    provider: provider && { name: provider.name, nameservers: [...nameServers], edit_url: provider.editUrl },
-    domain_spf: dns.domainSpf,
-    records: dns.records,
-    checked_at: isoTime(dns.checkedAt),
-    warnings: [...dns.warnings],
-  }
-}
 
 export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain: Domain): DomainWire {
   const { verified } = domain

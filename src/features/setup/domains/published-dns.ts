@@ -3,7 +3,7 @@
  * domain's DNS provider wants them typed. Stores nothing: the verification of the domain stays as it is.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { shareAnswers, withTxtRecord } from '#protocols/dns/shared-answers.ts'
 import { isDmarc } from './check-dmarc.ts'
@@ -16,12 +16,13 @@ import {
   type DnsRecord,
   type DnsRecordKey,
   type DomainDns,
+  findHostnameWarnings,
   formatSpfValue,
   toDmarcHost,
   toReturnPathHost,
 } from './dns-records.ts'
 import { type Domain, listDnsRecords, toDomainDns } from './domains.ts'
-import { findHostnameWarnings } from './hostname-warnings.ts'
+import type { PublishedDnsWire } from './model.ts'
 import { findRegistrableDomain } from './name.ts'
 import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
 import type { CheckKey } from './verification-state.ts'
@@ -93,7 +94,7 @@ const isLast = (term: string): boolean => /^([-+~?]?all$|redirect=)/i.test(term)
 interface DnsZone {
   readonly name: string
   /** Its name servers, sorted; empty when none were found. */
-  readonly nameServers: readonly string[]
+  readonly nameServers: string[]
 }
 
 const MAX_NAME_SERVERS = 16
@@ -113,46 +114,8 @@ async function findZone(resolver: Resolver, name: string): Promise<DnsZone> {
   }
 }
 
-/** `unanswered`: DNS did not respond, so the record may or may not exist. */
-export const PUBLISHED_STATUSES = ['verified', 'missing', 'wrong', 'unanswered'] as const
-export type PublishedStatus = (typeof PUBLISHED_STATUSES)[number]
-
-export interface PublishedRecord {
-  readonly type: DnsRecord['type']
-  /** The full name, without a trailing dot. */
-  readonly name: string
-  /** The zone that has or gets it. */
-  readonly zone: string
-  /** The name as the DNS provider wants it typed; empty when the field stays empty. */
-  readonly host: string
-  readonly expected: string
-  readonly priority?: number
-  /** The values at the name now: of an MX with its priority, of a tracking host without a CNAME its addresses. */
-  readonly found: string[]
-  readonly status: PublishedStatus
-  readonly detail: string
-  /** The existing record that stays, or the one to publish in its place, which keeps its terms. */
-  readonly keep?: string
-}
-
-export interface PublishedDns {
-  readonly domain: string
-  readonly zone: string
-  readonly nameServers: readonly string[]
-  readonly provider: { readonly name: string; readonly editUrl: string | null } | null
-  /** The SPF record of the domain itself, which stays: ours is at the sending subdomain. */
-  readonly domainSpf: string | null
-  readonly records: Readonly<Record<Exclude<DnsRecordKey, 'mx'>, PublishedRecord>> & {
-    readonly dkim_ed25519?: PublishedRecord
-    readonly dkim_next?: PublishedRecord
-    readonly dkim_ed25519_next?: PublishedRecord
-    readonly mx?: PublishedRecord
-    readonly tracking?: PublishedRecord
-  }
-  readonly checkedAt: Millis
-  /** Why the records cannot work: sentences for the operator. */
-  readonly warnings: readonly string[]
-}
+type Records = PublishedDnsWire['records']
+type PublishedRecord = Records['spf']
 
 const MAX_VALUES = 10
 const MAX_VALUE_LENGTH = 1024
@@ -163,7 +126,7 @@ const truncate = (text: string): string =>
   text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH).toWellFormed()}…` : text
 
 /** Looks the domain's records up now, each question once. */
-export async function readPublishedDns(app: App, domain: Domain): Promise<PublishedDns> {
+export async function readPublishedDns(app: App, domain: Domain): Promise<PublishedDnsWire> {
   const resolver = shareAnswers(app.freshResolver)
   const dns = toDomainDns(app.config, domain)
   const [zone, records, texts] = await Promise.all([
@@ -176,22 +139,19 @@ export async function readPublishedDns(app: App, domain: Domain): Promise<Publis
   return {
     domain: dns.domain,
     zone: zone.name,
-    nameServers: zone.nameServers,
-    provider: provider ? { name: provider.name, editUrl: getEditUrl(provider, zone.name) } : null,
-    domainSpf: domainSpf === undefined ? null : truncate(domainSpf),
+    nameservers: zone.nameServers,
+    provider: provider
+      ? { name: provider.name, nameservers: zone.nameServers, edit_url: getEditUrl(provider, zone.name) }
+      : null,
+    domain_spf: domainSpf === undefined ? null : truncate(domainSpf),
     records,
-    checkedAt: app.clock.now(),
+    checked_at: isoTime(app.clock.now()),
     warnings: findHostnameWarnings(app.config),
   }
 }
 
 /** The inbound MX and the tracking host are left out unless they are in use. */
-async function describeRecords(
-  app: App,
-  resolver: Resolver,
-  domain: Domain,
-  dns: DomainDns,
-): Promise<PublishedDns['records']> {
+async function describeRecords(app: App, resolver: Resolver, domain: Domain, dns: DomainDns): Promise<Records> {
   const expected = listDnsRecords(app.config, domain)
   const checks = await checkDomain(resolver, dns)
   const describe = (key: DnsRecordKey) => describeRecord(resolver, dns, key, expected[key], checks[key])

@@ -4,7 +4,7 @@
  * for some days, because receivers verify mail late. Only this file writes `dkim_keys`, until `domains.ts` erases them.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -12,7 +12,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { unknown } from './check-result.ts'
 import { toDkimHost } from './dns-records.ts'
-import { createEd25519Key, createSelector, type Domain, type FormerDkim, getDomain } from './domains.ts'
+import { auditDomain, createEd25519Key, createSelector, type Domain, type FormerDkim, getDomain } from './domains.ts'
 import { scheduleRotationNotice } from './rotation-notice.ts'
 import { toDkimKeyContext } from './sending.ts'
 import { type CheckResults, FIRST_CHECK_DELAY_MS } from './verification-state.ts'
@@ -78,24 +78,8 @@ export async function startDkimRotation(app: App, actor: Actor, id: string): Pro
     // Users who start a rotation see the records in the response.
     if (actor.type === 'system') scheduleRotationNotice(app, tx, domain)
     sql(tx.db).checkSoon.run(app.clock.now() + FIRST_CHECK_DELAY_MS, now, domain.id)
-    auditRotation(app, tx, actor, domain, 'started', selector)
+    auditDomain(app, tx, actor, 'dkim_rotation_started', domain, { selector })
     return getDomain(tx.db, actor.accountId, id)
-  })
-}
-
-function auditRotation(
-  app: App,
-  tx: Tx,
-  actor: Actor,
-  { uuid, domain }: Domain,
-  state: 'started' | 'ended',
-  selector: string,
-): void {
-  audit(app, tx, actor, {
-    action: state === 'started' ? 'domain.dkim_rotation_started' : 'domain.dkim_rotated',
-    resourceType: 'domain',
-    resourceId: formatUuid(uuid),
-    metadata: { domain, selector },
   })
 }
 
@@ -134,7 +118,7 @@ export function endDkimRotation(app: App, tx: Tx, actor: Actor, before: Domain, 
   sql(tx.db).adopt.run(now, id)
   sql(tx.db).deleteNext.run(id)
   sql(tx.db).forgetOldest.run(id)
-  auditRotation(app, tx, actor, before, 'ended', nextDkim.selector)
+  auditDomain(app, tx, actor, 'dkim_rotated', before, { selector: nextDkim.selector })
   tx.afterCommit(() =>
     app.log.info({ domain, selector: nextDkim.selector, former }, 'the new DKIM keys of a domain sign its mail'),
   )

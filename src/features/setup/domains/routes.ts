@@ -3,9 +3,10 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { createDownload, fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
-import { TOO_MANY_CHECKS } from './dns-check-slots.ts'
+import { runDnsCheck, TOO_MANY_CHECKS } from './dns-check-slots.ts'
 import { changeDomain, createDomain, getDomain, listDomains } from './domains.ts'
 import {
   CreatedDomain,
@@ -13,17 +14,19 @@ import {
   DomainWire,
   NewDomain,
   NewTrackingDomain,
+  PublishedDnsWire,
   TrackingDomainSet,
   TrackingVerification,
   toDomainWire,
   toVerificationWire,
   VerificationWire,
 } from './model.ts'
+import { readPublishedDns } from './published-dns.ts'
 import { startDkimRotation } from './rotate-dkim.ts'
 import { removeTrackingDomain, setTrackingDomain } from './set-tracking.ts'
 import { getCnameTarget } from './tracking-domain.ts'
-import { verifyDomain } from './verify.ts'
-import { verifyTracking } from './verify-tracking.ts'
+import { verifyDomain, verifyTracking } from './verify.ts'
+import { formatZoneFile } from './zone-file.ts'
 
 const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
 const tags = ['Domains']
@@ -191,3 +194,47 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         },
       },
     )
+
+/** What DNS has now, and what to publish as a zone file. */
+export const domainDnsRoutes = (app: App) => {
+  const read = (actor: Actor, id: string): Promise<PublishedDnsWire> => {
+    const domain = getDomain(app.db, actor.accountId, id)
+    return runDnsCheck(app, actor.accountId, () => readPublishedDns(app, domain))
+  }
+  return new Elysia({ prefix: '/v1/domains' })
+    .use(authenticated)
+    .get('/:id/dns', async ({ actor, params: { id } }) => dataBody(await read(actor, id)), {
+      params: IdParam,
+      response: DataBody(PublishedDnsWire),
+      detail: {
+        summary: 'Compare the DNS of a domain with its records',
+        description:
+          'Asks DNS now, and names each record as the DNS provider wants it typed. Changes nothing: `POST /v1/domains/{id}/verify` stores what it finds.',
+        tags,
+        ...TOO_MANY_CHECKS,
+        ...requires('domains:read'),
+      },
+    })
+    .get(
+      '/:id/zone-file',
+      async ({ actor, params: { id } }) => {
+        const dns = await read(actor, id)
+        return createDownload(Buffer.from(formatZoneFile(dns)), {
+          contentType: 'text/plain',
+          filename: `${dns.domain}.zone.txt`,
+        })
+      },
+      {
+        params: IdParam,
+        detail: {
+          summary: 'Download the DNS records of a domain as a zone file',
+          description:
+            'Asks DNS now. Only records that are missing are lines to import (RFC 1035 §5); those that exist or could not be looked up are comments, so that an import never duplicates or replaces any.',
+          tags,
+          ...fileResponseSpec('The zone file.', 'text/plain'),
+          ...TOO_MANY_CHECKS,
+          ...requires('domains:read'),
+        },
+      },
+    )
+}

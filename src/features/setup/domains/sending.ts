@@ -4,11 +4,13 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
+import type { SealedColumns } from '#platform/crypto/sealed-columns.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { type DnsRecordKey, toEd25519Selector } from './dns-records.ts'
 
 export interface SendingDomain {
@@ -108,9 +110,39 @@ export function domainNotVerified(field: string, { domain, lapsed }: SendingDoma
   return invalid(field, found, 'domain_not_verified')
 }
 
+/** A sender in header form. Throws 422 unless it is an address at a verified domain of the account. */
+export function parseSender(db: Database, accountId: number, field: string, text: string): string {
+  const parsed = parseMailbox(text)
+  if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
+  const domain = findSendingDomain(db, accountId, parsed.domain)
+  if (!domain)
+    throw invalid(
+      field,
+      `The domain ${parsed.domain} is not registered on this account; add it with POST /v1/domains and verify it.`,
+      'domain_not_found',
+    )
+  if (!domain.isVerified) throw domainNotVerified(field, domain)
+  return formatMailbox(parsed)
+}
+
 /** Seal contexts that bind the DKIM keys to their domain's row. */
 export const toDkimKeyContext = (uuid: Uint8Array): string => `dkim:${formatUuid(uuid)}`
 export const toEd25519KeyContext = (uuid: Uint8Array): string => `${toDkimKeyContext(uuid)}:ed25519`
+
+export const SEALED_COLUMNS: readonly SealedColumns[] = [
+  {
+    table: 'domains',
+    id: 'id',
+    owner: 'uuid',
+    columns: { dkim_private_key: toDkimKeyContext, ed25519_private_key: toEd25519KeyContext },
+  },
+  {
+    table: 'dkim_keys',
+    id: 'id',
+    owner: '(SELECT uuid FROM domains WHERE domains.id = domain_id)',
+    columns: { dkim_private_key: toDkimKeyContext, ed25519_private_key: toEd25519KeyContext },
+  },
+]
 
 /**
  * The domain with its unsealed keys, deleted domains included, because their open mail is still signed. Undefined once

@@ -11,13 +11,20 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
-import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { type Domain, findDomain, findDomainByName, formatFailing, getDomain, SENDING_SUBDOMAIN } from './domains.ts'
+import {
+  auditDomain,
+  type Domain,
+  findDomain,
+  findDomainByName,
+  formatFailing,
+  getDomain,
+  SENDING_SUBDOMAIN,
+} from './domains.ts'
 import { findRegistrableDomain, validateDomainName } from './name.ts'
 import { findHostOwner, getCnameTarget, getPublicHost, isHostElsewhere } from './tracking-domain.ts'
 import { FIRST_CHECK_DELAY_MS } from './verification-state.ts'
@@ -48,7 +55,7 @@ export async function setTrackingDomain(app: App, actor: Actor, id: string, text
     requireNoMailRecords(tx.db, actor.accountId, host)
     acquireHost(app, tx, actor, host)
     storeHost(app, tx, domain, host)
-    auditTracking(app, tx, actor, 'domain.tracking_set', domain, host)
+    auditDomain(app, tx, actor, 'tracking_set', domain, { tracking_domain: host })
     return getDomain(tx.db, actor.accountId, id)
   })
 }
@@ -118,7 +125,7 @@ function requireNoMailRecords(db: Database, accountId: number, host: string): vo
  */
 function acquireHost(app: App, tx: Tx, actor: Actor, host: string): void {
   const row = sql(tx.db).holder.get(host)
-  const holder = row && findDomain(tx.db, row.accountId, new Uint8Array(row.uuid))
+  const holder = row && findDomain(tx.db, row.accountId, row.uuid)
   if (!holder) return
   if (holder.accountId === actor.accountId) {
     throw conflict('tracking_domain_taken', `${host} is already the tracking domain of ${holder.domain}.`)
@@ -135,22 +142,13 @@ function acquireHost(app: App, tx: Tx, actor: Actor, host: string): void {
 function removeHost(app: App, tx: Tx, actor: Actor, domain: Domain): void {
   if (domain.trackingDomain === null) return
   storeHost(app, tx, domain, null)
-  auditTracking(app, tx, actor, 'domain.tracking_removed', domain, domain.trackingDomain)
+  auditDomain(app, tx, actor, 'tracking_removed', domain, { tracking_domain: domain.trackingDomain })
 }
 
 function storeHost(app: App, tx: Tx, domain: Domain, host: string | null): void {
   const { tracking: _, ...failing } = domain.failing
   const nextCheckAt = host === null ? domain.nextCheckAt : app.clock.now() + FIRST_CHECK_DELAY_MS
   sql(tx.db).setTracking.run(host, formatFailing(failing), nextCheckAt, app.eventTime(), domain.id)
-}
-
-function auditTracking(app: App, tx: Tx, actor: Actor, action: string, domain: Domain, host: string): void {
-  audit(app, tx, actor, {
-    action,
-    resourceType: 'domain',
-    resourceId: formatUuid(domain.uuid),
-    metadata: { domain: domain.domain, tracking_domain: host },
-  })
 }
 
 const invalidHost = (reason: string) => invalid('tracking_domain', reason, 'invalid_tracking_domain')

@@ -20,13 +20,13 @@
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import type { Check } from './check-result.ts'
-import { DNS_RECORD_KEYS, type DnsRecordKey, type OPTIONAL_RECORD_KEYS } from './dns-records.ts'
+import { type ByRecord, DNS_RECORD_KEYS, type DnsRecordKey, type OptionalRecordKey } from './dns-records.ts'
 
 /** The checked records: those of the domain, its other DKIM keys, and the CNAME of its tracking host. */
-export type CheckKey = DnsRecordKey | (typeof OPTIONAL_RECORD_KEYS)[number]
+export type CheckKey = DnsRecordKey | OptionalRecordKey
 
 /** The results of a check; a record without a result stays as it was. */
-export type CheckResults = Readonly<Partial<Record<CheckKey, Check>>>
+export type CheckResults = Partial<ByRecord<Check>>
 
 /**
  * Verified records, except those for sending, that scheduled checks find missing or wrong: since when, and at how many

@@ -1,24 +1,34 @@
 /**
- * @module Verifies a domain on request: checks its DNS now, stores the results and returns them, by the rules of
+ * @module Verifies a domain or its tracking host on request: checks DNS now, stores the results and returns them, by the rules of
  * `verification-state.ts`. Also stores the results of scheduled checks.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type Check, verified } from './check-result.ts'
-import { checkDomain, type DomainChecks } from './checks.ts'
+import { checkTracking } from './check-tracking.ts'
+import { checkDomain } from './checks.ts'
 import { runDnsCheck } from './dns-check-slots.ts'
-import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
-import { type Domain, domainTaken, formatFailing, getDomain, isVerifiedElsewhere, toDomainDns } from './domains.ts'
+import { type ByRecord, DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
+import {
+  auditDomain,
+  type Domain,
+  domainTaken,
+  formatFailing,
+  getDomain,
+  isVerifiedElsewhere,
+  toDomainDns,
+} from './domains.ts'
 import { scheduleLossNotice } from './loss-notice.ts'
 import { endDkimRotation, resolveDkimChecks } from './rotate-dkim.ts'
-import { releaseForeignHost } from './set-tracking.ts'
+import { releaseForeignHost, requireCnameTarget, trackingDomainTaken } from './set-tracking.ts'
+import { isHostElsewhere } from './tracking-domain.ts'
 import {
   applyChecks,
   type CheckResults,
@@ -48,15 +58,9 @@ export interface CheckView {
   readonly detail: string
 }
 
-export type CheckViews = Readonly<Record<DnsRecordKey, CheckView>> & {
-  readonly dkim_ed25519?: CheckView
-  readonly dkim_next?: CheckView
-  readonly dkim_ed25519_next?: CheckView
-}
-
 export interface DomainVerification {
   readonly domain: Domain
-  readonly checks: CheckViews
+  readonly checks: ByRecord<CheckView>
   readonly fullyVerified: boolean
 }
 
@@ -87,6 +91,47 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
   })
 }
 
+export interface TrackingVerification {
+  readonly domain: Domain
+  readonly check: CheckView
+}
+
+/**
+ * Checks whether the tracking host of the account's domain leads to us, and stores the result. Throws 404 when the
+ * account does not have the domain; 422 `no_tracking_domain` when no host is set; 409 when the host belongs to a domain
+ * that another account has verified, when it was changed during the check, or when this service has no name to which it
+ * could point.
+ * @param id public id of the domain
+ */
+export async function verifyTracking(app: App, actor: Actor, id: string): Promise<TrackingVerification> {
+  const { host } = getTrackedDomain(app.db, actor, id)
+  const target = requireCnameTarget(app.config)
+  const check = await runDnsCheck(app, actor.accountId, () => checkTracking(app.freshResolver, { host, target }))
+  return app.commit.write((tx) => {
+    const { domain: before, host: hostNow } = getTrackedDomain(tx.db, actor, id)
+    if (hostNow !== host) {
+      throw conflict('tracking_domain_changed', 'The tracking domain was changed during the check; verify again.')
+    }
+    storeChecks(app, tx, actor, before, { tracking: check }, 'request')
+    const domain = getDomain(tx.db, actor.accountId, id)
+    return { domain, check: toCheckView(check, domain.trackingVerifiedAt !== null) }
+  })
+}
+
+function getTrackedDomain(db: Database, actor: Actor, id: string): { domain: Domain; host: string } {
+  const domain = getDomain(db, actor.accountId, id)
+  const { trackingDomain: host } = domain
+  if (host === null) {
+    throw invalid(
+      'tracking_domain',
+      `${domain.domain} has no tracking domain; set one with PUT /v1/domains/{id}/tracking-domain first.`,
+      'no_tracking_domain',
+    )
+  }
+  if (isHostElsewhere(db, actor.accountId, host)) throw trackingDomainTaken(host)
+  return { domain, host }
+}
+
 /**
  * Marks a domain verified without a DNS check, because the operator says so: it sends and accepts mail until 72 hours
  * after a check contradicts this. Used on networks without DNS to check, such as a developer's machine. Throws as
@@ -99,12 +144,7 @@ export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Doma
     const checks = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, assumed])) as CheckResults
     storeChecks(app, tx, actor, before, checks, 'request')
     sql(tx.db).setUnchecked.run(before.id)
-    audit(app, tx, actor, {
-      action: 'domain.vouched_for',
-      resourceType: 'domain',
-      resourceId: formatUuid(before.uuid),
-      metadata: { domain: before.domain },
-    })
+    auditDomain(app, tx, actor, 'vouched_for', before)
     return getDomain(tx.db, actor.accountId, id)
   })
 }
@@ -157,22 +197,15 @@ export function storeChecks(
     updatedAt,
     before.id,
   )
-  const recordAudit = (action: string, more: Readonly<Record<string, unknown>>) =>
-    audit(app, tx, actor, {
-      action,
-      resourceType: 'domain',
-      resourceId: formatUuid(before.uuid),
-      metadata: { domain: before.domain, ...more },
-    })
   for (const change of changes) {
     const details = toLossDetails(before, after, change)
     scheduleLossNotice(app, tx, before, change)
-    recordAudit(`domain.${change}`, { ...details })
+    auditDomain(app, tx, actor, change, before, { ...details })
     if (change !== 'verified') recordLoss(app, tx, before, change, { at: now, ...details })
   }
   const isTracking = after.trackingVerifiedAt !== null
   if ((before.trackingVerifiedAt !== null) !== isTracking)
-    recordAudit(isTracking ? 'domain.tracking_verified' : 'domain.tracking_unverified', {
+    auditDomain(app, tx, actor, isTracking ? 'tracking_verified' : 'tracking_unverified', before, {
       tracking_domain: before.trackingDomain,
     })
 }
@@ -245,7 +278,7 @@ const toWaitingView = (check: Check): CheckView =>
     ? { verified: false, detail: `${check.detail} It signs once the record of the other new key is found, too.` }
     : toCheckView(check, false)
 
-function toCheckViews(domain: Domain, checks: DomainChecks): CheckViews {
+function toCheckViews(domain: Domain, checks: ByRecord<Check>): ByRecord<CheckView> {
   const toView = (key: DnsRecordKey): CheckView => toCheckView(checks[key], domain.verified[key])
   return {
     spf: toView('spf'),

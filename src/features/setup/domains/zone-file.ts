@@ -3,9 +3,8 @@
  * Importing it never adds a second SPF, DMARC or MX record to existing ones: whatever is not known to be missing is a
  * comment.
  */
-import { isoTime } from '#platform/http/envelope.ts'
 import type { DnsRecord } from './dns-records.ts'
-import type { PublishedDns, PublishedRecord } from './published-dns.ts'
+import type { PublishedDnsWire } from './model.ts'
 import type { CheckKey } from './verification-state.ts'
 
 const TTL_SECONDS = 3600
@@ -48,11 +47,11 @@ const TITLES: Readonly<Record<CheckKey, string>> = {
 }
 
 /** The file for the zone of the domain, with what DNS had when it was read. */
-export function formatZoneFile({ domain, zone, records, checkedAt }: PublishedDns): string {
+export function formatZoneFile({ domain, zone, records, checked_at: checkedAt }: PublishedDnsWire): string {
   const blocks = Object.entries(records).map(([key, record]) => formatBlock(TITLES[key as CheckKey], record, zone))
   return [
     ...toComment(
-      `DNS records of ${domain} for sending with this service. DNS was asked at ${isoTime(checkedAt)}. Import this file into the zone ${zone}. Lines that begin with a semicolon are comments: those records exist already, or need a decision of yours.`,
+      `DNS records of ${domain} for sending with this service. DNS was asked at ${checkedAt}. Import this file into the zone ${zone}. Lines that begin with a semicolon are comments: those records exist already, or need a decision of yours.`,
     ),
     `$ORIGIN ${zone}.`,
     `$TTL ${TTL_SECONDS}`,
@@ -61,7 +60,7 @@ export function formatZoneFile({ domain, zone, records, checkedAt }: PublishedDn
   ].join('\n')
 }
 
-function formatBlock(title: string, record: PublishedRecord, zone: string): string[] {
+function formatBlock(title: string, record: PublishedDnsWire['records']['spf'], zone: string): string[] {
   const { name, expected, keep, status, detail } = record
   const isElsewhere = record.zone !== zone
   const owner = isElsewhere ? `${name}.` : name === zone ? '@' : name.slice(0, -zone.length - 1)

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { audit, auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
@@ -12,19 +12,10 @@ import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type StreamPriority, toPriorityCode } from './priority.ts'
+import type { streams } from './tables.ts'
 
-export interface Stream {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly slug: string
-  readonly name: string
-  /** Seconds after which its mail expires; null: the default of the service. */
-  readonly expiresIn: number | null
-  /** Code of the priority of its mail. */
-  readonly priority: number
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
-}
+/** `priority` is its code. */
+export type Stream = Readonly<Omit<typeof streams.$inferSelect, 'accountId' | 'pool' | 'deletedAt'>>
 
 interface FoundStream extends Pick<Stream, 'id' | 'expiresIn' | 'priority'> {
   /** The pool of outgoing addresses that an operator gave its mail; null: none. */
@@ -189,12 +180,7 @@ export function deleteStream(app: App, actor: Actor, id: string, hasOpenMail: Ha
       )
     }
     sql(tx.db).delete.run(app.eventTime(), stream.id)
-    audit(app, tx, actor, {
-      action: 'stream.deleted',
-      resourceType: 'stream',
-      resourceId: formatUuid(stream.uuid),
-      metadata: { slug: stream.slug },
-    })
+    auditChange(app, tx, actor, 'stream.deleted', stream.uuid, { slug: stream.slug })
   })
 }
 

@@ -47,17 +47,10 @@ export interface NewSuppression {
   readonly keepsFirst?: boolean
 }
 
-/** Selects one row of the list. */
-export interface SuppressionSelector {
-  readonly accountId: number
-  readonly address: string
-  readonly covers: SuppressionScope
-  /** Undefined: the row for every stream. */
-  readonly streamId?: number | undefined
-  /** Undefined: the row for every list. */
-  readonly listId?: number | undefined
+/** Selects one row of the list; without `streamId` or `listId` the row for every stream or list. */
+type SuppressionSelector = Pick<NewSuppression, 'accountId' | 'address' | 'covers' | 'streamId' | 'listId'> & {
   /** Only if the row has this reason. */
-  readonly reason?: string | undefined
+  readonly reason?: string
 }
 
 const sql = prepareStatements((db) => ({

@@ -5,38 +5,15 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import type { TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
+import type { DraftResult, RenderProblem } from './model.ts'
 import { requireRenderCapacity, serialiseData, startRenderSession, TemplateFaultError } from './render.ts'
 import { MAX_SUBJECT_LENGTH } from './templates.ts'
 
 /** The source of an absent part is undefined. */
-export interface Draft {
-  readonly subject: string | undefined
-  readonly html: string | undefined
-  readonly text: string | undefined
-}
+export type Draft = Readonly<Record<'subject' | 'html' | 'text', string | undefined>>
 
-export type DraftField = 'subject' | 'html_body' | 'text_body' | 'template_data'
-
-/** Why a part was not rendered, or must not be sent as it is. */
-export interface DraftProblem {
-  readonly field: DraftField
-  /** From 1; null when the problem is not in a single line. */
-  readonly line: number | null
-  /** From 1, in UTF-16 code units; null when it is not known. */
-  readonly column: number | null
-  /** The missing variable; null for other problems. */
-  readonly variable: string | null
-  readonly kind: TemplateFault['kind']
-  readonly message: string
-}
-
-export interface RenderedDraft {
-  /** Null: absent, or not rendered because of a problem. */
-  readonly subject: string | null
-  readonly html: string | null
-  readonly text: string | null
-  readonly problems: readonly DraftProblem[]
-}
+type RenderedDraft = Omit<DraftResult, 'preview_id'>
+type DraftField = RenderProblem['field']
 
 const PARTS = [
   ['subject', 'subject'],
@@ -64,12 +41,8 @@ export async function renderDraft(
   requireRenderCapacity(app, queueId, sizeBytes)
   const dataJson = serialiseData(data)
   using rendering = startRenderSession(app)
-  const rendered: { subject: string | null; html: string | null; text: string | null } = {
-    subject: null,
-    html: null,
-    text: null,
-  }
-  const problems: DraftProblem[] = []
+  const rendered: Omit<RenderedDraft, 'problems'> = { subject: null, html_body: null, text_body: null }
+  const problems: RenderProblem[] = []
   for (const [part, field] of sources) {
     const source = (draft[part] ?? '').toWellFormed()
     const request = {
@@ -79,7 +52,7 @@ export async function renderDraft(
       dataJson,
     } as const
     try {
-      rendered[part] = (await rendering.render(request))[part] ?? null
+      rendered[field] = (await rendering.render(request))[part] ?? null
     } catch (error) {
       problems.push(...toProblems(error, field, source))
     }
@@ -89,13 +62,13 @@ export async function renderDraft(
 }
 
 /** The problems of an error that is the author's; throws any other error. */
-function toProblems(error: unknown, field: DraftField, source: string): readonly DraftProblem[] {
+function toProblems(error: unknown, field: DraftField, source: string): readonly RenderProblem[] {
   if (error instanceof TemplateFaultError) return error.faults.map((fault) => toProblem(fault, field, source))
   if (error instanceof AppError && error.status === 422) return [createProblem(field, error.message)]
   throw error
 }
 
-const createProblem = (field: DraftField, message: string): DraftProblem => ({
+const createProblem = (field: DraftField, message: string): RenderProblem => ({
   field,
   line: null,
   column: null,
@@ -108,11 +81,18 @@ function toProblem(
   { part, line, variable, kind, message }: TemplateFault,
   field: DraftField,
   source: string,
-): DraftProblem {
+): RenderProblem {
   // Faults of the data belong to no part; their messages begin with its name.
   const own = part ?? (message.startsWith('template_data') ? 'template_data' : field)
   const column = line === undefined || variable === undefined ? undefined : findColumn(source, line, variable)
-  return { field: own, line: line ?? null, column: column ?? null, variable: variable ?? null, kind, message }
+  return {
+    field: own,
+    line: line ?? null,
+    column: column ?? null,
+    variable: variable ?? null,
+    kind: kind === 'undefined' ? 'missing_variable' : kind,
+    message,
+  }
 }
 
 /** The column of a variable in a line of the source, from 1. */
@@ -126,7 +106,7 @@ function findColumn(source: string, line: number, variable: string): number | un
 }
 
 /** What a send with this subject would refuse. */
-function findSubjectProblems({ length }: string): readonly DraftProblem[] {
+function findSubjectProblems({ length }: string): readonly RenderProblem[] {
   if (length === 0) return [createProblem('subject', 'The rendered subject is empty.')]
   if (length <= MAX_SUBJECT_LENGTH) return []
   const message = `The rendered subject has ${length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`
@@ -134,5 +114,5 @@ function findSubjectProblems({ length }: string): readonly DraftProblem[] {
 }
 
 /** A fault of the data is found once for each part. */
-const isFirstOfItsKind = (problem: DraftProblem, index: number, all: readonly DraftProblem[]): boolean =>
+const isFirstOfItsKind = (problem: RenderProblem, index: number, all: readonly RenderProblem[]): boolean =>
   all.findIndex(({ field, message }) => field === problem.field && message === problem.message) === index

@@ -15,7 +15,6 @@ import {
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
-import type { Draft, DraftProblem, RenderedDraft } from './draft.ts'
 import {
   type ListedTemplate,
   MAX_ALIAS_LENGTH,
@@ -228,12 +227,6 @@ export const DraftBody = StrictObject(
   },
 )
 
-export const toDraft = ({ subject, html_body, text_body }: Static<typeof DraftBody>): Draft => ({
-  subject: subject ?? undefined,
-  html: html_body ?? undefined,
-  text: text_body ?? undefined,
-})
-
 const PROBLEM_KINDS = ['syntax', 'missing_variable', 'limit', 'error'] as const
 
 export const RenderProblem = Type.Object({
@@ -260,19 +253,3 @@ export const DraftResult = Type.Object({
   }),
 })
 export type DraftResult = Static<typeof DraftResult>
-
-const toProblemWire = ({ kind, ...problem }: DraftProblem): RenderProblem => ({
-  ...problem,
-  kind: kind === 'undefined' ? 'missing_variable' : kind,
-})
-
-export const toDraftResultWire = (
-  { subject, html, text, problems }: RenderedDraft,
-  previewId: string | null,
-): DraftResult => ({
-  subject,
-  html_body: html,
-  text_body: text,
-  problems: problems.map(toProblemWire),
-  preview_id: previewId,
-})

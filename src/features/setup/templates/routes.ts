@@ -22,8 +22,6 @@ import {
   TemplateRow,
   TemplateVersionRecord,
   TemplateVersionRow,
-  toDraft,
-  toDraftResultWire,
   toRenderedWire,
   toTemplateChange,
   toTemplateInput,
@@ -255,9 +253,11 @@ const draftRoutes = (app: App, { previews }: TemplateRouteOptions) =>
   new Elysia().use(authenticated).post(
     '/render',
     async ({ actor, body }) => {
-      const rendered = await renderDraft(app, actor, toDraft(body), readRenderData(body))
-      const isShown = actor.type === 'user' && rendered.html !== null
-      return dataBody(toDraftResultWire(rendered, isShown ? previews.add(actor.accountId, rendered.html) : null))
+      const { subject, html_body: html, text_body: text } = body
+      const draft = { subject: subject ?? undefined, html: html ?? undefined, text: text ?? undefined }
+      const rendered = await renderDraft(app, actor, draft, readRenderData(body))
+      const shown = actor.type === 'user' ? rendered.html_body : null
+      return dataBody({ ...rendered, preview_id: shown === null ? null : previews.add(actor.accountId, shown) })
     },
     {
       body: DraftBody,

@@ -5,35 +5,19 @@
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity, storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { requireValidSource } from './render.ts'
+import type { templates } from './tables.ts'
 import { deleteVersions, getVersion, recordVersion } from './versions.ts'
 
-export interface Template {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly alias: string
-  readonly name: string
-  /** Sources, in Jinja's syntax; null: the template has no such part. */
-  readonly subject: string
-  readonly htmlBody: string | null
-  readonly textBody: string | null
-  /** Number that it had at the provider from which it was imported, or null. */
-  readonly foreignId: number | null
-  /** 1 at first; incremented with each change of subject or bodies. */
-  readonly version: number
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
-}
+export type Template = Readonly<Omit<typeof templates.$inferSelect, 'deletedAt'>>
 
 /** A template as listed: without long bodies. */
 export interface ListedTemplate extends Template {
@@ -41,13 +25,7 @@ export interface ListedTemplate extends Template {
   readonly isTruncated: boolean
 }
 
-export interface TemplateInput {
-  readonly alias: string
-  readonly name: string
-  readonly subject: string
-  readonly htmlBody: string | null
-  readonly textBody: string | null
-}
+export type TemplateInput = Pick<Template, 'alias' | 'name' | 'subject' | 'htmlBody' | 'textBody'>
 
 /** An undefined field keeps its current value. */
 export type TemplateChange = { readonly [Field in keyof TemplateInput]: TemplateInput[Field] | undefined }
@@ -229,7 +207,7 @@ export async function createTemplate(
   input: TemplateInput,
   foreignId: number | null = null,
 ): Promise<Template> {
-  const provided = validateInput(input)
+  const provided = applyChange(input, validateChange(input))
   requireUnusedAlias(app.db, actor.accountId, provided.alias)
   await requireValidSource(app, actor.accountId, toTemplateSource(provided))
   return app.commit.write((tx) => {
@@ -248,12 +226,7 @@ export async function createTemplate(
       sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, foreignId, now, now),
     )
     const id = formatUuid(uuid)
-    audit(app, tx, actor, {
-      action: 'template.created',
-      resourceType: 'template',
-      resourceId: id,
-      metadata: { alias, name },
-    })
+    auditChange(app, tx, actor, 'template.created', id, { alias, name })
     const created = getTemplate(tx.db, actor.accountId, id)
     recordVersion(tx, created.id, created, actor, now)
     return created
@@ -294,11 +267,11 @@ export async function changeTemplate(
       sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, now, before.id),
     )
     if (isOther) recordVersion(tx, before.id, { version, subject, htmlBody, textBody }, actor, now)
-    audit(app, tx, actor, {
-      action: 'template.updated',
-      resourceType: 'template',
-      resourceId: formatUuid(before.uuid),
-      metadata: { alias, name, version, ...(restoredVersion !== undefined && { restored_version: restoredVersion }) },
+    auditChange(app, tx, actor, 'template.updated', before.uuid, {
+      alias,
+      name,
+      version,
+      ...(restoredVersion !== undefined && { restored_version: restoredVersion }),
     })
     return getTemplate(tx.db, actor.accountId, id)
   })
@@ -334,12 +307,7 @@ export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void
     const template = getTemplate(tx.db, actor.accountId, id)
     sql(tx.db).delete.run(app.eventTime(), template.id)
     deleteVersions(tx, template.id)
-    audit(app, tx, actor, {
-      action: 'template.deleted',
-      resourceType: 'template',
-      resourceId: formatUuid(template.uuid),
-      metadata: { alias: template.alias, name: template.name },
-    })
+    auditChange(app, tx, actor, 'template.deleted', template.uuid, { alias: template.alias, name: template.name })
   })
 
 function requireUnusedAlias(db: Database, accountId: number, alias: string): void {
@@ -356,20 +324,12 @@ function requireUnusedForeignId(db: Database, accountId: number, foreignId: numb
     )
 }
 
-const applyChange = (before: Template, provided: TemplateChange): TemplateInput => ({
+const applyChange = (before: TemplateInput, provided: TemplateChange): TemplateInput => ({
   alias: provided.alias ?? before.alias,
   name: provided.name ?? before.name,
   subject: provided.subject ?? before.subject,
   htmlBody: provided.htmlBody === undefined ? before.htmlBody : provided.htmlBody,
   textBody: provided.textBody === undefined ? before.textBody : provided.textBody,
-})
-
-const validateInput = (input: TemplateInput): TemplateInput => ({
-  alias: validateAlias(input.alias),
-  name: validateName(input.name),
-  subject: validateSubject(input.subject),
-  htmlBody: validateBody('html_body', input.htmlBody),
-  textBody: validateBody('text_body', input.textBody),
 })
 
 const validateChange = (change: TemplateChange): TemplateChange => ({

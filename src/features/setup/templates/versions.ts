@@ -10,23 +10,12 @@ import type { RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { MiB } from '#platform/units.ts'
+import type { templateVersions } from './tables.ts'
 
+export type TemplateVersion = Readonly<Omit<typeof templateVersions.$inferSelect, 'templateId'>>
+export type ListedVersion = Omit<TemplateVersion, 'htmlBody' | 'textBody'>
 /** The texts of a template. */
-export interface TemplateTexts {
-  readonly version: number
-  readonly subject: string
-  readonly htmlBody: string | null
-  readonly textBody: string | null
-}
-
-interface Saved {
-  readonly actorType: string
-  readonly actorId: string
-  readonly createdAt: Millis
-}
-
-export type TemplateVersion = TemplateTexts & Saved
-export type ListedVersion = Pick<TemplateVersion, 'version' | 'subject'> & Saved
+type TemplateTexts = Pick<TemplateVersion, 'version' | 'subject' | 'htmlBody' | 'textBody'>
 
 /** Versions stored of a template, the current one included. */
 export const MAX_VERSIONS = 50

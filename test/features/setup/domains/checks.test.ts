@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import type { CheckOutcome } from '#features/setup/domains/check-result.ts'
-import { checkDomain, type DomainChecks } from '#features/setup/domains/checks.ts'
-import { buildDnsRecords, type DomainDns } from '#features/setup/domains/dns-records.ts'
+import type { Check, CheckOutcome } from '#features/setup/domains/check-result.ts'
+import { checkDomain } from '#features/setup/domains/checks.ts'
+import { type ByRecord, buildDnsRecords, type DomainDns } from '#features/setup/domains/dns-records.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type NameEntry, startDnsServer, type Zone } from '#test/support/dns-server.ts'
@@ -35,7 +35,7 @@ const COMPLETE: Readonly<Record<string, NameEntry>> = {
 /**
  * Checks the complete zone with `changes` applied; `dns` changes the values from which the required records are built.
  */
-async function runChecks(changes: Zone = {}, dns: Partial<DomainDns> = {}): Promise<DomainChecks> {
+async function runChecks(changes: Zone = {}, dns: Partial<DomainDns> = {}): Promise<ByRecord<Check>> {
   await using server = await startDnsServer({ ...COMPLETE, ...changes })
   using resolver = new StubResolver({
     servers: [server.address],
@@ -144,7 +144,7 @@ describe('all checks', () => {
       mx: 'MX record at example.com',
     }
     for (const [key, what] of Object.entries(lookedUp)) {
-      expect(checks[key as keyof DomainChecks]).toEqual(
+      expect(checks[key as keyof ByRecord<Check>]).toEqual(
         failing(
           'unknown',
           `The ${what} could not be looked up: ${why} This says nothing about the record itself; check again in a few minutes.`,

@@ -1,11 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { createPrivateKey, createPublicKey } from 'node:crypto'
-import { listDnsRecords } from '#features/setup/domains/domains.ts'
+import { getDomain, listDnsRecords } from '#features/setup/domains/domains.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { getKeepUntil, startDkimRotation } from '#features/setup/domains/rotate-dkim.ts'
+import { ROTATION_NOTICE } from '#features/setup/domains/rotation-notice.ts'
 import { findSigningDomain } from '#features/setup/domains/sending.ts'
 import { verifyDomain, vouchForDomain } from '#features/setup/domains/verify.ts'
 import { days, hours, minutes } from '#platform/units.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { createNoticeSender, listServiceMail } from '#test/support/notices.ts'
 import { type DomainTest, startDomainTest } from './fixture.ts'
 
 /** A domain that is verified, with both of its keys published if `signsTwice`. */
@@ -133,4 +136,150 @@ describe('a rotation of DKIM keys', () => {
       `${nextDkim?.selector}._domainkey.example.com`,
     )
   })
+})
+
+const signsTwice = ({ app }: DomainTest, rowId: number) => findSigningDomain(app.db, app.keys, rowId)?.ed25519
+
+/** A registered domain whose records are published, without that of the Ed25519 key. */
+async function startPublished() {
+  const t = await startDomainTest()
+  const { id, domain } = await t.register('example.com')
+  t.publish(domain)
+  const host = `${domain.dkimSelector}e._domainkey.example.com`
+  return Object.assign(t, { id, rowId: domain.id, host, publishKey: () => t.publish(domain, ['dkim_ed25519']) })
+}
+
+describe('the Ed25519 key of a domain', () => {
+  test('signs only while a check has found its record', async () => {
+    await using t = await startPublished()
+    await verifyDomain(t.app, t.actor, t.id)
+    expect(signsTwice(t, t.rowId)).toBeUndefined()
+    t.publishKey()
+    expect(signsTwice(t, t.rowId)).toBeUndefined()
+    const { domain, checks } = await verifyDomain(t.app, t.actor, t.id)
+    expect(checks.dkim_ed25519).toEqual({ verified: true, detail: `The DKIM key at ${t.host} is ours.` })
+    expect(listDnsRecords(t.app.config, domain).dkim_ed25519).toEqual({
+      type: 'TXT',
+      host: t.host,
+      value: `v=DKIM1; k=ed25519; p=${domain.ed25519PublicKey}`,
+      verified: true,
+    })
+    expect(signsTwice(t, t.rowId)).toEqual({
+      selector: `${domain.dkimSelector}e`,
+      privateKeyPem: expect.stringContaining('PRIVATE KEY'),
+    })
+    t.break('SERVFAIL', t.host)
+    expect((await verifyDomain(t.app, t.actor, t.id)).domain.isEd25519Verified).toBe(true)
+    t.break('NXDOMAIN', t.host)
+    t.clock.advance(hours(6))
+    expect(await recheckDomains(t.app)).toBe(1)
+    expect(t.stored(t.id)).toMatchObject({ isEd25519Verified: false, failing: {} })
+    expect(signsTwice(t, t.rowId)).toBeUndefined()
+  })
+
+  test('is not needed: without its record the domain verifies, and losing it is no lost record', async () => {
+    await using t = await startPublished()
+    const { fullyVerified, domain } = await verifyDomain(t.app, t.actor, t.id)
+    expect([fullyVerified, domain.verifiedAt]).toEqual([true, t.clock.now()])
+    t.publishKey()
+    await verifyDomain(t.app, t.actor, t.id)
+    t.break('NXDOMAIN', t.host)
+    const { domain: after } = await verifyDomain(t.app, t.actor, t.id)
+    expect(after).toMatchObject({ isEd25519Verified: false, recordsLostAt: null, verifiedAt: domain.verifiedAt })
+    expect(t.audited()).toEqual(['domain.created by operator', 'domain.verified by operator'])
+  })
+
+  test('does not sign for a domain that the operator marked verified', async () => {
+    await using t = await startPublished()
+    await vouchForDomain(t.app, t.actor, t.id)
+    expect(t.stored(t.id)).toMatchObject({ isEd25519Verified: false, verified: { dkim: true } })
+    expect(signsTwice(t, t.rowId)).toBeUndefined()
+  })
+
+  test('is bound to the row of its domain', async () => {
+    await using t = await startPublished()
+    const { domain: other } = await t.register('example.org')
+    t.app.db.run(
+      `UPDATE domains SET ed25519_verified = 1, ed25519_private_key = (SELECT ed25519_private_key FROM domains WHERE id = ${other.id})
+       WHERE id = ${t.rowId}`,
+    )
+    expect(() => signsTwice(t, t.rowId)).toThrow()
+    t.app.db.run('UPDATE domains SET ed25519_private_key = dkim_private_key')
+    expect(() => signsTwice(t, t.rowId)).toThrow()
+  })
+
+  test.each([
+    ['of type RSA', (key: string) => `v=DKIM1; k=rsa; p=${key}`, 'has k=rsa, but our key is k=ed25519'],
+    ['without a type, which means RSA', (key: string) => `v=DKIM1; p=${key}`, 'lacks k=ed25519'],
+    ['that is revoked', () => 'v=DKIM1; k=ed25519; p=', 'is revoked'],
+    ['of another domain', () => `v=DKIM1; k=ed25519; p=${'A'.repeat(43)}=`, 'is a different key'],
+  ])('does not sign with a record %s', async (_, format, reason) => {
+    await using t = await startPublished()
+    const { ed25519PublicKey } = getDomain(t.app.db, t.actor.accountId, t.id)
+    t.dns.zone[t.host] = { TXT: [format(ed25519PublicKey ?? '')] }
+    const { checks } = await verifyDomain(t.app, t.actor, t.id)
+    expect(checks.dkim_ed25519).toMatchObject({ verified: false, detail: expect.stringContaining(reason) })
+  })
+})
+
+test('owners get one mail with the records to publish, and none about keys that they created or that sign already', async () => {
+  await using t = await startDomainTest({ TASSIS_DKIM_ROTATE_DAYS: '90' })
+  const { app, clock } = t
+  const sendDue = createNoticeSender(app, ROTATION_NOTICE)
+  const registerVerified = async (name: string, actor = t.actor) => {
+    const { id, domain } = await t.register(name, actor)
+    t.publish(domain, ['spf', 'dkim', 'dkim_ed25519', 'dmarc', 'return_path', 'mx'])
+    await verifyDomain(app, actor, id)
+    return id
+  }
+  const other = await createTestAccount(app)
+  const byHand = await registerVerified('by-hand.test', other)
+  const first = await registerVerified('first.test')
+  const second = await registerVerified('second.test')
+  const third = await registerVerified('third.test')
+  const mails = () => listServiceMail(app)
+
+  clock.advance(days(89))
+  // The operator of this domain sees its records in the response.
+  await startDkimRotation(app, other, byHand)
+  clock.advance(days(1))
+  await recheckDomains(app)
+  expect(t.stored(second).nextDkim).not.toBeNull()
+  // Published before the mail is due.
+  t.publish(t.stored(third), ['dkim_next', 'dkim_ed25519_next'])
+  await verifyDomain(app, t.actor, third)
+  expect(t.stored(third).nextDkim).toBeNull()
+  clock.advance(hours(5))
+  await sendDue()
+  expect(mails()).toEqual([])
+  clock.advance(hours(1))
+  await sendDue()
+
+  const owner = app.db.query<{ email: string }, [number]>('SELECT email FROM accounts WHERE id = ?')
+  expect(mails().map(({ to, subject }) => [to, subject])).toEqual([
+    [owner.get(t.actor.accountId)?.email ?? '', 'New DKIM records to publish for 2 domains'],
+  ])
+  const text = mails()[0]?.text ?? ''
+  for (const id of [first, second]) {
+    const { domain, nextDkim } = t.stored(id)
+    expect(text).toContain(
+      [
+        domain,
+        '',
+        `  Name:  ${nextDkim?.selector}._domainkey.${domain}`,
+        `  Value: v=DKIM1; k=rsa; p=${nextDkim?.dkimPublicKey}`,
+        '',
+        `  Name:  ${nextDkim?.selector}e._domainkey.${domain}`,
+        `  Value: v=DKIM1; k=ed25519; p=${nextDkim?.ed25519PublicKey}`,
+      ].join('\n'),
+    )
+  }
+  expect(text).toContain('There is no deadline, and nothing breaks without them')
+  expect(text).not.toContain('third.test')
+
+  // No reminder: the keys wait as long as it takes.
+  clock.advance(days(30))
+  await recheckDomains(app)
+  await sendDue()
+  expect(mails()).toHaveLength(1)
 })
