@@ -3,6 +3,7 @@
  * subscription. Stripe reports the result (see reconcile.ts); nothing here changes a plan. Also ends the payments of an
  * account that is deleted.
  */
+import type { Static } from '@sinclair/typebox'
 import type { Stripe } from 'stripe'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { getPlanTerms, isPlan, PLANS } from '#features/core/accounts/plans.ts'
@@ -13,24 +14,19 @@ import { sha256 } from '#platform/crypto/crypto.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
+import type { CheckoutRequest } from './model.ts'
 import { invalidResponse, isBillingConfigured, isResourceMissing, requireBilling, withStripe } from './stripe.ts'
-
-export interface CheckoutInput {
-  readonly plan: string
-  readonly successUrl: string
-  readonly cancelUrl: string
-}
 
 /**
  * URL of the Stripe page where the plan is bought. Makes the account a customer of Stripe. Throws 422 for a plan that
  * is not for sale, 409 `subscription_exists`, 403 for sub-accounts; 502 and 503 as `withStripe`.
  */
-export async function startCheckout(app: App, actor: Actor, input: CheckoutInput): Promise<string> {
+export async function startCheckout(app: App, actor: Actor, input: Static<typeof CheckoutRequest>): Promise<string> {
   requireBilling(app)
   requirePayer(app, actor)
   const price = requirePrice(app, input.plan)
-  requireWebUrl('success_url', input.successUrl)
-  requireWebUrl('cancel_url', input.cancelUrl)
+  requireWebUrl('success_url', input.success_url)
+  requireWebUrl('cancel_url', input.cancel_url)
   if (getBillingState(app.db, actor.accountId).subscriptionId !== null)
     throw conflict(
       'subscription_exists',
@@ -44,8 +40,8 @@ export async function startCheckout(app: App, actor: Actor, input: CheckoutInput
         client_reference_id: actor.accountUuid,
         line_items: [{ price, quantity: 1 }],
         subscription_data: { metadata: { account_id: actor.accountUuid } },
-        success_url: input.successUrl,
-        cancel_url: input.cancelUrl,
+        success_url: input.success_url,
+        cancel_url: input.cancel_url,
       }),
     )
     return requireSessionUrl(app, session)

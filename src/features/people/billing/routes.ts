@@ -72,8 +72,7 @@ export function billingRoutes(app: App) {
       '/checkout',
       async ({ actor, body }) => {
         requireRate(actor)
-        const { plan, success_url: successUrl, cancel_url: cancelUrl } = body
-        return dataBody({ checkout_url: await startCheckout(app, actor, { plan, successUrl, cancelUrl }) })
+        return dataBody({ checkout_url: await startCheckout(app, actor, body) })
       },
       {
         body: CheckoutRequest,

@@ -3,7 +3,7 @@
 import { type Account, findAccount, insertAccount } from '#features/core/accounts/accounts.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { DEFAULT_STREAM, insertStream } from '#features/setup/streams/streams.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -51,12 +51,7 @@ export function addAccount(
   const account = findAccount(app.config, tx.db, id)
   if (!account) throw new Error('the account was not stored')
   insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
-  audit(app, tx, toActor(id, account.uuid), {
-    action: 'account.created',
-    resourceType: 'account',
-    resourceId: uuid,
-    metadata: { name, plan },
-  })
+  auditChange(app, tx, toActor(id, account.uuid), 'account.created', uuid, { name, plan })
   return account
 }
 

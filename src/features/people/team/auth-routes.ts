@@ -12,7 +12,14 @@ import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AuthContext } from './auth-context.ts'
-import { changePassword, confirmTotp, disableTotp, renewRecoveryCodes, startTotp } from './credentials.ts'
+import {
+  changePassword,
+  confirmPassword,
+  confirmTotp,
+  disableTotp,
+  renewRecoveryCodes,
+  startTotp,
+} from './credentials.ts'
 import { endOtherOwnSessions, endOwnSession, login, logout, requireActorUser, switchAccount } from './login.ts'
 import {
   AccountChoice,
@@ -30,7 +37,6 @@ import {
   TotpFactors,
   TotpSecret,
 } from './model.ts'
-import { confirmPassword } from './recent-password.ts'
 import { listSessions, requireSessionId, toCookieHeader } from './sessions.ts'
 import { listMemberships, type Membership } from './users.ts'
 

@@ -3,12 +3,14 @@
  * password again: someone who finds a browser open must not be able to lock its user out.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { type AppError, conflict, invalid } from '#platform/errors.ts'
+import { AppError, conflict, invalid } from '#platform/errors.ts'
+import { minutes } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
 import { auditInAccounts, consumeFactors, recordFailedLogin, requireActorUser } from './login.ts'
 import { hashPassword, requireStrongPassword, verifyPassword } from './passwords.ts'
-import { endOtherSessions, recordPassword, recordSecondFactor, requireSessionId } from './sessions.ts'
+import { endOtherSessions, findPasswordTime, recordPassword, recordSecondFactor, requireSessionId } from './sessions.ts'
 import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
 import { consumeTotpStep, findUser, storePassword, storeRecoveryCodes, storeTotp, type User } from './users.ts'
 
@@ -69,7 +71,7 @@ export async function startTotp(
   await app.commit.write((tx) => {
     if (requireActorUser(app, actor, tx.db).totpEnabledAt !== null)
       throw conflict('totp_enabled', 'An authenticator app is already in use; disable it before you set up another.')
-    storeTotp(tx, user.id, { secret: sealed, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
+    storeTotp(tx, user.id, { secret: sealed }, app.eventTime())
   })
   return { secret, otpauthUri }
 }
@@ -86,7 +88,7 @@ export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: st
     if (step === undefined) throw invalidCode()
     const { codes, hashes } = createRecoveryCodes()
     const now = app.eventTime()
-    storeTotp(tx, user.id, { secret: user.totpSecret, enabledAt: now, lastStep: null, recoveryCodes: hashes }, now)
+    storeTotp(tx, user.id, { secret: user.totpSecret, enabledAt: now, recoveryCodes: hashes }, now)
     consumeTotpStep(tx, user.id, step)
     recordSecondFactor(tx, requireSessionId(actor), now)
     auditInAccounts(app, tx, user, 'user.totp_enabled', undefined, actor)
@@ -103,7 +105,7 @@ export interface BothFactors {
 /** Disables the second factor, by password and a code. */
 export const disableTotp = (app: App, attempts: Attempts, actor: Actor, factors: BothFactors): Promise<void> =>
   withBothFactors(app, attempts, actor, factors, (tx, user) => {
-    storeTotp(tx, user.id, { secret: null, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
+    storeTotp(tx, user.id, {}, app.eventTime())
     auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, actor)
   })
 
@@ -138,4 +140,45 @@ async function withBothFactors<T>(
   if (done) return done.result
   recordFailedLogin(app, attempts, checked.email, checked, { ipAddress: actor.ipAddress ?? '' })
   throw invalidCode()
+}
+
+/**
+ * What shows or replaces a secret requires that the password was typed within this time, so that a browser left open does
+ * not give it away. A sign-in counts.
+ */
+const PASSWORD_VALID_MINUTES = 10
+
+/** For the `errorResponses` of routes that call `requireRecentPassword`. */
+export const PASSWORD_REQUIRED = [
+  'password_required',
+  `The password was typed more than ${PASSWORD_VALID_MINUTES} minutes ago; send it to POST /v1/auth/session/password.`,
+] as const
+
+/** Whether the user typed the password in the actor's session within the last minutes. */
+function hasRecentPassword({ clock, db }: Pick<App, 'clock' | 'db'>, actor: Actor): boolean {
+  const typedAt = findPasswordTime(db, requireSessionId(actor))
+  // Also for a clock that was set back.
+  return typedAt !== null && Math.abs(clock.now() - typedAt) < minutes(PASSWORD_VALID_MINUTES)
+}
+
+/** Throws 403 `password_required` when the password was last typed too long ago. For signed-in users only. */
+export function requireRecentPassword(app: Pick<App, 'clock' | 'db'>, actor: Actor): void {
+  if (!hasRecentPassword(app, actor))
+    throw new AppError(
+      403,
+      'password_required',
+      `You typed your password more than ${PASSWORD_VALID_MINUTES} minutes ago; send it to POST /v1/auth/session/password, then repeat this request.`,
+    )
+}
+
+/** Checks the password and remembers that it was typed. Throws 422 when it is wrong, 429 after too many wrong ones. */
+export async function confirmPassword(app: App, attempts: Attempts, actor: Actor, password: string): Promise<void> {
+  const checked = await requirePassword(app, attempts, actor, { password, field: 'password' })
+  await app.commit.write((tx) => {
+    if (findUser(tx.db, checked.id)?.passwordHash !== checked.passwordHash)
+      throw conflict('password_changed', 'The password has been changed since then; enter the new one.')
+    const id = recordPassword(tx, requireSessionId(actor), app.clock.now())
+    if (id !== undefined) auditChange(app, tx, actor, 'session.password_confirmed', id)
+  })
+  attempts.recordSuccess(checked.email, actor.ipAddress ?? '')
 }

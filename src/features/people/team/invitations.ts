@@ -6,29 +6,22 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, notFound, tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
-import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { createLinkToken, formatLink, hashLinkToken, JOIN_PATH, toExpiryRange } from './links.ts'
 import { requireOwnerToChangeOwners } from './roles.ts'
+import type { invitations } from './tables.ts'
 import { findMember, findUserByEmail, parseUserEmail } from './users.ts'
 
-export interface Invitation {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly email: string
+export interface Invitation extends Readonly<Omit<typeof invitations.$inferSelect, 'tokenHash' | 'role'>> {
   readonly role: TeamRole
-  /** Public id of the inviter. */
-  readonly invitedBy: string
-  readonly expiresAt: Millis
-  readonly createdAt: Millis
 }
 
 /** An invitation as its recipient sees it. */
@@ -163,12 +156,7 @@ function insertInvitation(
   const expiresAt = now + days(INVITATION_DAYS)
   const invitation = statements.insert.get(uuid, actor.accountId, email, role, hash, actor.id, expiresAt, now)
   if (!invitation) throw new Error('the invitation was not stored')
-  audit(app, tx, actor, {
-    action: 'invitation.created',
-    resourceType: 'invitation',
-    resourceId: formatUuid(uuid),
-    metadata: { email, role },
-  })
+  auditChange(app, tx, actor, 'invitation.created', uuid, { email, role })
   return { invitation, accountName: statements.accountName.get(actor.accountId)?.name ?? '', token }
 }
 
@@ -218,12 +206,7 @@ export const deleteInvitation = (app: App, actor: Actor, id: string): Promise<vo
     const uuid = parseUuid(id)
     const found = uuid && sql(tx.db).delete.get(uuid, actor.accountId)
     if (!found) throw notFound('invitation_not_found', 'Invitation not found.')
-    audit(app, tx, actor, {
-      action: 'invitation.deleted',
-      resourceType: 'invitation',
-      resourceId: id,
-      metadata: { email: found.email },
-    })
+    auditChange(app, tx, actor, 'invitation.deleted', id, { email: found.email })
   })
 
 /** The open invitation of a link; undefined when it was used or revoked, or has expired. */

@@ -15,11 +15,11 @@ import {
   isTotpOn,
   recordFailedLogin,
   type SignedIn,
-  type SignInProof,
   signIn,
 } from './login.ts'
 import { invalidLink } from './password-reset.ts'
 import { hashPassword, requireStrongPassword } from './passwords.ts'
+import type { SignInProof } from './sessions.ts'
 import {
   addMember,
   createUserWithPassword,

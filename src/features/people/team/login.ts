@@ -6,7 +6,7 @@
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { audit, auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
@@ -19,6 +19,7 @@ import {
   findSession,
   type NewSession,
   requireSessionId,
+  type SignInProof,
   setSessionAccount,
   startSession,
 } from './sessions.ts'
@@ -180,15 +181,6 @@ export function consumeFactors(
 /** Whether `consumeFactors` required a code of a user it returned. */
 export const isTotpOn = ({ totpEnabledAt }: User): boolean => totpEnabledAt !== null
 
-/** What let the user in. */
-export interface SignInProof {
-  readonly how: 'password' | 'invitation' | 'setup'
-  /** Whether the user typed the password. */
-  readonly hasPassword: boolean
-  /** Whether a code of the second factor was accepted. */
-  readonly hasSecondFactor: boolean
-}
-
 /** Creates the session, and ends the previous one of the browser. */
 export function signIn(
   app: App,
@@ -247,7 +239,7 @@ export function requireActorUser(app: App, actor: Actor, db = app.db): User {
 export const logout = (app: App, actor: Actor): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const id = endSession(app, tx, requireSessionId(actor))
-    if (id !== undefined) audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
+    if (id !== undefined) auditChange(app, tx, actor, 'session.deleted', id)
   })
 
 /** Ends one of the actor's own sessions. Throws 404 when none has this id. */
@@ -256,7 +248,7 @@ export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void>
     const found = findSession(tx.db, requireActorUser(app, actor, tx.db).id, id)
     if (found === undefined) throw notFound('session_not_found', 'Session not found.')
     endSession(app, tx, found)
-    audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
+    auditChange(app, tx, actor, 'session.deleted', id)
   })
 
 /** Ends all of the actor's own sessions but the one that sent the request; resolves with their number. */
@@ -276,15 +268,8 @@ export const switchAccount = (app: App, actor: Actor, accountId: string): Promis
     if (!found) throw notFound('account_not_found', 'You belong to no account with this id.')
     setSessionAccount(tx, requireSessionId(actor), found.accountId)
     announceAccessChange(app, tx, actor.accountId)
-    audit(
-      app,
-      tx,
-      { ...actor, accountId: found.accountId, accountUuid: formatUuid(found.uuid) },
-      {
-        action: 'session.account_changed',
-        resourceType: 'account',
-        resourceId: formatUuid(found.uuid),
-      },
-    )
+    const accountUuid = formatUuid(found.uuid)
+    const actorThere = { ...actor, accountId: found.accountId, accountUuid }
+    audit(app, tx, actorThere, { action: 'session.account_changed', resourceType: 'account', resourceId: accountUuid })
     return found
   })

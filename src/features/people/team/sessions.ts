@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { equalBytes, hmacSha256, sha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -18,25 +18,23 @@ import {
   requireOwnOrigin,
   type SessionGate,
 } from '#platform/http/session.ts'
-import { formatUuid, newUuid, parseUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
+import { formatUuid, newUuid, parseUuid, randomBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { recordNetwork } from './known-networks.ts'
 import { findOwnerRefusal, findRoleRefusal, scopesOf } from './roles.ts'
+import type { sessions } from './tables.ts'
 import { type Membership, toUserActor, type User } from './users.ts'
 
 /** How long a browser stays signed in without being used. */
 const SESSION_MS = days(14)
 
-export interface Session {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly ipAddress: string | null
-  readonly userAgent: string | null
-  readonly lastSeenAt: Millis
-  readonly expiresAt: Millis
-  readonly createdAt: Millis
-}
+export type Session = Readonly<
+  Pick<
+    typeof sessions.$inferSelect,
+    'id' | 'uuid' | 'ipAddress' | 'userAgent' | 'lastSeenAt' | 'expiresAt' | 'createdAt'
+  >
+>
 
 interface LiveSessionRow {
   readonly id: number
@@ -82,25 +80,8 @@ const sql = prepareStatements((db) => ({
   byId: db.prepare<LiveSessionRow, [number, number, number, number]>(
     `${SELECT_LIVE} WHERE sessions.id = ? AND ${IS_UNEXPIRED}`,
   ),
-  hashOf: db.prepare<{ tokenHash: Uint8Array; expiresAt: number }, [number]>(
-    'SELECT token_hash AS tokenHash, expires_at AS expiresAt FROM sessions WHERE id = ?',
-  ),
-  insert: db.prepare<
-    { id: number },
-    [
-      Uint8Array,
-      number,
-      number,
-      Uint8Array,
-      string | null,
-      string | null,
-      number | null,
-      number,
-      number | null,
-      number,
-      number,
-    ]
-  >(
+  hashOf: db.prepare<{ tokenHash: Uint8Array }, [number]>('SELECT token_hash AS tokenHash FROM sessions WHERE id = ?'),
+  insert: db.prepare<{ id: number }, (Uint8Array | number | string | null)[]>(
     `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, password_at, expires_at, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
@@ -139,6 +120,15 @@ const sql = prepareStatements((db) => ({
 
 export const isHttps = ({ publicUrl }: App['config']): boolean => publicUrl.startsWith('https:')
 
+/** What let the user in. */
+export interface SignInProof {
+  readonly how: 'password' | 'invitation' | 'setup'
+  /** Whether the user typed the password. */
+  readonly hasPassword: boolean
+  /** Whether a code of the second factor was accepted. */
+  readonly hasSecondFactor: boolean
+}
+
 /** A new session: the token for its cookie. */
 export interface NewSession {
   readonly token: string
@@ -154,15 +144,7 @@ export function startSession(
   tx: Tx,
   user: User,
   membership: Membership,
-  browser: {
-    readonly ipAddress: string
-    readonly userAgent: string | null
-    readonly how: string
-    /** Whether the user typed the password for this sign-in. */
-    readonly hasPassword: boolean
-    /** Whether a code of the second factor was accepted. */
-    readonly hasSecondFactor: boolean
-  },
+  browser: SignInProof & { readonly ipAddress: string; readonly userAgent: string | null },
 ): NewSession {
   const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
   const uuid = newUuid()
@@ -185,12 +167,7 @@ export function startSession(
   if (!row) throw new Error('the session was not stored')
   announceSessionEnd(app, tx, sql(tx.db).crowded.all(user.id, user.id))
   recordNetwork(tx, row.id, browser.ipAddress, now)
-  audit(app, tx, toUserActor(user, membership, browser.ipAddress), {
-    action: 'session.created',
-    resourceType: 'session',
-    resourceId: formatUuid(uuid),
-    metadata: { by: browser.how },
-  })
+  auditChange(app, tx, toUserActor(user, membership, browser.ipAddress), 'session.created', uuid, { by: browser.how })
   return { token, id: row.id }
 }
 

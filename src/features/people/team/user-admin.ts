@@ -2,7 +2,7 @@
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
-import { audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import { audit, auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { auditInAccounts } from './login.ts'
@@ -107,7 +107,7 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
 export const disableUserTotp = (app: App, email: string): Promise<void> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
-    storeTotp(tx, user.id, { secret: null, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
+    storeTotp(tx, user.id, {}, app.eventTime())
     auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, toOperatorActor(user))
   })
 
@@ -130,11 +130,7 @@ export const setUserOperator = (app: App, email: string, isOperator: boolean): P
     if ((user.operatorAt !== null) !== isOperator) {
       const now = app.eventTime()
       setOperator(tx, user.id, isOperator ? now : null, now)
-      audit(app, tx, CLI_OPERATOR, {
-        action: isOperator ? 'user.operator_added' : 'user.operator_removed',
-        resourceType: 'user',
-        resourceId: formatUuid(user.uuid),
-      })
+      auditChange(app, tx, CLI_OPERATOR, isOperator ? 'user.operator_added' : 'user.operator_removed', user.uuid)
     }
     return { hasTotp: user.totpEnabledAt !== null }
   })

@@ -5,42 +5,21 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { audit, auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
+import type { users } from './tables.ts'
 
-export interface User {
-  readonly id: number
-  readonly uuid: UuidBytes
-  /** As `normaliseUserEmail` returns it. */
-  readonly email: string
-  readonly name: string
-  readonly passwordHash: string | null
-  /** Sealed; in use from `totpEnabledAt` on. */
-  readonly totpSecret: Uint8Array | null
-  readonly totpEnabledAt: Millis | null
-  readonly totpLastStep: number | null
-  /** JSON array of hashes. */
-  readonly recoveryCodes: string | null
-  /** Since when the user is an operator of the whole service; null: not one. */
-  readonly operatorAt: Millis | null
-  readonly lastLoginAt: Millis | null
-  readonly createdAt: Millis
-}
+export type User = Readonly<Omit<typeof users.$inferSelect, 'updatedAt'>>
 
-export interface Member {
+export interface Member extends Pick<User, 'uuid' | 'email' | 'name' | 'lastLoginAt' | 'createdAt'> {
   readonly userId: number
-  readonly uuid: UuidBytes
-  readonly email: string
-  readonly name: string
   readonly role: TeamRole
   readonly isTotpOn: boolean
-  readonly lastLoginAt: Millis | null
-  readonly createdAt: Millis
 }
 
 /** An account that a user belongs to and may act in. */
@@ -75,7 +54,7 @@ const sql = prepareStatements((db) => ({
   ),
   setPassword: db.prepare('UPDATE users SET password_hash = ?, updated_at = ? WHERE id = ?'),
   setTotp: db.prepare(
-    'UPDATE users SET totp_secret = ?, totp_enabled_at = ?, totp_last_step = ?, recovery_codes = ?, updated_at = ? WHERE id = ?',
+    'UPDATE users SET totp_secret = ?, totp_enabled_at = ?, totp_last_step = NULL, recovery_codes = ?, updated_at = ? WHERE id = ?',
   ),
   takeStep: db.prepare('UPDATE users SET totp_last_step = ? WHERE id = ? AND coalesce(totp_last_step, -1) < ?'),
   setRecoveryCodes: db.prepare('UPDATE users SET recovery_codes = ? WHERE id = ?'),
@@ -196,12 +175,7 @@ export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: Ne
   const row = sql(tx.db).insert.get(uuid, email, userName(input.name, email), passwordHash, now, now)
   const user = row && findUser(tx.db, row.id)
   if (!user) throw new Error('the user was not stored')
-  audit(app, tx, actor, {
-    action: 'user.created',
-    resourceType: 'user',
-    resourceId: formatUuid(uuid),
-    metadata: { email },
-  })
+  auditChange(app, tx, actor, 'user.created', uuid, { email })
   addMember(app, tx, actor, user, role)
   return user
 }
@@ -269,23 +243,18 @@ export function storePassword(tx: Tx, userId: number, passwordHash: string, now:
   sql(tx.db).deleteResets.run(userId)
 }
 
-/** What is stored for the second factor. */
-export interface StoredTotp {
-  readonly secret: Uint8Array | null
-  readonly enabledAt: Millis | null
-  readonly lastStep: number | null
-  readonly recoveryCodes: readonly string[] | null
+/** What is stored for the second factor; fields that are left out: none. */
+interface StoredTotp {
+  readonly secret?: Uint8Array
+  readonly enabledAt?: Millis
+  readonly recoveryCodes?: readonly string[]
 }
 
-export const storeTotp = (tx: Tx, userId: number, totp: StoredTotp, now: Millis): void =>
-  void sql(tx.db).setTotp.run(
-    totp.secret,
-    totp.enabledAt,
-    totp.lastStep,
-    totp.recoveryCodes && JSON.stringify(totp.recoveryCodes),
-    now,
-    userId,
-  )
+/** Stores the second factor, of which no code was accepted yet. */
+export function storeTotp(tx: Tx, userId: number, totp: StoredTotp, now: Millis): void {
+  const { secret = null, enabledAt = null, recoveryCodes } = totp
+  sql(tx.db).setTotp.run(secret, enabledAt, recoveryCodes ? JSON.stringify(recoveryCodes) : null, now, userId)
+}
 
 /**
  * Records that a code of this time step was accepted; false when a code of this or a later step was accepted before.

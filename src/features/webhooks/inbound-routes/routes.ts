@@ -4,7 +4,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/recent-password.ts'
+import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/credentials.ts'
 import { getInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { getDelivery, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
 import {

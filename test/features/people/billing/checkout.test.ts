@@ -1,10 +1,12 @@
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { listOpenDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { endBilling } from '#features/people/billing/checkout.ts'
 import { createLog } from '#platform/log/log.ts'
 import { ConfigError } from '#platform/settings/config.ts'
+import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { createTestApp } from '#test/support/app.ts'
-import { CUSTOMER, createBillingApi, NOTHING_BOUGHT } from '#test/support/billing.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
+import { type BillingApi, CUSTOMER, createBillingApi, NOTHING_BOUGHT } from '#test/support/billing.ts'
 import { createEmailApi, expectError } from '#test/support/email-api.ts'
 import { STRIPE_KEY, startStripeStub, stripeSettings } from '#test/support/stripe-stub.ts'
 
@@ -119,28 +121,21 @@ describe('POST /v1/billing/checkout', () => {
     expectError(await billing.checkout({ plan: 'starter' }), 409, 'subscription_exists')
   })
 
-  test.each(['business2', 'free', 'enterprise', 'PRO'])('is a 422 for plan %p, which is not for sale', async (plan) => {
+  test('is a 422 for a plan that is not for sale, and for a URL that no browser should be led to', async () => {
     await using billing = await createBillingApi()
-    const answer = await billing.checkout({ plan })
-    expectError(answer, 422, 'plan_not_for_sale', 'plan')
-    expect(at(answer.body, 'message')).toContain('one of starter, pro, business.')
-    expect(billing.stripe.requests).toEqual([])
-  })
-
-  test.each(['javascript:alert(1)', '/relative', 'https://user:pass@app.test/', 'ftp://app.test/'])(
-    'is a 422 for the URL %p',
-    async (url) => {
-      await using billing = await createBillingApi()
+    for (const plan of ['business2', 'free', 'enterprise', 'PRO']) {
+      const answer = await billing.checkout({ plan })
+      expectError(answer, 422, 'plan_not_for_sale', 'plan')
+      expect(at(answer.body, 'message')).toContain('one of starter, pro, business.')
+    }
+    for (const url of ['javascript:alert(1)', '/relative', 'https://user:pass@app.test/', 'ftp://app.test/']) {
       expectError(await billing.checkout({ success_url: url }), 422, 'validation_failed', 'success_url')
       expectError(await billing.checkout({ cancel_url: url }), 422, 'validation_failed', 'cancel_url')
-      expectError(
-        await billing.api('POST', '/v1/billing/portal', { return_url: url }),
-        422,
-        'validation_failed',
-        'return_url',
-      )
-    },
-  )
+      const opened = await billing.api('POST', '/v1/billing/portal', { return_url: url })
+      expectError(opened, 422, 'validation_failed', 'return_url')
+    }
+    expect(billing.stripe.requests).toEqual([])
+  })
 
   test('is a 403 for a sub-account, whose parent pays', async () => {
     await using billing = await createBillingApi()
@@ -337,5 +332,68 @@ describe('deleting an account', () => {
     })
     await endBilling(app, billing.actor.accountId)
     expect(billing.stripe.customers.size).toBe(0)
+  })
+})
+
+// Three days of hourly attempts take long on a busy machine.
+setDefaultTimeout(120_000)
+
+/**
+ * Requests the deletion of the account and runs it until `isEnough`, moving the clock forward only when nothing can be
+ * done.
+ */
+async function deleteAccount({ service, actor }: BillingApi, isEnough: () => boolean): Promise<void> {
+  const { app, clock, url } = service
+  const key = await service.newKey([], actor)
+  const headers = { authorization: `Bearer ${key}`, 'x-confirm-delete': 'DELETE' }
+  expect((await fetch(`${url}/v1/account`, { method: 'DELETE', headers })).status).toBe(202)
+  const removal = startAccountRemoval(app)
+  try {
+    await eventually(() => {
+      const [deletion] = listOpenDeletions(app.db)
+      if (deletion && deletion.dueAt > clock.now()) clock.advance(deletion.dueAt - clock.now())
+      removal.wake()
+      return isEnough()
+    }, 100_000)
+  } finally {
+    await removal.stop()
+  }
+}
+
+const stripeColumns = ({ service, actor }: BillingApi): unknown =>
+  service.app.db
+    .query('SELECT stripe_customer_id AS customer, stripe_subscription_id AS subscription FROM accounts WHERE id = ?')
+    .get(actor.accountId)
+
+describe('a deleted account', () => {
+  test('is not charged any more: its customer is deleted at Stripe, with retries, before the customer id is deleted', async () => {
+    await using billing = await createBillingApi()
+    const { app } = billing.service
+    await billing.buy({ paid: [4900] })
+    await billing.tell('invoice.paid')
+    let refused = 0
+    billing.stripe.interfere = ({ method }) =>
+      method === 'DELETE' && ++refused < 3 ? new Response('x', { status: 500 }) : undefined
+    await deleteAccount(billing, () => listOpenDeletions(app.db).length === 0)
+    expect({ refused, customers: billing.stripe.customers.size, row: stripeColumns(billing) }).toEqual({
+      refused: 3,
+      customers: 0,
+      row: { customer: null, subscription: null },
+    })
+  })
+
+  test('is deleted after three days, not before, when Stripe is unavailable', async () => {
+    await using billing = await createBillingApi()
+    const { app, clock } = billing.service
+    await billing.buy({ paid: [4900] })
+    billing.stripe.interfere = () => new Response('x', { status: 500 })
+    const begin = clock.now()
+    await deleteAccount(billing, () => listOpenDeletions(app.db).length === 0)
+    const days3 = Math.floor((clock.now() - begin) / days(3))
+    expect({ days3, customers: [...billing.stripe.customers.keys()], row: stripeColumns(billing) }).toEqual({
+      days3: 1,
+      customers: [CUSTOMER],
+      row: { customer: null, subscription: null },
+    })
   })
 })

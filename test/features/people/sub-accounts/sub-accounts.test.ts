@@ -1,11 +1,22 @@
 import { expect, test } from 'bun:test'
-import type { Actor } from '#features/core/app/app.ts'
+import { setSubscription } from '#features/core/accounts/subscription.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
+import { listOpenDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
+import { changeSubAccount } from '#features/people/sub-accounts/sub-accounts.ts'
+import { hashPassword } from '#features/people/team/passwords.ts'
+import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { aggregateStats } from '#features/reporting/analytics/aggregate.ts'
 import { parsePeriod } from '#features/reporting/analytics/period.ts'
+import { startHeldMailReleaser } from '#features/sending/delivery/verdict/held-mail.ts'
+import { hours, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { createTestAccount } from '#test/support/app.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import { addContacts, createContacts, newList } from '#test/support/broadcasts.ts'
 import { EMAIL, expectError, NOW, UUID } from '#test/support/email-api.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { startSink } from '#test/support/sink.ts'
 import {
   CAPTURE_OPTIONS,
   createTestUser,
@@ -15,7 +26,7 @@ import {
   readMailText,
   PASSWORD as USER_PASSWORD,
 } from '#test/support/users.ts'
-import { createFamily, PASSWORD, subAccount } from './fixture.ts'
+import { createFamily, type Family, PASSWORD, subAccount } from './fixture.ts'
 
 /** The entries of an account's audit log, newest first, with action and actor. */
 const toLogLines = (body: unknown): string[] =>
@@ -130,17 +141,18 @@ test('requests about another account, the sub-account itself, and an invalid id 
 })
 
 // Proves: sub-1
-test.each([
-  ['a weak password', { password: 'short' }, 422, 'weak_password', 'password'],
-  ['an invalid address', { email: 'nobody' }, 422, 'validation_failed', 'email'],
-  ['a name of spaces', { name: '  ' }, 422, 'validation_failed', 'name'],
-  ['a quota over that of the parent', { monthly_quota: 1001 }, 422, 'validation_failed', 'monthly_quota'],
-  ['a negative quota', { monthly_quota: -1 }, 422, 'validation_failed', 'monthly_quota'],
-  ['an unknown field', { plan: 'unlimited' }, 422, 'validation_failed', 'plan'],
-])('rejected, and nothing is stored: %s', async (_, request, status, code, field) => {
+test('what a sub-account cannot have is rejected, and nothing is stored', async () => {
   await using service = await createFamily()
   const before = service.stored()
-  expectError(await service.ask('POST', '/v1/accounts', subAccount(request)), status, code, field)
+  for (const [request, code, field] of [
+    [{ password: 'short' }, 'weak_password', 'password'],
+    [{ email: 'nobody' }, 'validation_failed', 'email'],
+    [{ name: '  ' }, 'validation_failed', 'name'],
+    [{ monthly_quota: 1001 }, 'validation_failed', 'monthly_quota'],
+    [{ monthly_quota: -1 }, 'validation_failed', 'monthly_quota'],
+    [{ plan: 'unlimited' }, 'validation_failed', 'plan'],
+  ] as const)
+    expectError(await service.ask('POST', '/v1/accounts', subAccount(request)), 422, code, field)
   expect(service.stored()).toEqual(before)
 })
 
@@ -366,3 +378,149 @@ test('mail of a sub-account is invisible to its parent', async () => {
 })
 
 const EMAIL_OF_SHOP = { ...EMAIL, from: 'ada@shop.test' }
+
+const LATER = new Date(NOW + 3_600_000).toISOString()
+
+/** Runs all deletions, moving the clock forward only when nothing can be done. */
+async function deletionsEnd({ app, clock }: Family): Promise<void> {
+  const removal = startAccountRemoval(app)
+  await eventually(() => {
+    const due = Math.min(...listOpenDeletions(app.db).map(({ dueAt }) => dueAt))
+    if (Number.isFinite(due) && due > clock.now()) clock.advance(due - clock.now())
+    removal.wake()
+    return !Number.isFinite(due)
+  })
+  await removal.stop()
+}
+
+test("a send over the parent's quota stores nothing, for a sub-account and for the parent", async () => {
+  await using service = await createFamily({ quota: 3 })
+  const [one, other] = [await service.sender('one'), await service.sender('other')]
+  expect((await one.send({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })).status).toBe(202)
+  const before = service.stored()
+  expectError(await other.send({ text_body: 'never stored' }), 429, 'quota_exceeded')
+  expectError(await service.sendAsParent({ text_body: 'not this either' }), 429, 'quota_exceeded')
+  expect(service.stored()).toEqual(before)
+})
+
+test("quota of a deleted sub-account's unsent mail, scheduled or in waiting broadcasts, is returned to the parent", async () => {
+  await using service = await createFamily({ quota: 30 })
+  const shop = await service.sender('shop')
+  expect((await shop.send({ to: ['a@r.test', 'b@r.test'] })).status).toBe(202)
+  expect((await shop.send({ to: ['a@r.test', 'b@r.test', 'c@r.test'], send_at: LATER })).status).toBe(202)
+  const list = await newList(service, 'readers', shop.key)
+  await addContacts(service.app, list, createContacts(20))
+  const broadcast = {
+    contact_list_id: list,
+    from_address: 'ada@shop.test',
+    subject: 'S',
+    text_body: 'T',
+    send_at: LATER,
+  }
+  expect((await service.api('POST', '/v1/emails/broadcast', broadcast, { key: shop.key })).status).toBe(202)
+  expect((await service.ask('DELETE', `/v1/accounts/${shop.id}`)).status).toBe(202)
+  await deletionsEnd(service)
+  // The two recipients of the first email count too: it waited for its first attempt and was not sent.
+  const answers = await Promise.all(Array.from({ length: 32 }, () => service.sendAsParent()))
+  expect(answers.filter(({ status }) => status === 202).length).toBe(30)
+})
+
+test('a sub-account does not outlive its parent if the parent is deleted while the sub-account is created', async () => {
+  await using service = await createFamily()
+  // The hash of the sub-account's password waits until these are computed.
+  const before = Array.from({ length: 8 }, () => hashPassword(PASSWORD, 'somebody'))
+  const making = service.ask('POST', '/v1/accounts', subAccount())
+  const headers = { authorization: `Bearer ${service.parentKey}`, 'x-confirm-delete': 'DELETE' }
+  const deletion = await fetch(`${service.url}/v1/account`, { method: 'DELETE', headers })
+  expect(deletion.status).toBe(202)
+  await making
+  await Promise.all(before)
+  expect(
+    service.app.db.query('SELECT id FROM accounts WHERE parent_id IS NOT NULL AND deleted_at IS NULL').all(),
+  ).toEqual([])
+})
+
+test('the quota shown to a sub-account never exceeds that of its parent', async () => {
+  await using service = await createFamily({ quota: 500, settings: { TASSIS_PLANS: 'free.monthly_quota=20' } })
+  const [none, own] = [await service.sender('none'), await service.sender('own', { monthly_quota: 400 })]
+  const told = async () =>
+    Promise.all(
+      [none, own].map(async ({ key }) =>
+        at((await service.api('GET', '/v1/account', undefined, { key })).body, 'data', 'monthly_quota'),
+      ),
+    )
+  expect(await told()).toEqual([500, 400])
+  // The parent has bought its plan and not paid yet.
+  service.app.db.run('UPDATE accounts SET quota_held = 1 WHERE id = ?', [service.parent.accountId])
+  expect(await told()).toEqual([20, 20])
+  service.app.db.run('UPDATE accounts SET quota_held = 0, monthly_quota = 900 WHERE id = ?', [service.parent.accountId])
+  expect(await told()).toEqual([900, 400])
+})
+
+const ZONE = {
+  'many.test': { MX: [{ preference: 10, exchange: 'mx.many.test' }] },
+  'mx.many.test': { A: ['127.0.0.1'] },
+}
+
+const lastError = (app: App): string | null | undefined =>
+  app.db.query<{ error: string | null }, []>('SELECT last_error AS error FROM recipients').get()?.error
+
+test('mail of a disabled sub-account is held, and sent when it is enabled', async () => {
+  const clock = new ManualClock(NOW)
+  await using sink = await startSink()
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
+  const { app, actor } = flow
+  const parent = await createTestAccount(app)
+  app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, actor.accountId])
+  const releaser = startHeldMailReleaser(app)
+  await flow.send({ to: 'bob@many.test', send_at: new Date(clock.now() + hours(1)).toISOString() })
+  await changeSubAccount(app, parent, actor.accountUuid, { isActive: false })
+  clock.advance(hours(1))
+  await eventually(() => lastError(app))
+  expect({ lastError: lastError(app), received: sink.messages.length }).toEqual({
+    lastError: 'Held: The account is disabled.',
+    received: 0,
+  })
+  await changeSubAccount(app, parent, actor.accountUuid, { isActive: true })
+  await eventually(() => sink.messages.length === 1)
+  await releaser.stop()
+})
+
+test('the plan of a sub-account follows that of its parent; its own quota stays', async () => {
+  await using service = await createFamily({ quota: 500 })
+  const [own, none] = [await service.made({ monthly_quota: 10 }), await service.made()]
+  await service.app.commit.write((tx) =>
+    setSubscription(
+      tx,
+      service.parent.accountId,
+      {
+        plan: 'starter',
+        quotaHeld: false,
+        subscriptionId: 's',
+        status: 'active',
+        billingEmail: null,
+        trialEndsAt: null,
+      },
+      NOW,
+    ),
+  )
+  expect(at((await service.ask('GET', '/v1/accounts')).body, 'data')).toMatchObject([
+    { id: none.id, plan: 'starter', monthly_quota: 10_000 },
+    { id: own.id, plan: 'starter', monthly_quota: 10 },
+  ])
+})
+
+test('creating many sub-accounts in an hour pauses the account that created them', async () => {
+  await using service = await createFamily({
+    settings: { TASSIS_PLANS: 'pro.max_sub_accounts=20' },
+  })
+  const watch = startAbuseWatch(service.app)
+  for (let n = 0; n < 20; n++) await service.ask('POST', '/v1/accounts', subAccount())
+  const refused = await eventually(async () => {
+    service.clock.advance(seconds(5))
+    const answer = await service.sendAsParent()
+    return answer.status === 403 && answer
+  })
+  expect(at(refused.body, 'code')).toBe('account_paused')
+  await watch.stop()
+})

@@ -566,10 +566,4 @@ describe('a session', () => {
     expect(at(moved.body, 'data', 'accounts')).toHaveLength(2)
     expect(await accountOf()).toBe(second.accountUuid)
   })
-
-  // Proves: user-6
-  test('routes that require a session are a 403 for API keys', async () => {
-    await using service = await createService()
-    expectError(await service.api('GET', '/v1/auth/session'), 403, 'session_required')
-  })
 })
