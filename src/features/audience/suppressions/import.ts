@@ -17,24 +17,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { invalid } from '#platform/errors.ts'
 import type { Columns } from './columns.ts'
 import { type CsvLine, readCsv } from './csv.ts'
+import type { ImportResult } from './model.ts'
 import { parseReason, parseSuppressedAddress, toScope } from './suppressions.ts'
-
-export interface ImportCounts {
-  /** New on the list. */
-  imported: number
-  already_suppressed: number
-  invalid: number
-  /** Number of lines, without the header and empty ones. */
-  total: number
-  /** Names of the ignored columns, in their order. */
-  ignored_columns: string[]
-}
-
-export interface LineError {
-  /** The first line of the file is 1. */
-  readonly line: number
-  readonly error: string
-}
 
 /** Lines per transaction: about 4 ms. */
 const BATCH_SIZE = 250
@@ -50,7 +34,7 @@ export async function importSuppressions(
   actor: Actor,
   file: Uint8Array,
   defaultReason?: string,
-): Promise<{ data: ImportCounts; errors: LineError[] }> {
+): Promise<ImportResult> {
   const parsed = parseReason(defaultReason)
   if ('error' in parsed) throw invalid('reason', parsed.error)
   // The file is read twice: an error near its end must be found before its beginning is imported.
@@ -60,8 +44,8 @@ export async function importSuppressions(
     ignored = [...columns.ignored]
   }
   for await (const lines of readCsv(file, onColumnsRead)) total += lines.length
-  const data: ImportCounts = { imported: 0, already_suppressed: 0, invalid: 0, total, ignored_columns: ignored }
-  const errors: LineError[] = []
+  const data: ImportResult['data'] = { imported: 0, already_suppressed: 0, invalid: 0, total, ignored_columns: ignored }
+  const errors: ImportResult['errors'] = []
   let isStarted = false
   const owner = getTenantId(app.db, actor.accountId)
   for await (const batch of toBatches(readCsv(file))) {

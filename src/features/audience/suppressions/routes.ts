@@ -3,11 +3,12 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { csvBody, csvResponseSpec } from '#platform/http/csv.ts'
+import { CSV_TYPE, csvBody, csvResponseSpec } from '#platform/http/csv.ts'
+import { streamDownload } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { cutConnection, isRevoked, liftTimeLimit, restoreTimeLimit } from '#platform/http/request-context.ts'
+import { liftTimeLimit, restoreTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, Nullable, PageBody, parsePage } from '#platform/http/schemas.ts'
-import { createExportStream } from './export.ts'
+import { exportChunks } from './export.ts'
 import { importSuppressions } from './import.ts'
 import {
   ImportQuery,
@@ -75,18 +76,11 @@ export const suppressionRoutes = (app: App) =>
     )
     .get(
       '/export',
-      ({ actor, request, set }) => {
-        liftTimeLimit(request)
-        set.headers['content-type'] = 'text/csv; charset=utf-8'
-        set.headers['content-disposition'] = 'attachment; filename="suppressions.csv"'
-        return new Response(
-          createExportStream(app, actor.accountId, {
-            isRevoked: () => isRevoked(request),
-            onCut: () => cutConnection(request),
-            onEnded: () => restoreTimeLimit(request),
-          }),
-        )
-      },
+      ({ actor, request }) =>
+        streamDownload(app, request, () => exportChunks(app, actor.accountId), {
+          contentType: `${CSV_TYPE}; charset=utf-8`,
+          filename: 'suppressions.csv',
+        }),
       {
         detail: {
           summary: 'Export the suppressions as CSV',

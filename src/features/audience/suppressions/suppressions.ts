@@ -3,7 +3,7 @@ import type { Database } from 'bun:sqlite'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import { requireOpenAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import {
   type SuppressionScope,
   toSuppressionKey,
@@ -189,12 +189,7 @@ export function addSuppression(
     const address = suppressionListKey(tx.db, accountId, toSuppressionKey(listed.address))
     const insert = () => suppress(app, tx, { accountId, address, reason, covers, keepsFirst: true })
     if (storeWithinPlan(app, tx, accountId, insert)) {
-      audit(app, tx, actor, {
-        action: 'suppression.created',
-        resourceType: 'suppression',
-        resourceId: address,
-        metadata: { reason },
-      })
+      auditChange(app, tx, actor, 'suppression.created', address, { reason })
     }
     const row = sql(tx.db).ofEveryStream.get(accountId, address, toSuppressionScopeCode(covers))
     if (!row) throw new Error('suppression neither added nor found')
@@ -215,12 +210,7 @@ export function removeSuppression(app: App, actor: Actor, address: string): Prom
     if (reasons.length > 0) {
       const target = { accountId: actor.accountId, addressKey: key }
       reinstateContacts(app, tx, target, ['unsubscribed', 'bounced', 'complained'])
-      audit(app, tx, actor, {
-        action: 'suppression.deleted',
-        resourceType: 'suppression',
-        resourceId: listed,
-        metadata: { reasons },
-      })
+      auditChange(app, tx, actor, 'suppression.deleted', listed, { reasons })
     }
     return reasons.length
   })

