@@ -5,7 +5,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { CONFIRMATION_DAYS, renderConfirmationMail } from '#features/audience/contact-lists/confirmation-mail.ts'
-import { confirmationPage, confirmedPage } from '#features/audience/contact-lists/page.ts'
+import { linkPage } from '#features/audience/contact-lists/page.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createBodyReader } from '#features/core/app/stored-content.ts'
 import type { AuthContext } from '#features/people/team/auth-context.ts'
@@ -55,9 +55,9 @@ function renderWordingPreview(
       return renderConfirmationMail(texts, mail).html
     }
     case 'confirm':
-      return confirmationPage(texts, subject).text
+      return linkPage(texts, 'question', subject).text
     case 'confirmed':
-      return confirmedPage(texts, subject).text
+      return linkPage(texts, 'confirmed', subject).text
     case 'unsubscribe':
       return askPage(texts, subscription).text
     case 'unsubscribed':

@@ -1,7 +1,11 @@
 /** @module Queries and changes of contact lists, contacts, imports and signup forms. */
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
-import type { ContactListRecord, ContactListRow, ContactRecord } from '#features/audience/contact-lists/model.ts'
+import type {
+  ContactListRecord,
+  ContactListRow,
+  ContactRecord,
+  ImportPreviewRecord,
+} from '#features/audience/contact-lists/model.ts'
 import type { FormRecord } from '#features/audience/signup-forms/model.ts'
 import type { OperationRecord } from '#features/core/operations/model.ts'
 import { ApiError, type QueryValues, request, requestData } from './client.ts'

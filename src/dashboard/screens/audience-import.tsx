@@ -5,8 +5,7 @@
 import { Alert, Button, Checkbox, FileInput, Group, Progress, Stack, Table, Text, Title } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
-import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
-import type { ContactListRecord } from '#features/audience/contact-lists/model.ts'
+import type { ContactListRecord, ImportPreviewRecord } from '#features/audience/contact-lists/model.ts'
 import type { OperationRecord } from '#features/core/operations/model.ts'
 import {
   hasEnded,

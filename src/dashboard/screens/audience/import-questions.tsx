@@ -1,6 +1,6 @@
 /** @module Asks what a file says about who gets no mail, where the server does not know its words. */
 import { Alert, Group, NativeSelect, Stack, Text } from '@mantine/core'
-import type { ImportPreviewRecord } from '#features/audience/contact-lists/import-routes.ts'
+import type { ImportPreviewRecord } from '#features/audience/contact-lists/model.ts'
 
 export type Question = ImportPreviewRecord['questions'][number]
 /** As the parameter `columns` has them: the meaning of a column, or of its values. */

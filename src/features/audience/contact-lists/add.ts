@@ -6,7 +6,7 @@
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { audit, auditChange } from '#features/core/audit-logs/audit.ts'
 import { type Contact, findContactById } from '#features/setup/contact-store/find.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
 import {
@@ -149,14 +149,22 @@ export function addContact(
     )
     const contact = id === undefined ? undefined : findContactById(tx.db, id)
     if (!contact) throw conflict('contact_exists', `${checked.email} is already on this list.`)
-    audit(app, tx, actor, {
-      action: 'contact.created',
-      resourceType: 'contact',
-      resourceId: formatUuid(contact.uuid),
-      metadata: { list_id: listId },
-    })
+    auditContact(app, tx, actor, 'created', contact, list)
     return { contact, list }
   })
+}
+
+/** Writes the audit entry of what was done to a contact. */
+export function auditContact(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  done: string,
+  contact: Pick<Contact, 'uuid'>,
+  list: ContactList,
+  more: Readonly<Record<string, unknown>> = {},
+): void {
+  auditChange(app, tx, actor, `contact.${done}`, contact.uuid, { list_id: formatUuid(list.uuid), ...more })
 }
 
 export interface AddResult {

@@ -21,10 +21,10 @@ export interface UnclearCell {
 export interface Question {
   /** As the file names it. */
   readonly column: string
-  readonly values: readonly string[]
+  readonly values: string[]
 }
 
-export const COLUMN_ANSWERS = ['metadata', 'ignore', ...CONSENT_KINDS] as const
+const COLUMN_ANSWERS = ['metadata', 'ignore', ...CONSENT_KINDS] as const
 const FORM =
   'a JSON object of columns, each with metadata or ignore (it says nothing about consent), status (its words say it), subscribed, confirmed, unsubscribed, bounced or complained (yes in it means that), or an object of its values, each with a status'
 export const ANSWERS_DESCRIPTION = `What columns say about who gets no mail, where the import asks: ${FORM}. Example: \`{"Segment":"metadata","Consent":"subscribed","State":{"gold":"active","lapsed":"unsubscribed"}}\`.`

@@ -3,18 +3,18 @@
  * until it expires, a newer one replaces it, or the contact leaves; it works while the account is paused, too.
  */
 import type { App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { type Contact, findContactById } from '#features/setup/contact-store/find.ts'
 import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
 import { EVERY, suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { confirmContact } from '#features/setup/suppression-store/contacts.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
+import { auditContact } from './add.ts'
 import type { ConfirmFacts } from './confirm-token.ts'
 import { CONFIRMATION_DAYS } from './confirmation-mail.ts'
-import { deleteRequests, scheduleWelcome } from './subscription-mails.ts'
+import { scheduleWelcome } from './subscription-mails.ts'
 
 /** The state of a link. */
 export type LinkState =
@@ -68,14 +68,9 @@ export function confirmSubscription(app: App, facts: ConfirmFacts): Promise<Link
     const { contact, list } = state
     const { accountId } = list
     confirmContact(app, tx, contact.id, facts.since)
-    deleteRequests(tx, contact.id)
     scheduleWelcome(app, tx, { contactId: contact.id, accountId, list })
-    audit(app, tx, createSystemActor({ accountId, accountUuid: facts.accountUuid }), {
-      action: 'contact.confirmed',
-      resourceType: 'contact',
-      resourceId: formatUuid(contact.uuid),
-      metadata: { list_id: formatUuid(list.uuid), by: 'recipient' },
-    })
+    const actor = createSystemActor({ accountId, accountUuid: facts.accountUuid })
+    auditContact(app, tx, actor, 'confirmed', contact, list, { by: 'recipient' })
     return state
   })
 }

@@ -3,13 +3,12 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { conflict, tooManyRequests } from '#platform/errors.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { auditContact } from './add.ts'
 import { getContact } from './remove.ts'
 import {
   getConfirmationWaitMs,
@@ -27,7 +26,7 @@ import {
 const resendConfirmation = (app: App, actor: Actor, listId: string, email: string): Promise<void> =>
   app.commit.write((tx) => {
     const { accountId } = actor
-    const { contact } = getContact(tx.db, accountId, listId, email)
+    const { contact, list } = getContact(tx.db, accountId, listId, email)
     if (contact.status === 'active')
       throw conflict('contact_active', 'The contact is active: it needs no confirmation.')
     const suppression = suppressionOf(tx.db, { accountId, address: contact.email, transactional: true, streamId: 0 })
@@ -48,12 +47,7 @@ const resendConfirmation = (app: App, actor: Actor, listId: string, email: strin
         waitMs / 1000,
       )
     scheduleConfirmation(app, tx, { contactId: contact.id, accountId, isBulk: false })
-    audit(app, tx, actor, {
-      action: 'contact.confirmation_requested',
-      resourceType: 'contact',
-      resourceId: formatUuid(contact.uuid),
-      metadata: { list_id: listId },
-    })
+    auditContact(app, tx, actor, 'confirmation_requested', contact, list)
   })
 
 const isUndeliverable = (status: string): boolean => status === 'bounced' || status === 'complained'

@@ -8,7 +8,7 @@ import { deleteContact } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { eraseMailboxSubmissions, eraseSubmissions } from './form-submissions.ts'
-import { cancelSubscriptionMails, deleteRequests } from './subscription-mails.ts'
+import { cancelSubscriptionMails } from './subscription-mails.ts'
 
 const sql = prepareStatements((db) => ({
   contacts: db.prepare<{ id: number }, [number, string]>(
@@ -37,7 +37,6 @@ export function eraseContacts(tx: Tx, { accountId, addressKey }: ErasedPerson): 
   const contacts = sql(tx.db).contacts.all(accountId, addressKey)
   for (const { id } of contacts) {
     cancelSubscriptionMails(tx, id)
-    deleteRequests(tx, id)
     deleteContact(tx, { id })
   }
   return contacts.length

@@ -1,5 +1,5 @@
 /** @module Contacts as CSV files, import and export: paths, schemas and one call each. */
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -15,13 +15,13 @@ import { CSV_TYPE, csvBody, csvResponseSpec, csvStreamBody } from '#platform/htt
 import { streamDownload } from '#platform/http/download.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, Nullable, StringEnum, Uuid } from '#platform/http/schemas.ts'
+import { DataBody, StringEnum, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { ANSWERS_DESCRIPTION, parseAnswers } from './answers.ts'
-import { CONSENT_KINDS } from './consent.ts'
 import { exportChunks } from './export.ts'
 import { deleteImport, findImportOfOperation, listOpenImports } from './imports.ts'
+import { ImportPreviewRecord } from './model.ts'
 import { MAX_PREVIEW_BYTES, previewImport } from './preview-import.ts'
 import { removeSpooledFile } from './spool.ts'
 import { startImport } from './start-import.ts'
@@ -72,48 +72,6 @@ const ImportBegun = Type.Object({
   }),
   message: Type.String({ description: 'What happens now, in words.' }),
 })
-
-const ImportPreviewRecord = Type.Object({
-  columns: Type.Array(
-    Type.Object({
-      name: Nullable(Type.String(), { description: 'As the file names it; null: the file has no header.' }),
-      kind: StringEnum(['email', 'metadata', 'field', 'passed over', ...CONSENT_KINDS], {
-        description:
-          'email, metadata (a JSON object), field (metadata of this name), passed over (ignored), status (its words say it), or the status that yes in it means: subscribed, confirmed, unsubscribed, bounced or complained.',
-      }),
-    }),
-    { description: 'The columns in their order.' },
-  ),
-  contacts: Type.Array(
-    Type.Object({
-      line: Type.Integer({ description: 'Line in the file, from 1.' }),
-      email: Type.String({ description: 'Address.' }),
-      status: Nullable(StringEnum(CONTACT_STATUSES), { description: 'Status; null: as the list says.' }),
-      metadata: Type.Record(Type.String(), Type.Unknown(), { description: 'Metadata.' }),
-    }),
-    { description: 'The first contacts.' },
-  ),
-  checked: Type.Integer({ description: 'Number of lines that were checked.' }),
-  invalid: Type.Integer({ description: 'Number of them that would not be imported.' }),
-  problems: Type.Array(
-    Type.Object({
-      line: Type.Integer({ description: 'Line in the file, from 1.' }),
-      error: Type.String({ description: 'Why it would not be imported.' }),
-    }),
-    { description: 'The first 100 of these.' },
-  ),
-  questions: Type.Array(
-    Type.Object({
-      column: Type.String({ description: 'Its name; empty: it has none.' }),
-      values: Type.Array(Type.String(), { description: 'Its first 20 values that are not understood.' }),
-    }),
-    {
-      description:
-        'Columns that may say who gets no mail, and are not understood: the import stops until `columns` answers.',
-    },
-  ),
-})
-export type ImportPreviewRecord = Static<typeof ImportPreviewRecord>
 
 const importParams = Type.Object({
   id: Type.String({ description: 'Id of the contact list.' }),
@@ -179,7 +137,7 @@ export const contactFileRoutes = (app: App) =>
             isWhole: query.partial !== 'true',
             answers: parseAnswers(query.columns),
           }),
-        ) as { data: ImportPreviewRecord },
+        ),
       {
         params,
         query: Type.Object({

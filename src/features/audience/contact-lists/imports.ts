@@ -7,20 +7,12 @@ import { readFence } from '#features/core/fence/restored.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { contactImports } from './tables.ts'
 
-/** The progress of an import. */
-export interface ImportProgress {
-  /** Octets and lines processed: where to continue. 0 before the first record, whatever the length of the header. */
-  readonly doneBytes: number
-  readonly doneLines: number
-  readonly inserted: number
-  /** On the list already. */
-  readonly duplicates: number
-  readonly invalid: number
-  /** JSON of the first invalid lines, as `LineError`s. */
-  readonly errors: string
-}
+type Stored = Readonly<typeof contactImports.$inferSelect>
+
+/** The progress of an import; `errors` has the first `LineError`s. */
+export type ImportProgress = Pick<Stored, 'doneBytes' | 'doneLines' | 'inserted' | 'duplicates' | 'invalid' | 'errors'>
 
 export interface LineError {
   /** The first line of the file is 1. */
@@ -28,23 +20,11 @@ export interface LineError {
   readonly error: string
 }
 
-export interface NewImport {
-  readonly accountId: number
-  readonly listId: number
-  readonly operationId: number
-  /** Name in the import folder. */
-  readonly file: string
-  readonly sizeBytes: number
-  /** Its contacts have already confirmed. */
-  readonly confirmed: boolean
-  /** JSON: who started it. */
-  readonly actor: string
-}
+type NewImport = Pick<Stored, 'accountId' | 'listId' | 'operationId' | 'file' | 'sizeBytes' | 'confirmed'>
 
 /** An import that waits or runs. */
-export interface Import extends ImportProgress, Omit<NewImport, 'confirmed' | 'actor'> {
+export interface Import extends ImportProgress, NewImport {
   readonly id: number
-  readonly confirmed: boolean
   /** JSON of the `Answers` for its columns, from the operation; null: none. */
   readonly answers: string | null
 }
@@ -76,7 +56,7 @@ const sql = prepareStatements((db) => ({
   ),
   insert: db.prepare(
     `INSERT INTO contact_imports (account_id, list_id, operation_id, file, size_bytes, confirmed, done_bytes, done_lines, inserted, duplicates, invalid,
-     errors, actor, created_at) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '[]', ?, ?)`,
+     errors) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '[]')`,
   ),
   progress: db.prepare(
     'UPDATE contact_imports SET done_bytes = ?, done_lines = ?, inserted = ?, duplicates = ?, invalid = ?, errors = ? WHERE id = ?',
@@ -130,29 +110,16 @@ export const listOpenImports = (db: Database, listId: number): string[] =>
 export const hasImport = (db: Database, file: string): boolean => sql(db).ofFile.get(file) !== null
 
 /** Inserts an import with no progress. */
-export const insertImport = (tx: Tx, row: NewImport, now: Millis): void =>
-  void sql(tx.db).insert.run(
-    row.accountId,
-    row.listId,
-    row.operationId,
-    row.file,
-    row.sizeBytes,
-    row.confirmed ? 1 : 0,
-    row.actor,
-    now,
-  )
+export function insertImport(tx: Tx, row: NewImport): void {
+  const { accountId, listId, operationId, file, sizeBytes, confirmed } = row
+  sql(tx.db).insert.run(accountId, listId, operationId, file, sizeBytes, confirmed ? 1 : 0)
+}
 
 /** Stores the progress of an import. */
-export const storeImportProgress = (tx: Tx, id: number, progress: ImportProgress): void =>
-  void sql(tx.db).progress.run(
-    progress.doneBytes,
-    progress.doneLines,
-    progress.inserted,
-    progress.duplicates,
-    progress.invalid,
-    progress.errors,
-    id,
-  )
+export function storeImportProgress(tx: Tx, id: number, progress: ImportProgress): void {
+  const { doneBytes, doneLines, inserted, duplicates, invalid, errors } = progress
+  sql(tx.db).progress.run(doneBytes, doneLines, inserted, duplicates, invalid, errors, id)
+}
 
 /** Deletes the row of an import; the caller deletes its file. */
 export const deleteImport = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)

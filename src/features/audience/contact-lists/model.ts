@@ -21,6 +21,7 @@ import {
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
+import { CONSENT_KINDS } from './consent.ts'
 
 const LIST_FIELDS = {
   id: Uuid({ description: 'Id of the list.' }),
@@ -286,3 +287,46 @@ export const contactWire = (contact: Contact, list: ContactList, accountUuid: st
   ...(contact.welcomeSentAt !== null && { welcome_email_sent_at: isoTime(contact.welcomeSentAt) }),
   created_at: isoTime(contact.createdAt),
 })
+
+/** What an import would read from the beginning of a file. */
+export const ImportPreviewRecord = Type.Object({
+  columns: Type.Array(
+    Type.Object({
+      name: Nullable(Type.String(), { description: 'As the file names it; null: the file has no header.' }),
+      kind: StringEnum(['email', 'metadata', 'field', 'passed over', ...CONSENT_KINDS], {
+        description:
+          'email, metadata (a JSON object), field (metadata of this name), passed over (ignored), status (its words say it), or the status that yes in it means: subscribed, confirmed, unsubscribed, bounced or complained.',
+      }),
+    }),
+    { description: 'The columns in their order.' },
+  ),
+  contacts: Type.Array(
+    Type.Object({
+      line: Type.Integer({ description: 'Line in the file, from 1.' }),
+      email: Type.String({ description: 'Address.' }),
+      status: Nullable(StringEnum(CONTACT_STATUSES), { description: 'Status; null: as the list says.' }),
+      metadata: Type.Record(Type.String(), Type.Unknown(), { description: 'Metadata.' }),
+    }),
+    { description: 'The first contacts.' },
+  ),
+  checked: Type.Integer({ description: 'Number of lines that were checked.' }),
+  invalid: Type.Integer({ description: 'Number of them that would not be imported.' }),
+  problems: Type.Array(
+    Type.Object({
+      line: Type.Integer({ description: 'Line in the file, from 1.' }),
+      error: Type.String({ description: 'Why it would not be imported.' }),
+    }),
+    { description: 'The first 100 of these.' },
+  ),
+  questions: Type.Array(
+    Type.Object({
+      column: Type.String({ description: 'Its name; empty: it has none.' }),
+      values: Type.Array(Type.String(), { description: 'Its first 20 values that are not understood.' }),
+    }),
+    {
+      description:
+        'Columns that may say who gets no mail, and are not understood: the import stops until `columns` answers.',
+    },
+  ),
+})
+export type ImportPreviewRecord = Static<typeof ImportPreviewRecord>

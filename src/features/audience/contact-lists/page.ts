@@ -15,63 +15,58 @@ export interface PageSubject {
   readonly senderDomain: string
 }
 
-/** Asks whether the owner of the address wants the list's mail. */
-export const confirmationPage = (texts: ShownTexts, subject: PageSubject): Html =>
-  renderTextPage(
-    texts,
-    texts.confirm_heading,
-    html`${renderOwnText(texts.confirm_text)}<p>${fillSentence(texts, texts.confirm_will_get, subject)}</p>
-${buttonHtml(texts)}
-<p class="note">${texts.confirm_not_asked}</p>`,
-    texts.confirm_title,
-  )
-
-/** The visitor has just confirmed with the button. */
-export const confirmedPage = (texts: ShownTexts, subject: PageSubject): Html =>
-  renderTextPage(
-    texts,
-    texts.confirmed_heading,
-    html`${renderOwnText(texts.confirmed_text)}<p>${fillSentence(texts, texts.confirmed_gets, subject)}</p>
-<p>${texts.confirmed_every_message}</p>`,
-  )
-
-/** The subscription had been confirmed before. */
-export const alreadyConfirmedPage = (texts: ShownTexts, subject: PageSubject): Html =>
-  renderTextPage(
-    texts,
-    texts.confirmed_before_heading,
-    html`<p>${fillSentence(texts, texts.confirmed_gets, subject)} ${texts.confirmed_before_nothing_to_do}</p>`,
-  )
+/** What a page says: a question before the button is pressed, the result after it, or why the link does nothing. */
+export type LinkPage = 'question' | 'confirmed' | 'active' | 'expired' | 'replaced' | 'refused'
 
 /** @param formUrl where to subscribe again; undefined: the list has no form */
-export const linkExpiredPage = (texts: ShownTexts, subject: PageSubject, formUrl: string | undefined): Html =>
-  renderTextPage(
-    texts,
-    texts.link_expired_heading,
-    html`<p>${fillSentence(texts, texts.link_expired_not_in_time, subject)}</p>
+export function linkPage(texts: ShownTexts, page: LinkPage, subject: PageSubject, formUrl?: string): Html {
+  const fill = (text: string): Html => fillSentence(texts, text, subject)
+  switch (page) {
+    case 'question':
+      return renderTextPage(
+        texts,
+        texts.confirm_heading,
+        html`${renderOwnText(texts.confirm_text)}<p>${fill(texts.confirm_will_get)}</p>
+${buttonHtml(texts)}
+<p class="note">${texts.confirm_not_asked}</p>`,
+        texts.confirm_title,
+      )
+    case 'confirmed':
+      return renderTextPage(
+        texts,
+        texts.confirmed_heading,
+        html`${renderOwnText(texts.confirmed_text)}<p>${fill(texts.confirmed_gets)}</p>
+<p>${texts.confirmed_every_message}</p>`,
+      )
+    case 'active':
+      return renderTextPage(
+        texts,
+        texts.confirmed_before_heading,
+        html`<p>${fill(texts.confirmed_gets)} ${texts.confirmed_before_nothing_to_do}</p>`,
+      )
+    case 'expired':
+      return renderTextPage(
+        texts,
+        texts.link_expired_heading,
+        html`<p>${fill(texts.link_expired_not_in_time)}</p>
 ${resubscribeHtml(texts, subject, formUrl)}`,
-  )
-
-/** A later email contains the valid link. */
-export const linkReplacedPage = (texts: ShownTexts, subject: PageSubject): Html =>
-  renderTextPage(
-    texts,
-    texts.link_replaced_heading,
-    html`<p>${fillSentence(texts, texts.link_replaced_sent_another, subject)}</p>
+      )
+    case 'replaced':
+      return renderTextPage(
+        texts,
+        texts.link_replaced_heading,
+        html`<p>${fill(texts.link_replaced_sent_another)}</p>
 <p>${texts.link_replaced_cannot_find}</p>`,
-  )
-
-/**
- * After the link was sent, the contact left, its mail bounced, or its address was suppressed: the link is no longer
- * valid.
- */
-export const linkWithdrawnPage = (texts: ShownTexts, subject: PageSubject, formUrl: string | undefined): Html =>
-  renderTextPage(
-    texts,
-    texts.link_withdrawn_heading,
-    html`<p>${fillSentence(texts, texts.link_withdrawn_no_longer_gets, subject)}</p>
+      )
+    case 'refused':
+      return renderTextPage(
+        texts,
+        texts.link_withdrawn_heading,
+        html`<p>${fill(texts.link_withdrawn_no_longer_gets)}</p>
 ${resubscribeHtml(texts, subject, formUrl)}`,
-  )
+      )
+  }
+}
 
 /** The list, or the address on it, has been deleted. */
 export const nothingToConfirmPage = (texts: ShownTexts): Html =>

@@ -5,12 +5,11 @@
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
-import type { ContactStatus } from '#features/setup/contact-store/status.ts'
 import { type CsvRecord, type ScanOptions, scanRecords } from '#platform/csv/records.ts'
 import { KiB } from '#platform/units.ts'
-import { type Answers, type Question, Questions } from './answers.ts'
-import { type Column, emptyFile, HEAD_BYTES, parseContact, readHead } from './csv.ts'
-import type { LineError } from './imports.ts'
+import { type Answers, Questions } from './answers.ts'
+import { emptyFile, HEAD_BYTES, parseContact, readHead } from './csv.ts'
+import type { ImportPreviewRecord } from './model.ts'
 
 /** The client sends no more than this of a file. It must be more than HEAD_BYTES, which a header may need. */
 export const MAX_PREVIEW_BYTES = 256 * KiB
@@ -20,28 +19,6 @@ const MAX_PROBLEMS = 100
 const BYTES_PER_WORK_UNIT = 128
 /** Lines read at a time: at most some milliseconds. */
 const LINES_PER_STEP = 500
-
-export interface PreviewColumn {
-  /** As the file names it; null: the file has no header. */
-  readonly name: string | null
-  readonly kind: Column['kind']
-}
-
-export interface ImportPreview {
-  readonly columns: readonly PreviewColumn[]
-  readonly contacts: readonly {
-    readonly line: number
-    readonly email: string
-    readonly status: ContactStatus | null
-    readonly metadata: Readonly<Record<string, unknown>>
-  }[]
-  readonly checked: number
-  readonly invalid: number
-  /** The first invalid lines. */
-  readonly problems: readonly LineError[]
-  /** What the import would ask about these lines. */
-  readonly questions: readonly Question[]
-}
 
 /**
  * @param options `isWhole`: whether `start` is the whole file; if not, a record that its end cuts is not checked
@@ -53,7 +30,7 @@ export async function previewImport(
   listId: string,
   start: Uint8Array | undefined,
   { isWhole, answers }: { readonly isWhole: boolean; readonly answers: Answers },
-): Promise<ImportPreview> {
+): Promise<ImportPreviewRecord> {
   getList(app.db, actor.accountId, listId)
   if (!start || start.length === 0) throw emptyFile()
   const bytes = Buffer.from(start.buffer, start.byteOffset, Math.min(start.length, MAX_PREVIEW_BYTES))
@@ -66,8 +43,8 @@ export async function previewImport(
     isEnd,
     oneLineCell: head.emailCell,
   })
-  const contacts: ImportPreview['contacts'][number][] = []
-  const problems: LineError[] = []
+  const contacts: ImportPreviewRecord['contacts'] = []
+  const problems: ImportPreviewRecord['problems'] = []
   const questions = new Questions(head.columns)
   let [checked, invalid] = [0, 0]
   const add = (record: CsvRecord): void => {

@@ -5,7 +5,6 @@
 import type { Database } from 'bun:sqlite'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
 import { findDeletedListAfter, markEmptied } from '#features/setup/contact-store/change-list.ts'
 import { type Contact, findContact } from '#features/setup/contact-store/find.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
@@ -14,7 +13,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
-import { type ContactInput, toMetadataJson } from './add.ts'
+import { auditContact, type ContactInput, toMetadataJson } from './add.ts'
 import { cancelSubscriptionMails } from './subscription-mails.ts'
 
 /** Contacts per transaction: about 4 ms. */
@@ -39,7 +38,7 @@ export const removeContact = (app: App, actor: Actor, listId: string, email: str
     const { contact, list } = getContact(tx.db, actor.accountId, listId, email)
     cancelSubscriptionMails(tx, contact.id)
     deleteContact(tx, contact)
-    auditContact(app, tx, actor, 'contact.deleted', { contact, list })
+    auditContact(app, tx, actor, 'deleted', contact, list)
   })
 
 /** Replaces the metadata of a contact. Throws 404, and 422 when it is too large. */
@@ -54,23 +53,8 @@ export function changeContact(
   return app.commit.write((tx) => {
     const before = getContact(tx.db, actor.accountId, listId, email)
     storeWithinPlan(app, tx, actor.accountId, () => setContactMetadata(tx, before.contact.id, json))
-    auditContact(app, tx, actor, 'contact.updated', before)
+    auditContact(app, tx, actor, 'updated', before.contact, before.list)
     return getContact(tx.db, actor.accountId, listId, email)
-  })
-}
-
-function auditContact(
-  app: App,
-  tx: Tx,
-  actor: Actor,
-  action: string,
-  { contact, list }: { readonly contact: Contact; readonly list: ContactList },
-): void {
-  audit(app, tx, actor, {
-    action,
-    resourceType: 'contact',
-    resourceId: formatUuid(contact.uuid),
-    metadata: { list_id: formatUuid(list.uuid) },
   })
 }
 

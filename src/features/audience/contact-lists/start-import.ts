@@ -124,19 +124,8 @@ function storeImport(
       errors: [],
     },
   })
-  insertImport(
-    tx,
-    {
-      accountId: actor.accountId,
-      listId: list.id,
-      operationId: operation.id,
-      file,
-      sizeBytes,
-      confirmed,
-      actor: JSON.stringify({ type: actor.type, id: actor.id }),
-    },
-    app.eventTime(),
-  )
+  const { accountId } = actor
+  insertImport(tx, { accountId, listId: list.id, operationId: operation.id, file, sizeBytes, confirmed })
   audit(app, tx, actor, {
     action: 'contact.imported',
     resourceType: 'contact_list',

@@ -6,7 +6,7 @@
 
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { type Contact, findContact } from '#features/setup/contact-store/find.ts'
 import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
 import { insertContact, setContactMetadata } from '#features/setup/contact-store/status.ts'
@@ -17,7 +17,7 @@ import type { Language } from '#platform/http/language.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { type CheckedContact, checkContact } from './add.ts'
+import { auditContact, type CheckedContact, checkContact } from './add.ts'
 import {
   isMailLimitReached,
   recordSubmission,
@@ -144,12 +144,8 @@ function addContact(app: App, tx: Tx, list: ContactList, post: FormPost): Subscr
   if (mustConfirm || (list.welcomeEnabled && !isTooOften)) recordSubmission(app, tx, submission, { isSent: true })
   const accountUuid = sql(tx.db).account.get(accountId)?.uuid
   if (!accountUuid) throw new Error(`account ${accountId} does not exist`)
-  audit(app, tx, createSystemActor({ accountId, accountUuid }), {
-    action: 'contact.created',
-    resourceType: 'contact',
-    resourceId: formatUuid(inserted.uuid),
-    metadata: { list_id: formatUuid(list.uuid), by: 'form', status },
-  })
+  const actor = createSystemActor({ accountId, accountUuid })
+  auditContact(app, tx, actor, 'created', inserted, list, { by: 'form', status })
   return mustConfirm ? toConfirmationStatus(isAgain) : 'subscribed'
 }
 

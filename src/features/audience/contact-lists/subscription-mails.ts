@@ -7,7 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { cancelNotice, findNotice, type Notice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
-import { requestConfirmation } from '#features/setup/contact-store/status.ts'
+import { readEarlierRequests, requestConfirmation } from '#features/setup/contact-store/status.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -34,8 +34,6 @@ export interface ConfirmationData {
  */
 export const MIN_CONFIRMATION_INTERVAL_MS = hours(1)
 export const MAX_CONFIRMATIONS_PER_DAY = 3
-/** How long the times of confirmation requests are stored, as `tables.ts` states it. */
-const REQUEST_RETENTION_MS = days(180)
 /**
  * After this many unanswered confirmation requests to one contact, further requests through forms wait longer: 7 days
  * after the third, 30 days after the seventh.
@@ -50,11 +48,6 @@ const sql = prepareStatements((db) => ({
     'SELECT confirming_since AS since FROM contacts WHERE id = ?',
   ),
   welcomedAt: db.prepare<{ at: Millis | null }, [number]>('SELECT welcome_sent_at AS at FROM contacts WHERE id = ?'),
-  noteAsk: db.prepare('INSERT INTO confirmation_asks (contact_id, asked_at) VALUES (?, ?)'),
-  asks: db.prepare<{ at: Millis }, [number, number]>(
-    'SELECT asked_at AS at FROM confirmation_asks WHERE contact_id = ? AND asked_at > ?',
-  ),
-  forgetAsks: db.prepare('DELETE FROM confirmation_asks WHERE contact_id = ?'),
   verifiedDomain: db.prepare<{ domain: string }, [number]>(
     'SELECT domain FROM domains WHERE account_id = ? AND verified_at IS NOT NULL AND deleted_at IS NULL ORDER BY id LIMIT 1',
   ),
@@ -116,10 +109,7 @@ export function scheduleConfirmation(
   const before = statements.confirmingSince.get(contactId)?.since ?? null
   const waiting = findWaitingConfirmation(tx.db, contactId)
   // If the contact has left since its last request, the waiting row would be dropped and its link rejected.
-  if (!waiting || before === null) {
-    const since = requestConfirmation(app, tx, contactId)
-    if (before !== null) recordRequest(tx, contactId, before, since)
-  }
+  if (!waiting || before === null) requestConfirmation(app, tx, contactId)
   if (waiting && isBulk) return false
   // One without a sender and a language of its own gets those of the request that waits.
   const known = JSON.parse(waiting?.data ?? '{}') as ConfirmationData
@@ -138,10 +128,6 @@ export function cancelSubscriptionMails(tx: Tx, contactId: number): void {
   for (const kind of SUBSCRIPTION_MAIL_KINDS) cancelNotice(tx, kind, contactId)
 }
 
-function recordRequest(tx: Tx, contactId: number, askedAt: Millis, now: Millis): void {
-  if (askedAt > now - REQUEST_RETENTION_MS) sql(tx.db).noteAsk.run(contactId, askedAt)
-}
-
 /**
  * How long to wait before a contact may get another confirmation request; 0: no wait. If a request still waits, there
  * is no wait: the contact gets no second email.
@@ -149,12 +135,13 @@ function recordRequest(tx: Tx, contactId: number, askedAt: Millis, now: Millis):
  */
 export function getConfirmationWaitMs(
   db: Database,
-  { id, confirmingSince }: Pick<Contact, 'id' | 'confirmingSince'>,
+  contact: Pick<Contact, 'id' | 'confirmingSince' | 'earlierRequests'>,
   now: Millis,
 ): number {
+  const { id, confirmingSince } = contact
   if (confirmingSince === null || findWaitingConfirmation(db, id)) return 0
-  const earlier = sql(db).asks.all(id, now - days(1))
-  const asked = [confirmingSince, ...earlier.map(({ at }) => at)].sort((a, b) => b - a)
+  const earlier = readEarlierRequests(contact, now).filter((at) => at > now - days(1))
+  const asked = [confirmingSince, ...earlier].sort((a, b) => b - a)
   const last = asked[0] ?? 0
   const first = asked[MAX_CONFIRMATIONS_PER_DAY - 1] ?? -days(1)
   return Math.max(0, last + MIN_CONFIRMATION_INTERVAL_MS - now, first + days(1) - now)
@@ -165,16 +152,13 @@ export function getConfirmationWaitMs(
  * the more requests the contact has left unanswered.
  * @param now event time
  */
-export function getFormWaitMs(db: Database, contact: Pick<Contact, 'id' | 'confirmingSince'>, now: Millis): number {
+export function getFormWaitMs(db: Database, contact: Contact, now: Millis): number {
   const { id, confirmingSince } = contact
   if (confirmingSince === null || findWaitingConfirmation(db, id)) return 0
-  const asked = 1 + sql(db).asks.all(id, now - REQUEST_RETENTION_MS).length
+  const asked = 1 + readEarlierRequests(contact, now).length
   const waitMs = FORM_WAIT_STEPS.find((wait) => asked >= wait.asked)?.waitMs ?? 0
   return Math.max(getConfirmationWaitMs(db, contact, now), confirmingSince + waitMs - now)
 }
-
-/** A contact that answered may get new requests. */
-export const deleteRequests = (tx: Tx, contactId: number): void => void sql(tx.db).forgetAsks.run(contactId)
 
 /**
  * Schedules the welcome of a contact that has just become active, after the delay of its list. Does nothing when the

@@ -3,25 +3,6 @@ import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { bytes, describeTable, flag, time } from '#platform/db/columns.ts'
 
 /**
- * Times of earlier confirmation requests to a contact; the contact row has the last. Only for contacts with several
- * requests, kept for half a year.
- */
-export const confirmationAsks = sqliteTable(
-  'confirmation_asks',
-  {
-    id: integer('id').primaryKey(),
-    contactId: integer('contact_id').notNull(),
-    askedAt: time('asked_at').notNull(),
-  },
-  (t) => [index('confirmation_asks_contact').on(t.contactId), index('confirmation_asks_age').on(t.askedAt)],
-)
-describeTable(confirmationAsks, {
-  account: { except: 'account-rows.ts removes them with their contact' },
-  kept: { since: 'asked_at', days: 180 },
-  group: 'contacts',
-})
-
-/**
  * Addresses submitted to forms while they were not on the list: repeats get the same response, and mail to one mailbox
  * is limited. Digests in place of addresses, since their owners may not have asked for anything; kept for 30 days.
  */
@@ -74,9 +55,6 @@ export const contactImports = sqliteTable(
     invalid: integer('invalid').notNull(),
     /** JSON of the first invalid lines: [{line, error}]. */
     errors: text('errors').notNull(),
-    /** JSON: who started it, for the audit log. */
-    actor: text('actor').notNull(),
-    createdAt: time('created_at').notNull(),
   },
   (t) => [index('contact_imports_list').on(t.listId)],
 )

@@ -15,7 +15,7 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { FIELD_TYPES, MAX_FIELDS, MAX_LABEL_LENGTH, readFields } from './custom-fields.ts'
 import { DEFAULT_MESSAGES, MAX_MESSAGE_LENGTH, type MessageName, readMessages } from './messages.ts'
-import type { FormChange, FormInput, SignupForm } from './signup-forms.ts'
+import type { FormChange, SignupForm } from './signup-forms.ts'
 import { type GivenTheme, readTheme } from './theme.ts'
 import { embedCode, formUrl } from './urls.ts'
 
@@ -181,7 +181,7 @@ export const FormRecord = Type.Object({
 })
 export type FormRecord = Static<typeof FormRecord>
 
-const textOrNull = (text: string | null | undefined): string | null => text?.trim() || null
+const textOrNull = (text: string | null): string | null => text?.trim() || null
 
 function requireTitle(text: string): string {
   const title = text.replace(/\s+/g, ' ').trim()
@@ -189,34 +189,27 @@ function requireTitle(text: string): string {
   return title
 }
 
-const parseTheme = (provided: Static<typeof FormChangeBody>['theme']) =>
-  provided === undefined ? undefined : readTheme((mapFromPhp(provided) ?? {}) as GivenTheme)
-const parseMessages = (provided: Static<typeof FormChangeBody>['messages']) =>
-  provided === undefined ? undefined : readMessages(mapFromPhp(provided) ?? {})
-
-/** The input of a POST; throws 422 for invalid values. */
-export const toFormInput = (body: Static<typeof NewForm>): FormInput => ({
+/** The input of a POST. Throws 422 for invalid values. */
+export const toFormInput = (body: Static<typeof NewForm>) => ({
+  ...toFormChange(body),
   title: requireTitle(body.title),
-  description: textOrNull(body.description),
-  fromAddress: textOrNull(body.from_address),
-  redirectUrl: textOrNull(body.redirect_url),
-  successMessage: textOrNull(body.success_message),
-  customFields: readFields(body.custom_fields ?? []),
-  theme: parseTheme(body.theme) ?? {},
-  messages: parseMessages(body.messages) ?? {},
 })
 
 /** The input of a PUT; a field that is left out is undefined. Throws 422 for invalid values. */
-export const toFormChange = (body: Static<typeof FormChangeBody>): FormChange => ({
-  title: body.title === undefined ? undefined : requireTitle(body.title),
-  description: body.description === undefined ? undefined : textOrNull(body.description),
-  fromAddress: body.from_address === undefined ? undefined : textOrNull(body.from_address),
-  redirectUrl: body.redirect_url === undefined ? undefined : textOrNull(body.redirect_url),
-  successMessage: body.success_message === undefined ? undefined : textOrNull(body.success_message),
-  customFields: body.custom_fields === undefined ? undefined : readFields(body.custom_fields ?? []),
-  theme: parseTheme(body.theme),
-  messages: parseMessages(body.messages),
-})
+export const toFormChange = (body: Static<typeof FormChangeBody>): FormChange => {
+  const read = <In, Out>(value: In | undefined, parse: (value: In) => Out): Out | undefined =>
+    value === undefined ? undefined : parse(value)
+  return {
+    title: read(body.title, requireTitle),
+    description: read(body.description, textOrNull),
+    fromAddress: read(body.from_address, textOrNull),
+    redirectUrl: read(body.redirect_url, textOrNull),
+    successMessage: read(body.success_message, textOrNull),
+    customFields: read(body.custom_fields, (fields) => readFields(fields ?? [])),
+    theme: read(body.theme, (theme) => readTheme((mapFromPhp(theme) ?? {}) as GivenTheme)),
+    messages: read(body.messages, (messages) => readMessages(mapFromPhp(messages) ?? {})),
+  }
+}
 
 export const formWire = (form: SignupForm, config: Pick<Config, 'publicUrl'>): FormRecord => ({
   id: formatUuid(form.uuid),

@@ -6,19 +6,18 @@
 import type { Database } from 'bun:sqlite'
 import { findNoReplySender } from '#features/audience/contact-lists/subscription-mails.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
-import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
+import { parseSender } from '#features/setup/domains/sending.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, randomBelow, type UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import type { CustomField } from './custom-fields.ts'
 import type { Messages } from './messages.ts'
+import type { signupForms } from './tables.ts'
 import type { Theme } from './theme.ts'
 
 const MAX_TITLE_PART_LENGTH = 40
@@ -63,34 +62,17 @@ function slugify(title: string): string {
     .replace(/-$/, '')
 }
 
-export interface SignupForm {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
+type Row = Readonly<Omit<typeof signupForms.$inferSelect, 'isActive'>> & {
   readonly accountUuid: UuidBytes
-  readonly listId: number
   readonly listUuid: UuidBytes
-  /** Last part of the page's URL; it stays when the title changes. */
-  readonly slug: string
-  readonly title: string
-  readonly description: string | null
-  /** Sender of confirmations, in header form; null: no-reply at the first verified domain. */
-  readonly fromAddress: string | null
-  readonly redirectUrl: string | null
-  readonly successMessage: string | null
+  readonly isActive: number
+}
+
+export interface SignupForm extends Omit<Row, 'customFields' | 'theme' | 'messages' | 'isActive'> {
   readonly customFields: readonly CustomField[]
   readonly theme: Theme
   readonly messages: Messages
   readonly isActive: boolean
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
-}
-
-interface Row extends Omit<SignupForm, 'customFields' | 'theme' | 'messages' | 'isActive'> {
-  readonly customFields: string
-  readonly theme: string
-  readonly messages: string
-  readonly isActive: number
 }
 
 const FROM_LIVE_LISTS =
@@ -162,27 +144,29 @@ export const listForms = (
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 
-export interface FormInput {
-  readonly title: string
-  readonly description: string | null
-  /** As the client wrote it. */
-  readonly fromAddress: string | null
-  readonly redirectUrl: string | null
-  readonly successMessage: string | null
-  readonly customFields: readonly CustomField[]
-  readonly theme: Theme
-  readonly messages: Messages
-}
+/** The fields that an account sets; `fromAddress` as the client wrote it. */
+type FormInput = Pick<
+  SignupForm,
+  'title' | 'description' | 'fromAddress' | 'redirectUrl' | 'successMessage' | 'customFields' | 'theme' | 'messages'
+>
+
+/** Fields that are left out keep their value; theme, messages and custom fields are replaced as a whole. */
+export type FormChange = { readonly [Field in keyof FormInput]?: FormInput[Field] | undefined }
 
 /**
  * Creates the form of a list, active. Throws 404 `contact_list_not_found`; 409 `signup_form_exists`; 422 for an invalid
  * redirect_url or sender, and `no_verified_domain` where confirmations would have no sender.
  */
-export function createForm(app: App, actor: Actor, listId: string, input: FormInput): Promise<SignupForm> {
+export function createForm(
+  app: App,
+  actor: Actor,
+  listId: string,
+  input: FormChange & Pick<FormInput, 'title'>,
+): Promise<SignupForm> {
   requireRedirectUrl(input.redirectUrl)
   return app.commit.write((tx) => {
     const list = getList(tx.db, actor.accountId, listId)
-    const fromAddress = resolveSender(tx.db, list, input.fromAddress)
+    const fromAddress = resolveSender(tx.db, list, input.fromAddress ?? null)
     const existing = sql(tx.db).ofList.get(list.id)
     if (existing)
       throw conflict(
@@ -192,18 +176,14 @@ export function createForm(app: App, actor: Actor, listId: string, input: FormIn
     const [uuid, slug, now] = [newUuid(), createUniqueSlug(tx, input.title), app.eventTime()]
     const columns = toColumnValues({ ...input, fromAddress })
     sql(tx.db).insert.run(uuid, actor.accountId, list.id, slug, ...columns, now, now)
-    audit(app, tx, actor, {
-      action: 'signup_form.created',
-      resourceType: 'signup_form',
-      resourceId: formatUuid(uuid),
-      metadata: { list_id: formatUuid(list.uuid), slug, title: input.title },
+    auditChange(app, tx, actor, 'signup_form.created', uuid, {
+      list_id: formatUuid(list.uuid),
+      slug,
+      title: input.title,
     })
     return getForm(tx.db, actor.accountId, formatUuid(uuid))
   })
 }
-
-/** Fields that are left out keep their value; theme, messages and custom fields are replaced as a whole. */
-export type FormChange = { readonly [Field in keyof FormInput]?: FormInput[Field] | undefined }
 
 /** Changes the provided fields; an empty change is a 422. Throws 404, and 422 as `createForm`. */
 export async function changeForm(app: App, actor: Actor, id: string, change: FormChange): Promise<SignupForm> {
@@ -213,7 +193,7 @@ export async function changeForm(app: App, actor: Actor, id: string, change: For
       'body',
       'Set at least one of title, description, custom_fields, theme, messages, redirect_url, success_message and from_address.',
     )
-  requireRedirectUrl(change.redirectUrl ?? null)
+  requireRedirectUrl(change.redirectUrl)
   return await app.commit.write((tx) => {
     const form = getForm(tx.db, actor.accountId, id)
     const fromAddress =
@@ -222,25 +202,12 @@ export async function changeForm(app: App, actor: Actor, id: string, change: For
         : resolveSender(tx.db, getList(tx.db, actor.accountId, formatUuid(form.listUuid)), change.fromAddress)
     const changed = { ...form, ...Object.fromEntries(changedFields), fromAddress }
     sql(tx.db).update.run(...toColumnValues(changed), app.eventTime(), form.id)
-    audit(app, tx, actor, {
-      action: 'signup_form.updated',
-      resourceType: 'signup_form',
-      resourceId: formatUuid(form.uuid),
-      metadata: { title: changed.title, changed: changedFields.map(([name]) => WIRE_NAMES[name as keyof FormInput]) },
+    auditChange(app, tx, actor, 'signup_form.updated', form.uuid, {
+      title: changed.title,
+      changed: changedFields.map(([name]) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)),
     })
     return getForm(tx.db, actor.accountId, id)
   })
-}
-
-const WIRE_NAMES: Readonly<Record<keyof FormInput, string>> = {
-  title: 'title',
-  description: 'description',
-  fromAddress: 'from_address',
-  redirectUrl: 'redirect_url',
-  successMessage: 'success_message',
-  customFields: 'custom_fields',
-  theme: 'theme',
-  messages: 'messages',
 }
 
 /** Deactivates a form, or activates it again. Throws 404. */
@@ -248,11 +215,7 @@ export function toggleForm(app: App, actor: Actor, id: string): Promise<SignupFo
   return app.commit.write((tx) => {
     const form = getForm(tx.db, actor.accountId, id)
     sql(tx.db).setActive.run(form.isActive ? 0 : 1, app.eventTime(), form.id)
-    audit(app, tx, actor, {
-      action: form.isActive ? 'signup_form.deactivated' : 'signup_form.activated',
-      resourceType: 'signup_form',
-      resourceId: formatUuid(form.uuid),
-    })
+    auditChange(app, tx, actor, `signup_form.${form.isActive ? 'deactivated' : 'activated'}`, form.uuid)
     return getForm(tx.db, actor.accountId, id)
   })
 }
@@ -264,11 +227,7 @@ export function deleteForm(app: App, actor: Actor, id: string): Promise<void> {
 
 function deleteRow(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<SignupForm, 'id' | 'uuid'>): void {
   sql(tx.db).delete.run(id)
-  audit(app, tx, actor, {
-    action: 'signup_form.deleted',
-    resourceType: 'signup_form',
-    resourceId: formatUuid(uuid),
-  })
+  auditChange(app, tx, actor, 'signup_form.deleted', uuid)
 }
 
 /** Forms deleted per transaction. */
@@ -287,16 +246,16 @@ export async function removeOrphanedForms(app: App): Promise<number> {
   }
 }
 
-const toColumnValues = (form: FormInput) =>
+const toColumnValues = (form: FormChange & Pick<FormInput, 'title'>) =>
   [
     form.title,
-    form.description,
-    form.fromAddress,
-    form.redirectUrl,
-    form.successMessage,
-    JSON.stringify(form.customFields),
-    JSON.stringify(form.theme),
-    JSON.stringify(form.messages),
+    form.description ?? null,
+    form.fromAddress ?? null,
+    form.redirectUrl ?? null,
+    form.successMessage ?? null,
+    JSON.stringify(form.customFields ?? []),
+    JSON.stringify(form.theme ?? {}),
+    JSON.stringify(form.messages ?? {}),
   ] as const
 
 function createUniqueSlug(tx: Tx, title: string): string {
@@ -307,8 +266,8 @@ function createUniqueSlug(tx: Tx, title: string): string {
 }
 
 /** Visitors' browsers follow this URL, so it must not contain a script or a password. */
-function requireRedirectUrl(text: string | null): void {
-  if (text === null) return
+function requireRedirectUrl(text: string | null | undefined): void {
+  if (text === null || text === undefined) return
   // The parser would silently drop these characters, and the URL would not be the one that the account meant.
   const url = /[\0-\x1f\x7f]/.test(text) ? null : URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
@@ -319,8 +278,8 @@ function requireRedirectUrl(text: string | null): void {
  * The sender in its stored form. Confirmations need a verified sender: the provided one, or the default, which is
  * determined when an email is sent.
  */
-function resolveSender(db: Database, list: ContactList, changedFields: string | null): string | null {
-  if (changedFields === null) {
+function resolveSender(db: Database, list: ContactList, text: string | null): string | null {
+  if (text === null) {
     if (list.doubleOptIn && findNoReplySender(db, list.accountId) === undefined)
       throw invalid(
         'from_address',
@@ -329,15 +288,5 @@ function resolveSender(db: Database, list: ContactList, changedFields: string | 
       )
     return null
   }
-  const parsed = parseMailbox(changedFields)
-  if (parsed.kind === 'invalid') throw invalid('from_address', `from_address: ${parsed.reason}`, 'invalid_address')
-  const domain = findSendingDomain(db, list.accountId, parsed.domain)
-  if (!domain)
-    throw invalid(
-      'from_address',
-      `The domain ${parsed.domain} is not registered on this account; add it with POST /v1/domains and verify it.`,
-      'domain_not_found',
-    )
-  if (!domain.isVerified) throw domainNotVerified('from_address', domain)
-  return formatMailbox(parsed)
+  return parseSender(db, list.accountId, 'from_address', text)
 }

@@ -58,9 +58,6 @@ const sql = prepareStatements((db) => ({
   deleteRecipients: db.prepare('DELETE FROM recipients WHERE email_id = ?'),
   deleteAttempts: db.prepare('DELETE FROM attempts WHERE email_id = ?'),
   deleteEmail: db.prepare('DELETE FROM emails WHERE id = ?'),
-  contacts: db.prepare<{ id: number }, [number, number]>('SELECT id FROM contacts WHERE account_id = ? LIMIT ?'),
-  deleteAsks: db.prepare('DELETE FROM confirmation_asks WHERE contact_id = ?'),
-  deleteContact: db.prepare('DELETE FROM contacts WHERE id = ?'),
   messages: db.prepare<MessageRow, [number, number]>(
     `SELECT mailbox_messages.id, html_ref AS htmlRef, text_ref AS textRef, stripped_ref AS strippedRef, raw_ref AS rawRef, attachments
      FROM agent_mailboxes JOIN mailbox_messages ON mailbox_id = agent_mailboxes.id WHERE account_id = ? LIMIT ?`,
@@ -79,7 +76,7 @@ export const findNextEmails = (db: Database, accountId: number): number[] =>
  * left.
  */
 export function removeAccountRows(app: App, tx: Tx, accountId: number): number {
-  for (const remove of [removeEmails, removeContacts, removeMessages]) {
+  for (const remove of [removeEmails, removeMessages]) {
     const rows = remove(app, tx, accountId)
     if (rows > 0) return rows
   }
@@ -106,16 +103,6 @@ function removeEmails(app: App, tx: Tx, accountId: number): number {
     dropContent(app, tx, { content: [htmlRef, textRef, ...parseAttachments(attachments).map(({ ref }) => ref)] })
   }
   return emails.length
-}
-
-function removeContacts(_: App, tx: Tx, accountId: number): number {
-  const statements = sql(tx.db)
-  const contacts = statements.contacts.all(accountId, ROWS_PER_BATCH)
-  for (const { id } of contacts) {
-    statements.deleteAsks.run(id)
-    statements.deleteContact.run(id)
-  }
-  return contacts.length
 }
 
 function removeMessages(app: App, tx: Tx, accountId: number): number {

@@ -2,8 +2,6 @@
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { aboveText, belowId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
-import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import {
   CONTACT_STATUSES,
@@ -12,37 +10,17 @@ import {
   toContactStatus,
   toContactStatusCode,
 } from './status.ts'
+import type { contacts } from './tables.ts'
 
-export interface Contact {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly accountId: number
-  readonly listId: number
-  /** The address in lower case, its domain in A-labels. */
-  readonly addressKey: string
+type Row = Readonly<Omit<typeof contacts.$inferSelect, 'email' | 'optedInAt'>> & {
   /** The address as it was submitted. */
   readonly email: string
-  /** JSON object; null: empty. */
-  readonly metadata: string | null
-  readonly status: ContactStatus
-  readonly subscribedAt: Millis
-  readonly unsubscribedAt: Millis | null
-  readonly welcomeSentAt: Millis | null
-  /** Time of the open confirmation request; null when none is open. */
-  readonly confirmingSince: Millis | null
-  /**
-   * When the contact last confirmed; equal to `createdAt` if it was added as active and never confirmed. Null: it was
-   * never active.
-   */
-  readonly confirmedAt: Millis | null
-  readonly createdAt: Millis
 }
-
-type Row = Omit<Contact, 'status'> & { readonly status: number }
+export type Contact = Omit<Row, 'status'> & { readonly status: ContactStatus }
 
 const COLUMNS = `id, uuid, account_id AS accountId, list_id AS listId, address_key AS addressKey, coalesce(email, address_key) AS email, metadata, status,
   subscribed_at AS subscribedAt, unsubscribed_at AS unsubscribedAt, welcome_sent_at AS welcomeSentAt, confirming_since AS confirmingSince,
-  confirmed_at AS confirmedAt, created_at AS createdAt`
+  earlier_requests AS earlierRequests, confirmed_at AS confirmedAt, created_at AS createdAt`
 
 /** The list, the first key and the end of the keys, the key before the page, its limit and its offset. */
 type SearchValues = [listId: number, start: string, end: string, after: string, limit: number, offset: number]

@@ -11,7 +11,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { days } from '#platform/units.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
+import type { contacts } from './tables.ts'
 
 /** The position is the stored code: only append. */
 export const CONTACT_STATUSES = ['active', 'pending', 'unsubscribed', 'bounced', 'complained'] as const
@@ -36,14 +38,9 @@ const TRANSITIONS: Readonly<Record<StoppedStatus, readonly ContactStatus[]>> = {
   complained: ['active', 'pending', 'unsubscribed', 'bounced'],
 }
 
-interface Row {
-  readonly id: number
-  readonly accountId: number
-  readonly listId: number
-  readonly status: number
-  readonly confirmedAt: Millis | null
-  readonly optedInAt: Millis | null
-}
+type Row = Readonly<
+  Pick<typeof contacts.$inferSelect, 'id' | 'accountId' | 'listId' | 'status' | 'confirmedAt' | 'optedInAt'>
+>
 
 const COLUMNS =
   'id, account_id AS accountId, list_id AS listId, status, confirmed_at AS confirmedAt, opted_in_at AS optedInAt'
@@ -53,8 +50,8 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO contacts (uuid, account_id, list_id, address_key, email, metadata, status, subscribed_at, confirmed_at, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
   ),
-  byId: db.prepare<Row & { confirmingSince: Millis | null }, [number]>(
-    `SELECT ${COLUMNS}, confirming_since AS confirmingSince FROM contacts WHERE id = ?`,
+  byId: db.prepare<Row & { confirmingSince: Millis | null; earlierRequests: string | null }, [number]>(
+    `SELECT ${COLUMNS}, confirming_since AS confirmingSince, earlier_requests AS earlierRequests FROM contacts WHERE id = ?`,
   ),
   ofAddress: db.prepare<Row, [number, string]>(
     `SELECT ${COLUMNS} FROM contacts WHERE account_id = ? AND address_key = ?`,
@@ -69,9 +66,9 @@ const sql = prepareStatements((db) => ({
   bringBack: db.prepare(
     'UPDATE contacts SET status = ?, unsubscribed_at = NULL, subscribed_at = coalesce(?, subscribed_at) WHERE id = ? AND status = ?',
   ),
-  ask: db.prepare('UPDATE contacts SET confirming_since = ? WHERE id = ?'),
+  ask: db.prepare('UPDATE contacts SET confirming_since = ?, earlier_requests = ? WHERE id = ?'),
   confirm: db.prepare(
-    `UPDATE contacts SET status = ?, confirming_since = NULL, subscribed_at = ?, unsubscribed_at = NULL, confirmed_at = ?
+    `UPDATE contacts SET status = ?, confirming_since = NULL, earlier_requests = NULL, subscribed_at = ?, unsubscribed_at = NULL, confirmed_at = ?
      WHERE id = ? AND confirming_since = ?`,
   ),
   optIn: db.prepare('UPDATE contacts SET opted_in_at = ? WHERE id = ? AND status = ?'),
@@ -178,6 +175,13 @@ export const setContactMetadata = (tx: Tx, id: number, metadata: string): void =
  */
 export const markWelcomed = (tx: Tx, id: number, at: Millis): boolean => sql(tx.db).welcomed.run(at, id).changes === 1
 
+/** How long the times of confirmation requests that a contact has not answered are stored. */
+export const REQUEST_RETENTION_MS = days(180)
+
+/** When a contact got earlier confirmation requests that it has not answered, oldest first. */
+export const readEarlierRequests = (contact: { readonly earlierRequests: string | null }, now: Millis): Millis[] =>
+  (JSON.parse(contact.earlierRequests ?? '[]') as Millis[]).filter((at) => at > now - REQUEST_RETENTION_MS)
+
 /**
  * Opens a confirmation request and returns the time that its link must carry; earlier links no longer confirm. The
  * status stays. Throws for an active or deleted contact.
@@ -187,7 +191,9 @@ export function requestConfirmation(app: Pick<App, 'eventTime'>, tx: Tx, contact
   if (!contact) throw new Error(`contact ${contactId} does not exist`)
   if (toContactStatus(contact.status) === 'active') throw new Error(`contact ${contactId} is already active`)
   const now = app.eventTime()
-  sql(tx.db).ask.run(now, contactId)
+  const { confirmingSince: last } = contact
+  const earlier = [...readEarlierRequests(contact, now), ...(last === null ? [] : [last])]
+  sql(tx.db).ask.run(now, earlier.length > 0 ? JSON.stringify(earlier) : null, contactId)
   return now
 }
 

@@ -20,7 +20,9 @@ export const contactLists = sqliteTable(
     description: text('description'),
     doubleOptIn: flag('double_opt_in').notNull(),
     welcomeEnabled: flag('welcome_enabled').notNull(),
+    /** Delay after a contact became active. */
     welcomeDelaySeconds: integer('welcome_delay_seconds').notNull(),
+    /** Mailbox in header form; null: no-reply at the first verified domain. */
     welcomeFrom: text('welcome_from'),
     welcomeSubject: text('welcome_subject'),
     welcomeHtml: text('welcome_html'),
@@ -63,6 +65,8 @@ export const contacts = sqliteTable(
     welcomeSentAt: time('welcome_sent_at'),
     /** Time of the last confirmation request, the only one whose link confirms. Null: none is open. */
     confirmingSince: time('confirming_since'),
+    /** JSON: when it got earlier confirmation requests that it has not answered, of the last half year; null: never. */
+    earlierRequests: text('earlier_requests'),
     /**
      * When the contact last confirmed, or its creation time if it was added as active. Null: never active; only a
      * confirmation can activate it.
@@ -85,7 +89,4 @@ export const contacts = sqliteTable(
     index('contacts_search').on(t.listId, t.status, t.addressKey),
   ],
 )
-describeTable(contacts, {
-  account: { except: 'account-rows.ts removes them, with their confirmation requests' },
-  group: 'contacts',
-})
+describeTable(contacts, { account: 'account_id', group: 'contacts' })

@@ -5,7 +5,7 @@
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { TestApiOptions } from '#test/support/api.ts'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, VERIFIED } from '#test/support/email-api.ts'
 
 export const PUBLIC_URL = 'https://mail.tassis.test'
 
@@ -20,6 +20,8 @@ export interface FormApi extends EmailApi {
   contacts(): { email: string; status: number; metadata: unknown }[]
   /** Actions about forms in the audit log, oldest first. */
   audited(): { action: string; resource: string; actor: string; metadata: unknown }[]
+  /** Removes lists, forms and what posts have stored, for the next test of a shared service. */
+  clear(): void
 }
 
 export type FormJson = Json & { readonly id: string; readonly slug: string; readonly path: string }
@@ -62,6 +64,12 @@ export async function createFormApi(options: TestApiOptions = {}): Promise<FormA
         )
         .all()
         .map((row) => ({ ...row, metadata: row.metadata === null ? null : JSON.parse(row.metadata) })),
+    clear() {
+      for (const table of ['contacts', 'notices', 'form_asks', 'signup_forms', 'contact_lists', 'suppressions'])
+        app.db.run(`DELETE FROM ${table}`)
+      app.db.run('UPDATE accounts SET paused_at = NULL')
+      app.db.run('UPDATE domains SET verified_at = 1 WHERE domain = ?', [VERIFIED])
+    },
   }
 }
 

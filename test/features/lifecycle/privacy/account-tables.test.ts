@@ -55,7 +55,6 @@ test('only few tables with an account_id leave their rows to other code when the
   expect(withAccount.map(({ name }) => name).filter((name) => !removed.has(name))).toEqual([
     'account_deletions',
     'audit_logs',
-    'contacts',
     'emails',
     'operations',
   ])
