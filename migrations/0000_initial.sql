@@ -1,13 +1,3 @@
-CREATE TABLE `confirmation_asks` (
-	`id` integer PRIMARY KEY NOT NULL,
-	`contact_id` integer NOT NULL,
-	`asked_at` integer NOT NULL
-) STRICT;
---> statement-breakpoint
-CREATE INDEX `confirmation_asks_contact` ON `confirmation_asks` (`contact_id`);
---> statement-breakpoint
-CREATE INDEX `confirmation_asks_age` ON `confirmation_asks` (`asked_at`);
---> statement-breakpoint
 CREATE TABLE `contact_imports` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`account_id` integer NOT NULL,
@@ -21,9 +11,7 @@ CREATE TABLE `contact_imports` (
 	`inserted` integer NOT NULL,
 	`duplicates` integer NOT NULL,
 	`invalid` integer NOT NULL,
-	`errors` text NOT NULL,
-	`actor` text NOT NULL,
-	`created_at` integer NOT NULL
+	`errors` text NOT NULL
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `contact_imports_operation_id_unique` ON `contact_imports` (`operation_id`);
@@ -1089,6 +1077,7 @@ CREATE TABLE `contacts` (
 	`unsubscribed_at` integer,
 	`welcome_sent_at` integer,
 	`confirming_since` integer,
+	`earlier_requests` text,
 	`confirmed_at` integer,
 	`opted_in_at` integer,
 	`created_at` integer NOT NULL
