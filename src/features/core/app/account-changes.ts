@@ -6,23 +6,24 @@
 import type { Tx } from '#platform/db/commit.ts'
 import type { App } from './app.ts'
 
-type AccountSignal = 'accessChanged' | 'sendingChanged'
-
 /** Announces that a key, session or role ended or changed. Call it in the transaction of the change. */
-export const announceAccessChange = (app: Pick<App, 'accessChanged'>, tx: Tx, accountId: number): void =>
-  announce(app, 'accessChanged', tx, accountId)
+export const announceAccessChange = ({ accessChanged }: Pick<App, 'accessChanged'>, tx: Tx, accountId: number): void =>
+  announce(accessChanged, tx, accountId)
 
 /**
  * Announces that the account was paused, resumed, enabled, disabled or deleted. Call it in the transaction of the
  * change.
  */
-export const announceSendingChange = (app: Pick<App, 'sendingChanged'>, tx: Tx, accountId: number): void =>
-  announce(app, 'sendingChanged', tx, accountId)
+export const announceSendingChange = (
+  { sendingChanged }: Pick<App, 'sendingChanged'>,
+  tx: Tx,
+  accountId: number,
+): void => announce(sendingChanged, tx, accountId)
 
-function announce<S extends AccountSignal>(app: Pick<App, S>, signal: S, tx: Tx, accountId: number): void {
+function announce(signal: App['accessChanged'], tx: Tx, accountId: number): void {
   // The signal is also emitted inside the transaction, so that from here on no cache grants revoked access.
-  app[signal].emit({ accountId })
-  tx.afterCommit(() => app[signal].emit({ accountId }))
+  signal.emit({ accountId })
+  tx.afterCommit(() => signal.emit({ accountId }))
 }
 
 /**

@@ -18,9 +18,9 @@ export interface NewOperation {
   readonly type: 'batch' | 'broadcast' | 'newsletter_send' | 'bulk_import' | 'account_deletion' | 'gdpr_erase'
   readonly status: OperationStatus
   readonly total: number
-  readonly completed: number
-  readonly failed: number
-  readonly errorSummary: string | null
+  readonly completed?: number
+  readonly failed?: number
+  readonly errorSummary?: string | null
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
@@ -82,9 +82,9 @@ export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOp
     operation.type,
     operation.status,
     operation.total,
-    operation.completed,
-    operation.failed,
-    truncateSummary(operation.errorSummary),
+    operation.completed ?? 0,
+    operation.failed ?? 0,
+    truncateSummary(operation.errorSummary ?? null),
     operation.metadata ? JSON.stringify(operation.metadata) : null,
     now,
     now,

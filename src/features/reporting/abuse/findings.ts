@@ -6,7 +6,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { abuseFindings } from './tables.ts'
 
 export interface NewAbuseFinding {
   readonly accountId: number
@@ -17,18 +17,13 @@ export interface NewAbuseFinding {
   readonly isPause: boolean
 }
 
-export interface AbuseFinding {
-  readonly id: number
+export interface AbuseFinding
+  extends Readonly<Pick<typeof abuseFindings.$inferSelect, 'id' | 'source' | 'reason' | 'detail' | 'createdAt'>> {
   readonly accountUuid: UuidBytes
   readonly accountName: string
-  readonly source: string
-  readonly reason: string
-  /** JSON object. */
-  readonly detail: string | null
   /** Null if the finding concerns no email, or a deleted one. */
   readonly emailUuid: UuidBytes | null
   readonly paused: number
-  readonly createdAt: Millis
 }
 
 const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accountName, source, reason, detail, emails.uuid AS emailUuid, paused,

@@ -316,9 +316,6 @@ function commitStart(
     type: input.type,
     status: state === 'done' ? 'completed' : state === 'waiting' ? 'pending' : 'processing',
     total,
-    completed: 0,
-    failed: 0,
-    errorSummary: null,
     metadata: {
       contact_list_id: formatUuid(input.list.uuid),
       subject: draft.subject,

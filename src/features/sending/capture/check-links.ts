@@ -112,11 +112,7 @@ interface CheckLimits extends Pick<LinkOptions, 'isOwnHost'> {
 async function checkLink(app: LinkApp, { url, skipReason }: FoundLink, limits: CheckLimits): Promise<CheckedLink> {
   const toResult = (
     result: CheckedLink['result'],
-    {
-      current = url,
-      status = null,
-      reason = null,
-    }: { current?: string; status?: number | null; reason?: string | null },
+    { current = url, status = null, reason = null }: Partial<CheckedLink> & { readonly current?: string },
   ): CheckedLink => ({ url, result, status, final_url: current === url ? null : current, reason })
   if (skipReason !== undefined) return toResult('skipped', { reason: skipReason })
   let current = url

@@ -47,10 +47,10 @@ export async function findLinks(source: LinkSource, options: LinkOptions): Promi
   const links = new Map<string, FoundLink>()
   for (const { url: written, label } of found) {
     const url = toTarget(written, options)
-    const skipReason = findSkipReason(written, url, { label, unsubscribing, isOwnHost: options.isOwnHost })
-    if (!links.has(url)) links.set(url, { url, skipReason })
+    const isNamed = unsubscribing.has(written) || unsubscribing.has(url) || UNSUBSCRIBE_WORDS.test(label)
+    const skipReason = isNamed ? UNSUBSCRIBES : findRequestProblem(url, options.isOwnHost)
     // A link that unsubscribes in one place is never requested for another.
-    else if (skipReason !== undefined) links.set(url, { url, skipReason })
+    if (!links.has(url) || skipReason !== undefined) links.set(url, { url, skipReason })
   }
   return [...links.values()]
 }
@@ -114,19 +114,6 @@ const findInText = (text: string): WrittenLink[] =>
 function toTarget(url: string, { trackingKeys }: LinkOptions): string {
   const [, token, target] = TRACKED_PATH.exec(URL.parse(url)?.pathname ?? '') ?? []
   return (token && target && readLink(trackingKeys, token, target)?.url) || url
-}
-
-function findSkipReason(
-  written: string,
-  url: string,
-  {
-    label,
-    unsubscribing,
-    isOwnHost,
-  }: Pick<LinkOptions, 'isOwnHost'> & { readonly label: string; readonly unsubscribing: ReadonlySet<string> },
-): string | undefined {
-  if (unsubscribing.has(written) || unsubscribing.has(url) || UNSUBSCRIBE_WORDS.test(label)) return UNSUBSCRIBES
-  return findRequestProblem(url, isOwnHost)
 }
 
 const isUnsubscribing = (url: string): boolean => UNSUBSCRIBE_WORDS.test(url) || UNSUBSCRIBE_WORDS.test(decodeUrl(url))

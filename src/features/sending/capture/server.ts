@@ -46,9 +46,7 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
   const { store, log, maxMessageBytes } = options
   const saving = new Set<Promise<void>>()
 
-  const findRecipient = (
-    mailFrom: SMTPServerAddress | false,
-  ): Pick<NewCapture, 'recipientId' | 'emailId' | 'ownerId' | 'accountId'> | undefined => {
+  const findRecipient = (mailFrom: SMTPServerAddress | false) => {
     const localPart = mailFrom === false ? '' : mailFrom.address.slice(0, mailFrom.address.lastIndexOf('@'))
     const recipientId = decodeVerp(localPart, options.keys.subkeys('verp'))?.recipientId
     const email = recipientId === undefined ? undefined : options.findEmail(recipientId)

@@ -42,7 +42,6 @@ export const ACCOUNT_TAG_BYTES = 4
 const DAY_BYTES = 2
 const MAX_TOKEN_LENGTH = base64urlLength(1 + ACCOUNT_TAG_BYTES + MAX_VARINT_BYTES + DAY_BYTES + MAC_BYTES)
 const MAX_TARGET_LENGTH = base64urlLength(MAX_TARGET_OCTETS)
-const MAX_DAY = 0xffff
 
 /** The UTC day of a time, in days since the epoch. */
 export const dayOf = (at: Millis): number => Math.floor(at / days(1))
@@ -93,7 +92,6 @@ const NO_TARGET = new Uint8Array()
 
 function createToken(key: Uint8Array, kind: Kind, recipient: TrackedRecipient, target: Uint8Array): string {
   const { account, recipientId, day } = recipient
-  if (!Number.isInteger(day) || day < 0 || day > MAX_DAY) throw new RangeError(`invalid day: ${day}`)
   const front = Buffer.alloc(1 + ACCOUNT_TAG_BYTES)
   front[0] = kind
   front.writeUInt32BE(account, 1)

@@ -1,8 +1,5 @@
 import type { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { eraseAccountAuditEntries, eraseMatchingAuditEntries } from '#features/core/audit-logs/erase.ts'
@@ -12,6 +9,7 @@ import { days } from '#platform/units.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { rewriteAuditChain } from '#test/support/audit-chain.ts'
 import { NOW } from '#test/support/email-api.ts'
+import { createFolder } from '#test/support/folder.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const writeEntry = (app: App, actor: Actor, resourceId: string): Promise<void> =>
@@ -287,22 +285,19 @@ test('old entries are deleted oldest first; the remaining log verifies, and ids 
 })
 
 test('times never decrease along the log, even if the clock was set back while the service was down', async () => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
-  try {
-    let actor: Actor
-    {
-      await using ahead = await createTestApp({ clock: new ManualClock(NOW + days(1000)), dataDir })
-      actor = await createTestAccount(ahead.app)
-    }
-    const clock = new ManualClock(NOW)
-    await using service = await createTestApp({ clock, dataDir })
-    for (let n = 0; n < 3; n++) await writeEntry(service.app, actor, `thing-${n}`)
-    clock.advance(days(1001))
-    await writeEntry(service.app, actor, 'later')
-    const times = service.app.db.query<{ at: number }, []>('SELECT created_at AS at FROM audit_logs ORDER BY id').all()
-    expect(times.map(({ at }) => at - NOW)).toEqual([1000, 1000, 1000, 1000, 1001].map((day) => days(day)))
-    expect(verifyAuditLog(service.app.db)).toEqual(expectedVerification(5))
-  } finally {
-    rmSync(dataDir, { recursive: true, force: true })
+  using folder = createFolder()
+  const dataDir = folder.path
+  let actor: Actor
+  {
+    await using ahead = await createTestApp({ clock: new ManualClock(NOW + days(1000)), dataDir })
+    actor = await createTestAccount(ahead.app)
   }
+  const clock = new ManualClock(NOW)
+  await using service = await createTestApp({ clock, dataDir })
+  for (let n = 0; n < 3; n++) await writeEntry(service.app, actor, `thing-${n}`)
+  clock.advance(days(1001))
+  await writeEntry(service.app, actor, 'later')
+  const times = service.app.db.query<{ at: number }, []>('SELECT created_at AS at FROM audit_logs ORDER BY id').all()
+  expect(times.map(({ at }) => at - NOW)).toEqual([1000, 1000, 1000, 1000, 1001].map((day) => days(day)))
+  expect(verifyAuditLog(service.app.db)).toEqual(expectedVerification(5))
 })

@@ -6,7 +6,6 @@ import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { WaitNotes } from '#features/sending/delivery/schedule/waits.ts'
 import { startHeldMailReleaser } from '#features/sending/delivery/verdict/held-mail.ts'
-import { countHeld, releaseBatch } from '#features/sending/queue/hold-transitions.ts'
 import { createApiKey, revokeApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
@@ -253,30 +252,6 @@ function seedBehind({ db }: App, count: number, nextAt: number): void {
      SELECT emails.id, ${nextAt}, ${ofRecipient.map((name) => `first.${name}`).join()} FROM emails, recipients first WHERE emails.id > 1`,
   )
 }
-
-test('a release batch is limited by recipients, however many an email has', async () => {
-  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
-  await using flow = await startMailFlow({ zone: ZONE, clock })
-  const { app, actor } = flow
-  const to = (i: number) => Array.from({ length: 50 }, (_, n) => `r${i}-${n}@many.test`)
-  const send_at = new Date(clock.now() + hours(1)).toISOString()
-  for (let i = 0; i < 5; i++) await flow.send({ to: to(i), send_at })
-  await pause(app, actor)
-  clock.advance(hours(1))
-  await eventually(() => waiting(app).every(({ lastError }) => lastError?.startsWith('Held: ')))
-  expect(countHeld(app.db, actor.accountId, 1000)).toEqual({ held: 250, isAll: true })
-  expect(countHeld(app.db, actor.accountId, 60)).toEqual({ held: 60, isAll: false })
-  const released: number[] = []
-  let place: Parameters<typeof releaseBatch>[2]
-  do {
-    const slice = await app.commit.write((tx) =>
-      releaseBatch(tx, actor.accountId, place, { now: clock.now(), limit: 60 }),
-    )
-    released.push(slice.released)
-    place = slice.place
-  } while (place)
-  expect(released).toEqual([100, 100, 50, 0, 0])
-})
 
 test('while a site backs off, mail of a paused account waits for its account, and other mail for the site', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))

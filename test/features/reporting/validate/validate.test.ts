@@ -10,18 +10,11 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const ZONE: Zone = {
   'mx.test': { MX: [{ preference: 10, exchange: 'mail.mx.test' }] },
-  'many.test': {
-    MX: Array.from({ length: 100 }, (_, n) => ({ preference: n, exchange: `mail-${n}.many.test` })),
-  },
   'null.test': { MX: [{ preference: 0, exchange: '' }], A: ['192.0.2.1'] },
   'host.test': { A: ['192.0.2.1'] },
-  'six.test': { AAAA: ['2001:db8::1'] },
   'bare.test': { TXT: ['nothing else'] },
   'gone.test': 'NXDOMAIN',
   'failing.test': 'SERVFAIL',
-  'refusing.test': 'REFUSED',
-  'garbled.test': 'MALFORMED',
-  'half.test': { A: 'SERVFAIL', AAAA: 'SERVFAIL' },
   'numbers.test': { MX: [{ preference: 1, exchange: '192.0.2.1' }] },
   'alias.test': { CNAME: 'mx.test' },
   'circle.test': { CNAME: 'circle.test' },
@@ -68,9 +61,7 @@ const unknown = (email: string, reason: string) => good(email, { deliverable: 'u
 describe('the domain', () => {
   const CASES: readonly (readonly [what: string, answer: { email: string }])[] = [
     ['with an MX accepts mail', good('ada@mx.test')],
-    ['with a hundred MX accepts mail', good('ada@many.test')],
     ['with an address of its own and no MX accepts mail (RFC 5321 §5.1)', good('ada@host.test')],
-    ['with an IPv6 address alone accepts mail', good('ada@six.test')],
     ['that is an alias of one that accepts mail accepts mail', good('ada@alias.test')],
     ['in its own script is looked up as A-labels', good('ada@b\u00fccher.test')],
     [
@@ -90,14 +81,6 @@ describe('the domain', () => {
       ),
     ],
     [
-      'whose DNS is lame (REFUSED) is unknown',
-      unknown('ada@refusing.test', 'The DNS servers refused to look up the mail servers (MX) of refusing.test.'),
-    ],
-    [
-      'without MX whose addresses cannot be looked up is unknown',
-      unknown('ada@half.test', 'The DNS servers could not look up the addresses of half.test (SERVFAIL).'),
-    ],
-    [
       'whose MX is an IP address does not accept mail',
       bad('ada@numbers.test', 'The MX records of numbers.test contain IP addresses instead of host names.'),
     ],
@@ -115,24 +98,11 @@ describe('the domain', () => {
 describe('an invalid address is a 200 with the reason, without a lookup:', () => {
   const CASES: readonly (readonly [email: string, reason: string])[] = [
     ['', 'The address is empty.'],
-    ['ada', '"ada" is not an address: it has no @ after a local part.'],
-    ['@mx.test', 'The address has nothing before the @.'],
-    ['ada@', 'The address has no domain after the @.'],
     ['ada@mx', 'The domain "mx" has no dot.'],
-    ['a da@mx.test', 'The part before the @ has a space or a character that is only allowed in quotes.'],
-    ['ada@bob@mx.test', 'The address has more than one @.'],
-    ['..@mx.test', 'The part before the @ has a space or a character that is only allowed in quotes.'],
-    ['ada@-mx.test', 'A part of the domain starts or ends with a hyphen.'],
-    ['ada@[192.0.2.1]', 'The domain is an IP address in brackets; only domain names can receive mail here.'],
-    ['ada@192.0.2.1', 'The domain ends in a number; it looks like an IP address.'],
     ['ada@mx.test\r\nRCPT TO:<bob@mx.test>', 'The address has a line break or another control character.'],
     ['Ada <ada@mx.test>', 'The address must have no display name and no angle brackets.'],
     ['<ada@mx.test>', 'The address must have no display name and no angle brackets.'],
-    [`${'a'.repeat(65)}@mx.test`, 'The part before the @ is longer than 64 octets.'],
-    [`ada@${'a'.repeat(64)}.test`, 'A part of the domain is longer than 63 characters.'],
-    [`ada@${'a.'.repeat(200)}test`, 'The domain is longer than 253 characters.'],
     [`${'a'.repeat(400)}@${'b'.repeat(601)}.test`, 'The address is longer than 1,000 characters.'],
-    ['\ud800@mx.test', 'The address is not valid Unicode text.'],
   ]
   // Proves: validate-1, validate-3
   test('each with its reason', async () => {

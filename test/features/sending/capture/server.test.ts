@@ -145,18 +145,6 @@ test('a message over the limit is rejected with 552 with or without SIZE; one of
   expect(running.saved.map((c) => c.raw.length)).toEqual([MAX_MESSAGE_BYTES])
 })
 
-test('a transaction accepts only one recipient', async () => {
-  await using running = await startServer()
-  const replies = await sendLines(running.server, [
-    'EHLO a.test',
-    `MAIL FROM:<${returnPath(12)}>`,
-    'RCPT TO:<bob@x.test>',
-    'RCPT TO:<cy@x.test>',
-    'QUIT',
-  ])
-  expect(replies.slice(-3).map((line) => line.slice(0, 3))).toEqual(['250', '452', '221'])
-})
-
 test('a full disk is a 452 4.3.1, and the same session works once there is disk space', async () => {
   await using fixture = createStore({ maxAgeMs: hours(1) })
   const { store } = fixture

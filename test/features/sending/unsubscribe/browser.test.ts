@@ -16,10 +16,6 @@ import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
 // A browser starts slowly on a busy machine.
 setDefaultTimeout(120_000)
 
-/** Evaluated in the page: its language, its title, and by how many pixels it is too wide. */
-const SHAPE =
-  '(({ lang, scrollWidth, clientWidth }) => [lang, document.title, scrollWidth - clientWidth])(document.documentElement)'
-
 const [PHONE] = SCREENS as [Screen]
 
 describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
@@ -121,19 +117,6 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       expect(complaints).toEqual([])
     } finally {
       await service.api('DELETE', '/v1/account/wording')
-    }
-  })
-
-  test('in every language the page fits the narrowest phone, also with text twice as large', async () => {
-    const path = await service.link({ stream: 'news', to: 'languages@receiver.test' })
-    const narrow = { name: 'narrow', width: 320, height: 640, colours: 'light' } as const
-    for (const [language, texts] of Object.entries(TEXTS)) {
-      await using opened = await openPage(browser, narrow, language)
-      const { page, picture } = opened
-      await page.goto(`${service.url}${path}`)
-      await page.evaluate('document.documentElement.style.fontSize = "36px"')
-      await picture(`10-${language}`)
-      expect(await page.evaluate<unknown[]>(SHAPE)).toEqual([language, texts.unsubscribe_button, 0])
     }
   })
 
