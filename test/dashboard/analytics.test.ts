@@ -1,6 +1,5 @@
 /** @module Stats and insight reports in the dashboard, in Chromium and with the real service. */
 import { describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
 import {
   type AnalyticsFilters,
   listShown,
@@ -20,7 +19,7 @@ import { days } from '#platform/units.ts'
 import { createInsightApi } from '#test/features/reporting/insights/support.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually, overflowPx } from '#test/support/browser.ts'
-import { describeInBrowser } from '#test/support/dashboard.ts'
+import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createTestUser } from '#test/support/users.ts'
 
@@ -121,8 +120,6 @@ async function addReport({ app, actor }: TestApi): Promise<void> {
 }
 
 describeInBrowser('stats in the dashboard', (open) => {
-  const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
-
   test('say what will appear, then show totals, chart, table and domains as /v1 has them', async () => {
     await using service = await startService()
     await using dashboard = await open(service, ADA)

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, utimesSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Page } from 'playwright-core'
 import { parseMetadataText, toMetadataEntries, toMetadataText } from '#dashboard/screens/audience/contact-search.ts'
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -11,7 +10,7 @@ import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { newList } from '#test/support/broadcasts.ts'
 import { cpuMs } from '#test/support/cpu-time.ts'
-import { describeInBrowser } from '#test/support/dashboard.ts'
+import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
@@ -53,12 +52,6 @@ function insertContacts({ app }: TestApi, list: string, count: number): void {
     count,
   ])
 }
-
-const heading = (page: Page, name: string | RegExp) =>
-  page
-    .getByRole('heading', { name, exact: typeof name === 'string' })
-    .first()
-    .waitFor()
 
 describeInBrowser('the audience in the dashboard', (open) => {
   test('a list is created, its contacts are added, found, changed and removed', async () => {

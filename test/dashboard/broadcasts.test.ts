@@ -15,7 +15,7 @@ import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { UNLIMITED_WORK } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { eventually } from '#test/support/browser.ts'
-import { describeInBrowser } from '#test/support/dashboard.ts'
+import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
 import { createTestUser } from '#test/support/users.ts'
@@ -92,11 +92,6 @@ async function newDraft({ api }: TestApi, list: string, fields: Record<string, u
   return String(at(body, 'data', 'id'))
 }
 
-const heading = (page: Page, name: string | RegExp) =>
-  page
-    .getByRole('heading', { name, exact: typeof name === 'string' })
-    .first()
-    .waitFor()
 const state = (page: Page, name: string) => page.locator(`[data-state=${name}]`).waitFor()
 
 describeInBrowser('broadcasts in the dashboard', (open) => {

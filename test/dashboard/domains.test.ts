@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import type { RecordKey } from '#dashboard/screens/domains/state.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/browser.ts'
-import { describeInBrowser } from '#test/support/dashboard.ts'
+import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { type DnsServer, type NameEntry, startDnsServer } from '#test/support/dns-server.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
 import { createTestUser } from '#test/support/users.ts'
@@ -88,8 +88,6 @@ async function passTime(page: Page): Promise<void> {
 
 const record = (page: Page, key: RecordKey, state: string) =>
   page.locator(`[data-record=${key}][data-state=${state}]`).waitFor()
-
-const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
 
 describeInBrowser('the domains in the dashboard', (open) => {
   test('a domain below a verified one is shown as sent, signed by that one', async () => {

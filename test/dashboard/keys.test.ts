@@ -1,11 +1,10 @@
 /** @module API keys in the dashboard, in Chromium and with the real service. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
 import { ALL_SCOPES, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, summariseScopes } from '#dashboard/parts/scopes.ts'
 import { toExampleCommand } from '#dashboard/screens/keys/example.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { describeInBrowser } from '#test/support/dashboard.ts'
+import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { createTestUser } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
@@ -56,7 +55,6 @@ describeInBrowser('API keys in the dashboard', (open) => {
     const { body } = await service.api('GET', '/v1/api-keys')
     return at(body, 'data') as { id: string; name: string; scopes: string[]; last_used_at: string | null }[]
   }
-  const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
 
   test('a key is created, shown once, used by its command, and revoked', async () => {
     await using dashboard = await open(service, ADA)

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
 import type { Finding } from '#app/doctor/finding.ts'
 import type { DeliveryAlert } from '#app/operator/model.ts'
 import { loadConfig } from '#app/settings.ts'
@@ -13,7 +12,7 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { narrowOverflowPx, overflowPx } from '#test/support/browser.ts'
-import { describeInBrowser, findAxeViolations, pressInOneGo } from '#test/support/dashboard.ts'
+import { describeInBrowser, findAxeViolations, heading, pressInOneGo } from '#test/support/dashboard.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createCode, signInAsOperator } from '#test/support/operator.ts'
 import { type BrowserSession, createTestUser, PASSWORD } from '#test/support/users.ts'
@@ -338,8 +337,6 @@ describeInBrowser('the server in the dashboard', (open) => {
     await dashboard.expectHarmless()
   })
 })
-
-const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
 
 /** The destination that waits. */
 const HOSTILE_LANE = 'one.test'

@@ -15,6 +15,7 @@ import {
   type DashboardOptions,
   type DashboardPage,
   describeInBrowser,
+  heading,
   type OpenDashboard,
 } from '#test/support/dashboard.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
@@ -62,7 +63,6 @@ async function createTeam(name = 'Team'): Promise<Team & { readonly ada: string 
   }
 }
 
-const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true, level: 1 }).waitFor()
 const dialog = (page: Page) => page.getByRole('dialog')
 const confirm = (page: Page, name: string) => dialog(page).getByRole('button', { name, exact: true }).click()
 const isClosed = (page: Page) => dialog(page).waitFor({ state: 'detached' })

@@ -6,7 +6,7 @@ import { record } from '#features/core/events/record.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/browser.ts'
-import { describeInBrowser } from '#test/support/dashboard.ts'
+import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { createTestUser } from '#test/support/users.ts'
 
@@ -37,7 +37,6 @@ describeInBrowser('the suppression list in the dashboard', (open) => {
     const { body } = await service.api('GET', `/v1/suppressions${query}`)
     return at(body, 'data') as { email_address: string; reason: string }[]
   }
-  const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
   const dialog = (page: Page) => page.getByRole('dialog')
 
   test('an address is added, found, and removed after a warning; bad input stays in its field', async () => {

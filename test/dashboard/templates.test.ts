@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/browser.ts'
-import { describeInBrowser } from '#test/support/dashboard.ts'
+import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
@@ -30,7 +30,6 @@ async function addTemplate({ api }: TestApi, change: Record<string, unknown> = {
   return String(at(answer.body, 'data', 'id'))
 }
 
-const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name, exact: true }).waitFor()
 const source = (page: Page, tab: 'HTML' | 'Text') => page.getByRole('textbox', { name: `${tab} of the template` })
 /** Replaces the text of an editor, as a user does. */
 async function write(editor: Locator, text: string): Promise<void> {

@@ -1,9 +1,8 @@
 import { expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/browser.ts'
-import { describeInBrowser } from '#test/support/dashboard.ts'
+import { describeInBrowser, heading } from '#test/support/dashboard.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
 import { startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
@@ -16,8 +15,6 @@ async function startService(): Promise<WebhookService> {
   await createTestUser(service.app, service.actor, ADA, 'owner')
   return service
 }
-
-const heading = (page: Page, name: string) => page.getByRole('heading', { name, exact: true }).waitFor()
 
 const readWebhook = async ({ api }: WebhookService, id: string) =>
   at((await api('GET', `/v1/webhooks/${id}`)).body, 'data') as Record<string, unknown>

@@ -51,6 +51,10 @@ const follow = (path: string) => `new Promise((shown) => {
   if (isSameScreen) shown()
 })`
 
+/** Waits for a heading. */
+export const heading = (page: Page, name: string | RegExp) =>
+  page.getByRole('heading', { name, exact: true }).first().waitFor()
+
 /** Opens a window in which a user of `createTestUser` is signed in. */
 export type OpenDashboard = (
   service: Pick<TestApi, 'url'>,
