@@ -104,7 +104,6 @@ import { dashboardRoutes } from './dashboard/routes.ts'
 import type { DoctorReport } from './doctor/doctor.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
 import { createOperatorContext } from './operator/context.ts'
-import { operatorDoctorRoutes } from './operator/doctor-routes.ts'
 import { operatorMailRoutes } from './operator/mail-routes.ts'
 import { operatorProviderRoutes } from './operator/provider-routes.ts'
 import { operatorQueueRoutes } from './operator/queue-routes.ts'
@@ -308,7 +307,6 @@ export function createRoutes(
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
     operatorStatusRoutes(operator),
-    operatorDoctorRoutes(operator),
     operatorQueueRoutes(operator),
     operatorAccountRoutes(operator),
     operatorMailRoutes(operator),

@@ -241,33 +241,20 @@ async function addKey({ config, keys, commit, eventTime }: Parts, actor: AuditAc
   await commit.write((tx) => beginRotation(tx, keys, eventTime(), actor))
 }
 
-export interface MasterKeyView {
-  /** Shortened fingerprint; null: keys that are not there. */
-  readonly key: string | null
-  readonly is_newest: boolean
-  /** Number of secrets in the database that are sealed under it. */
-  readonly secrets: number
-  /** Whether the key may still seal something; null key: whether anything is lost. */
-  readonly is_needed: boolean
-}
-
-export interface MasterKeyList {
-  readonly keys: readonly MasterKeyView[]
-  /** When the newest key became the newest; null: it is the first. */
-  readonly newest_since: Millis | null
-}
-
 /** The master keys, newest first, and what is sealed under each. */
-export async function listMasterKeys({ db, keys }: Pick<App, 'db' | 'keys'>): Promise<MasterKeyList> {
+export async function listMasterKeys({ db, keys }: Pick<App, 'db' | 'keys'>) {
   const counts = await countSealed({ db, keys }, SEALED)
   const outdated = new Set(listOutdatedKeys(db))
   const views = keys.fingerprints().map((fingerprint, index) => {
     const secrets = counts.get(fingerprint) ?? 0
     const isNewest = index === 0
     return {
-      key: shortenFingerprint(fingerprint),
+      // Null below: keys that are not there.
+      key: shortenFingerprint(fingerprint) as string | null,
       is_newest: isNewest,
+      // Number of secrets in the database that are sealed under it.
       secrets,
+      // Whether the key may still seal something; without a key: whether anything is lost.
       is_needed: isNewest || secrets > 0 || outdated.has(fingerprint),
     }
   })
@@ -275,6 +262,7 @@ export async function listMasterKeys({ db, keys }: Pick<App, 'db' | 'keys'>): Pr
   const since = getMeta(db, META.since)
   return {
     keys: lost > 0 ? [...views, { key: null, is_newest: false, secrets: lost, is_needed: true }] : views,
+    // Null: it is the first.
     newest_since: since === undefined ? null : Number(since),
   }
 }

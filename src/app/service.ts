@@ -9,6 +9,7 @@ import { type RunningSubmission, startSubmission } from '#features/drop-in/submi
 import { readProviders } from '#features/sending/delivery/providers/registry.ts'
 import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
+import { systemCodeOf } from '#platform/disk/storage-errors.ts'
 import { createLog } from '#platform/log/log.ts'
 import { findPortHolder } from '#platform/net/port-holder.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/settings/config.ts'
@@ -103,6 +104,12 @@ export async function startService(
     },
   )
   const stops: Stop[] = [() => opened.close()]
+  const keep = <T extends { stop: Stop }>(part: T): T => {
+    stops.unshift(() => part.stop())
+    return part
+  }
+  const start = async <T extends { stop: Stop }>(step: () => T | Promise<T>) =>
+    keep(await startWhenPossible(step, startOptions, { isListening: true }))
   let isStopping = false
   try {
     // Steps that can fail because of a wrong setting or another program come first: no mail may be in flight when the
@@ -127,7 +134,7 @@ export async function startService(
     stops.unshift(() => http.stop())
     const metricsEndpoint =
       metrics &&
-      listenForMetrics(metrics, config, {
+      (await listenForMetrics(keep(metrics), config, {
         opened,
         delivery: () => delivery,
         inbound: () => startedInbound,
@@ -135,43 +142,37 @@ export async function startService(
         isStopping: () => isStopping,
         findings: () => doctor.latest()?.findings ?? [],
         version: formatVersion(),
-      })
-    if (metrics) stops.unshift(() => metrics.stop())
+      }))
     const certificates = await listenOrExplain('TASSIS_HTTPS_ADDR', config.httpsAddr, () =>
-      startCertificates(opened.app, { http, challenges }),
-    )
-    stops.unshift(() => certificates.stop())
-    const inbound = await startWhenPossible(() => startInbound(opened), startOptions, { isListening: true })
+      startCertificates(app, { http, challenges }),
+    ).then(keep)
+    const inbound = await start(() => startInbound(opened))
     startedInbound = inbound
-    stops.unshift(() => inbound.stop())
-    const startedSubmission = await startWhenPossible(() => startSubmission(opened.app, opened), startOptions, {
-      isListening: true,
-    })
+    const startedSubmission = await start(() => startSubmission(app, opened))
     submission = startedSubmission
-    stops.unshift(() => startedSubmission.stop())
-    const admin = startAdminSocket({
-      dataDir: config.dataDir,
-      version: VERSION,
-      handlers: new Map(
-        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery, doctor, url }, input as never)]),
-      ),
-      maxRequestBytes: config.maxBodyBytes,
-      clock: opened.app.clock,
-      log: opened.app.log,
-    })
-    stops.unshift(() => admin.stop())
+    const admin = keep(
+      startAdminSocket({
+        dataDir: config.dataDir,
+        version: VERSION,
+        handlers: new Map(
+          adminCommands.map(({ name, run }) => [
+            name,
+            (input) => run({ opened, delivery, doctor, url }, input as never),
+          ]),
+        ),
+        maxRequestBytes: config.maxBodyBytes,
+        clock: app.clock,
+        log: app.log,
+      }),
+    )
     // Webhooks start before delivery, because the recovery of delivery records the first events.
-    const webhooks = new WebhookDispatcher(opened.app)
+    const webhooks = keep(new WebhookDispatcher(app))
     webhooks.start()
-    stops.unshift(() => webhooks.stop())
     inbound.process()
-    const startedDelivery = await startWhenPossible(() => startDelivery(opened), startOptions, { isListening: true })
+    const startedDelivery = await start(() => startDelivery(opened))
     delivery = startedDelivery
-    stops.unshift(() => startedDelivery.stop())
-    const background = startBackground(opened.app)
-    stops.unshift(() => background.stop())
-    const checks = doctor.start(startedDelivery)
-    stops.unshift(() => checks.stop())
+    const background = keep(startBackground(app))
+    const checks = keep(doctor.start(startedDelivery))
     const schedules = startSchedules(opened)
     const ballast = ensureBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
       log.warn({ err: error }, 'disk ballast not written'),
@@ -223,43 +224,22 @@ export async function startService(
   }
 }
 
-/** Explains a system error of `listen` as a mistake in a setting. */
-async function listenOrExplain<T>(setting: string, address: string, listen: () => T | Promise<T>): Promise<T> {
+/** Explains a system error of `listen` as a mistake in a setting: names it and the remedy. */
+async function listenOrExplain<T>(variable: string, address: string, listen: () => T | Promise<T>): Promise<T> {
   try {
     return await listen()
   } catch (error) {
-    throw explainListenError(setting, address, error)
+    const code = systemCodeOf(error)
+    const endpoint = parseHostPort(address)
+    if (code === 'EADDRINUSE' && endpoint) {
+      const { who, remedy } = findPortHolder(endpoint)
+      throw new InUseError(
+        `${variable} is "${address}", but another program uses this port${who}; ${remedy}, or use another port such as 127.0.0.1:8081.`,
+      )
+    }
+    const sentence = LISTEN_FAILURES[code]
+    throw sentence === undefined ? error : new ConfigError(`${variable} is "${address}", ${sentence}.`)
   }
-}
-
-function listenForMetrics(
-  metrics: MetricsEndpoint,
-  { metricsAddr }: Config,
-  sources: MetricSources,
-): Service['metrics'] {
-  const address = parseHostPort(metricsAddr)
-  if (!address) throw new TypeError(`not an address: ${metricsAddr}`)
-  try {
-    const bound = metrics.listen(address, sources)
-    sources.opened.app.ownPorts.add(bound.port)
-    return bound
-  } catch (error) {
-    throw explainListenError('TASSIS_METRICS_ADDR', metricsAddr, error)
-  }
-}
-
-/** A system error of listening as an error that names the setting and the remedy; any other error as it is. */
-function explainListenError(variable: string, address: string, error: unknown): unknown {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const endpoint = parseHostPort(address)
-  if (code === 'EADDRINUSE' && endpoint) {
-    const { who, remedy } = findPortHolder(endpoint)
-    return new InUseError(
-      `${variable} is "${address}", but another program uses this port${who}; ${remedy}, or use another port such as 127.0.0.1:8081.`,
-    )
-  }
-  const sentence = LISTEN_FAILURES[code]
-  return sentence === undefined ? error : new ConfigError(`${variable} is "${address}", ${sentence}.`)
 }
 
 const LISTEN_FAILURES: Readonly<Record<string, string>> = {
@@ -267,6 +247,15 @@ const LISTEN_FAILURES: Readonly<Record<string, string>> = {
   EACCES:
     'but this user may not listen on it; use a port above 1023, or grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)',
 }
+
+const listenForMetrics = (metrics: MetricsEndpoint, { metricsAddr }: Config, sources: MetricSources) =>
+  listenOrExplain('TASSIS_METRICS_ADDR', metricsAddr, () => {
+    const address = parseHostPort(metricsAddr)
+    if (!address) throw new TypeError(`not an address: ${metricsAddr}`)
+    const bound = metrics.listen(address, sources)
+    sources.opened.app.ownPorts.add(bound.port)
+    return bound
+  })
 
 /** Returns the URL to use from this machine: the unspecified address is reached as loopback. */
 function toReachableUrl(hostname: string, port: number): string {

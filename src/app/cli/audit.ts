@@ -23,30 +23,13 @@ import { formatUtc, printList, printResult, toLimitedList, toPrintable, truncate
 import { withSnapshot } from './snapshot.ts'
 import { parseInstantOption, TIME_FORMS } from './times.ts'
 
-interface VerificationView {
-  readonly ok: boolean
-  readonly at: string
-  readonly entries: number
-  readonly erased: number
-  /** Entries up to this position were deleted by retention; 0 if none. */
-  readonly removed_up_to: number
-  readonly head: { readonly id: number; readonly hash: string }
-  readonly expected: { readonly hash: string; readonly found: boolean } | null
-  readonly broken_count: number
-  readonly broken: readonly {
-    readonly position: number
-    readonly id: string | null
-    readonly created_at: string | null
-    readonly reason: string
-  }[]
-}
-
-function toVerificationView(found: AuditVerification, at: string, expected: string | undefined): VerificationView {
+function toVerificationView(found: AuditVerification, at: string, expected: string | undefined) {
   return {
     ok: found.brokenCount === 0 && found.hasExpected !== false,
     at,
     entries: found.entries,
     erased: found.erased,
+    // Entries up to this position were deleted by retention; 0 if none.
     removed_up_to: found.removedUpTo,
     head: { id: found.headId, hash: found.headHash },
     expected: expected === undefined ? null : { hash: expected, found: found.hasExpected === true },
@@ -60,7 +43,7 @@ function toVerificationView(found: AuditVerification, at: string, expected: stri
   }
 }
 
-function formatVerification(found: VerificationView): string {
+function formatVerification(found: ReturnType<typeof toVerificationView>): string {
   const { entries, erased, removed_up_to, head, expected, broken, broken_count } = found
   const more = broken_count - broken.length
   return [
@@ -84,7 +67,7 @@ function formatVerification(found: VerificationView): string {
 
 const HASH_PATTERN = /^[0-9a-f]{64}$/i
 
-function verify(config: Config, expected: string | undefined): VerificationView {
+function verify(config: Config, expected: string | undefined) {
   const at = isoTime(systemClock.now())
   return withSnapshot(config, (db) => toVerificationView(verifyAuditLog(db, expected), at, expected))
 }

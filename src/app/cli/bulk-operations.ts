@@ -5,7 +5,7 @@
 import type { Command } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { type OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
+import { toOperationWire } from '#features/core/operations/model.ts'
 import { getOperation } from '#features/core/operations/operations.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { type ControlVerb, controlBroadcast } from '#features/sending/broadcasts/control.ts'
@@ -29,13 +29,6 @@ import {
   withLimit,
 } from './options.ts'
 import { formatFields, formatList, formatUtc, type List, printResult, toList, truncate } from './output.ts'
-
-interface OperationView extends OperationRecord {
-  readonly account: string
-  /** Name of the contact list of a broadcast or import; null for other operations. */
-  readonly list_name: string | null
-  readonly failed_emails: number
-}
 
 interface OperationKey {
   readonly uuid: Uint8Array
@@ -61,7 +54,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** @param isCountingEmails whether to count a broadcast's emails; this reads the index entry of each */
-function toOperationView(app: App, { uuid, accountId }: OperationKey, isCountingEmails = false): OperationView {
+function toOperationView(app: App, { uuid, accountId }: OperationKey, isCountingEmails = false) {
   const owner = getAccount(app.config, app.db, accountId)
   const found = getOperation(app.db, accountId, formatUuid(uuid))
   const emails = isCountingEmails ? countBroadcastEmails(app.db, accountId, found.id) : undefined
@@ -69,11 +62,14 @@ function toOperationView(app: App, { uuid, accountId }: OperationKey, isCounting
   const { contact_list_id, list_id } = (wire.metadata ?? {}) as OperationDetails
   return {
     account: owner.name,
+    // Of the contact list of a broadcast or import; null for other operations.
     list_name: findListName(app.db, parseUuid(contact_list_id ?? list_id ?? '')),
     failed_emails: sql(app.db).failed.get(found.id, statusCode('failed'))?.n ?? 0,
     ...wire,
   }
 }
+
+type OperationView = ReturnType<typeof toOperationView>
 
 /** Finds an operation of any account; throws 404 for an unknown id. */
 function findOperationKey(app: App, id: string): OperationKey {

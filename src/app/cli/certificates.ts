@@ -3,39 +3,27 @@ import type { Command } from 'commander'
 import { audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { resetOrderDelays } from '#features/setup/certificates/store.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { type CertificateState, certificateStates, type Mismatch, USE_NAMES } from '../certificates/states.ts'
+import { certificateStates, USE_NAMES } from '../certificates/states.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand, withData } from './call.ts'
 import { addCommand, type JsonOption } from './options.ts'
 import { formatRelativeTime, formatTable, formatUtc, printResult, toList } from './output.ts'
 
-interface CertificateView {
-  readonly host: string
-  readonly use: CertificateState['use']
-  readonly source: CertificateState['source']
-  readonly not_after: string | null
-  /** Null: it is for the host, or there is none. */
-  readonly mismatch: Mismatch | null
-  readonly last_error: string | null
-  readonly next_attempt_at: string | null
-}
-
 const toIso = (at: Millis | undefined): string | null => (at === undefined ? null : new Date(at).toISOString())
 
 const list = defineAdminCommand('certificates.list', ({ opened: { app } }) => ({
   now: app.clock.now(),
-  certificates: certificateStates(app).map(
-    ({ host, use, source, notAfter, mismatch, lastError, nextAttemptAt }): CertificateView => ({
-      host,
-      use,
-      source,
-      not_after: toIso(notAfter),
-      mismatch: mismatch ?? null,
-      last_error: lastError ?? null,
-      next_attempt_at: toIso(nextAttemptAt),
-    }),
-  ),
+  certificates: certificateStates(app).map(({ host, use, source, notAfter, mismatch, lastError, nextAttemptAt }) => ({
+    host,
+    use,
+    source,
+    not_after: toIso(notAfter),
+    // Null: it is for the host, or there is none.
+    mismatch: mismatch ?? null,
+    last_error: lastError ?? null,
+    next_attempt_at: toIso(nextAttemptAt),
+  })),
 }))
 
 const retry = defineAdminCommand('certificates.retry', async ({ opened: { app } }) => {
@@ -59,7 +47,7 @@ export function addCertificateCommands(program: Command): void {
 
   addCommand(certificates, 'list', 'list the certificates that clients see').action(async (options: JsonOption) => {
     const found = await runAdminCommand(list, {})
-    printResult(options, toList(found.certificates), () => formatList(found.certificates, found.now))
+    printResult(options, toList(found.certificates), () => formatList(found))
   })
 
   addCommand(certificates, 'retry', 'order failed certificates now, after their cause was mended').action(
@@ -79,7 +67,7 @@ export function addCertificateCommands(program: Command): void {
 
 const SOURCES = { acme: 'certificate authority', file: 'TASSIS_TLS_CERT_FILE', none: 'self-signed' } as const
 
-function formatList(certificates: readonly CertificateView[], now: Millis): string {
+function formatList({ certificates, now }: Awaited<ReturnType<typeof list.run>>): string {
   if (certificates.length === 0)
     return 'No certificates: neither TASSIS_HTTPS_ADDR nor an SMTP listener is set. A proxy has its own.'
   const rows = certificates.map(({ host, use, source, not_after: notAfter }) => [

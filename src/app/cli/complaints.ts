@@ -6,7 +6,6 @@ import { listNewestComplaints, readComplaintRate } from '#features/receiving/com
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { toComplaintWire } from '../operator/abuse.ts'
-import type { OperatorComplaint } from '../operator/model.ts'
 import { findAccountId } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
@@ -18,26 +17,11 @@ import {
   withAccount,
   withLimit,
 } from './options.ts'
-import { formatList, formatTable, formatUtc, type List, printResult, toLimitedList, truncate } from './output.ts'
+import { formatList, formatTable, formatUtc, printResult, toLimitedList, truncate } from './output.ts'
 
 const WINDOW_DAYS = 30
 
-interface RateView {
-  readonly account_id: string
-  readonly account: string
-  /** Recipients to whom mail was delivered in the last WINDOW_DAYS days. */
-  readonly delivered: number
-  readonly complaints: number
-  /** From 0 to 1; null if nothing was delivered. */
-  readonly rate: number | null
-}
-
-interface ComplaintsView extends List<OperatorComplaint> {
-  readonly days: number
-  readonly accounts: readonly RateView[]
-}
-
-function toRateView(app: App, account: Account): RateView {
+function toRateView(app: App, account: Account) {
   const to = app.clock.now()
   return {
     account_id: formatUuid(account.uuid),
@@ -50,21 +34,18 @@ interface ComplaintsInput extends AccountOption {
   readonly limit: number
 }
 
-const show = defineAdminCommand(
-  'complaints',
-  ({ opened: { app } }, { account, limit }: ComplaintsInput): ComplaintsView => {
-    const only = findAccountId(app, account)
-    const accounts = only === undefined ? listAccounts(app.config, app.db) : [getAccount(app.config, app.db, only)]
-    return {
-      days: WINDOW_DAYS,
-      accounts: accounts.map((owner) => toRateView(app, owner)),
-      ...toLimitedList(
-        listNewestComplaints(app.db, limit + 1, only).map((complaint) => toComplaintWire(app.db, complaint)),
-        limit,
-      ),
-    }
-  },
-)
+const show = defineAdminCommand('complaints', ({ opened: { app } }, { account, limit }: ComplaintsInput) => {
+  const only = findAccountId(app, account)
+  const accounts = only === undefined ? listAccounts(app.config, app.db) : [getAccount(app.config, app.db, only)]
+  return {
+    days: WINDOW_DAYS,
+    accounts: accounts.map((owner) => toRateView(app, owner)),
+    ...toLimitedList(
+      listNewestComplaints(app.db, limit + 1, only).map((complaint) => toComplaintWire(app.db, complaint)),
+      limit,
+    ),
+  }
+})
 
 export const complaintAdminCommands = [show]
 
@@ -91,7 +72,7 @@ const MAX_REPORTER_LENGTH = 40
 
 const formatRate = (rate: number | null): string => (rate === null ? '-' : `${(rate * 100).toFixed(3)} %`)
 
-const formatComplaints = (found: ComplaintsView): string =>
+const formatComplaints = (found: Awaited<ReturnType<typeof show.run>>): string =>
   [
     `The last ${found.days} days, without sandbox mail:`,
     formatTable(

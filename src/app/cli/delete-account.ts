@@ -28,15 +28,6 @@ const remove = defineAdminCommand(
   },
 )
 
-interface DeletionView {
-  /** Number of the account in the database; its id and name are already deleted. */
-  readonly account_number: number
-  /** One of mail, rows, late, service, log, bytes. */
-  readonly step: string
-  readonly rows: number
-  readonly next_at: string
-}
-
 const STEP_DESCRIPTIONS: Readonly<Record<string, string>> = {
   mail: 'cancels its waiting mail',
   rows: 'deletes its data',
@@ -46,8 +37,9 @@ const STEP_DESCRIPTIONS: Readonly<Record<string, string>> = {
   bytes: 'overwrites deleted bytes in the files',
 }
 
-const deletions = defineAdminCommand('accounts.deletions', ({ opened: { app } }, _: null): DeletionView[] =>
+const deletions = defineAdminCommand('accounts.deletions', ({ opened: { app } }, _: null) =>
   listOpenDeletions(app.db).map(({ accountId, step, rows, dueAt }) => ({
+    // Its number in the database; its id and name are already deleted.
     account_number: accountId,
     step,
     rows,

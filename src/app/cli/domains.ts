@@ -6,7 +6,6 @@ import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import {
   DNS_RECORD_KEYS,
   type DnsRecord,
-  type DnsRecordKey,
   findHostnameWarnings,
   OPTIONAL_RECORD_KEYS,
 } from '#features/setup/domains/dns-records.ts'
@@ -72,36 +71,18 @@ const addRemoveDomainCommand = (domains: Command): Command =>
       )
     })
 
-interface DomainView {
-  readonly id: string
-  readonly domain: string
-  readonly verified: boolean
-  readonly verified_at: string | null
-  /** Since when records of the verified domain are missing, which ones, and until when it may send without them. */
-  readonly records_lost_at: string | null
-  readonly lost_records: readonly DnsRecordKey[]
-  readonly sends_until: string | null
-  /** The verified parent domain whose verification covers this domain's mail until this domain is verified itself. */
-  readonly covered_by: string | null
-  readonly checked_at: string | null
-  readonly created_at: string
-  readonly dns_records: readonly RecordView[]
-  /** The selector whose keys sign. */
-  readonly dkim_selector: string
-  /** Selectors that signed before, and until when their records must stay in DNS. */
-  readonly former_dkim_selectors: readonly { readonly selector: string; readonly keep_until: string }[]
-}
-
-function toDomainView(app: App, domain: Domain): DomainView {
+function toDomainView(app: App, domain: Domain) {
   const records = listDnsRecords(app.config, domain)
   return {
     id: formatUuid(domain.uuid),
     domain: domain.domain,
     verified: domain.verifiedAt !== null,
     verified_at: isoTimeOrNull(domain.verifiedAt),
+    // Since when records of the verified domain are missing, which ones, and until when it may send without them.
     records_lost_at: isoTimeOrNull(domain.recordsLostAt),
     lost_records: listLostRecords(domain),
     sends_until: isoTimeOrNull(getSendsUntil(domain)),
+    // Until this domain is verified itself, this parent's verification covers its mail.
     covered_by: findCoveringDomain(app.db, domain) ?? null,
     checked_at: isoTimeOrNull(domain.checkedAt),
     created_at: isoTime(domain.createdAt),
@@ -116,6 +97,8 @@ function toDomainView(app: App, domain: Domain): DomainView {
     })),
   }
 }
+
+type DomainView = ReturnType<typeof toDomainView>
 
 const toRecordView = (key: RecordView['key'], { type, host, value, priority, verified }: DnsRecord): RecordView => ({
   key,

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { explainEmail } from '#features/sending/delivery/control/explain.ts'
 import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
-import type { EmailRecipient, EmailRow } from '#features/sending/emails/model.ts'
+import type { EmailRecipient } from '#features/sending/emails/model.ts'
 import { readEmailEvents } from '#features/sending/emails/read.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
 import { defineAdminCommand } from './admin-command.ts'
@@ -13,16 +13,9 @@ import { addExplainCommand } from './explain.ts'
 import { EMAIL_ARGUMENT, requireEmail } from './find-email.ts'
 import { addCommand, type JsonOption } from './options.ts'
 import { formatCount, formatFields, formatUtc, printResult, toPrintable } from './output.ts'
-import { type EventView, formatEvent, toEventView } from './send.ts'
+import { formatEvent, toEventView } from './send.ts'
 
-interface EmailView extends EmailRow {
-  readonly account: string
-  readonly sentence: string
-  readonly recipients: readonly EmailRecipient[]
-  readonly history: readonly EventView[]
-}
-
-const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { readonly id: string }): EmailView => {
+const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
   const { email, accountId, account } = requireEmail(app, id)
   const events = readEmailEvents(app, accountId, email.id)
   return {
@@ -50,7 +43,7 @@ export function addEmailCommands(program: Command): void {
   addEmailActionCommands(emails)
 }
 
-function formatEmail(email: EmailView): string {
+function formatEmail(email: Awaited<ReturnType<typeof show.run>>): string {
   return [
     formatFields([
       ['Email', email.id],

@@ -13,14 +13,7 @@ import { lockDirectory } from '#platform/disk/lock.ts'
 import { type Millis, systemClock } from '#platform/time/clock.ts'
 import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { runAsOwner } from '../data-owner.ts'
-import {
-  dropFence,
-  type FenceSelection,
-  type FenceView,
-  type RestoredGroupView,
-  readFenceView,
-  releaseFence,
-} from '../operator/fence.ts'
+import { dropFence, type FenceSelection, type FenceView, readFenceView, releaseFence } from '../operator/fence.ts'
 import { parseSelector } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
@@ -248,7 +241,7 @@ function formatTotals({ recipients, broadcasts, contact_mails, imports }: FenceT
 }
 
 /** What waits, as a list of its accounts and domains; its other fields are null or 0 if nothing does. */
-type FenceList = Required<List<RestoredGroupView>> &
+type FenceList = Required<List<FenceView['groups'][number]>> &
   FenceTotals & {
     readonly [Name in 'kind' | 'instance' | 'taken_at' | 'restored_at']: FenceView[Name] | null
   }
@@ -267,7 +260,7 @@ const EMPTY_VIEW = {
   broadcasts: 0,
   contact_mails: 0,
   imports: 0,
-  groups: [],
+  groups: [] as FenceView['groups'],
 } as const
 
 function formatFence(view: FenceList): string {

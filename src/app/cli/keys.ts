@@ -22,16 +22,7 @@ import {
 } from './options.ts'
 import { formatUtc, printList, printResult, printSecret, toList, toPrintable } from './output.ts'
 
-interface KeyView {
-  readonly id: string
-  readonly name: string
-  readonly key_prefix: string
-  readonly scopes: readonly string[]
-  readonly last_used_at: string | null
-  readonly created_at: string
-}
-
-const toKeyView = (key: ApiKey): KeyView => ({
+const toKeyView = (key: ApiKey) => ({
   id: key.id,
   name: key.name,
   key_prefix: key.keyPrefix,

@@ -18,14 +18,6 @@ import {
 } from './options.ts'
 import { printList, toList, truncate } from './output.ts'
 
-interface ListView {
-  readonly id: string
-  readonly account: string
-  readonly account_id: string
-  readonly name: string
-  readonly contacts: Readonly<Record<ContactStatus, number>>
-}
-
 const sql = prepareStatements((db) => ({
   lists: db.prepare<{ id: number; uuid: Uint8Array; accountId: number; name: string }, [number | null, number]>(
     `SELECT id, uuid, account_id AS accountId, name FROM contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?1, account_id)
@@ -50,7 +42,7 @@ const show = defineAdminCommand('lists', ({ opened: { app } }, { account, limit 
   const only = findAccountId(app, account) ?? null
   const lists = sql(db)
     .lists.all(only, limit)
-    .map(({ id, uuid, accountId, name }): ListView => {
+    .map(({ id, uuid, accountId, name }) => {
       const owner = getAccount(config, db, accountId)
       const counts = CONTACT_STATUSES.map((status) => [status, readContactCount(db, accountId, id, status)] as const)
       return {

@@ -2,13 +2,7 @@
 import type { Command } from 'commander'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
-import {
-  IF_FOREIGN_KEY,
-  listMasterKeys,
-  type MasterKeyView,
-  type RotatedMasterKey,
-  rotateMasterKey,
-} from '../master-key.ts'
+import { IF_FOREIGN_KEY, listMasterKeys, type RotatedMasterKey, rotateMasterKey } from '../master-key.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { addCommand, type JsonOption } from './options.ts'
@@ -51,13 +45,15 @@ export function addMasterKeyCommands(keys: Command): void {
   )
 }
 
+type MasterKey = Awaited<ReturnType<typeof listMasterKeys>>['keys'][number]
+
 /** A warning while a rotation is in progress. */
-function formatRotation([newest, ...others]: readonly MasterKeyView[]): string[] {
+function formatRotation([newest, ...others]: readonly MasterKey[]): string[] {
   if (!newest || !others.some(({ key, is_needed: isNeeded }) => key !== null && isNeeded)) return []
   return [`A rotation is in progress: every secret is sealed again under ${newest.key};\n${IF_FOREIGN_KEY}.`]
 }
 
-function describeState({ key, is_newest: isNewest, is_needed: isNeeded }: MasterKeyView, since: string | null): string {
+function describeState({ key, is_newest: isNewest, is_needed: isNeeded }: MasterKey, since: string | null): string {
   const from = since === null ? '' : ` ${formatUtc(since)}`
   if (key === null)
     return 'lost: no master key opens these; set them again (webhook secrets, DKIM keys, second factors)'

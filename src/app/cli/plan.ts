@@ -8,13 +8,6 @@ import { runAdminCommand } from './call.ts'
 import { addCommand, type JsonOption } from './options.ts'
 import { printResult, toPrintable } from './output.ts'
 
-interface PlanView {
-  readonly account: string
-  readonly plan: string
-  /** Recipients per month; null if unlimited. */
-  readonly monthly_quota: number | null
-}
-
 interface AssignInput {
   readonly account: string
   readonly plan?: string | undefined
@@ -24,7 +17,7 @@ interface AssignInput {
 
 const assign = defineAdminCommand(
   'accounts.plan',
-  async ({ opened: { app } }, { account, ...assignment }: AssignInput): Promise<PlanView> => {
+  async ({ opened: { app } }, { account, ...assignment }: AssignInput) => {
     const { name, plan, monthlyQuota } = await assignPlan(app, resolveOperator(app, account), assignment)
     return { account: name, plan, monthly_quota: monthlyQuota >= UNLIMITED ? null : monthlyQuota }
   },

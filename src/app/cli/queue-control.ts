@@ -125,12 +125,9 @@ const toSelected = ({ domain, provider, account, email }: ControlOptions): Selec
 })
 
 const describeSelected = ({ domain, provider, account, email }: Selected): string =>
-  [
-    ...(domain === undefined ? [] : [`--domain ${toPrintable(domain)}`]),
-    ...(provider === undefined ? [] : [`--provider ${formatArgument(provider)}`]),
-    ...(account === undefined ? [] : [`--account ${toPrintable(account)}`]),
-    ...(email === undefined ? [] : [`--email ${toPrintable(email)}`]),
-  ].join(' ')
+  Object.entries({ domain, provider, account, email })
+    .flatMap(([name, value]) => (value === undefined ? [] : [`--${name} ${formatArgument(value)}`]))
+    .join(' ')
 
 /** What the options name. Throws UsageError if they name nothing, or an email and other mail. */
 function requireSelected(options: ControlOptions): Selected {

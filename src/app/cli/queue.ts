@@ -34,47 +34,11 @@ interface WaitingLane {
   readonly reason: string
 }
 
-/** The lanes of a domain. */
-interface WaitingDomain {
-  readonly domain: string
-  readonly lane_count: number
-  readonly waiting: number
-  /** The earliest lane, whose due time and reason are those of the domain. */
-  readonly first: WaitingLane
-}
-
-interface QueueView {
-  /** Whether a running service delivers the queue. */
-  readonly delivering: boolean
-  readonly waiting: number
-  /**
-   * Number of lanes that wait; `lanes` has those with the earliest mail. A lane holds the mail of one account to one
-   * domain; broadcasts have separate lanes.
-   */
-  readonly lane_count: number
-  readonly domain_count: number
-  /** The domains with the earliest mail. */
-  readonly domains: readonly WaitingDomain[]
-  readonly lanes: readonly WaitingLane[]
-  /** The earliest recipients of each lane in `lanes`. */
-  readonly recipients: readonly QueueRecipient[]
-  readonly webhooks: {
-    /** Deliveries that wait for a retry, or for their first attempt after a replay. */
-    readonly waiting: number
-    /** Webhooks deactivated by failures. */
-    readonly off_by_failures: number
-  }
-  /** Received messages that are not processed yet. */
-  readonly received: number
-  /** Holds and redirects by operators. */
-  readonly rules: readonly QueueRuleRecord[]
-}
-
 const MAX_PER_LANE = 10
 
 const queue = defineAdminCommand(
   'queue',
-  async ({ opened: { app }, delivery }, { limit }: { readonly limit: number }): Promise<QueueView> => {
+  async ({ opened: { app }, delivery }, { limit }: { readonly limit: number }) => {
     const lanes = await readLanes(app)
     const domains = groupByDomain(lanes)
     const shownDomains = domains.slice(0, limit)
@@ -85,12 +49,16 @@ const queue = defineAdminCommand(
       shownDomains.map(({ first }) => first),
     )
     return {
+      // Whether a running service delivers the queue.
       delivering: delivery !== undefined,
       waiting: lanes.reduce((sum, { waiting }) => sum + waiting, 0),
+      // A lane holds the mail of one account to one domain; broadcasts have separate lanes.
       lane_count: lanes.length,
       domain_count: domains.length,
+      // Those with the earliest mail.
       domains: shownDomains.flatMap(({ domain, laneCount, waiting }, i) => {
         const first = firstLanes[i]
+        // The earliest lane, whose due time and reason are those of the domain.
         return first ? [{ domain, lane_count: laneCount, waiting, first }] : []
       }),
       lanes: await toLaneViews(app, delivery, shownLanes),
@@ -101,6 +69,8 @@ const queue = defineAdminCommand(
     }
   },
 )
+
+type QueueView = Awaited<ReturnType<typeof queue.run>>
 
 /** @param lanes the earliest first; so are the domains */
 function groupByDomain(

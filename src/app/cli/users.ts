@@ -23,19 +23,7 @@ import { runAdminCommand } from './call.ts'
 import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
 import { formatCount, formatUtc, printList, printResult, printSecret, toList, toPrintable } from './output.ts'
 
-interface UserView {
-  readonly id: string
-  readonly email: string
-  readonly name: string
-  readonly has_password: boolean
-  readonly totp_enabled: boolean
-  readonly is_operator: boolean
-  readonly last_login_at: string | null
-  readonly created_at: string
-  readonly accounts: readonly { readonly id: string; readonly name: string; readonly role: string }[]
-}
-
-const toUserView = (app: App, user: User): UserView => ({
+const toUserView = (app: App, user: User) => ({
   id: formatUuid(user.uuid),
   email: user.email,
   name: user.name,

@@ -6,12 +6,7 @@ import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts
 import { findRouteById, formatRouteLabel } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import { getDelivery, HISTORY_EVENTS, listDeliveries } from '#features/webhooks/webhooks/history/history.ts'
-import {
-  type DeliveryRecord,
-  toDeliveryWire,
-  toWebhookWire,
-  type WebhookRecord,
-} from '#features/webhooks/webhooks/history/model.ts'
+import { type DeliveryRecord, toDeliveryWire, toWebhookWire } from '#features/webhooks/webhooks/history/model.ts'
 import { sendTestEvent } from '#features/webhooks/webhooks/history/test-event.ts'
 import {
   revealInboundSecret,
@@ -51,26 +46,19 @@ import {
   truncate,
 } from './output.ts'
 
-interface WebhookView extends WebhookRecord {
-  readonly account: string
-  /** Deactivated by failures, not by its user. */
-  readonly off_by_failures: boolean
-  /**
-   * Address of the inbound route, such as `support@example.com`, to which this webhook belongs; null if it belongs to
-   * none.
-   */
-  readonly route: string | null
-}
-
-function toWebhookView(app: App, webhook: Webhook, { name, uuid }: Account): WebhookView {
+function toWebhookView(app: App, webhook: Webhook, { name, uuid }: Account) {
   const route = webhook.routeId === null ? undefined : findRouteById(app.db, webhook.routeId)
   return {
     ...toWebhookWire(webhook, formatUuid(uuid)),
     account: name,
+    // Deactivated by failures, not by its user.
     off_by_failures: webhook.offByFailures,
+    // Address of the inbound route, such as `support@example.com`, to which it belongs; null: to none.
     route: webhook.routeId === null ? null : route ? formatRouteLabel(route) : 'a deleted domain',
   }
 }
+
+type WebhookView = ReturnType<typeof toWebhookView>
 
 /** Used in place of a webhook id; means the secret that all inbound routes of an account share. */
 const INBOUND_SECRET_ID = 'inbound'
@@ -322,11 +310,7 @@ const formatEvents = ({ events, route }: WebhookView): string => {
   return WEBHOOK_EVENTS.every((event) => events.includes(event)) ? 'all' : events.join(',')
 }
 
-interface DeliveriesView extends Required<List<DeliveryRecord & { readonly inbound_email_id: string | null }>> {
-  readonly webhook: WebhookView
-}
-
-function formatDeliveries(found: DeliveriesView, now: number): string {
+function formatDeliveries(found: Awaited<ReturnType<typeof deliveries.run>>, now: number): string {
   const { webhook } = found
   return [
     `${toPrintable(webhook.url)} (account ${toPrintable(webhook.account)}): ${formatState(webhook)}`,

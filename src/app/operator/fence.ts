@@ -27,34 +27,6 @@ import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 
-/** Restored mail of one account to one domain. */
-export interface RestoredGroupView {
-  readonly account_id: string | null
-  readonly account: string | null
-  readonly domain: string
-  readonly recipients: number
-  /** When its first and last email were accepted. */
-  readonly accepted_from: string | null
-  readonly accepted_to: string | null
-}
-
-export interface FenceView {
-  readonly kind: 'backup' | 'copy'
-  /** Id of the instance: a test email of a domain names the one that sent it. */
-  readonly instance: string
-  /** When the copy was made; null if unknown. */
-  readonly taken_at: string | null
-  /** When the service first started with it. */
-  readonly restored_at: string
-  readonly recipients: number
-  readonly groups: readonly RestoredGroupView[]
-  /** Broadcasts that stopped; their emails that were enqueued are among the recipients. */
-  readonly broadcasts: number
-  /** Requests for confirmation and welcomes. */
-  readonly contact_mails: number
-  readonly imports: number
-}
-
 /** Part of what waits: of an account, to a domain, accepted at a time or later. */
 export interface FenceSelection extends Pick<MailSelector, 'accountId' | 'domain'> {
   readonly since?: Millis | undefined
@@ -70,7 +42,7 @@ function toScope(app: App, { accountId = undefined, domain, since }: FenceSelect
 }
 
 /** What waits since the data were restored; undefined if nothing does. */
-export async function readFenceView(app: App, selection: FenceSelection = {}): Promise<FenceView | undefined> {
+export async function readFenceView(app: App, selection: FenceSelection = {}) {
   const fence = readFence(app.db)
   if (!fence) return undefined
   const scope = toScope(app, selection)
@@ -80,6 +52,7 @@ export async function readFenceView(app: App, selection: FenceSelection = {}): P
   const hasBroadcasts = scope !== undefined && scope.domain === null && scope.fromEmailId === 0
   return {
     kind: fence.kind,
+    // A test email of a domain names the instance that sent it.
     instance: readInstanceId(app.db),
     taken_at: isoTimeOrNull(fence.takenAt),
     restored_at: isoTime(fence.fencedAt),
@@ -91,15 +64,20 @@ export async function readFenceView(app: App, selection: FenceSelection = {}): P
         account: account?.name ?? null,
         domain,
         recipients,
+        // When its first and last email were accepted.
         accepted_from: isoTimeOrNull(findAcceptedAt(app, firstEmailId) ?? null),
         accepted_to: isoTimeOrNull(findAcceptedAt(app, lastEmailId) ?? null),
       }
     }),
+    // Those that stopped; their emails that were enqueued are among the recipients.
     broadcasts: hasBroadcasts ? listRestoredBroadcasts(app.db, scope.accountId).length : 0,
+    // Requests for confirmation and welcomes.
     contact_mails: isAll ? countRestoredNotices(app.db, SUBSCRIPTION_MAIL_KINDS) : 0,
     imports: isAll ? listRestoredImports(app.db).length : 0,
   }
 }
+
+export type FenceView = NonNullable<Awaited<ReturnType<typeof readFenceView>>>
 
 function writeAudit(app: App, actor: AuditActor, action: string, { accountId, domain, since }: FenceSelection) {
   const account = accountId === undefined ? undefined : findAccount(app.config, app.db, accountId)

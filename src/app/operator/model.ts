@@ -1,5 +1,5 @@
 /** @module Wire shapes of /v1/operator: what operators see of the whole service. */
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, type TProperties, Type } from '@sinclair/typebox'
 import { QUEUE_RULE_KINDS } from '#features/sending/queue/queue-rules.ts'
 import { Nullable, PAGE_FIELDS, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 
@@ -10,7 +10,16 @@ export const MAX_QUEUE_REASON_LENGTH = 300
 const text = (description: string) => Type.String({ description })
 const count = (description: string) => Type.Integer({ description })
 const bytes = (description: string) => Type.Integer({ description: `${description}, in bytes.` })
+const part = <T extends TProperties>(description: string, fields: T) => Type.Object(fields, { description })
+const nullablePart = <T extends TProperties>(description: string, fields: T) =>
+  Nullable(Type.Object(fields), { description })
 const filter = (description: string) => Type.Optional(Type.String({ maxLength: MAX_FILTER_LENGTH, description }))
+
+const FILE_SYSTEM_FIELDS = {
+  size_bytes: bytes('Size of the file system of the data directory'),
+  free_bytes: bytes('Free space'),
+  wanted_free_bytes: bytes('New mail is refused when less is free'),
+}
 
 export const ServerHealth = Type.Object({
   read_at: Timestamp({ description: 'When this was read.' }),
@@ -21,17 +30,14 @@ export const ServerHealth = Type.Object({
   delivery: text('Delivery mode: direct, relay or capture.'),
   is_delivering: Type.Boolean({ description: 'Whether mail is being delivered.' }),
   inbound_addr: Nullable(Type.String(), { description: 'Address where mail is received; null: none.' }),
-  submission: Nullable(
-    Type.Object({
-      addrs: Type.Array(Type.String(), { description: 'Addresses where programs submit mail by SMTP.' }),
-      sessions: count('Open sessions, at most 10 seconds ago.'),
-      accepted: count('Messages accepted since the start of the service.'),
-      deferred: count('Messages that got a 4xx since then; programs send them again.'),
-      rejected: count('Messages that got a 5xx since then.'),
-      failed_logins: count('Failed logins since then.'),
-    }),
-    { description: 'Mail submission by SMTP; null: off.' },
-  ),
+  submission: nullablePart('Mail submission by SMTP; null: off.', {
+    addrs: Type.Array(Type.String(), { description: 'Addresses where programs submit mail by SMTP.' }),
+    sessions: count('Open sessions, at most 10 seconds ago.'),
+    accepted: count('Messages accepted since the start of the service.'),
+    deferred: count('Messages that got a 4xx since then; programs send them again.'),
+    rejected: count('Messages that got a 5xx since then.'),
+    failed_logins: count('Failed logins since then.'),
+  }),
   problems: Type.Array(Type.Object({ field: text('The part that is not ready.'), message: text('What is wrong.') }), {
     description: 'Why the service cannot take work, as /readyz reports; empty: it can.',
   }),
@@ -39,38 +45,25 @@ export const ServerHealth = Type.Object({
     description: 'Problems of the settings, and of the reverse DNS of our addresses, as sentences.',
   }),
   memory_bytes: bytes('Memory of the process'),
-  disk: Type.Object(
-    {
-      size_bytes: bytes('Size of the file system of the data directory'),
-      free_bytes: bytes('Free space'),
-      wanted_free_bytes: bytes('New mail is refused when less is free'),
-    },
-    { description: 'The disk.' },
-  ),
-  queue: Type.Object(
-    {
-      waiting: count('Recipients whose mail waits for delivery.'),
-      lanes: count('Destinations of this mail; each account has its own.'),
-      in_flight: count('Recipients to whom mail is being delivered.'),
-      stalled: count(
-        'Queues of an account and domain whose due mail makes no progress, although nothing known holds it. The log names them; a restart frees them. Report it: it is a mistake of the service.',
-      ),
-      first_due_at: Nullable(Timestamp(), { description: 'When the earliest is due; null: none waits.' }),
-    },
-    { description: 'The mail queue.' },
-  ),
+  disk: part('The disk.', FILE_SYSTEM_FIELDS),
+  queue: part('The mail queue.', {
+    waiting: count('Recipients whose mail waits for delivery.'),
+    lanes: count('Destinations of this mail; each account has its own.'),
+    in_flight: count('Recipients to whom mail is being delivered.'),
+    stalled: count(
+      'Queues of an account and domain whose due mail makes no progress, although nothing known holds it. The log names them; a restart frees them. Report it: it is a mistake of the service.',
+    ),
+    first_due_at: Nullable(Timestamp(), { description: 'When the earliest is due; null: none waits.' }),
+  }),
   received: count('Received messages that are not processed yet.'),
-  webhooks: Type.Object(
-    {
-      waiting: count('Deliveries that wait for an attempt.'),
-      deactivated: count('Webhooks deactivated by failures.'),
-    },
-    { description: 'Webhooks of all accounts.' },
-  ),
-  accounts: Type.Object(
-    { total: count('Number of accounts.'), paused: count('Number of those that are paused.') },
-    { description: 'Accounts.' },
-  ),
+  webhooks: part('Webhooks of all accounts.', {
+    waiting: count('Deliveries that wait for an attempt.'),
+    deactivated: count('Webhooks deactivated by failures.'),
+  }),
+  accounts: part('Accounts.', {
+    total: count('Number of accounts.'),
+    paused: count('Number of those that are paused.'),
+  }),
 })
 export type ServerHealth = Static<typeof ServerHealth>
 
@@ -178,57 +171,45 @@ export const QueueRecipient = Type.Object({
 export type QueueRecipient = Static<typeof QueueRecipient>
 
 const traffic = (description: string) =>
-  Type.Object(
-    {
-      attempted: count('Attempts.'),
-      accepted: count('Messages that it accepted.'),
-      deferred: count('Attempts that will be made again.'),
-      refused: count('Messages that it rejected permanently.'),
-    },
-    { description },
-  )
+  part(description, {
+    attempted: count('Attempts.'),
+    accepted: count('Messages that it accepted.'),
+    deferred: count('Attempts that will be made again.'),
+    refused: count('Messages that it rejected permanently.'),
+  })
 export const ServerProvider = Type.Object({
   provider: text('Name in the list of providers, or the mail hosts of a site without an entry.'),
   source: Nullable(Type.String(), {
     description: 'Our outgoing address; null: the system chooses it, or nothing was sent yet.',
   }),
   is_listed: Type.Boolean({ description: 'Whether it has an entry in the list of providers.' }),
-  limits: Type.Object(
-    {
-      connections: count('Connections at the same time.'),
-      messages_per_connection: count('Messages over one connection.'),
-      connection_age_seconds: count('How long a connection is used at most.'),
-      idle_seconds: count('How long a connection waits for the next message.'),
-      per_second: count('Messages in any second; 0: no limit.'),
-      per_minute: count('Messages in any minute; 0: no limit.'),
-      tls: text('opportunistic or required.'),
-      route: text('direct or smarthost.'),
-      figures_from: text('Where the figures are published.'),
-    },
-    { description: 'The limits of the provider.' },
-  ),
+  limits: part('The limits of the provider.', {
+    connections: count('Connections at the same time.'),
+    messages_per_connection: count('Messages over one connection.'),
+    connection_age_seconds: count('How long a connection is used at most.'),
+    idle_seconds: count('How long a connection waits for the next message.'),
+    per_second: count('Messages in any second; 0: no limit.'),
+    per_minute: count('Messages in any minute; 0: no limit.'),
+    tls: text('opportunistic or required.'),
+    route: text('direct or smarthost.'),
+    figures_from: text('Where the figures are published.'),
+  }),
   rate_factor: Type.Number({
     description: 'Fraction of the limits in use; replies lower it, accepted mail raises it.',
   }),
   rate_per_minute: Nullable(Type.Number(), { description: 'Messages a minute in use; null: no limit.' }),
-  suspension: Nullable(
-    Type.Object({
-      rule: text('Rule of the reply that began it.'),
-      reason: text('The reply.'),
-      since: Timestamp({ description: 'When it began.' }),
-      until: Timestamp({ description: 'When the next message is tried.' }),
-      failures: count('Rejections in a row.'),
-    }),
-    { description: 'Why nothing is sent; null: not suspended.' },
-  ),
-  warm_up: Nullable(
-    Type.Object({
-      budget: count('Messages that the provider gets on this day (UTC).'),
-      used: count('Messages that it has had, or that are in delivery.'),
-      next_day_at: Timestamp({ description: 'When the next day begins.' }),
-    }),
-    { description: 'The daily budget while our address is new to the provider; null: it is not.' },
-  ),
+  suspension: nullablePart('Why nothing is sent; null: not suspended.', {
+    rule: text('Rule of the reply that began it.'),
+    reason: text('The reply.'),
+    since: Timestamp({ description: 'When it began.' }),
+    until: Timestamp({ description: 'When the next message is tried.' }),
+    failures: count('Rejections in a row.'),
+  }),
+  warm_up: nullablePart('The daily budget while our address is new to the provider; null: it is not.', {
+    budget: count('Messages that the provider gets on this day (UTC).'),
+    used: count('Messages that it has had, or that are in delivery.'),
+    next_day_at: Timestamp({ description: 'When the next day begins.' }),
+  }),
   in_delivery: count('Messages in delivery.'),
   waiting_lanes: count('Destinations whose mail waits for the provider; each account has its own.'),
   last_hour: traffic('The last hour, since the start of the service.'),
@@ -337,15 +318,12 @@ const DiskUse = Type.Object({
   at: Timestamp({ description: 'When it was measured.' }),
   data_dir: text('The data directory.'),
   total_bytes: bytes('Size of the data directory'),
-  database: Type.Object(
-    {
-      file_bytes: bytes('Size of the file'),
-      wal_bytes: bytes('Size of the write-ahead log'),
-      free_bytes: bytes('Free pages, which the next rows reuse'),
-      groups: Type.Record(Type.String(), Type.Integer(), { description: 'Size in bytes of each group of tables.' }),
-    },
-    { description: 'The database.' },
-  ),
+  database: part('The database.', {
+    file_bytes: bytes('Size of the file'),
+    wal_bytes: bytes('Size of the write-ahead log'),
+    free_bytes: bytes('Free pages, which the next rows reuse'),
+    groups: Type.Record(Type.String(), Type.Integer(), { description: 'Size in bytes of each group of tables.' }),
+  }),
   content: Type.Array(MonthBytes, { description: 'Bodies and attachments, by month.' }),
   raw_mail: Type.Array(MonthBytes, { description: 'Received messages in their raw form, by month.' }),
   captures_bytes: bytes('Captured mail'),
@@ -363,14 +341,7 @@ const DiskUse = Type.Object({
 })
 export const ServerDisk = Type.Object({
   read_at: Timestamp({ description: 'When this was read.' }),
-  file_system: Type.Object(
-    {
-      size_bytes: bytes('Size of the file system of the data directory'),
-      free_bytes: bytes('Free space'),
-      wanted_free_bytes: bytes('New mail is refused when less is free'),
-    },
-    { description: 'The disk, as it is now.' },
-  ),
+  file_system: part('The disk, as it is now.', FILE_SYSTEM_FIELDS),
   is_measuring: Type.Boolean({ description: 'Whether the use is being measured, which reads the whole database.' }),
   use: Nullable(DiskUse, { description: 'The use as last measured; null: it was not measured yet.' }),
 })
@@ -418,47 +389,35 @@ const STATUS_FIELDS = {
   ...ACCOUNT_FIELDS,
   ...POOL_FIELDS,
   stopped: Nullable(Type.String(), { description: 'Why it may not send, a sentence; null: it may.' }),
-  paused: Nullable(
-    Type.Object({
-      since: Timestamp({ description: 'Since when.' }),
-      source: text('What paused it: reputation, scam_classifier, registration_burst or admin.'),
-      reason: text('Why, a sentence that its users see.'),
-    }),
-    { description: 'Its pause, or that of its parent; null: neither is paused.' },
-  ),
+  paused: nullablePart('Its pause, or that of its parent; null: neither is paused.', {
+    since: Timestamp({ description: 'Since when.' }),
+    source: text('What paused it: reputation, scam_classifier, registration_burst or admin.'),
+    reason: text('Why, a sentence that its users see.'),
+  }),
   held: count('Recipients whose mail is held, as far as they are counted.'),
   judged: Type.Boolean({ description: 'Whether its rates can pause it, which depends on its plan.' }),
-  last_24_hours: Type.Object(
-    {
-      delivered: count('Delivered recipients.'),
-      bounced: count('Bounced recipients.'),
-      complained: count('Complaints from verified feedback loops.'),
-      bounce_percent: Nullable(Type.Number(), { description: 'Bounces per 100; null: nothing was sent.' }),
-      complaints_per_mille: Nullable(Type.Number(), { description: 'Complaints per 1,000; null: none delivered.' }),
-    },
-    { description: 'Since it was resumed, at most 24 hours.' },
-  ),
-  thresholds: Type.Object(
-    {
-      minimum_volume: count('Recipients from which on the rates are checked.'),
-      bounce_percent: Type.Number({ description: 'Bounces per 100 at which it is paused.' }),
-      complaints_per_mille: Type.Number({ description: 'Complaints per 1,000 at which it is paused.' }),
-    },
-    { description: 'When it is paused automatically.' },
-  ),
+  last_24_hours: part('Since it was resumed, at most 24 hours.', {
+    delivered: count('Delivered recipients.'),
+    bounced: count('Bounced recipients.'),
+    complained: count('Complaints from verified feedback loops.'),
+    bounce_percent: Nullable(Type.Number(), { description: 'Bounces per 100; null: nothing was sent.' }),
+    complaints_per_mille: Nullable(Type.Number(), { description: 'Complaints per 1,000; null: none delivered.' }),
+  }),
+  thresholds: part('When it is paused automatically.', {
+    minimum_volume: count('Recipients from which on the rates are checked.'),
+    bounce_percent: Type.Number({ description: 'Bounces per 100 at which it is paused.' }),
+    complaints_per_mille: Type.Number({ description: 'Complaints per 1,000 at which it is paused.' }),
+  }),
 }
 export const OperatorAccountStatus = Type.Object(STATUS_FIELDS)
 export type OperatorAccountStatus = Static<typeof OperatorAccountStatus>
 export const OperatorAccountDetail = Type.Object({
   ...STATUS_FIELDS,
-  last_30_days: Type.Object(
-    {
-      delivered: count('Delivered recipients, without sandbox mail.'),
-      complaints: count('Complaints.'),
-      rate: Nullable(Type.Number(), { description: 'Complaints per delivered recipient; null: none delivered.' }),
-    },
-    { description: 'Complaint rate of 30 days.' },
-  ),
+  last_30_days: part('Complaint rate of 30 days.', {
+    delivered: count('Delivered recipients, without sandbox mail.'),
+    complaints: count('Complaints.'),
+    rate: Nullable(Type.Number(), { description: 'Complaints per delivered recipient; null: none delivered.' }),
+  }),
   members: Type.Array(Type.Object({ email: text('Address of the user.'), role: text('Role of the user.') }), {
     description: 'Its team, at most 20.',
   }),

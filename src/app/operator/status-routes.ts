@@ -1,4 +1,4 @@
-/** @module /v1/operator: health, queue, received mail, disk and settings. Paths, schemas and one call each. */
+/** @module /v1/operator: health, what the checks found, queue, received mail, disk and settings. Paths, schemas and one call each. */
 
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
@@ -24,6 +24,7 @@ import type { DiskRequest } from './disk-worker.ts'
 import { createHealthReader } from './health.ts'
 import { getLaneReader } from './lane-reader.ts'
 import {
+  DoctorFindings,
   QueueLane,
   QueueQuery,
   QueueRecipient,
@@ -99,6 +100,30 @@ export const operatorStatusRoutes = (context: OperatorContext) => {
       {
         response: DataBody(ServerHealth),
         detail: operatorRoute('Get the state of the service'),
+      },
+    )
+    .get(
+      '/doctor',
+      async ({ actor }) => {
+        await recordView(actor, { name: 'health' })
+        const report = context.doctorReport()
+        return dataBody({
+          checked_at: report ? isoTime(report.at) : null,
+          findings: (report?.findings ?? []).map(({ check, status, subject = null, message, fix }) => ({
+            check,
+            status,
+            subject,
+            message,
+            fix: fix || null,
+          })),
+        })
+      },
+      {
+        response: DataBody(DoctorFindings),
+        detail: operatorRoute(
+          'Get what the checks of the service found',
+          'The last run of the checks of `tassis doctor`, which the service makes every hour: names, network, machine and state.',
+        ),
       },
     )
     .get(
