@@ -7,6 +7,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
+  createClient,
   createDataFolder,
   MAIN,
   type RunningService,
@@ -93,11 +94,8 @@ async function createServer(): Promise<Server & { send(to: string): Promise<void
     },
     run,
     async send(to) {
-      const answer = await fetch(`${service?.url}/v1/emails`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ from: 'ada@sender.test', to, subject: 'Hello', text_body: 'Hello.' }),
-      })
+      const mail = { from: 'ada@sender.test', to, subject: 'Hello', text_body: 'Hello.' }
+      const answer = await createClient(service?.url ?? '', key)('POST', '/v1/emails', mail)
       expect(answer.status).toBe(202)
     },
     replace: () => renameSync(data, `${data}.former`),

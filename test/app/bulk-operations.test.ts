@@ -2,29 +2,27 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { createDataFolder, runTassis, runTassisJson, runTassisProcess, setUpAccount, startServing } from './process.ts'
+import {
+  createClient,
+  createDataFolder,
+  runTassis,
+  runTassisJson,
+  runTassisProcess,
+  setUpAccount,
+  startServing,
+} from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
 
-/** Requests the API of a running service and returns `data`; posts if there is a body. */
-const createClient = (url: string, key: string) => async (path: string, body?: unknown) => {
-  const response = await fetch(`${url}${path}`, {
-    method: body === undefined ? 'GET' : 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  })
-  return at(await response.json(), 'data')
-}
-
 const NEWS = { from_address: 'ada@sender.test', subject: 'News', text_body: 'Hi.' }
 
 /** Creates a list with three contacts, one of them unsubscribed. */
-async function createList(ask: ReturnType<typeof createClient>): Promise<unknown> {
-  const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
+async function createList(ask: ReturnType<typeof createClient>): Promise<string> {
+  const list = (await ask('POST', '/v1/contact-lists', { name: 'Friends' })).body.data.id as string
   const contacts = ['one', 'two', 'three'].map((name) => ({ email: `${name}@receiver.test` }))
-  await ask(`/v1/contact-lists/${list}/contacts`, { contacts })
-  await ask('/v1/suppressions', { email_address: 'one@receiver.test', reason: 'unsubscribe' })
+  await ask('POST', `/v1/contact-lists/${list}/contacts`, { contacts })
+  await ask('POST', '/v1/suppressions', { email_address: 'one@receiver.test', reason: 'unsubscribe' })
   return list
 }
 
@@ -45,12 +43,16 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
   const ask = createClient(service.url, key)
   const list = await createList(ask)
   const news = { ...NEWS, contact_list_id: list }
-  const id = String(at(await ask('/v1/emails/broadcast', { ...news, send_at: formatInAnHour() }), 'operation_id'))
-  const sent = String(at(await ask('/v1/emails/broadcast', news), 'operation_id'))
+  const broadcast = async (more: object) =>
+    String((await ask('POST', '/v1/emails/broadcast', { ...news, ...more })).body.data.operation_id)
+  const id = await broadcast({ send_at: formatInAnHour() })
+  const sent = await broadcast({})
   const becomes =
     (operation: string, ...path: string[]) =>
     (value: unknown) =>
-      eventually(async () => at(await ask(`/v1/operations/${operation}`), 'metadata', ...path) === value)
+      eventually(
+        async () => at((await ask('GET', `/v1/operations/${operation}`)).body, 'data', 'metadata', ...path) === value,
+      )
   await becomes(sent, 'emails', 'sent')(2)
   await becomes(sent, 'state')('done')
   expect((await run('operations', 'show', sent)).out).toContain('\nEmails:    2 sent\n')
@@ -119,8 +121,7 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
   // A suppression of a list shows its name, even of a deleted one.
   const csv = `email_address,reason,stream,list\nann@receiver.test,unsubscribe,,${list}\n`
   await runTassisProcess(['suppressions', 'import', '-'], data.settings, csv)
-  const headers = { authorization: `Bearer ${key}` }
-  await fetch(`${service.url}/v1/contact-lists/${list}`, { method: 'DELETE', headers })
+  await ask('DELETE', `/v1/contact-lists/${list}`)
   expect((await run('suppressions', 'list', '--email', 'ann@receiver.test')).out).toMatch(
     new RegExp(`^ADDRESS +REASON +STREAM +LIST +SINCE +EMAIL\nann@receiver.test +unsubscribe +Friends +${TIME}$`),
   )

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createScreen } from '#app/certificates/screen.ts'
 import { startCertificates } from '#app/certificates/start.ts'
 import { certificateStates } from '#app/certificates/states.ts'
 import { openApp } from '#app/create.ts'
@@ -12,14 +13,15 @@ import { loadConfig } from '#app/settings.ts'
 import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { readOrdersState, writeCertificate } from '#features/setup/certificates/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
 import { dkimKeyFromFile } from '#test/support/dkim-keys.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import { isPebbleAvailable, type Pebble, startPebble } from '#test/support/pebble.ts'
+import { createDataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
-// Pebble and the service share a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
 
 const HOST = 'mail.tassis.test'
@@ -208,3 +210,182 @@ test.skipIf(!isPebbleAvailable())('without HTTPS, as behind a proxy, HTTP-01 get
 })
 
 const modeOf = (path: string): number => statSync(path).mode & 0o777
+
+const DAY_MS = 86_400_000
+
+test('certificates are listed with their end and why an order failed, and ordered again on request', async () => {
+  using data = createDataFolder()
+  const settings = {
+    ...data.settings,
+    TASSIS_DELIVERY: 'capture',
+    TASSIS_LOG_LEVEL: 'silent',
+    TASSIS_HOSTNAME: 'mx.tassis.test',
+    TASSIS_PUBLIC_URL: 'https://mail.tassis.test',
+    TASSIS_HTTPS_ADDR: '127.0.0.1:0',
+    TASSIS_INBOUND_ADDR: '127.0.0.1:0',
+    TASSIS_ACME_TERMS_AGREED: 'true',
+    // Nothing listens there.
+    TASSIS_ACME_URL: 'https://127.0.0.1:9/directory',
+  }
+  mkdirSync(data.path, { recursive: true })
+  const times = { notBefore: new Date(Date.now() - 85 * DAY_MS), notAfter: new Date(Date.now() + 5 * DAY_MS) }
+  writeCertificate(data.path, 'mx.tassis.test', createCertificateAuthority().issue(['mx.tassis.test'], times))
+  {
+    await using service = await startServing(settings)
+    expect(service.output()).toMatch(/, HTTPS at 127\.0\.0\.1:\d+, inbound mail at /)
+    const { stdout } = await eventually(async () => {
+      const listed = await runTassis(['certificates', 'list'], settings)
+      // One for each host.
+      return listed.stdout.split('Next attempt').length === 3 && listed
+    })
+    const [heading, api, smtp, ...rest] = stdout.split('\n')
+    expect([heading, api, smtp].map((line) => line?.split(/ {2,}/))).toEqual([
+      ['HOST', 'FOR', 'FROM', 'VALID UNTIL'],
+      ['mail.tassis.test', 'HTTPS', 'none yet'],
+      ['mx.tassis.test', 'SMTP', 'certificate authority', expect.stringMatching(/^20.*Z \(in [45] d\)$/)],
+    ])
+    expect(rest.join('\n')).toMatch(
+      /^\nmail\.tassis\.test: 127\.0\.0\.1:9 cannot be reached: connection refused\n {2}Next attempt (?:now|in \d+ s|in 1 min); `tassis certificates retry` makes it now\.\n\nmx\.tassis\.test: /,
+    )
+    const retried = await runTassis(['certificates', 'retry'], settings)
+    expect(retried.stdout).toBe(
+      'The service orders again: mail.tassis.test, mx.tassis.test. See `tassis certificates list` in a minute.\n',
+    )
+    expect(await runTassisJson(['audit', 'list', '--action', 'operator.certificates_retried'], settings)).toMatchObject(
+      { data: [{ actor_id: 'cli', metadata: { hosts: ['mail.tassis.test', 'mx.tassis.test'] } }] },
+    )
+  }
+  // Without a service, from its files.
+  expect(await runTassisJson(['certificates', 'list'], settings)).toMatchObject({
+    data: [
+      { host: 'mail.tassis.test', use: 'api', source: 'acme', not_after: null, last_error: expect.any(String) },
+      { host: 'mx.tassis.test', use: 'smtp', source: 'acme' },
+    ],
+    has_more: false,
+    total: 2,
+  })
+  const { exitCode, stderr } = await runTassis(['certificates', 'retry'], {
+    ...settings,
+    TASSIS_ACME_TERMS_AGREED: 'false',
+  })
+  expect([exitCode, stderr]).toEqual([
+    1,
+    'tassis: No certificates are ordered; set TASSIS_ACME_TERMS_AGREED=true (docs/certificates.md).\n',
+  ])
+})
+
+test('a certificate of the operator that is not for the host is named with what helps', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const { cert, key } = createCertificateAuthority().issue(['mail.tassis.test'])
+  const paths = { cert: join(data.path, 'own.pem'), key: join(data.path, 'own.key') }
+  writeFileSync(paths.cert, cert)
+  writeFileSync(paths.key, key)
+  const settings = {
+    ...data.settings,
+    TASSIS_HOSTNAME: 'mx.tassis.test',
+    TASSIS_PUBLIC_URL: 'https://mail.tassis.test',
+    TASSIS_HTTPS_ADDR: '127.0.0.1:0',
+    TASSIS_INBOUND_ADDR: '127.0.0.1:0',
+    TASSIS_TLS_CERT_FILE: paths.cert,
+    TASSIS_TLS_KEY_FILE: paths.key,
+  }
+  const problem = 'The certificate of SMTP is not for mx.tassis.test, so clients that verify it do not deliver.'
+  const fix = 'Use a certificate for mx.tassis.test in TASSIS_TLS_CERT_FILE, or set TASSIS_HOSTNAME to its name.'
+  const { stdout } = await runTassis(['certificates', 'list'], settings)
+  expect(stdout.split('\n').slice(3)).toEqual(['', problem, `  ${fix}`, ''])
+  expect(await runTassisJson(['certificates', 'list'], settings)).toMatchObject({
+    data: [
+      { host: 'mail.tassis.test', source: 'file', mismatch: null },
+      { host: 'mx.tassis.test', source: 'file', mismatch: { problem, fix } },
+    ],
+  })
+})
+
+const SETTINGS = {
+  TASSIS_HTTPS_ADDR: '0.0.0.0:443',
+  TASSIS_HTTP_ADDR: '0.0.0.0:80',
+  TASSIS_PUBLIC_URL: 'https://mail.tassis.test',
+  TASSIS_HOSTNAME: 'mx.tassis.test',
+}
+
+async function startWithTrackingHost(settings: Readonly<Record<string, string>> = {}): Promise<TestApp> {
+  const given = await createTestApp({ settings: { ...SETTINGS, ...settings } })
+  const { app } = given
+  const { domain } = await createDomain(app, await createTestAccount(app), 'customer.test')
+  app.db.run('UPDATE domains SET tracking_domain = ?, tracking_verified_at = 1, verified_at = 1 WHERE id = ?', [
+    'links.customer.test',
+    domain.id,
+  ])
+  return given
+}
+
+/** URL, whether TLS, whether from a trusted proxy, and what happens. */
+type Request = readonly [url: string, isTls: boolean, isProxied: boolean, expected: string]
+const REQUESTS: readonly (readonly [settings: Readonly<Record<string, string>>, requests: readonly Request[]])[] = [
+  [
+    {},
+    [
+      ['http://mail.tassis.test/v1/emails?limit=5', false, false, 'https://mail.tassis.test/v1/emails?limit=5'],
+      ['http://links.customer.test/t/c/x', false, false, 'https://links.customer.test/t/c/x'],
+      ['http://stranger.test//evil.test/x', false, false, 'https://mail.tassis.test//evil.test/x'],
+      ['http://192.0.2.1/', false, false, 'https://mail.tassis.test/'],
+      ['http://192.0.2.1/healthz', false, false, 'passes'],
+      ['http://192.0.2.1/readyz', false, false, 'passes'],
+      ['http://any.test/.well-known/acme-challenge/x', false, false, 'passes'],
+      ['http://mail.tassis.test/v1/emails', false, true, 'passes'],
+      ['http://mail.tassis.test/v1/emails', true, false, 'passes'],
+      ['http://mx.tassis.test/app', true, false, 'passes'],
+      ['http://127.0.0.1/app', true, false, 'passes'],
+      ['http://[::1]/app', true, false, 'passes'],
+      ['http://links.customer.test/t/c/x', true, false, 'passes'],
+      ['http://LINKS.customer.test./app', true, false, 'not found'],
+      ['http://links.customer.test/tx', true, false, 'not found'],
+      ['http://stranger.test/v1/emails', true, false, 'not found'],
+    ],
+  ],
+  [{ TASSIS_HTTP_ADDR: '127.0.0.1:8080' }, [['http://127.0.0.1:8080/v1/emails', false, false, 'passes']]],
+  [{ TASSIS_HTTP_ADDR: '[::1]:8080' }, [['http://[::1]:8080/v1/emails', false, false, 'passes']]],
+  [
+    { TASSIS_PUBLIC_URL: 'https://mail.tassis.test:8443' },
+    [['http://x/', false, false, 'https://mail.tassis.test:8443/']],
+  ],
+  [{ TASSIS_PUBLIC_URL: 'http://mail.tassis.test' }, [['http://mail.tassis.test/', false, false, 'passes']]],
+  [{ TASSIS_HTTPS_ADDR: '' }, [['http://mail.tassis.test/', false, false, 'passes']]],
+]
+
+// Proves: certificate-4
+test.each(REQUESTS)('requests are redirected, not found or pass, with %o', async (settings, requests) => {
+  await using given = await startWithTrackingHost(settings)
+  const screen = createScreen(given.app)
+  const found = requests.map(([url, isTls, isProxied]): Request => {
+    const screening = screen?.({ url: new URL(url), isTls, isProxied })
+    const result = screening && ('redirectTo' in screening ? screening.redirectTo : 'not found')
+    return [url, isTls, isProxied, result ?? 'passes']
+  })
+  expect(found).toEqual([...requests])
+})
+
+// Proves: certificate-4
+test('over HTTP a request is redirected with its method, before anything reads its key or body', async () => {
+  await using given = await startWithTrackingHost()
+  const http = createHttp(given.opened)
+  const { port } = http.listen('127.0.0.1', 0)
+  try {
+    const response = await fetch(`http://127.0.0.1:${port}/v1/emails`, {
+      method: 'POST',
+      body: '{',
+      headers: { authorization: 'Bearer wrong' },
+      redirect: 'manual',
+    })
+    expect([response.status, response.headers.get('location'), await response.text()]).toEqual([
+      308,
+      'https://mail.tassis.test/v1/emails',
+      '',
+    ])
+    expect(response.headers.get('x-request-id')).toBeTruthy()
+    expect((await fetch(`http://127.0.0.1:${port}/healthz`, { redirect: 'manual' })).status).toBe(200)
+  } finally {
+    await http.stop()
+  }
+})

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { CONSISTENCY_RULES, checkConsistency } from '#app/consistency-rules.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { flipBit } from '#test/support/bit-flip.ts'
-import { createDataFolder, type DataFolder, runTassis, setUpAccount, startServing } from './process.ts'
+import { createClient, createDataFolder, type DataFolder, runTassis, setUpAccount, startServing } from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
@@ -66,18 +66,9 @@ test('check --content names content with a flipped bit and the email that needs 
     await using service = await startServing({ ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
     for (const content of [image, file]) {
       const attachment = { filename: 'a.jpg', content_type: 'image/jpeg', content: content.toString('base64') }
-      const response = await fetch(`${service.url}/v1/emails`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({
-          from: 'ada@sender.test',
-          to: 'bob@receiver.test',
-          subject: 'x',
-          text_body: 'Hello.',
-          attachments: [attachment],
-        }),
-      })
-      ids.push(((await response.json()) as { data: { id: string } }).data.id)
+      const mail = { from: 'ada@sender.test', to: 'bob@receiver.test', subject: 'x', text_body: 'Hello.' }
+      const client = createClient(service.url, key)
+      ids.push((await client('POST', '/v1/emails', { ...mail, attachments: [attachment] })).body.data.id)
     }
     expect((await runTassis(['check', '--content'], data.settings)).exitCode).toBe(0)
     // An end in order empties the write-ahead log, whose frames have checksums of their own.

@@ -2,8 +2,6 @@ import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openApp } from '#app/create.ts'
-import { loadConfig } from '#app/settings.ts'
 import {
   createDataFolder,
   type DataFolder,
@@ -14,6 +12,7 @@ import {
   runTassisProcess,
   setUpAccount,
   startServing,
+  withApp,
 } from './process.ts'
 
 // Services run as separate processes on a machine that may be busy.
@@ -229,26 +228,6 @@ test('an option of a command is not taken for one of its subcommands', async () 
     expect(await runTassis(args, {})).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('unknown option') })
 })
 
-test('release ends a hold, a redirect or both, and prints which', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  const run = async (...args: string[]) => {
-    const { stdout } = await runTassis(['queue', ...args, '--domain', 'one.test', '--yes'], data.settings)
-    return stdout.trimEnd().replace(/ since \S+ \S+ by cli/g, '')
-  }
-  const restore = async () => {
-    await run('hold')
-    await run('redirect', '--to', 'two.test')
-  }
-  await restore()
-  expect(await run('release', '--only', 'redirect')).toBe('Ended: mail to one.test goes to two.test')
-  expect(await run('release')).toBe('Ended: mail to one.test is held')
-  await restore()
-  expect(await run('release', '--only', 'hold')).toBe('Ended: mail to one.test is held')
-  expect(await run('redirect', '--off')).toBe('Ended: mail to one.test goes to two.test')
-  expect(await run('release')).toBe('No hold or redirect matches; `tassis queue` shows them.')
-})
-
 test('a benchmark that measures nothing says what to add', async () => {
   const none = ['--events', '--received', '--list'].flatMap((name) => [name, '0'])
   const { exitCode, stdout, stderr } = await runTassis(['bench', '--stored', 'none', ...none], {})
@@ -319,17 +298,15 @@ test('control characters from outside never reach the terminal', async () => {
 test('output larger than a pipe buffer arrives complete, and a closed pipe ends the command quietly', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
-  const opened = openApp(loadConfig({ ...data.settings }).config)
-  await opened.app.commit.write((tx) => {
+  await withApp(data.settings, (app) => {
     // Long domain names make the list larger than 64 KiB.
     const columns =
       'account_id, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at'
-    tx.db.run(
+    app.db.run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900)
        INSERT INTO domains (uuid, domain, ${columns}) SELECT randomblob(16), 'd' || i || '.sender.test', ${columns} FROM domains, n`,
     )
   })
-  await opened.close()
   const run = async (reader: string) => {
     const script = `"$0" "$1" domains list --json | ${reader}; echo "\${PIPESTATUS[0]}"`
     await using child = Bun.spawn(['bash', '-c', script, process.execPath, MAIN], {

@@ -8,7 +8,15 @@ import { findContentProblem } from '#features/sending/delivery/verdict/held-mail
 import { openReadOnly } from '#platform/db/open.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { eventually } from '#test/support/app.ts'
-import { createDataFolder, type DataFolder, runTassis, type Settings, setUpAccount, startServing } from './process.ts'
+import {
+  createClient,
+  createDataFolder,
+  type DataFolder,
+  runTassis,
+  type Settings,
+  setUpAccount,
+  startServing,
+} from './process.ts'
 
 // Processes start slowly on a busy machine.
 setDefaultTimeout(300_000)
@@ -100,12 +108,8 @@ test('check names the emails whose content is in a corrupt or missing file of th
   using data = createDataFolder()
   const { key } = await setUpAccount(data.settings)
   const service = await startService(loadConfig({ ...data.settings }).config)
-  const sent = await fetch(`${service.url}/v1/emails`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ from: 'a@sender.test', to: 'b@receiver.test', subject: 'x', text_body: 'Hello.' }),
-  })
-  const { data: email } = (await sent.json()) as { data: { id: string } }
+  const mail = { from: 'a@sender.test', to: 'b@receiver.test', subject: 'x', text_body: 'Hello.' }
+  const { data: email } = (await createClient(service.url, key)('POST', '/v1/emails', mail)).body
   await service.stop()
   const folder = join(data.path, 'content')
   const [month] = readdirSync(folder).filter((name) => /^\d{4}-\d{2}\.db$/.test(name))
@@ -124,16 +128,16 @@ test('content whose write-ahead log was lost is a 410 and named by check, not an
   using data = createDataFolder()
   const { key } = await setUpAccount(data.settings)
   const ask = async (url: string, method: string, path: string, body?: unknown) => {
-    const response = await fetch(`${url}/v1/emails${path}`, {
-      method,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    })
-    const answer = (await response.json()) as { data?: { id: string; content?: string }; code?: string }
-    return { status: response.status, id: answer.data?.id, content: answer.data?.content, code: answer.code }
+    const { status, body: answer } = await createClient(url, key)(method, `/v1/emails${path}`, body)
+    return { status, id: answer.data?.id, content: answer.data?.content, code: answer.code }
   }
   using copy = createDataFolder()
   let id: string | undefined
+  const expectMissing = async (url: string) => {
+    expect(await ask(url, 'GET', `/${id}`)).toMatchObject({ status: 200, content: 'missing' })
+    expect((await ask(url, 'POST', `/${id}/cancel`)).status).toBe(200)
+    expect(await ask(url, 'POST', `/${id}/resend`, {})).toMatchObject({ status: 410, code: 'content_missing' })
+  }
   {
     await using service = await startServing({ ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
     const sendAt = new Date(Date.now() + 3_600_000).toISOString()
@@ -150,15 +154,11 @@ test('content whose write-ahead log was lost is a 410 and named by check, not an
     await ask(service.url, 'POST', '', { ...email, send_at: undefined })
     using main = openReadOnly(join(data.path, 'tassis.db'), 0)
     await eventually(() => findContentProblem(main) !== undefined)
-    expect(await ask(service.url, 'GET', `/${id}`)).toMatchObject({ status: 200, content: 'missing' })
-    expect((await ask(service.url, 'POST', `/${id}/cancel`)).status).toBe(200)
-    expect(await ask(service.url, 'POST', `/${id}/resend`, {})).toMatchObject({ status: 410, code: 'content_missing' })
+    await expectMissing(service.url)
   }
   {
     await using service = await startServing({ ...copy.settings, TASSIS_LOG_LEVEL: 'silent' })
-    expect(await ask(service.url, 'GET', `/${id}`)).toMatchObject({ status: 200, content: 'missing' })
-    expect((await ask(service.url, 'POST', `/${id}/cancel`)).status).toBe(200)
-    expect(await ask(service.url, 'POST', `/${id}/resend`, {})).toMatchObject({ status: 410, code: 'content_missing' })
+    await expectMissing(service.url)
   }
   const { exitCode, stdout } = await runTassis(['check'], copy.settings)
   expect([exitCode, stdout]).toEqual([1, expect.stringContaining(`email ${id} refers to blob 1 of`)])

@@ -18,6 +18,7 @@ import {
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import {
+  createClient,
   createDataFolder,
   type DataFolder,
   listForeign,
@@ -76,11 +77,9 @@ async function useAsOwner(settings: Settings): Promise<void> {
   const { key } = JSON.parse(created.stdout) as { key: string }
   {
     await using service = await startServing(settings, 'serve', { prefix: toUser(OWNER, []) })
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-    const sent = await fetch(`${service.url}/v1/emails`, { method: 'POST', headers, body: JSON.stringify(MAIL) })
-    const { data } = (await sent.json()) as { data: { id: string } }
-    expect(sent.status).toBe(202)
-    expect((await fetch(`${service.url}/v1/emails/${data.id}`, { headers })).status).toBe(200)
+    const ask = createClient(service.url, key)
+    const { status, body } = await ask('POST', '/v1/emails', MAIL)
+    expect([status, (await ask('GET', `/v1/emails/${body.data.id}`)).status]).toEqual([202, 200])
     expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
     service.signal('SIGTERM')
     expect(await service.exited).toBe(0)

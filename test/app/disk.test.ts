@@ -1,19 +1,35 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openApp } from '#app/create.ts'
+import { watchDisk } from '#app/disk-watch.ts'
 import type { DiskUse } from '#app/operator/disk.ts'
 import type { ServerDisk } from '#app/operator/model.ts'
 import { loadConfig } from '#app/settings.ts'
+import { createWalWatcher, findReaders } from '#app/wal-watch.ts'
 import { count, setMeta } from '#features/core/events/record.ts'
 import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { KiB, MiB } from '#platform/units.ts'
+import { createCheckpointer } from '#platform/db/checkpoint.ts'
+import { Committer } from '#platform/db/commit.ts'
+import { openDatabase } from '#platform/db/open.ts'
+import { createLog } from '#platform/log/log.ts'
+import { systemClock } from '#platform/time/clock.ts'
+import { KiB, MiB, minutes } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
-import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount } from './process.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import {
+  createDataFolder,
+  type DataFolder,
+  runTassis,
+  runTassisJson,
+  type Settings,
+  setUpAccount,
+  withApp,
+} from './process.ts'
 
-// Some commands run as separate processes on a machine that may be busy.
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
 
 type Use = DiskUse & Pick<ServerDisk, 'file_system'>
@@ -29,24 +45,24 @@ async function du(path: string): Promise<number> {
 
 /** Stores months of content, raw mail, a waiting import and rows. */
 async function fill(data: DataFolder): Promise<void> {
-  const { app, close } = openApp(loadConfig({ ...data.settings }).config)
-  for (const month of [8, 9, 10]) {
-    const at = Date.UTC(2025, month, 3)
-    const large = crypto.getRandomValues(new Uint8Array(300 * KiB).subarray(0, 60_000))
-    await app.content.put([large, Buffer.from('Hello')], at)
-    await app.content.put(
-      [Buffer.concat(Array.from({ length: 8 }, () => crypto.getRandomValues(new Uint8Array(60_000))))],
-      at,
-    )
-    await app.rawMail.put([crypto.getRandomValues(new Uint8Array(50_000))], at)
-  }
-  await app.commit.write((tx) => setMeta(tx.db, 'filler', 'x'.repeat(3 * MiB)))
-  await close()
+  await withApp(data.settings, async (app) => {
+    for (const month of [8, 9, 10]) {
+      const at = Date.UTC(2025, month, 3)
+      const large = crypto.getRandomValues(new Uint8Array(300 * KiB).subarray(0, 60_000))
+      await app.content.put([large, Buffer.from('Hello')], at)
+      await app.content.put(
+        [Buffer.concat(Array.from({ length: 8 }, () => crypto.getRandomValues(new Uint8Array(60_000))))],
+        at,
+      )
+      await app.rawMail.put([crypto.getRandomValues(new Uint8Array(50_000))], at)
+    }
+    await app.commit.write((tx) => setMeta(tx.db, 'filler', 'x'.repeat(3 * MiB)))
+  })
   mkdirSync(join(data.path, 'imports'), { recursive: true })
   writeFileSync(join(data.path, 'imports', 'waiting.csv'), 'a@b.test\n'.repeat(40_000))
 }
 
-test('the sizes add up to the total, and the total equals du', async () => {
+test('the sizes add up to the total, which equals du; the table shows them, limits and what is deleted next', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   await fill(data)
@@ -85,12 +101,6 @@ test('the sizes add up to the total, and the total equals du', async () => {
     ],
     hasFree: true,
   })
-})
-
-test('the table shows usage, limits and what is deleted next', async () => {
-  using data = createDataFolder()
-  await setUpAccount(data.settings)
-  await fill(data)
   const { stdout, stderr, exitCode } = await runTassis(['disk'], { ...data.settings, ...SIZES })
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 })
   expect(stdout).toMatch(/^USE +SIZE\n/)
@@ -118,8 +128,7 @@ test('the table shows usage, limits and what is deleted next', async () => {
 test('the table names the accounts that use the most, and what is deleted next from those above their share', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
-  {
-    const { app, close } = openApp(loadConfig({ ...data.settings }).config)
+  await withApp(data.settings, async (app) => {
     const heavy = await createTestAccount(app)
     const light = await createTestAccount(app)
     for (const [owner, messages] of [
@@ -135,8 +144,7 @@ test('the table names the accounts that use the most, and what is deleted next f
         )
     }
     await app.commit.write((tx) => count(tx, light.accountId, UNROUTED_DROPPED_METRIC, 0, 7))
-    await close()
-  }
+  })
   const settings = { ...data.settings, TASSIS_DATA_MAX_BYTES: '4MiB' }
   const { kinds, not_stored: notStored } = await runTassisJson<Use>(['disk'], settings)
   const inbound = kinds.find(({ kind }) => kind === 'inbound')
@@ -160,3 +168,85 @@ test('the table names the accounts that use the most, and what is deleted next f
   expect(stdout).toMatch(new RegExp(`\nreceived mail .* ${second?.id} +\\d+ KiB +\\d+ % +- +-\n`))
   expect(stdout).toContain(`\nDropped: 7 messages to `)
 })
+
+/** Collects the levels and messages of the log after two disk checks. */
+async function collectLog(settings: Settings): Promise<string[]> {
+  const lines: string[] = []
+  const log = createLog('info', { write: (line) => lines.push(line) })
+  const guard = watchDisk(loadConfig({ ...settings }).config, systemClock, log)
+  await guard.isLow()
+  await guard.isLow()
+  return lines.map((line) => {
+    const { level, msg } = JSON.parse(line) as { level: string; msg: string }
+    return `${level}: ${msg}`
+  })
+}
+
+test('the log says that new mail is refused, and why', async () => {
+  using folder = createDataFolder()
+  const withBound = (bound: string, path = folder.path) =>
+    collectLog({ ...folder.settings, TASSIS_DATA_DIR: path, TASSIS_MIN_FREE_DISK: bound })
+  expect(await withBound('1')).toEqual([])
+  expect(await withBound('1024GiB')).toEqual([
+    'error: free disk space below TASSIS_MIN_FREE_DISK: refusing new mail; see `tassis disk`',
+  ])
+  expect(await withBound('1', `${folder.path}/gone`)).toEqual(['error: cannot read free disk space: refusing new mail'])
+})
+
+/** Program that starts a read transaction on a database and prints a line. */
+const READER = `const { Database } = require('bun:sqlite'); const db = new Database(process.argv[1])
+db.run('BEGIN'); db.query('SELECT COUNT(*) FROM notes').get(); console.log('reads'); setInterval(() => {}, 1000)`
+
+test('a write-ahead log blocked by a reader is logged with the reader at each doubling and emptied within a minute after it ends', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-wal-'))
+  const clock = new ManualClock()
+  const lines: Record<string, unknown>[] = []
+  const log = createLog('info', { write: (line) => void lines.push(JSON.parse(line)) }, clock)
+  const checkpointer = createCheckpointer(log)
+  const path = join(folder, 'test.db')
+  const db = openDatabase(path)
+  db.run('CREATE TABLE notes (body TEXT)')
+  const commit = new Committer(db, path, {
+    checkpointBytes: 256 * KiB,
+    checkpoint: (file, mode) => checkpointer.run(file, mode),
+    onCheckpoint: createWalWatcher(clock, log, MiB),
+  })
+  const write = async (bytes: number) => {
+    const body = 'x'.repeat(64 * KiB)
+    for (let written = 0; written < bytes; written += body.length)
+      await commit.write((tx) => void tx.db.run('INSERT INTO notes VALUES (?)', [body]))
+    await commit.checkpoint()
+  }
+  const walBytes = () => statSync(`${path}-wal`).size
+  await write(2 * MiB)
+  expect({ walBytes: walBytes(), lines }).toEqual({ walBytes: 0, lines: [] })
+  const reader = Bun.spawn([process.execPath, '-e', READER, path], { stdout: 'pipe', stderr: 'inherit' })
+  try {
+    await commit.write((tx) => void tx.db.run("INSERT INTO notes VALUES ('in the log')"))
+    const readerOutput = reader.stdout.getReader()
+    await readerOutput.read()
+    await write(5 * MiB)
+    expect(walBytes()).toBeGreaterThan(5 * MiB)
+    expect(findReaders(path)).toEqual([reader.pid])
+    const sizes = lines.map(({ walBytes: size }) => Number(size))
+    expect(sizes.length).toBeGreaterThanOrEqual(2)
+    for (const [i, size] of sizes.entries())
+      expect(size).toBeGreaterThanOrEqual(i === 0 ? MiB : 2 * (sizes[i - 1] ?? 0))
+    expect(lines[0]).toMatchObject({ level: 'warn', file: 'test.db', processes: [reader.pid] })
+    reader.kill()
+    await reader.exited
+    // No further writes.
+    expect(walBytes()).toBeGreaterThan(5 * MiB)
+    clock.advance(minutes(1))
+    await eventually(() => walBytes() === 0)
+    await eventually(() => lines.length === sizes.length + 1)
+    expect(lines.at(-1)).toMatchObject({ level: 'info', file: 'test.db' })
+    clock.advance(minutes(10))
+    expect(lines).toHaveLength(sizes.length + 1)
+  } finally {
+    reader.kill()
+    await commit.close()
+    checkpointer.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}, 300_000)

@@ -1,8 +1,6 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { openApp } from '#app/create.ts'
-import { loadConfig } from '#app/settings.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { createDataFolder, runTassis, runTassisJson, runTassisList, setUpAccount } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, runTassisList, setUpAccount, withApp } from './process.ts'
 
 // Processes start slowly on a busy machine.
 setDefaultTimeout(300_000)
@@ -73,9 +71,7 @@ test('commands that show records warn of a host name without a dot in every deli
 test('records include the tracking domain, as a block and as a zone file line', async () => {
   using data = createDataFolder()
   const { domainId } = await setUpAccount(data.settings)
-  const opened = openApp(loadConfig({ ...data.settings }).config)
-  opened.app.db.run("UPDATE domains SET tracking_domain = 'links.brand.test'")
-  await opened.close()
+  await withApp(data.settings, ({ db }) => void db.run("UPDATE domains SET tracking_domain = 'links.brand.test'"))
   const blocks = await runTassis(['domains', 'records', domainId], data.settings)
   expect(blocks.stdout).toEndWith(
     'may be in another domain\n  Type      CNAME\n  Name      links.brand.test\n  Value     mail.tassis.test\n',
@@ -132,10 +128,10 @@ test('verify --without-dns verifies a domain until 72 hours after a check that f
   expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(
     /^sender\.test +losing .* missing since .+Z: spf, dkim, return_path; sends until .+Z$/m,
   )
-  const { config } = loadConfig({ ...settings })
-  const opened = openApp(config)
-  opened.app.db.run('UPDATE domains SET records_lost_at = records_lost_at - 72 * 3600000')
-  await opened.close()
+  await withApp(
+    settings,
+    ({ db }) => void db.run('UPDATE domains SET records_lost_at = records_lost_at - 72 * 3600000'),
+  )
   const noLonger = 'sender.test no longer accepts mail: senders get a permanent rejection (550).'
   expect(await verify()).toEqual([1, noLonger])
   // The account had been notified.

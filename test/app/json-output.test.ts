@@ -8,8 +8,6 @@ import { chownSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { createProgram } from '#app/cli/program.ts'
-import { openApp } from '#app/create.ts'
-import { loadConfig } from '#app/settings.ts'
 import { addBenchCommand } from '#bench/command.ts'
 import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
@@ -34,6 +32,7 @@ import {
   runTassisProcess,
   type Settings,
   setUpAccount,
+  withApp,
 } from './process.ts'
 
 setDefaultTimeout(300_000)
@@ -43,154 +42,129 @@ const UNKNOWN = '0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000'
 
 /** The ids of what exists, for the arguments. */
 type Ids = Readonly<
-  Record<'account' | 'email' | 'letter' | 'webhook' | 'operation' | 'mail' | 'otherMail' | 'report' | 'inbound', string>
+  Record<'email' | 'letter' | 'webhook' | 'operation' | 'mail' | 'otherMail' | 'report' | 'inbound', string>
 >
 
 interface Case {
-  /** Names of the command, then its arguments. Commands run in the order of the table. */
+  readonly name: readonly string[]
   readonly args: readonly string[]
   /** `list`: `data` and `has_more`; `one`: another object; `lines`: one object a line; `error`: only an error. */
-  readonly prints: 'list' | 'one' | 'lines' | 'error'
-  /** 1 where the command has found a problem. */
-  readonly exitCode?: 1
-  /** Arguments after the name of the command with which it fails, and its exit code. */
-  readonly fails?: readonly [args: readonly string[], exitCode: 1 | 2]
-  /** Also runs without data. */
-  readonly needsNoData?: true
-  readonly stdin?: string
+  readonly prints: string
+  /** Arguments with which the command fails, and its exit code. */
+  readonly fails: readonly [args: readonly string[], exitCode: number] | undefined
 }
 
-const OLGA = 'olga@ops.test'
-const ONE_TEST = ['--domain', 'one.test', '--yes']
+/** Commands that exit with 1, because they have found a problem. */
+const FINDS_PROBLEM = ['domains verify', 'providers resume', 'doctor']
+/** Commands that also run without data. */
+const NEEDS_NO_DATA = ['accounts create', 'restore', 'config', 'health', 'doctor', 'bench']
 
-const createCases = (ids: Ids, stub: string): readonly Case[] => [
-  {
-    args: ['accounts create', '--name', 'New', '--email', 'n@new.test'],
-    prints: 'one',
-    fails: [['--name', 'x'], 2],
-    needsNoData: true,
-  },
-  { args: ['accounts list'], prints: 'list' },
-  { args: ['accounts pool', 'Acme'], prints: 'one', fails: [['Acme', 'x', '--none'], 2] },
-  { args: ['accounts pause', 'New', '--reason', 'x'], prints: 'one', fails: [['none', '--reason', 'x'], 1] },
-  { args: ['accounts resume', 'New'], prints: 'one', fails: [['none'], 1] },
-  { args: ['accounts findings'], prints: 'list', fails: [['none'], 1] },
-  { args: ['accounts show', 'New'], prints: 'one', fails: [['none'], 1] },
-  { args: ['accounts plan', 'New', 'pro'], prints: 'one', fails: [['New'], 2] },
-  { args: ['accounts delete', 'New', '--confirm', 'New'], prints: 'one', fails: [['Acme', '--confirm', 'New'], 1] },
-  { args: ['accounts deletions'], prints: 'list' },
-  { args: ['keys create', '--name', 'k'], prints: 'one', fails: [['--name', 'k', '--scope', 'x'], 1] },
-  {
-    args: ['keys import', 'an-operators-own-key-0001', '--name', 'i'],
-    prints: 'one',
-    fails: [['short', '--name', 'i'], 1],
-  },
-  { args: ['keys list'], prints: 'list', fails: [['--account', 'none'], 1] },
-  { args: ['keys revoke', 'k'], prints: 'one', fails: [['none'], 1] },
-  { args: ['keys rotate-master'], prints: 'one' },
-  { args: ['keys list-master'], prints: 'list' },
-  { args: ['users create', OLGA], prints: 'one', fails: [['nobody'], 1] },
-  { args: ['users list'], prints: 'list' },
-  { args: ['users reset', OLGA], prints: 'one', fails: [['none@ops.test'], 1] },
-  { args: ['users role', OLGA, 'owner'], prints: 'one', fails: [[OLGA, 'king'], 2] },
-  { args: ['users totp-off', OLGA], prints: 'one', fails: [['none@ops.test'], 1] },
-  { args: ['users operator', OLGA], prints: 'one', fails: [['none@ops.test'], 1] },
-  { args: ['users sessions', OLGA], prints: 'list', fails: [['none@ops.test'], 1] },
-  { args: ['users sign-out', OLGA], prints: 'one', fails: [['none@ops.test'], 1] },
-  { args: ['users remove', OLGA], prints: 'one', fails: [['none@ops.test'], 1] },
-  { args: ['domains add', 'other.test'], prints: 'one', fails: [['no domain'], 1] },
-  { args: ['domains list'], prints: 'list' },
-  { args: ['domains records', 'other.test'], prints: 'one', fails: [['none.test'], 1] },
-  { args: ['domains rotate-dkim', '--all'], prints: 'list', fails: [[], 2] },
-  { args: ['domains verify', 'other.test'], prints: 'one', exitCode: 1, fails: [['none.test'], 1] },
-  { args: ['domains remove', 'other.test', '--yes'], prints: 'one', fails: [['sender.test'], 1] },
-  {
-    args: ['send', '--from', 'a@captured.test', '--to', 'b@one.test'],
-    prints: 'lines',
-    fails: [['--from', 'a@none.test', '--to', 'b@one.test'], 1],
-  },
-  { args: ['emails list'], prints: 'list', fails: [['--until', 'soon'], 2] },
-  { args: ['emails show', ids.email], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['emails explain', ids.email], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['emails retry', ids.email], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['emails cancel', ids.email], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['emails resend', ids.email], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['explain', ids.email], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['queue'], prints: 'one', fails: [['--limit', '0'], 2] },
-  { args: ['queue hold', ...ONE_TEST], prints: 'one', fails: [['--domain', 'one.test'], 1] },
-  {
-    args: ['queue redirect', ...ONE_TEST, '--to', 'two.test'],
-    prints: 'one',
-    fails: [['--domain', 'one.test', '--yes'], 2],
-  },
-  { args: ['queue release', ...ONE_TEST, '--only', 'hold'], prints: 'list', fails: [['--only', 'hold', '--yes'], 2] },
-  { args: ['queue retry', ...ONE_TEST], prints: 'one', fails: [['--yes'], 2] },
-  { args: ['queue drop', ...ONE_TEST], prints: 'one', fails: [['--email', 'x', '--account', 'Acme', '--yes'], 2] },
-  {
-    args: ['queue bounce', ...ONE_TEST, '--reason', 'x'],
-    prints: 'one',
-    fails: [['--provider', 'none', '--reason', 'x', '--yes'], 1],
-  },
-  { args: ['dead-letters list'], prints: 'list', fails: [['--reason', 'x'], 2] },
-  { args: ['dead-letters retry', ids.letter], prints: 'list', fails: [['999999'], 1] },
-  { args: ['fence'], prints: 'list', fails: [['--limit', 'x'], 2] },
-  { args: ['providers'], prints: 'list' },
-  { args: ['providers resume', 'gmail'], prints: 'error', exitCode: 1 },
-  { args: ['operations list'], prints: 'list', fails: [['--account', 'none'], 1] },
-  { args: ['operations show', ids.operation], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['operations pause', ids.operation], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['operations resume', ids.operation], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['operations cancel', ids.operation], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['lists'], prints: 'list', fails: [['--account', 'none'], 1] },
-  { args: ['suppressions add', 'b@x.test'], prints: 'one', fails: [['nobody'], 1] },
-  { args: ['suppressions list'], prints: 'list', fails: [['--limit', '1001'], 2] },
-  { args: ['suppressions remove', 'b@x.test'], prints: 'one', fails: [['b@x.test', '--account', 'none'], 1] },
-  { args: ['suppressions import', 'addresses.csv'], prints: 'one', fails: [['none.csv'], 1] },
-  {
-    args: ['templates import', '--from', 'postmark', '--url', stub],
-    prints: 'list',
-    fails: [['--from', 'x'], 2],
-    stdin: 'token',
-  },
-  { args: ['webhooks list'], prints: 'list', fails: [['--account', 'none'], 1] },
-  { args: ['webhooks secret', ids.webhook, '--reveal'], prints: 'one', fails: [[ids.webhook], 2] },
-  { args: ['webhooks test', ids.webhook], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['webhooks deliveries', ids.webhook], prints: 'list', fails: [[UNKNOWN], 1] },
-  { args: ['complaints'], prints: 'list', fails: [['--account', 'none'], 1] },
-  { args: ['inbound list'], prints: 'list', fails: [['--limit', '0'], 2] },
-  { args: ['inbound retry', ids.inbound], prints: 'list', fails: [[UNKNOWN], 1] },
-  { args: ['mail list'], prints: 'list', fails: [['--kind', 'x'], 2] },
-  { args: ['mail show', ids.mail], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['mail retry', ids.mail], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['mail delete', ids.otherMail], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['reports list'], prints: 'list', fails: [['--limit', '0'], 2] },
-  { args: ['reports show', ids.report], prints: 'one', fails: [[UNKNOWN], 1] },
-  { args: ['certificates list'], prints: 'list' },
-  { args: ['certificates retry'], prints: 'one', fails: [['x'], 2] },
-  { args: ['audit verify'], prints: 'one', fails: [['--expect', 'x'], 2] },
-  { args: ['audit list'], prints: 'list', fails: [['--since', 'soon'], 2] },
-  { args: ['backup', 'BACKUP.tar', '--with-key'], prints: 'one', fails: [['BACKUP.tar', '--keep', '1'], 2] },
-  { args: ['restore', 'BACKUP.tar', '--into', 'RESTORED'], prints: 'one', fails: [['NONE.tar'], 1], needsNoData: true },
-  { args: ['disk'], prints: 'one' },
-  { args: ['retention run'], prints: 'one' },
-  { args: ['check'], prints: 'one' },
-  { args: ['config'], prints: 'list', needsNoData: true },
-  { args: ['health'], prints: 'one', needsNoData: true },
-  { args: ['doctor'], prints: 'one', exitCode: 1, needsNoData: true },
-  {
-    args: ['bench', '--stored', 'none', '--events', '0', '--received', '0', '--list', '20', '--runs', '1'],
-    prints: 'one',
-    fails: [['--stored', 'none', '--events', '0', '--received', '0', '--list', '0'], 2],
-    needsNoData: true,
-  },
-  { args: ['fence mark', '--taken-at', '2h'], prints: 'one', fails: [['--taken-at', 'soon'], 2] },
-  {
-    args: ['fence release', '--since', '16:47', '--domain', 'three.test', '--yes'],
-    prints: 'one',
-    fails: [['--since', 'soon', '--yes'], 2],
-  },
-  { args: ['fence drop', '--yes'], prints: 'one', fails: [['--yes'], 1] },
-]
+/** What it prints, name and arguments of each command, in the order in which they run; after `!` how one fails. */
+const createTable = (ids: Ids, stub: string): string => `
+one   accounts create : --name New --email n@new.test ! 2 --name x
+list  accounts list
+one   accounts pool : Acme ! 2 Acme x --none
+one   accounts pause : New --reason x ! 1 none --reason x
+one   accounts resume : New ! 1 none
+list  accounts findings ! 1 none
+one   accounts show : New ! 1 none
+one   accounts plan : New pro ! 2 New
+one   accounts delete : New --confirm New ! 1 Acme --confirm New
+list  accounts deletions
+one   keys create : --name k ! 1 --name k --scope x
+one   keys import : an-operators-own-key-0001 --name i ! 1 short --name i
+list  keys list ! 1 --account none
+one   keys revoke : k ! 1 none
+one   keys rotate-master
+list  keys list-master
+one   users create : olga@ops.test ! 1 nobody
+list  users list
+one   users reset : olga@ops.test ! 1 none@ops.test
+one   users role : olga@ops.test owner ! 2 olga@ops.test king
+one   users totp-off : olga@ops.test ! 1 none@ops.test
+one   users operator : olga@ops.test ! 1 none@ops.test
+list  users sessions : olga@ops.test ! 1 none@ops.test
+one   users sign-out : olga@ops.test ! 1 none@ops.test
+one   users remove : olga@ops.test ! 1 none@ops.test
+one   domains add : other.test ! 1 no_domain
+list  domains list
+one   domains records : other.test ! 1 none.test
+list  domains rotate-dkim : --all ! 2
+one   domains verify : other.test ! 1 none.test
+one   domains remove : other.test --yes ! 1 sender.test
+lines send : --from a@captured.test --to b@one.test ! 1 --from a@none.test --to b@one.test
+list  emails list ! 2 --until soon
+one   emails show : ${ids.email} ! 1 ${UNKNOWN}
+one   emails explain : ${ids.email} ! 1 ${UNKNOWN}
+one   emails retry : ${ids.email} ! 1 ${UNKNOWN}
+one   emails cancel : ${ids.email} ! 1 ${UNKNOWN}
+one   emails resend : ${ids.email} ! 1 ${UNKNOWN}
+one   explain : ${ids.email} ! 1 ${UNKNOWN}
+one   queue ! 2 --limit 0
+one   queue hold : --domain one.test --yes ! 1 --domain one.test
+one   queue redirect : --domain one.test --yes --to two.test ! 2 --domain one.test --yes
+list  queue release : --domain one.test --yes --only hold ! 2 --only hold --yes
+one   queue retry : --domain one.test --yes ! 2 --yes
+one   queue drop : --domain one.test --yes ! 2 --email x --account Acme --yes
+one   queue bounce : --domain one.test --yes --reason x ! 1 --provider none --reason x --yes
+list  dead-letters list ! 2 --reason x
+list  dead-letters retry : ${ids.letter} ! 1 999999
+list  fence ! 2 --limit x
+list  providers
+error providers resume : gmail
+list  operations list ! 1 --account none
+one   operations show : ${ids.operation} ! 1 ${UNKNOWN}
+one   operations pause : ${ids.operation} ! 1 ${UNKNOWN}
+one   operations resume : ${ids.operation} ! 1 ${UNKNOWN}
+one   operations cancel : ${ids.operation} ! 1 ${UNKNOWN}
+list  lists ! 1 --account none
+one   suppressions add : b@x.test ! 1 nobody
+list  suppressions list ! 2 --limit 1001
+one   suppressions remove : b@x.test ! 1 b@x.test --account none
+one   suppressions import : addresses.csv ! 1 none.csv
+list  templates import : --from postmark --url ${stub} ! 2 --from x
+list  webhooks list ! 1 --account none
+one   webhooks secret : ${ids.webhook} --reveal ! 2 ${ids.webhook}
+one   webhooks test : ${ids.webhook} ! 1 ${UNKNOWN}
+list  webhooks deliveries : ${ids.webhook} ! 1 ${UNKNOWN}
+list  complaints ! 1 --account none
+list  inbound list ! 2 --limit 0
+list  inbound retry : ${ids.inbound} ! 1 ${UNKNOWN}
+list  mail list ! 2 --kind x
+one   mail show : ${ids.mail} ! 1 ${UNKNOWN}
+one   mail retry : ${ids.mail} ! 1 ${UNKNOWN}
+one   mail delete : ${ids.otherMail} ! 1 ${UNKNOWN}
+list  reports list ! 2 --limit 0
+one   reports show : ${ids.report} ! 1 ${UNKNOWN}
+list  certificates list
+one   certificates retry ! 2 x
+one   audit verify ! 2 --expect x
+list  audit list ! 2 --since soon
+one   backup : BACKUP.tar --with-key ! 2 BACKUP.tar --keep 1
+one   restore : BACKUP.tar --into RESTORED ! 1 NONE.tar
+one   disk
+one   retention run
+one   check
+list  config
+one   health
+one   doctor
+one   bench : --stored none --events 0 --received 0 --list 20 --runs 1 ! 2 --stored none --list 0 --events 0 --received 0
+one   fence mark : --taken-at 2h ! 2 --taken-at soon
+one   fence release : --since 16:47 --domain three.test --yes ! 2 --since soon --yes
+one   fence drop : --yes ! 1 --yes
+`
+
+const parseTable = (table: string): Case[] =>
+  table
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const parts = /^(\w+) +([^:!]+?)(?: : (.*?))?(?: ! (\d)(.*))?$/.exec(line) ?? []
+      const [, prints = '', name = '', args = '', code, failing = ''] = parts
+      const split = (text: string) => text.split(' ').filter((word) => word !== '')
+      const fails = code === undefined ? undefined : ([split(failing), Number(code)] as const)
+      return { name: split(name), args: split(args), prints, fails }
+    })
 
 let data: DataFolder
 let settings: Settings
@@ -232,18 +206,15 @@ beforeAll(async () => {
   const [letter] = (await runTassisJson<{ data: { id: string }[] }>(['dead-letters', 'list'], settings)).data
   const [report] = (await runTassisJson<{ data: { id: string }[] }>(['reports', 'list'], settings)).data
   const [mail, otherMail] = (await runTassisJson<{ data: { id: string }[] }>(['mail', 'list'], settings)).data
-  cases = createCases(
-    {
-      ...stored,
-      account: accountId,
-      email: await send('ada@four.test'),
-      letter: letter?.id ?? '',
-      report: report?.id ?? '',
-      mail: mail?.id ?? '',
-      otherMail: otherMail?.id ?? '',
-    },
-    stub.url.href,
-  )
+  const ids = {
+    ...stored,
+    email: await send('ada@four.test'),
+    letter: letter?.id ?? '',
+    report: report?.id ?? '',
+    mail: mail?.id ?? '',
+    otherMail: otherMail?.id ?? '',
+  }
+  cases = parseTable(createTable(ids, stub.url.href))
 })
 
 afterAll(async () => {
@@ -254,9 +225,7 @@ afterAll(async () => {
 
 /** Stores what only a service would: received mail, a report, a finding, a webhook and a broadcast. */
 async function storeRows(accountId: string): Promise<Pick<Ids, 'webhook' | 'operation' | 'inbound'>> {
-  const opened = openApp(loadConfig({ ...settings }).config)
-  try {
-    const { app } = opened
+  return withApp(settings, async (app) => {
     const account = findAccountByUuid(app.config, app.db, parseUuid(accountId) ?? new Uint8Array())
     if (!account) throw new Error('no account')
     const actor = toOperatorActor(account)
@@ -311,17 +280,14 @@ async function storeRows(accountId: string): Promise<Pick<Ids, 'webhook' | 'oper
       sendAt,
     })
     return { webhook: formatUuid(webhook.uuid), operation, inbound }
-  } finally {
-    await opened.close()
-  }
+  })
 }
 
-const run = async (args: readonly string[], env: Settings, stdin?: string) => {
+const run = async (args: readonly string[], env: Settings) => {
   const located = args.map((arg) => (/^[A-Z]{4,}|\.csv$/.test(arg) ? join(files.path, arg) : arg))
-  return stdin === undefined ? runTassis(located, env) : runTassisProcess(located, env, stdin)
+  // It reads a token from standard input.
+  return args[0] === 'templates' ? runTassisProcess(located, env, 'token') : runTassis(located, env)
 }
-
-const nameOf = ([name = '']: readonly string[]): string[] => name.split(' ')
 
 const parse = (text: string): unknown => JSON.parse(text)
 
@@ -335,7 +301,7 @@ function findForeignKeys(value: unknown): string[] {
   ])
 }
 
-function describeShape(printed: unknown): Case['prints'] | 'nothing' {
+function describeShape(printed: unknown): string {
   if (typeof printed !== 'object' || printed === null || Array.isArray(printed)) return 'nothing'
   const { data: rows, has_more: hasMore } = printed as { data?: unknown; has_more?: unknown }
   return Array.isArray(rows) && typeof hasMore === 'boolean' ? 'list' : 'one'
@@ -355,9 +321,9 @@ const describeFailure = ({ exitCode, stdout, stderr }: CommandResult) => ({
 const failure = (exitCode: number) => ({ exitCode, stdout: '', lines: 1, error: ERROR })
 
 test('with --json every command prints a list or an object in snake_case, and fails with an error of one line', async () => {
-  for (const { args, prints, exitCode = 0, fails, stdin } of cases) {
-    const name = nameOf(args)
-    const done = await run([...name, ...args.slice(1), '--json'], settings, stdin)
+  for (const { name, args, prints, fails } of cases) {
+    const exitCode = FINDS_PROBLEM.includes(name.join(' ')) ? 1 : 0
+    const done = await run([...name, ...args, '--json'], settings)
     if (IS_ROOT) expect({ name, ownedByRoot: listForeign(data.path) }).toEqual({ name, ownedByRoot: [] })
     if (prints === 'error') {
       expect({ name, ...describeFailure(done) }).toEqual({ name, ...failure(exitCode) })
@@ -369,7 +335,7 @@ test('with --json every command prints a list or an object in snake_case, and fa
     expect({ name, prints: Array.isArray(printed) ? 'lines' : describeShape(printed) }).toEqual({ name, prints })
     expect({ name, foreign: findForeignKeys(printed) }).toEqual({ name, foreign: [] })
     if (!fails) continue
-    const failed = await run([...name, ...fails[0], '--json'], settings, stdin)
+    const failed = await run([...name, ...fails[0], '--json'], settings)
     expect({ name, ...describeFailure(failed) }).toEqual({ name, ...failure(fails[1]) })
   }
 })
@@ -379,20 +345,20 @@ test('each command with --json is in the table', () => {
     ...(command.options.some(({ long }) => long === '--json') ? [names.join(' ')] : []),
     ...command.commands.flatMap((inner) => findNames(inner, [...names, inner.name()])),
   ]
-  const known = new Set(cases.map(({ args }) => nameOf(args).join(' ')))
+  const known = new Set(cases.map(({ name }) => name.join(' ')))
   expect([...known].sort()).toEqual(findNames(createProgram([], addBenchCommand), []).sort())
 })
 
 test('without data, and with a wrong setting, every command ends with 2 and creates nothing', async () => {
   using empty = createDataFolder()
   const without = { ...settings, TASSIS_DATA_DIR: empty.path }
-  for (const { args, needsNoData } of cases) {
-    const command = [...nameOf(args), ...args.slice(1), '--json']
+  for (const { name, args } of cases) {
+    const command = [...name, ...args, '--json']
     // A token on standard input is read before.
     if (command[0] === 'templates') continue
     const wrong = await run(command, { ...without, TASSIS_WORKERS: 'x' })
     if (command[0] !== 'bench') expect({ command, ...describeFailure(wrong) }).toEqual({ command, ...failure(2) })
-    if (needsNoData) continue
+    if (NEEDS_NO_DATA.includes(name.join(' '))) continue
     const failed = await run(command, without)
     expect({ command, ...describeFailure(failed) }).toEqual({ command, ...failure(2) })
   }

@@ -169,6 +169,24 @@ export async function startServing(
   }
 }
 
+interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  // biome-ignore lint/suspicious/noExplicitAny: the tests read properties that they know to exist
+  readonly body: any
+}
+
+/** Returns a function that requests the API of a running service. */
+export const createClient =
+  (url: string, key: string, options: RequestInit = {}) =>
+  async (method: string, path: string, body?: unknown): Promise<Answer> => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const text = body === undefined ? undefined : JSON.stringify(body)
+    const response = await fetch(`${url}${path}`, { ...options, method, headers, ...(text && { body: text }) })
+    const answer = await response.text()
+    return { status: response.status, headers: response.headers, body: answer === '' ? undefined : JSON.parse(answer) }
+  }
+
 /** Calls `use` with the data of a stopped service. */
 export async function withApp<T>(settings: Settings, use: (app: App) => T | Promise<T>): Promise<T> {
   const opened = openApp(loadConfig({ ...settings }).config)

@@ -10,6 +10,7 @@ import { holdWithoutContent } from '#features/sending/delivery/verdict/held-mail
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
 import {
+  createClient,
   createDataFolder,
   type DataFolder,
   runTassis,
@@ -59,11 +60,7 @@ async function fill(url: string, domain: string, count: number): Promise<void> {
       text_body: 'Hi',
       send_at,
     }))
-    const answer = await fetch(`${url}/v1/emails/batch`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ emails }),
-    })
+    const answer = await createClient(url, key)('POST', '/v1/emails/batch', { emails })
     expect(answer.status).toBe(202)
   }
 }

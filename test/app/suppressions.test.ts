@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import {
+  createClient,
   createDataFolder,
   MAIN,
   runTassis,
@@ -33,8 +34,7 @@ test('addresses can be added, listed and removed with and without a service', as
   )
   await using service = await startServing(data.settings)
   await run('add', 'carol@x.test', '--reason', 'complaint')
-  const seen = await fetch(`${service.url}/v1/suppressions`, { headers: { authorization: `Bearer ${key}` } })
-  expect(((await seen.json()) as { data: unknown[] }).data).toMatchObject([
+  expect((await createClient(service.url, key)('GET', '/v1/suppressions')).body.data).toMatchObject([
     { email_address: 'carol@x.test', reason: 'complaint' },
     { email_address: 'bob@xn--bcher-kva.test', reason: 'manual' },
   ])

@@ -1,6 +1,6 @@
 /**
  * @module Tests that transient errors have no permanent effect. The service runs as a process: with a database that
- * another process has locked, without free file descriptors, and on a full disk.
+ * another process has locked, without free file descriptors, on a full disk, with many idle clients, and suspended.
  */
 import { Database } from 'bun:sqlite'
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -10,50 +10,37 @@ import {
   mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   rmSync,
   statSync,
   truncateSync,
   writeFileSync,
   writeSync,
 } from 'node:fs'
+import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { findFreePort } from '#test/support/free-port.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import {
+  createClient,
   createDataFolder,
   MAIN,
   runTassis,
   runTassisJson,
+  runTassisProcess,
   type Settings,
   setUpAccount,
   startServing,
 } from './process.ts'
 
+// Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
 
 const MAIL = { from: 'ada@sender.test', to: 'bob@receiver.test', subject: 'Hello', text_body: 'It works.' }
-
-interface Answer {
-  readonly status: number
-  readonly retryAfter: string | null
-  // biome-ignore lint/suspicious/noExplicitAny: the tests read properties that they know to exist
-  readonly body: any
-}
-
-const createApi =
-  (url: string, key: string, { keepalive = true } = {}) =>
-  async (method: string, path: string, body?: object): Promise<Answer> => {
-    const response = await fetch(url + path, {
-      keepalive,
-      method,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      ...(body && { body: JSON.stringify(body) }),
-    })
-    return { status: response.status, retryAfter: response.headers.get('retry-after'), body: await response.json() }
-  }
 
 interface Balances {
   readonly ok: boolean
@@ -68,54 +55,38 @@ const areAllSent = async (settings: Settings, accepted: number): Promise<boolean
   return balances[0]?.sent === accepted
 }
 
-describe('while another process holds the database', () => {
-  // Proves: storage-1
-  test('sends wait, lists are readable, the event loop runs, and no mail is lost or fails', async () => {
-    using data = createDataFolder()
-    const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
-    const { key } = await setUpAccount(settings, { verified: true })
-    await using service = await startServing(settings)
-    const api = createApi(service.url, key)
-    expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
-    using other = new Database(join(data.path, 'tassis.db'))
-    other.run('PRAGMA busy_timeout = 10000')
-    other.run('BEGIN IMMEDIATE')
-    let answeredSends = 0
-    const send = () => api('POST', '/v1/emails', MAIL).finally(() => answeredSends++)
-    const sends = Promise.all(Array.from({ length: 30 }, send))
-    // SQLite's busy timeout would block the event loop here for the five seconds after which sends are refused.
-    for (let i = 0; i < 2; i++) {
-      expect((await api('GET', '/v1/emails')).status).toBe(200)
-      expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
-    }
-    expect(answeredSends).toBe(0)
-    other.run('ROLLBACK')
-    expect(new Set((await sends).map(({ status }) => status))).toEqual(new Set([202]))
-    await eventually(() => areAllSent(settings, 31))
+// Proves: storage-1
+test('while another process holds the database sends wait or get 503, the rest runs, and no mail is lost or fails', async () => {
+  using data = createDataFolder()
+  const settings = { ...data.settings, TASSIS_DELIVERY: 'capture', TASSIS_LOG_LEVEL: 'silent' }
+  const { key } = await setUpAccount(settings, { verified: true })
+  await using service = await startServing(settings)
+  const api = createClient(service.url, key)
+  expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
+  using other = new Database(join(data.path, 'tassis.db'))
+  other.run('PRAGMA busy_timeout = 10000')
+  other.run('BEGIN IMMEDIATE')
+  let answeredSends = 0
+  const send = () => api('POST', '/v1/emails', MAIL).finally(() => answeredSends++)
+  const sends = Promise.all(Array.from({ length: 30 }, send))
+  // SQLite's busy timeout would block the event loop here for the five seconds after which sends are refused.
+  for (let i = 0; i < 2; i++) {
+    expect((await api('GET', '/v1/emails')).status).toBe(200)
+    expect((await fetch(`${service.url}/healthz`)).status).toBe(200)
+  }
+  expect(answeredSends).toBe(0)
+  other.run('ROLLBACK')
+  expect(new Set((await sends).map(({ status }) => status))).toEqual(new Set([202]))
+  // The service is in the middle of its deliveries.
+  other.run('BEGIN EXCLUSIVE')
+  const { status, headers, body } = await api('POST', '/v1/emails', MAIL)
+  expect({ status, retryAfter: headers.get('retry-after'), code: body.code }).toEqual({
+    status: 503,
+    retryAfter: '5',
+    code: 'storage_unavailable',
   })
-
-  // Proves: storage-1
-  test('a send that waits too long gets 503 with Retry-After, and delivery continues when the lock is released', async () => {
-    using data = createDataFolder()
-    const settings = { ...data.settings, TASSIS_DELIVERY: 'capture', TASSIS_LOG_LEVEL: 'silent' }
-    const { key } = await setUpAccount(settings, { verified: true })
-    await using service = await startServing(settings)
-    const api = createApi(service.url, key)
-    const accepted = await Promise.all(Array.from({ length: 20 }, () => api('POST', '/v1/emails', MAIL)))
-    expect(new Set(accepted.map(({ status }) => status))).toEqual(new Set([202]))
-    using other = new Database(join(data.path, 'tassis.db'))
-    other.run('PRAGMA busy_timeout = 10000')
-    // The service is in the middle of its deliveries.
-    other.run('BEGIN EXCLUSIVE')
-    const { status, retryAfter, body } = await api('POST', '/v1/emails', MAIL)
-    expect({ status, retryAfter, code: body.code }).toEqual({
-      status: 503,
-      retryAfter: '5',
-      code: 'storage_unavailable',
-    })
-    other.run('ROLLBACK')
-    await eventually(() => areAllSent(settings, 20))
-  })
+  other.run('ROLLBACK')
+  await eventually(() => areAllSent(settings, 31))
 })
 
 // Proves: storage-1
@@ -137,7 +108,7 @@ test('without file descriptors a send gets 503, and due mail waits until some ar
   }
   const { key } = await setUpAccount(settings, { verified: true })
   await using service = await startServing(settings)
-  const api = createApi(service.url, key)
+  const api = createClient(service.url, key)
   // Open files stay open.
   const allowFiles = (count: number) =>
     expect(Bun.spawnSync(['prlimit', `--pid=${service.pid}`, `--nofile=${count}:1024`]).exitCode).toBe(0)
@@ -154,7 +125,10 @@ test('without file descriptors a send gets 503, and due mail waits until some ar
   allowFiles(3)
   const attachments = [{ filename: 'a.bin', content: 'A'.repeat(400_000), content_type: 'application/octet-stream' }]
   const refused = await api('POST', '/v1/emails', { ...MAIL, attachments })
-  expect({ status: refused.status, retryAfter: refused.retryAfter }).toEqual({ status: 503, retryAfter: '5' })
+  expect({ status: refused.status, retryAfter: refused.headers.get('retry-after') }).toEqual({
+    status: 503,
+    retryAfter: '5',
+  })
   expect(JSON.stringify(refused.body)).not.toContain(data.path)
   // The requests keep the connection of this process in use, because there is none for another one.
   await eventually(async () => {
@@ -268,7 +242,7 @@ async function mountSmallDisk() {
     await using service = await startServing(settings)
     await eventually(() => existsSync(ballast) && statSync(ballast).size === 4_194_304)
     // The next service has the same port, and must not be sent a request over a connection of this one.
-    const api = createApi(service.url, key, { keepalive: false })
+    const api = createClient(service.url, key, { keepalive: false })
     expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
     // An orderly stop, so that the next start has to create new write-ahead logs.
     service.signal('SIGTERM')
@@ -290,46 +264,145 @@ async function mountSmallDisk() {
 
 describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mount a tmpfs)', () => {
   // Proves: storage-2
-  test('deletes the ballast to serve reads, refuses sends with 507 and accepts them when there is space', async () => {
+  test('deletes the ballast to serve reads; without one waits, says why, ends at a signal; continues when there is space', async () => {
     using disk = await mountSmallDisk()
     const { api } = disk
+    const answer = (path: string) => fetch(disk.url + path).catch(() => undefined)
     disk.fill()
-    await using _ = await startServing(disk.settings)
-    expect(existsSync(disk.ballast)).toBe(false)
-    const { status, body } = await api('GET', '/v1/emails')
-    expect({ status, emails: body.data.length }).toEqual({ status: 200, emails: 1 })
-    expect((await api('POST', '/v1/emails', MAIL)).status).toBe(507)
-    const ready = await fetch(`${disk.url}/readyz`)
-    expect(ready.status).toBe(503)
-    expect(await ready.text()).toContain('too little free space')
-    disk.makeRoom()
-    await eventually(async () => (await api('POST', '/v1/emails', MAIL)).status === 202)
-  })
-
-  // Proves: storage-2
-  test('waits without a ballast, says why, exits with 0 at a signal, and continues when there is space', async () => {
-    using disk = await mountSmallDisk()
-    rmSync(disk.ballast)
+    {
+      await using service = await startServing(disk.settings)
+      expect(existsSync(disk.ballast)).toBe(false)
+      const { status, body } = await api('GET', '/v1/emails')
+      expect({ status, emails: body.data.length }).toEqual({ status: 200, emails: 1 })
+      expect((await api('POST', '/v1/emails', MAIL)).status).toBe(507)
+      const ready = await answer('/readyz')
+      expect(ready?.status).toBe(503)
+      expect(await ready?.text()).toContain('too little free space')
+      disk.makeRoom()
+      await eventually(async () => (await api('POST', '/v1/emails', MAIL)).status === 202)
+      service.signal('SIGTERM')
+      expect(await service.exited).toBe(0)
+    }
+    rmSync(disk.ballast, { force: true })
     disk.fill()
     {
       await using child = Bun.spawn([process.execPath, MAIN, 'serve'], {
         env: { PATH: process.env['PATH'] ?? '', ...disk.settings },
       })
-      await eventually(() => fetch(`${disk.url}/healthz`).catch(() => undefined))
+      await eventually(() => answer('/healthz'))
       child.kill('SIGTERM')
       expect(await child.exited).toBe(0)
     }
     const starting = startServing(disk.settings)
-    const answer = (path: string) => fetch(disk.url + path).catch(() => undefined)
     await eventually(() => answer('/healthz'))
     expect((await answer('/healthz'))?.status).toBe(200)
-    const ready = await answer('/readyz')
-    expect(ready?.status).toBe(503)
-    expect(await ready?.text()).toContain('The service cannot start yet: the disk is full.')
-    expect(await disk.api('POST', '/v1/emails', MAIL)).toMatchObject({ status: 503, retryAfter: '10' })
+    const waiting = await answer('/readyz')
+    expect(waiting?.status).toBe(503)
+    expect(await waiting?.text()).toContain('The service cannot start yet: the disk is full.')
+    const early = await api('POST', '/v1/emails', MAIL)
+    expect([early.status, early.headers.get('retry-after')]).toEqual([503, '10'])
     disk.makeRoom()
     await using _ = await starting
-    expect((await disk.api('GET', '/v1/emails')).status).toBe(200)
-    await eventually(async () => (await disk.api('POST', '/v1/emails', MAIL)).status === 202)
+    expect((await api('GET', '/v1/emails')).status).toBe(200)
+    await eventually(async () => (await api('POST', '/v1/emails', MAIL)).status === 202)
   })
+})
+
+const LIMIT = 256
+
+/** What strangers send before they are silent. */
+const BEGINNINGS = [
+  '',
+  'GET / HTT',
+  'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n',
+  'POST /v1/emails HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n',
+]
+
+/** Opens idle connections from another address than that of other clients of a test. */
+function openIdleConnections(port: number, count: number): Socket[] {
+  return Array.from({ length: count }, (_, index) => {
+    const socket = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2' }, () =>
+      socket.write(BEGINNINGS[index % BEGINNINGS.length] ?? ''),
+    )
+    return socket
+      .on('error', () => undefined)
+      .on('end', () => socket.destroy())
+      .resume()
+  })
+}
+
+// Proves: storage-1
+test('idle connections of strangers leave some descriptors for Workers, the database and requests', async () => {
+  using data = createDataFolder()
+  const { key, domainId } = await setUpAccount(data.settings, { verified: true })
+  await using service = await startServing({ ...data.settings, TASSIS_LOG_LEVEL: 'silent' }, 'serve', {
+    descriptors: LIMIT,
+  })
+  const countOpen = () => readdirSync(`/proc/${service.pid}/fd`).length
+  const ask = createClient(service.url, key)
+  await ask('PATCH', `/v1/domains/${domainId}`, { inbound_enabled: true })
+  const mailbox = await ask('POST', '/v1/agent-mailboxes', { local_part: 'agent' })
+  const before = countOpen()
+  // Neither is idle, although nothing is sent.
+  const stream = await fetch(`${service.url}/v1/events`, {
+    headers: { authorization: `Bearer ${key}`, accept: 'text/event-stream' },
+  })
+  const reader = stream.body?.getReader()
+  const poll = ask('GET', `/v1/agent-mailboxes/${at(mailbox.body, 'data', 'id')}/messages/next?timeout=10`)
+  const strangers = openIdleConnections(Number(new URL(service.url).port), LIMIT + 60)
+  await eventually(() => strangers.filter(({ destroyed }) => destroyed).length > 60)
+  // Starts the Worker that renders.
+  const template = { name: 'Hello', alias: 'hello', subject: 'Hello {{ name }}', text_body: 'x' }
+  expect((await ask('POST', '/v1/templates', template)).status).toBe(201)
+  const attachments = [{ filename: 'a.bin', content: 'A'.repeat(400_000), content_type: 'application/octet-stream' }]
+  const mail = { from: 'ada@sender.test', to: 'bob@receiver.test', template_alias: 'hello', attachments }
+  for (let n = 0; n < 5; n++)
+    expect((await ask('POST', '/v1/emails', { ...mail, template_data: { name: n } })).status).toBe(202)
+  expect(countOpen()).toBeLessThan(0.95 * LIMIT)
+  // Its time is over: nothing came in.
+  expect((await poll).status).toBe(408)
+  let events = ''
+  while (!events.includes('event: queued')) {
+    const { value, done } = (await reader?.read()) ?? { done: true }
+    expect([events, done]).toEqual([events, false])
+    events += new TextDecoder().decode(value)
+  }
+  for (const stranger of strangers) stranger.destroy()
+  await reader?.cancel()
+  // A Worker and what it and the first attachment have open are new.
+  await eventually(() => countOpen() <= before + 20)
+  expect((await ask('GET', '/v1/emails')).status).toBe(200)
+})
+
+test('commands end when the service does not respond, with a sentence or as JSON; commands that only read do not wait for it', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  await using service = await startServing(data.settings)
+  service.signal('SIGSTOP')
+  const settings = { ...data.settings, TASSIS_HTTP_ADDR: new URL(service.url).host }
+  const run = (...args: string[]) => runTassisProcess(args, settings)
+  const unresponsive = `The service that uses ${data.path} does not respond within 10 s: it is suspended, or its disk hangs`
+  const [queue, explained, retried, config, health, ...readOnly] = await Promise.all([
+    run('queue'),
+    run('explain', 'bob@receiver.test', '--json'),
+    run('queue', 'retry', '--domain', 'receiver.test', '--yes'),
+    run('config'),
+    run('health'),
+    run('check'),
+    run('disk'),
+    run('audit', 'list'),
+  ])
+  for (const { exitCode, stdout, stderr } of [queue, retried]) {
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
+    expect(stderr).toStartWith(`tassis: ${unresponsive}`)
+  }
+  expect(JSON.parse(explained.stderr)).toEqual({
+    error: { code: 'service_unresponsive', message: expect.stringContaining(unresponsive) as string },
+  })
+  expect(config.exitCode).toBe(0)
+  expect(config.stderr).toContain('does not respond, so its settings are not compared')
+  expect([health.exitCode, health.stderr]).toEqual([1, expect.stringContaining('does not respond within 5 s')])
+  for (const { exitCode, stderr } of readOnly) expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
+  service.signal('SIGCONT')
+  expect((await run('queue')).exitCode).toBe(0)
 })

@@ -20,6 +20,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startSink } from '#test/support/sink.ts'
+import { createClient } from '../app/process.ts'
 import { type Facts, makeData } from './make-data.ts'
 
 /** Stored versions, and this one, which stores nothing before its release. */
@@ -67,15 +68,7 @@ async function openUpgraded({ dataDir, facts }: OldData, options: TestAppOptions
   return {
     service,
     clock,
-    async ask(method, path, body) {
-      const response = await fetch(`http://127.0.0.1:${port}${path}`, {
-        method,
-        headers: { authorization: `Bearer ${facts.key}`, 'content-type': 'application/json' },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
-      })
-      const text = await response.text()
-      return { status: response.status, body: text === '' ? undefined : JSON.parse(text) }
-    },
+    ask: createClient(`http://127.0.0.1:${port}`, facts.key),
     async [Symbol.asyncDispose]() {
       await http.stop(0)
       await service[Symbol.asyncDispose]()

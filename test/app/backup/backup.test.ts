@@ -23,6 +23,7 @@ import { KeyRing, parseMasterKeys } from '#platform/crypto/crypto.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { flipBit } from '#test/support/bit-flip.ts'
 import {
+  createClient,
   createDataFolder,
   type DataFolder,
   runTassis,
@@ -45,27 +46,14 @@ let folders = 0
 const newFolder = (): string => join(root, String(++folders))
 
 const send = async (text: string, attachment?: Uint8Array): Promise<string> => {
-  const response = await fetch(`${service.url}/v1/emails`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      from: 'ada@sender.test',
-      to: 'bob@receiver.test',
-      subject: 'Hi',
-      text_body: text,
-      ...(attachment && {
-        attachments: [
-          {
-            filename: 'a.bin',
-            content: Buffer.from(attachment).toString('base64'),
-            content_type: 'application/octet-stream',
-          },
-        ],
-      }),
-    }),
+  const content = Buffer.from(attachment ?? []).toString('base64')
+  const { body } = await createClient(service.url, key)('POST', '/v1/emails', {
+    from: 'ada@sender.test',
+    to: 'bob@receiver.test',
+    subject: 'Hi',
+    text_body: text,
+    ...(attachment && { attachments: [{ filename: 'a.bin', content, content_type: 'application/octet-stream' }] }),
   })
-  const body = (await response.json()) as { data?: { id: string } }
-  if (!body.data) throw new Error(JSON.stringify(body))
   return body.data.id
 }
 

@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { X509Certificate } from 'node:crypto'
-import { createServer } from 'node:net'
 import { eventually } from '#test/support/app.ts'
 import { testCertificate } from '#test/support/scripted-smtp.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
-import { createDataFolder, PROGRAM, runTassis } from '../process.ts'
 import { type MeteredService, type Samples, startMeteredService } from './fixture.ts'
 
 // A whole service starts and delivers.
@@ -140,21 +138,4 @@ test('only GET of /metrics is served, in the text format, and the public API doe
   expect((await fetch(`${origin}/v1/emails`)).status).toBe(404)
   expect((await fetch(metered.metricsUrl, { method: 'POST', body: 'x' })).status).toBe(405)
   expect((await fetch(`${metered.service.url}/metrics`)).status).toBe(404)
-})
-
-test('a port in use for TASSIS_METRICS_ADDR exits with 1 and suggests another one', async () => {
-  using data = createDataFolder()
-  const blocker = createServer()
-  await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
-  const address = blocker.address()
-  const port = typeof address === 'object' ? address?.port : 0
-  const { exitCode, stderr } = await runTassis(['serve'], {
-    ...data.settings,
-    TASSIS_METRICS_ADDR: `127.0.0.1:${port}`,
-  })
-  blocker.close()
-  expect(exitCode).toBe(1)
-  expect(stderr).toContain(
-    `TASSIS_METRICS_ADDR is "127.0.0.1:${port}", but another program uses this port: ${PROGRAM} (pid ${process.pid}); stop it`,
-  )
 })
