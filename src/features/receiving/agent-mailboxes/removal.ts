@@ -5,6 +5,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import {
+  type FoundMessages,
+  type PersonSearch,
+  SCAN_BATCH_SIZE,
+  selectOfPerson,
+} from '#features/receiving/received/person.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -19,9 +25,7 @@ export interface OldMessage extends RemovableMessage {
   readonly createdAt: Millis
 }
 
-interface OldRow extends Omit<OldMessage, 'attachments'> {
-  readonly attachments: string
-}
+type OldRow = Omit<OldMessage, 'attachments'> & { readonly attachments: string }
 
 const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, size_bytes AS sizeBytes, from_address AS fromAddress,
   text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt
@@ -48,44 +52,17 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Rows scanned in one tick of the event loop: about 5 ms. */
-const SCAN_BATCH_SIZE = 1000
-
-/**
- * Scans a batch of messages of all mailboxes, after a row id, for those that belong to the account and are from or to a
- * person. Returns row ids.
- * @param search.isIn whether a header names the person
- * @returns `next`: where the next scan starts; undefined: all rows were scanned
- */
-export function findMessagesOfPerson(
-  db: Database,
-  search: {
-    readonly accountId: number
-    readonly after: number
-    readonly isIn: (header: string) => boolean
-    readonly max: number
-  },
-): { readonly ids: readonly number[]; readonly next: number | undefined } {
-  const rows = sql(db).after.all(search.after, search.accountId, SCAN_BATCH_SIZE)
-  const matching = rows.filter(
-    ({ id: _, isOwn, ...texts }) =>
-      isOwn === 1 && Object.values(texts).some((text) => text !== null && search.isIn(text)),
-  )
-  const ids = matching.slice(0, search.max).map(({ id }) => id)
-  if (matching.length > search.max) return { ids, next: ids.at(-1) }
-  return { ids, next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
-}
+/** Scans some messages of all mailboxes for those of the account that are from or to a person. */
+export const findMessagesOfPerson = (db: Database, search: PersonSearch): FoundMessages =>
+  selectOfPerson(sql(db).after.all(search.after, search.accountId, SCAN_BATCH_SIZE), search)
 
 export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
-  let removed = 0
-  for (const id of ids) {
-    const message = findMessageById(tx.db, id)
-    if (!message) continue
+  const messages = ids.flatMap((id) => findMessageById(tx.db, id) ?? [])
+  for (const message of messages) {
     removeMessage(app, tx, message)
     sql(tx.db).renameThread.run(message.threadId)
-    removed++
   }
-  return removed
+  return messages.length
 }
 
 /**

@@ -108,13 +108,7 @@ export const toAttachmentJson = (attachment: StoredAttachment): AttachmentJson =
   ref: attachment.ref,
 })
 
-export interface AttachmentWire {
-  readonly filename: string | null
-  readonly content_type: string
-  readonly size: number
-  readonly content_id: string | null
-  readonly disposition: 'attachment' | 'inline'
-}
+export type AttachmentWire = Required<Omit<AttachmentJson, 'ref'>>
 
 export const toAttachmentWire = (attachment: AttachmentJson): AttachmentWire => ({
   filename: attachment.filename,

@@ -10,6 +10,12 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count } from '#features/core/events/record.ts'
 import { type AttachmentJson, selectListedAttachments } from '#features/receiving/received/parts.ts'
+import {
+  type FoundMessages,
+  type PersonSearch,
+  SCAN_BATCH_SIZE,
+  selectOfPerson,
+} from '#features/receiving/received/person.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -321,50 +327,21 @@ export function findInboundById(db: Database, id: number): InboundEmail | undefi
   return row ? toInboundEmail(row) : undefined
 }
 
-/** Rows scanned in one tick of the event loop: about 5 ms. */
-const SCAN_BATCH_SIZE = 1000
-
-/**
- * Scans some inbound emails of an account after a row for those from or to a person. Returns row ids.
- * @param search.isIn whether a header, or JSON of addresses, names the person
- * @returns `next`: where the next scan starts; undefined: all rows were scanned
- */
-export function findInboundOfPerson(
-  db: Database,
-  search: {
-    readonly accountId: number
-    readonly after: number
-    readonly isIn: (header: string) => boolean
-    readonly max: number
-  },
-): { readonly ids: readonly number[]; readonly next: number | undefined } {
-  const rows = sql(db).ofAccountAfter.all(search.accountId, search.after, SCAN_BATCH_SIZE)
-  const matching = rows.filter(({ id: _, ...texts }) =>
-    Object.values(texts).some((text) => text !== null && search.isIn(text)),
-  )
-  const ids = matching.slice(0, search.max).map(({ id }) => id)
-  if (matching.length > search.max) return { ids, next: ids.at(-1) }
-  return { ids, next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
-}
+/** Scans some inbound emails of an account for those from or to a person. */
+export const findInboundOfPerson = (db: Database, search: PersonSearch): FoundMessages =>
+  selectOfPerson(sql(db).ofAccountAfter.all(search.accountId, search.after, SCAN_BATCH_SIZE), search)
 
 export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
-  let removed = 0
-  for (const id of ids) {
-    const email = findInboundById(tx.db, id)
-    if (!email) continue
-    removeInbound(app, tx, email)
-    removed++
-  }
-  return removed
+  const emails = ids.flatMap((id) => findInboundById(tx.db, id) ?? [])
+  for (const email of emails) removeInbound(app, tx, email)
+  return emails.length
 }
 
 export interface OldInbound extends RemovableInbound {
   readonly createdAt: Millis
 }
 
-interface OldRow extends Omit<OldInbound, 'attachments'> {
-  readonly attachments: string
-}
+type OldRow = Omit<OldInbound, 'attachments'> & { readonly attachments: string }
 
 /** Inbound emails after a row id, in order; row ids ascend with created_at. */
 export const listInboundAfter = (db: Database, id: number, limit: number): OldInbound[] =>
