@@ -30,18 +30,7 @@ const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
 /** Number of ids recorded in advance, so that the file is rarely written. A crash skips at most this many ids. */
 const IDS_PER_RECORD = 4096
 
-export interface Months {
-  /** The path of a month's database, whether or not it exists. */
-  path(month: number): string
-  /** Opens the database if necessary. */
-  committer(month: number): Committer
-  /** The databases that are open. */
-  databases(): Database[]
-  /** Records on disk, before it returns, that ids up to this one may be issued. Call it before issuing them. */
-  recordIssued(month: number, id: number): void
-  close(month: number): Promise<void>
-  closeAll(): Promise<void>
-}
+export type Months = ReturnType<typeof createMonths>
 
 /**
  * Makes new ids start above every issued one, including ids of a deleted database: inserts a row with the highest
@@ -57,10 +46,11 @@ function skipIssuedIds(db: Database, highest: number): void {
 const readLastId = (db: Database): number =>
   db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
 
-export function createMonths(folder: string, options: CommitterOptions): Months {
+export function createMonths(folder: string, options: CommitterOptions) {
   const open = new Map<number, Committer>()
   const issuedPath = `${folder}.ids`
   const issued = readIssued(issuedPath)
+  /** The path of a month's database, whether or not it exists. */
   const path = (month: number): string => join(folder, `${formatMonth(month)}.db`)
   const highestOf = (month: number): number => issued[formatMonth(month)] ?? 0
   const setHighest = (month: number, id: number): void => {
@@ -79,7 +69,8 @@ export function createMonths(folder: string, options: CommitterOptions): Months 
   }
   return {
     path,
-    committer(month) {
+    /** Opens the database if necessary. */
+    committer(month: number): Committer {
       let committer = open.get(month)
       if (!committer) {
         const db = openDatabase(path(month), PAGE_BYTES)
@@ -91,12 +82,14 @@ export function createMonths(folder: string, options: CommitterOptions): Months 
       }
       return committer
     },
-    databases: () => [...open.values()].map(({ db }) => db),
-    recordIssued(month, id) {
+    /** The databases that are open. */
+    databases: (): Database[] => [...open.values()].map(({ db }) => db),
+    /** Records on disk, before it returns, that ids up to this one may be issued. Call it before issuing them. */
+    recordIssued(month: number, id: number): void {
       if (id > highestOf(month)) setHighest(month, id + IDS_PER_RECORD)
     },
     close,
-    async closeAll() {
+    async closeAll(): Promise<void> {
       await Promise.all([...open.keys()].map(close))
     },
   }

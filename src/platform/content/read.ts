@@ -49,27 +49,11 @@ const sql = prepareStatements((db) => ({
   head: db.prepare<{ hash: Uint8Array; encoding: number }, [number]>('SELECT hash, encoding FROM parts WHERE id = ?'),
 }))
 
-export interface ContentReader {
-  /**
-   * A blob's bytes, decompressed. Throws MissingBlobError when the reference points to nothing, CorruptBlobError when the
-   * bytes are not those that were stored.
-   */
-  get(ref: number): Uint8Array
-  /**
-   * The decompressed bytes of a blob in chunks, read one at a time, so that a large blob needs little memory. A missing
-   * blob throws at the call, as with `get`, not at the first chunk; a damaged file throws in place of its last chunk.
-   * @param skipBytes bytes to skip at the beginning; the rest of a file is then not compared with its hash
-   */
-  chunks(ref: number, skipBytes?: number): Iterable<Uint8Array>
-  /** Whether a blob exists; does not check its content. */
-  has(ref: number): boolean
-  /** Closes a month that is about to be dropped. */
-  release(month: number): void
-  close(): void
-}
+export type ContentReader = ReturnType<typeof createContentReader>
 
-export function createContentReader(folder: string): ContentReader {
+export function createContentReader(folder: string) {
   const months = new Map<number, Database>()
+  /** Closes a month that is about to be dropped. */
   const release = (month: number): void => {
     const db = months.get(month)
     if (!db) return
@@ -118,17 +102,27 @@ export function createContentReader(folder: string): ContentReader {
     }
   }
   return {
-    get(ref) {
+    /**
+     * A blob's bytes, decompressed. Throws MissingBlobError when the reference points to nothing, CorruptBlobError when
+     * the bytes are not those that were stored.
+     */
+    get(ref: number): Uint8Array {
       const { found, hash } = find(ref)
       return typeof found === 'string' ? requireHash(decompress(readBlobFile(found)), hash) : found
     },
-    chunks(ref, skipBytes = 0) {
+    /**
+     * The decompressed bytes of a blob in chunks, read one at a time, so that a large blob needs little memory. A missing
+     * blob throws at the call, as with `get`, not at the first chunk; a damaged file throws in place of its last chunk.
+     * @param skipBytes bytes to skip at the beginning; the rest of a file is then not compared with its hash
+     */
+    chunks(ref: number, skipBytes = 0): Iterable<Uint8Array> {
       const { found, hash } = find(ref)
       if (typeof found !== 'string') return found.length <= skipBytes ? [] : [found.subarray(skipBytes)]
       if (!isOnDisk(found)) throw new MissingBlobError()
       return skipBytes > 0 ? readFrames(found, skipBytes) : requireHashAtEnd(readFrames(found), hash)
     },
-    has(ref) {
+    /** Whether a blob exists; does not check its content. */
+    has(ref: number): boolean {
       const month = monthOfRef(ref)
       try {
         const row = open(month).head.get(idOfRef(ref))
@@ -140,7 +134,7 @@ export function createContentReader(folder: string): ContentReader {
       }
     },
     release,
-    close() {
+    close(): void {
       for (const month of months.keys()) release(month)
     },
   }

@@ -20,20 +20,9 @@ interface Mark {
   readonly firstId: number
 }
 
-export interface RecentBlobs {
-  /** Records an existing blob that was stored again. */
-  recordReused(ref: number): void
-  /** Records a new blob. */
-  recordNew(month: number, id: number): void
-  wasReused(ref: number): boolean
-  /**
-   * The lowest id among a month's new blobs, whose referencing rows may not exist yet. Undefined: the month has no new
-   * blobs.
-   */
-  firstNew(month: number): number | undefined
-}
+export type RecentBlobs = ReturnType<typeof createRecentBlobs>
 
-export function createRecentBlobs(clock: Pick<Clock, 'monotonicMs'>): RecentBlobs {
+export function createRecentBlobs(clock: Pick<Clock, 'monotonicMs'>) {
   /** Ordered by time. */
   const reusedAt = new Map<number, number>()
   const marks = new Map<number, Mark[]>()
@@ -49,12 +38,14 @@ export function createRecentBlobs(clock: Pick<Clock, 'monotonicMs'>): RecentBlob
     }
   }
   return {
-    recordReused(ref) {
+    /** Records an existing blob that was stored again. */
+    recordReused(ref: number): void {
       evictOld()
       reusedAt.delete(ref)
       reusedAt.set(ref, clock.monotonicMs())
     },
-    recordNew(month, id) {
+    /** Records a new blob. */
+    recordNew(month: number, id: number): void {
       const monthMarks = marks.get(month) ?? []
       const last = monthMarks.at(-1)
       if (last && clock.monotonicMs() - last.atMs < MARK_INTERVAL_MS) return
@@ -62,11 +53,15 @@ export function createRecentBlobs(clock: Pick<Clock, 'monotonicMs'>): RecentBlob
       monthMarks.push({ atMs: clock.monotonicMs(), firstId: id })
       marks.set(month, monthMarks)
     },
-    wasReused(ref) {
+    wasReused(ref: number): boolean {
       evictOld()
       return reusedAt.has(ref)
     },
-    firstNew(month) {
+    /**
+     * The lowest id among a month's new blobs, whose referencing rows may not exist yet. Undefined: the month has no new
+     * blobs.
+     */
+    firstNew(month: number): number | undefined {
       evictOld()
       return marks.get(month)?.[0]?.firstId
     },

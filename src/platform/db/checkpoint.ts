@@ -2,13 +2,9 @@
 import type { Log } from '#platform/log/log.ts'
 import { startWorker } from '#platform/process/workers.ts'
 
-export interface Checkpointer {
-  /** Resolves when the pass has ended. A failed pass is only logged, because the next pass copies the same pages. */
-  run(path: string, mode: 'PASSIVE' | 'TRUNCATE'): Promise<void>
-  close(): void
-}
+export type Checkpointer = ReturnType<typeof createCheckpointer>
 
-export function createCheckpointer(log: Log): Checkpointer {
+export function createCheckpointer(log: Log) {
   let worker: Worker | undefined
   let lastId = 0
   const waiting = new Map<number, () => void>()
@@ -28,14 +24,15 @@ export function createCheckpointer(log: Log): Checkpointer {
     return started
   }
   return {
-    run(path, mode) {
+    /** Resolves when the pass has ended. A failed pass is only logged, because the next pass copies the same pages. */
+    run(path: string, mode: 'PASSIVE' | 'TRUNCATE'): Promise<void> {
       worker ??= start()
       const id = ++lastId
       const done = new Promise<void>((resolve) => waiting.set(id, resolve))
       worker.postMessage({ id, path, mode })
       return done
     },
-    close() {
+    close(): void {
       worker?.terminate()
     },
   }

@@ -14,32 +14,25 @@ import { createRateLimiter, type Rate, type RateDecision } from './rate-limit.ts
  */
 const FACTORS = [1, 4, 16] as const
 
-export interface NetworkLimiter {
-  /**
-   * Takes one token from each network of an address, the smallest network first. When a network has no token, the
-   * larger networks lose none.
-   * @param scope keeps separate counts, for example for each account
-   */
-  take(address: string, scope?: number): RateDecision
-  /**
-   * Takes tokens from each network of an address for something that has already happened; `take` refuses until the
-   * tokens have been refilled.
-   */
-  charge(address: string, count: number): void
-}
+export type NetworkLimiter = ReturnType<typeof createNetworkLimiter>
 
 export function createNetworkLimiter(
   clock: Pick<Clock, 'monotonicMs'>,
   { burst, ratePerSecond }: Rate,
   maxKeys?: number,
-): NetworkLimiter {
+) {
   // Each network size has its own buckets, so a flood of small networks evicts no larger network.
   const sizes = FACTORS.map((factor) => ({
     limiter: createRateLimiter(clock, maxKeys),
     rate: { burst: burst * factor, ratePerSecond: ratePerSecond * factor },
   }))
   return {
-    take(address, scope) {
+    /**
+     * Takes one token from each network of an address, the smallest network first. When a network has no token, the
+     * larger networks lose none.
+     * @param scope keeps separate counts, for example for each account
+     */
+    take(address: string, scope?: number): RateDecision {
       const networks = networksOf(address)
       for (const [index, { limiter, rate }] of sizes.entries()) {
         const network = networks[index]
@@ -49,7 +42,11 @@ export function createNetworkLimiter(
       }
       return { ok: true }
     },
-    charge(address, count) {
+    /**
+     * Takes tokens from each network of an address for something that has already happened; `take` refuses until the
+     * tokens have been refilled.
+     */
+    charge(address: string, count: number): void {
       const networks = networksOf(address)
       for (const [index, { limiter, rate }] of sizes.entries()) {
         const network = networks[index]

@@ -10,16 +10,7 @@ export interface Rate {
 type Refusal = { readonly ok: false; readonly retryAfterSeconds: number }
 export type RateDecision = { readonly ok: true } | Refusal
 
-export interface RateLimiter {
-  /**
-   * Takes `count` tokens, all or none. A count above the burst is allowed when the bucket is full; the bucket then owes
-   * the rest. `retryAfterSeconds` is a whole number of at least 1; `remaining` is the number of whole tokens left.
-   */
-  take(key: string, count: number, rate: Rate): { readonly ok: true; readonly remaining: number } | Refusal
-  /** Takes `count` tokens for something that has already happened; a bucket with fewer tokens owes the rest. */
-  charge(key: string, count: number, rate: Rate): void
-  readonly size: number
-}
+export type RateLimiter = ReturnType<typeof createRateLimiter>
 
 interface Bucket {
   tokens: number
@@ -34,7 +25,7 @@ interface Bucket {
 const MAX_EVICTION_CHECKS = 16
 
 /** Keeps at most `maxKeys` buckets. */
-export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 100_000): RateLimiter {
+export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 100_000) {
   // A Map keeps insertion order, and a used bucket moves to the end, so the first bucket is the least recently used.
   const buckets = new Map<string, Bucket>()
 
@@ -67,7 +58,11 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
   }
 
   return {
-    take(key, count, rate) {
+    /**
+     * Takes `count` tokens, all or none. A count above the burst is allowed when the bucket is full; the bucket then owes
+     * the rest. `retryAfterSeconds` is a whole number of at least 1; `remaining` is the number of whole tokens left.
+     */
+    take(key: string, count: number, rate: Rate): { readonly ok: true; readonly remaining: number } | Refusal {
       const bucket = bucketOf(key, rate)
       const needed = Math.min(count, rate.burst)
       if (bucket.tokens >= needed) {
@@ -76,10 +71,11 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
       }
       return { ok: false, retryAfterSeconds: Math.max(1, Math.ceil((needed - bucket.tokens) / rate.ratePerSecond)) }
     },
-    charge(key, count, rate) {
+    /** Takes `count` tokens for something that has already happened; a bucket with fewer tokens owes the rest. */
+    charge(key: string, count: number, rate: Rate): void {
       bucketOf(key, rate).tokens -= count
     },
-    get size() {
+    get size(): number {
       return buckets.size
     },
   }

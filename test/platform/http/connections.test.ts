@@ -87,6 +87,7 @@ describe('hostile and odd requests', () => {
  */
 const SHORT_LIMITS = { requestTimeoutSeconds: 4, handlerGraceSeconds: 1 }
 
+// Both wait for the server's next look at its connections, together.
 describe('a connection without a time limit', () => {
   const routes = () => [
     new Elysia()
@@ -103,7 +104,7 @@ describe('a connection without a time limit', () => {
       }),
   ]
 
-  test('has a time limit again after the response: a client that then sends nothing, or half a request, is disconnected', async () => {
+  test.concurrent('has a time limit again after the response: a client that then sends nothing, or half a request, is disconnected', async () => {
     await using server = startTestServer({ routes: routes(), ...SHORT_LIMITS })
     const afterAnswer = async (path: string, rest: string) => {
       using raw = await openRawConnection(server.port)
@@ -119,21 +120,21 @@ describe('a connection without a time limit', () => {
       Array(4).fill([200]),
     )
   })
-})
 
-test('waits for a handler that needs long, while another connection of the same age is closed', async () => {
-  const { promise: isCut, resolve } = Promise.withResolvers<string>()
-  const routes = [
-    new Elysia().get('/silent', () => isCut).get('/long', ({ request }) => withoutTimeLimit(request, () => isCut)),
-  ]
-  await using server = startTestServer({ routes, ...SHORT_LIMITS })
-  using long = await openRawConnection(server.port)
-  long.send('GET /long HTTP/1.1\r\nHost: x\r\n\r\n')
-  using silent = await openRawConnection(server.port)
-  silent.send('GET /silent HTTP/1.1\r\nHost: x\r\n\r\n')
-  expect(parseStatuses(await silent.closed)).toEqual([])
-  resolve('done')
-  expect(parseStatuses(await long.until((text) => text.endsWith('done')))).toEqual([200])
+  test.concurrent('waits for a handler that needs long, while another connection of the same age is closed', async () => {
+    const { promise: isCut, resolve } = Promise.withResolvers<string>()
+    const routes = [
+      new Elysia().get('/silent', () => isCut).get('/long', ({ request }) => withoutTimeLimit(request, () => isCut)),
+    ]
+    await using server = startTestServer({ routes, ...SHORT_LIMITS })
+    using long = await openRawConnection(server.port)
+    long.send('GET /long HTTP/1.1\r\nHost: x\r\n\r\n')
+    using silent = await openRawConnection(server.port)
+    silent.send('GET /silent HTTP/1.1\r\nHost: x\r\n\r\n')
+    expect(parseStatuses(await silent.closed)).toEqual([])
+    resolve('done')
+    expect(parseStatuses(await long.until((text) => text.endsWith('done')))).toEqual([200])
+  })
 })
 
 describe('stopping', () => {
