@@ -38,10 +38,13 @@ describe('the feed', () => {
   })
 
   test('notes when an API key first read it', async () => {
-    const { api } = service
+    // The service remembers accounts that have read.
+    await using unread = await createEmailApi()
+    const { api, app } = unread
     const findReadAt = async () => (at((await api('GET', '/v1/account')).body, 'data') as AccountRecord).events_read_at
     expect(await findReadAt()).toBeUndefined()
     await page(api)
+    await app.commit.barrier()
     const first = await findReadAt()
     expect(first).toMatch(/Z$/)
     await Bun.sleep(2)

@@ -8,6 +8,7 @@ import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import { createTestReceived } from '#test/support/inbound.ts'
+import { AUTHENTICATION } from '#test/support/mailboxes.ts'
 import { HOOK_HOST, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
 export type Json = Record<string, unknown>
@@ -54,7 +55,12 @@ export async function startRouteService(options: TestAppOptions = {}): Promise<R
   if (!domain) throw new Error('there is no domain')
   const arrive: RouteService['arrive'] = async (localPart, { subject = 'Hello', text = 'Hello, team.' } = {}) => {
     const address = `${localPart}@${INBOUND}`
-    const received = await createTestReceived(app, { text, message: { subject, to: address } })
+    const received = await createTestReceived(app, {
+      text,
+      raw: `Subject: ${subject}\r\n\r\n${text}`,
+      message: { subject, to: address },
+      authentication: AUTHENTICATION,
+    })
     const row = await app.commit.write((tx) => {
       const route = findRoute(tx.db, domain.id, localPart)
       storeInbound(

@@ -14,6 +14,7 @@ import { eventually } from '#test/support/app.ts'
 import { expectError, NOW, UUID } from '#test/support/email-api.ts'
 import type { ReceivedRequest } from '#test/support/https-receiver.ts'
 import { createTestReceived } from '#test/support/inbound.ts'
+import { AUTHENTICATION } from '#test/support/mailboxes.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 import { HOOK_HOST } from '#test/support/webhooks.ts'
 import { INBOUND, type Json, type RouteService, startRouteService } from './fixture.ts'
@@ -83,7 +84,7 @@ describe('mail of a route', () => {
       html_body: null,
       attachments: [],
       message_id: '<1@customer.test>',
-      authentication: UNKNOWN_AUTHENTICATION,
+      authentication: AUTHENTICATION,
       source_ip: '192.0.2.7',
       mail_from: 'ada@customer.test',
       rcpt_to: [`support+7@${INBOUND}`],
