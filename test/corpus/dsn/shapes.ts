@@ -101,19 +101,19 @@ export const SHAPES: readonly Shape[] = [
   ['yahoo-text', 'heuristic', 'failed', '5.1.1', 'hard invalid_recipient dead', 'final', 'id+path'],
 ]
 
-/** Mail to the same addresses that is not a DSN; true: from the null reverse-path. */
-export const NO_REPORTS: readonly (readonly [file: string, isNull: boolean])[] = [
-  ['no-bounce-challenge', true],
-  ['no-bounce-complaint', true],
-  ['no-bounce-employee-left', true],
-  ['no-bounce-forwarded-report', false],
-  ['no-bounce-out-of-office', true],
-  ['no-bounce-out-of-office-german', true],
-  ['no-bounce-read-receipt', true],
-  ['no-bounce-read-receipt-text', true],
-  ['no-bounce-ticket', true],
-  ['no-bounce-vacation', true],
-  ['no-bounce-vacation-quotes-report', false],
+/** Mail to the same addresses that is not a DSN. */
+export const NO_REPORTS: readonly (readonly [file: string, isNull: boolean, isReplyOrReceipt: boolean])[] = [
+  ['no-bounce-challenge', true, false],
+  ['no-bounce-complaint', true, false],
+  ['no-bounce-employee-left', true, true],
+  ['no-bounce-forwarded-report', false, false],
+  ['no-bounce-out-of-office', true, true],
+  ['no-bounce-out-of-office-german', true, true],
+  ['no-bounce-read-receipt', true, true],
+  ['no-bounce-read-receipt-text', true, true],
+  ['no-bounce-ticket', true, false],
+  ['no-bounce-vacation', true, true],
+  ['no-bounce-vacation-quotes-report', false, false],
 ]
 
 /** Returns the octets of a message of the corpus about an email, with CRLF line ends. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { parseDsn } from '#protocols/dsn/parse.ts'
+import { isAutoReplyOrReceipt, parseDsn } from '#protocols/dsn/parse.ts'
 import type { Dsn } from '#protocols/dsn/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { NO_REPORTS, SHAPES, shapeBytes } from '../../corpus/dsn/shapes.ts'
@@ -67,9 +67,14 @@ describe('a DSN in the shape', () => {
 
 describe('not a DSN:', () => {
   // Proves: status-33
-  for (const [file, isNull] of NO_REPORTS)
-    test(file, async () => {
-      expect(await parseRaw(shapeBytes(file, ABOUT), isNull ? '' : 'bob@receiver.test')).toBeUndefined()
+  for (const [file, isNull, isReplyOrReceipt] of NO_REPORTS)
+    test(`${file}, ${isReplyOrReceipt ? 'an' : 'no'} automatic reply or receipt`, async () => {
+      const mailFrom = isNull ? '' : 'bob@receiver.test'
+      const message = await parseMessage(shapeBytes(file, ABOUT), { mailFrom })
+      expect([parseDsn(message, { mailFrom }), isAutoReplyOrReceipt(message, mailFrom)]).toEqual([
+        undefined,
+        isReplyOrReceipt,
+      ])
     })
 
   test("a person's mail with the words of one", async () => {
