@@ -36,7 +36,8 @@ const linesOf = ({ dialogue }: Attempt, from: 'client' | 'server' | 'note'): str
 // Proves: email-36
 describe('an attempt shows server, session, timings, dialogue and who must act', () => {
   test('greylisting: nobody', async () => {
-    await using sending = await startSending({ rcpt: '450 4.2.0 Greylisted, try again' })
+    const reply = '450 4.2.0 Greylisted, try again in 90 minutes'
+    await using sending = await startSending({ rcpt: reply })
     const [attempt] = await firstAttempts(sending)
     expect(attempt).toMatchObject({
       recipient: 'bob@receiver.test',
@@ -46,15 +47,15 @@ describe('an attempt shows server, session, timings, dialogue and who must act',
       host: 'receiver.test',
       address: '127.0.0.1',
       tls: 'none: not offered',
-      smtp_response: '450 4.2.0 Greylisted, try again',
+      smtp_response: reply,
       who_must_act: 'nobody',
-      next_attempt_at: expect.any(String),
+      next_attempt_at: new Date(sending.clock.now() + minutes(90)).toISOString(),
     })
     expect(Object.keys(attempt?.timings ?? {})).toEqual(['connect', 'greeting', 'ehlo', 'mail', 'rcpt'])
     const client = linesOf(attempt as Attempt, 'client')
     expect(client[0]).toBe('EHLO mail.tassis.test')
     expect(client.slice(-2)).toEqual(['RCPT TO:<bob@receiver.test>', 'DATA'])
-    expect(linesOf(attempt as Attempt, 'server')).toContain('450 4.2.0 Greylisted, try again')
+    expect(linesOf(attempt as Attempt, 'server')).toContain(reply)
     expect(linesOf(attempt as Attempt, 'note')).toEqual(['connecting to receiver.test [127.0.0.1]'])
   })
 

@@ -6,6 +6,7 @@ import {
   MAX_TARGET_OCTETS,
   readLink,
   readPixel,
+  trackingBaseUrl,
 } from '#features/sending/tracking/tokens.ts'
 import { newUuid, parseUuid, randomBytes } from '#platform/ids.ts'
 
@@ -42,6 +43,11 @@ test.each([
 test('URLs are short, begin with the base and have only characters that need no encoding', () => {
   expect(createPixelUrl(key, BASE, recipient)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/o\/[\w-]{26}$/)
   expect(createLinkUrl(key, BASE, recipient, TARGET)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/c\/[\w-]{26}\/[\w-]+$/)
+})
+
+test('the base is the public URL, or the tracking host with its scheme and port', () => {
+  const bases = [null, 'links.shop.test'].map((host) => trackingBaseUrl('https://mail.tassis.test:8443/', host))
+  expect(bases).toEqual(['https://mail.tassis.test:8443', 'https://links.shop.test:8443'])
 })
 
 test('the same recipient and target always have the same URL; another account, recipient, day or target has another', () => {
