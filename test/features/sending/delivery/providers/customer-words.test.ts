@@ -1,6 +1,6 @@
 /**
  * @module Two customers of one named provider: what the server of one says in its own words, from RCPT on, neither delays
- * the mail to the other nor lowers the provider's rate.
+ * the mail to the other nor lowers the provider's rate; what the provider itself says does.
  */
 import { expect, test } from 'bun:test'
 import type { Step } from '#features/sending/simulator/reaction.ts'
@@ -10,7 +10,7 @@ import { expectBalanced } from '#test/support/consistency.ts'
 import { advanceUntil } from '#test/support/delivery-time.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { startMisbehaving } from '#test/support/misbehaving.ts'
+import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
 import { newSender } from '../flows.ts'
 
 const MX = [{ preference: 1, exchange: 'aspmx.l.google.com' }]
@@ -48,4 +48,13 @@ test.each([
     ['gmail', { factor: 1, learnedPerMinute: undefined, suspension: undefined }],
   ])
   expectBalanced(service)
+})
+
+test('at MAIL, words of the provider about too many messages halve its rate', async () => {
+  const busy = { reply: '421 4.7.0 Try again later, closing connection.', end: 'close' } as const
+  await using receiver = await startMisbehaving({ react: reactAt('mail', busy) })
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: receiver.port })
+  await flow.outcome('r@kind.test')
+  const pairs = flow.service.delivery?.scheduler.pairs.all() ?? []
+  expect(pairs.map(({ key, state }) => [key, state.factor, state.suspension])).toEqual([['gmail', 0.5, undefined]])
 })
