@@ -224,13 +224,14 @@ describe('the parts of a broadcast', () => {
     })
   })
 
-  test('of a template without variables may have a subject of two lines; it becomes one', async () => {
+  test('of a template without variables may have a subject of two lines; it becomes one, and its text joins own HTML', async () => {
     await own.api('POST', '/v1/templates', { alias: 'plain', name: 'x', subject: ' Two\r\nlines ', text_body: 'x' })
     const id = await createList(own)
     await addContacts(own.app, id, createContacts(1))
-    const operation = await startBroadcast(id, { subject: null, template_alias: 'plain' }, {}, own)
-    await waitForOperation(own, operation, 'done')
-    expect(readBroadcastEmails(own.app).at(-1)?.subject).toBe('Two lines')
+    const request = { subject: null, html_body: '<p>Ours</p>', text_body: null, template_alias: 'plain' }
+    await waitForOperation(own, await startBroadcast(id, request, {}, own), 'done')
+    const row = at((await own.api('GET', '/v1/emails')).body, 'data', 0, 'id')
+    expect(await own.detail(row)).toMatchObject({ subject: 'Two lines', html_body: '<p>Ours</p>', text_body: 'x' })
   })
 
   test('use the data of each contact at the time of the snapshot', async () => {
