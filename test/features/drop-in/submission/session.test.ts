@@ -156,6 +156,13 @@ test('a message goes to its other recipients, however many cannot be sent to', a
   expect(await service.detail(idOf(await client.say('.')))).toMatchObject({ to: 'bob@receiver.test', cc: [], bcc: [] })
 })
 
+test('a client may send a good message in the session in which others were rejected, however many', async () => {
+  await using client = await service.connectLoggedIn()
+  const foreign = createMessage().replace(VERIFIED, 'other.test')
+  for (let i = 0; i < 12; i++) expect(codeOf(await sendMessage(client, foreign))).toBe('550 5.7.1')
+  expect(codeOf(await sendMessage(client, createMessage()))).toBe('250 2.0.0')
+})
+
 describe('a transaction', () => {
   // Proves: inbound-40, submission-2
   test.each([
