@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { findPairAction } from '#features/sending/delivery/attempt/attempt-results.ts'
 import { TokenBucket } from '#features/sending/delivery/providers/limits.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
@@ -173,6 +174,12 @@ test('a suspension ends with one probe: rejected, it lasts twice as long, at mos
   expect(pair.recordSuccess(pair.generation, at())).toBe(true)
   expect(pair.state.suspension).toBeUndefined()
   expect(pair.state.factor).toBe(1 / 4)
+})
+
+test('a probe whose session is lost is as good as rejected; without a suspension it says nothing', () => {
+  const lost = { kind: 'lost', phase: 'mail', failure: { kind: 'closed', message: 'Closed' } } as const
+  const kinds = [true, false].map((isProbe) => findPairAction(lost, undefined, isProbe)?.kind)
+  expect(kinds).toEqual(['suspend_provider', undefined])
 })
 
 test('what was in flight when a suspension began neither lifts it nor lengthens it', () => {
