@@ -128,7 +128,7 @@ const OPENER = /^( *)([a-z]\w*)((?:\.\w+)*)[<(]/
 /** A name for a group or test, such as `const suite = describe.skipIf(!hasPostfix)`. */
 const ALIAS = /^const (\w+) = (describe|test|it)\b((?:\.\w+)*)/
 const SKIPS = /\.(?:skip|todo)\b/
-const CHECK = /^ *check [\w-]+ \d+ \S/
+const CHECK = /^ *(?:check|begin) [\w-]+ \d+ \S/
 
 /**
  * Reads the proofs in one file, which is scripts/test or TypeScript. Of TypeScript files, only `*.test.ts` may prove

@@ -166,7 +166,8 @@ describe('the outbox', () => {
       TASSIS_LOG_LEVEL: 'silent',
       TASSIS_MIN_FREE_DISK: '0',
     }
-    const count = 600
+    // Ten are sent a second.
+    const count = 240
     try {
       {
         await using service = await createConfirmingService({
@@ -181,8 +182,8 @@ describe('the outbox', () => {
       const sent = () => db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM recipients').get()?.n ?? 0
       const killedAt: number[] = []
       // A child stops sending when it has written this often, however late its kill comes.
-      const env = { ...settings, MAX_WRITES: '190' }
-      for (let least = 1; least <= count; least = Math.max(sent() + 1, least + 150)) {
+      const env = { ...settings, MAX_WRITES: '80' }
+      for (let least = 1; least <= count; least = Math.max(sent() + 1, least + 60)) {
         await using child = Bun.spawn([process.execPath, CHILD], { env, stdin: 'ignore', stdout: 'ignore' })
         await eventually(() => sent() >= least || child.exitCode !== null, 60_000)
         child.kill('SIGKILL')
