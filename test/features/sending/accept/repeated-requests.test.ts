@@ -101,6 +101,18 @@ test('a refused request leaves the key free', async () => {
   expect((await post('/v1/api-keys', { name }, name)).status).toBe(201)
 })
 
+test('a request that ended in an internal error is not repeated: nobody knows what it did', async () => {
+  const name = newName()
+  const { db } = service.app
+  db.run("CREATE TEMP TRIGGER broken BEFORE INSERT ON contact_lists BEGIN SELECT RAISE(FAIL, 'no'); END")
+  try {
+    expect((await post('/v1/contact-lists', { name }, name)).status).toBe(500)
+  } finally {
+    db.run('DROP TRIGGER broken')
+  }
+  expectError(await post('/v1/contact-lists', { name }, name), 409, 'idempotency_outcome_unknown')
+})
+
 test('a key belongs to the one who used it, and to one route', async () => {
   const name = newName()
   expect((await post('/v1/api-keys', { name }, name)).status).toBe(201)
