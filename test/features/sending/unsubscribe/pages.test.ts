@@ -24,6 +24,15 @@ const unsubscribed = (stream: string | null, sourceEmailId = 1) => ({
   sourceEmailId,
 })
 
+/** A body whose length is not known before it is sent. */
+const inChunks = (text: string) =>
+  new ReadableStream({
+    start(controller) {
+      controller.enqueue(text)
+      controller.close()
+    },
+  })
+
 describe('a one-click POST of RFC 8058', () => {
   const bodies: [string, RequestBody | undefined, Record<string, string>][] = [
     ['a multipart form', ...MULTIPART],
@@ -32,6 +41,7 @@ describe('a one-click POST of RFC 8058', () => {
     ['no body', undefined, {}],
     ['an empty form', '', FORM[1]],
     ['a body without a type', new Blob([FORM[0]]), {}],
+    ['chunks without a length', inChunks(FORM[0]), {}],
     ['a body of an unknown type', FORM[0], { 'content-type': 'application/x-one-click' }],
     ['an invalid type', FORM[0], { 'content-type': ';;;' }],
     ['JSON', '{"List-Unsubscribe":"One-Click"}', { 'content-type': 'application/json' }],
