@@ -1,6 +1,6 @@
 /**
  * @module Generates docs/configuration.md from the settings, docs/commands.md from the commands, and table-facts.json
- * from what each `tables.ts` states about its tables. `bun scripts/reference.ts` writes them; test/reference.test.ts
+ * from what each `tables.ts` states about its tables, and the types of src/client from the routes. `bun scripts/reference.ts` writes them; test/reference.test.ts
  * checks that they are up to date.
  */
 import { tmpdir } from 'node:os'
@@ -11,6 +11,7 @@ import { loadConfig, SETTING_GROUPS } from '#app/settings.ts'
 import { addBenchCommand } from '#bench/command.ts'
 import { readTableFacts } from '#platform/db/columns.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
+import { generateClient } from './client.ts'
 
 const GENERATED = '<!-- Written by `bun scripts/reference.ts`; do not edit by hand. -->'
 
@@ -166,6 +167,7 @@ const describeDefault = (description: string, { defaultValue }: Argument | Optio
     : description
 
 const ROOT = new URL('../', import.meta.url).pathname
+export const CLIENT = `${ROOT}src/client/`
 export const TABLE_FACTS_FILE = `${ROOT}src/features/core/app/table-facts.json`
 
 /** Formats the facts of all tables, one table a line. */
@@ -184,4 +186,5 @@ if (import.meta.main) {
   await Bun.write(TABLE_FACTS_FILE, await formatTableFacts())
   await Bun.write(`${docs}configuration.md`, formatConfigurationPage())
   await Bun.write(`${docs}commands.md`, formatCommandsPage())
+  for (const [file, text] of Object.entries(await generateClient())) await Bun.write(`${CLIENT}${file}`, text)
 }

@@ -3,7 +3,9 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { createProgram } from '#app/cli/program.ts'
 import { addBenchCommand } from '#bench/command.ts'
+import { generateClient } from '../scripts/client.ts'
 import {
+  CLIENT,
   formatCommandsPage,
   formatConfigurationPage,
   formatTableFacts,
@@ -24,6 +26,11 @@ test('docs/commands.md lists every command with its arguments and options (bun s
 
 test('table-facts.json has what each tables.ts states (bun scripts/reference.ts)', async () => {
   expect(await Bun.file(TABLE_FACTS_FILE).text()).toBe(await formatTableFacts())
+})
+
+test('src/client has the types and methods of every route (bun scripts/reference.ts)', async () => {
+  for (const [file, text] of Object.entries(await generateClient()))
+    expect(await Bun.file(`${CLIENT}${file}`).text()).toBe(text)
 })
 
 /** What is wrong with a command line as the documents write it; undefined if nothing. A bare name may lack arguments. */

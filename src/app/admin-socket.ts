@@ -1,7 +1,7 @@
 /**
  * @module The admin socket, over which commands reach a running service: `admin.sock` in the data directory, mode 0600.
- * Each call is one HTTP request, POST /{name} with the input as JSON. Never reachable over the network; knows no
- * admin command.
+ * It serves the API for the operator (`admin-fetch.ts`), to commands of the same version. Never reachable over the
+ * network.
  */
 import { chmodSync, rmSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -18,6 +18,8 @@ export interface AdminSocketOptions {
   readonly dataDir: string
   readonly version: string
   readonly handlers: ReadonlyMap<string, AdminHandler>
+  /** Serves a request to /v1 for the operator. */
+  readonly fetch: (request: Request) => Promise<Response>
   readonly maxRequestBytes: number
   readonly clock: Clock
   readonly log: Log
@@ -85,7 +87,7 @@ export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise
   }
 }
 
-async function serveCall({ handlers, version, log }: AdminSocketOptions, request: Request): Promise<Response> {
+async function serveCall({ handlers, version, log, fetch }: AdminSocketOptions, request: Request): Promise<Response> {
   const name = new URL(request.url).pathname.slice(1)
   const clientVersion = request.headers.get(VERSION_HEADER)
   if (clientVersion !== version) {
@@ -95,6 +97,7 @@ async function serveCall({ handlers, version, log }: AdminSocketOptions, request
       `The running service is version ${version} and this command is version ${clientVersion ?? 'unknown'}; use the same version, or restart the service.`,
     )
   }
+  if (name.startsWith('v1/')) return fetch(request)
   const handler = handlers.get(name)
   if (!handler || request.method !== 'POST')
     return toErrorResponse(404, 'unknown_command', `The running service does not know "${name}".`)
@@ -109,6 +112,14 @@ async function serveCall({ handlers, version, log }: AdminSocketOptions, request
 
 const toErrorResponse = (status: number, code: string, error: string): Response =>
   Response.json({ error, code }, { status })
+
+/** Sends a request to the service that owns `dataDir`. Rejects as `fetch` does. */
+export function fetchAdminSocket(dataDir: string, version: string, url: string, init: RequestInit): Promise<Response> {
+  const unix = adminSocketPath(dataDir)
+  if (unix === undefined) throw createPathTooLongError(dataDir)
+  const headers = { ...Object.fromEntries(new Headers(init.headers)), [VERSION_HEADER]: version, connection: 'close' }
+  return fetch(url, { ...init, headers, unix, timeout: false } as BunFetchRequestInit)
+}
 
 export type AdminReply<T = unknown> =
   | { readonly kind: 'ok'; readonly value: T }
@@ -128,19 +139,15 @@ export async function callAdminSocket<T>(
   call: { readonly version: string; readonly operation: string; readonly input: unknown },
   signal: AbortSignal,
 ): Promise<AdminReply<T>> {
-  const unix = adminSocketPath(dataDir)
-  if (unix === undefined) return { kind: 'nobody' }
+  if (adminSocketPath(dataDir) === undefined) return { kind: 'nobody' }
   let response: Response
   let body: { readonly value?: T; readonly error?: string; readonly code?: string }
   try {
-    response = await fetch(`http://tassis/${call.operation}`, {
-      unix,
+    response = await fetchAdminSocket(dataDir, call.version, `http://tassis/${call.operation}`, {
       method: 'POST',
-      headers: { [VERSION_HEADER]: call.version, connection: 'close' },
       body: JSON.stringify(call.input),
-      timeout: false,
       signal,
-    } as BunFetchRequestInit)
+    })
     body = (await response.json()) as typeof body
   } catch {
     return { kind: signal.aborted ? 'silent' : 'nobody' }

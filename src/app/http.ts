@@ -408,11 +408,11 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
       ...options,
       ending: ending.signal,
       later,
-      fetch: (request, clientIp) => server.fetch(request, clientIp),
+      fetch: (request, clientIp) => server.fetch(request, { clientIp }),
     }),
   })
   return {
-    fetch: (request) => server.fetch(request),
+    fetch: (request, caller) => server.fetch(request, caller),
     listen(hostname, port) {
       const bound = server.listen(hostname, port)
       app.ownPorts.add(bound.port)

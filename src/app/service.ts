@@ -16,6 +16,7 @@ import { type Config, ConfigError, type SettingReport } from '#platform/settings
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
+import { createAdminFetch } from './admin-fetch.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
 import { type RunningCertificates, startCertificates } from './certificates/start.ts'
@@ -160,6 +161,7 @@ export async function startService(
             (input) => run({ opened, delivery, doctor, url }, input as never),
           ]),
         ),
+        fetch: createAdminFetch(app, http),
         maxRequestBytes: config.maxBodyBytes,
         clock: app.clock,
         log: app.log,

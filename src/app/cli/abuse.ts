@@ -1,10 +1,10 @@
 /** @module `tassis accounts pause`, `resume`, `findings` and `show`: the operator pauses an account and sees why. */
 import type { Command } from 'commander'
 import { listFindings } from '#features/reporting/abuse/findings.ts'
+import { findAccountId, resolveAccount, resolveOperator } from '../find-account.ts'
 import { toFindingWire } from '../operator/abuse.ts'
 import { parsePauseReason, pauseByOperator, readAccountStatus, resumeByOperator } from '../operator/accounts.ts'
 import type { Finding, OperatorAccountStatus, ResumeResult } from '../operator/model.ts'
-import { findAccountId, resolveAccount, resolveOperator } from './accounts.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { type AccountOption, addCommand, type JsonOption, withLimit } from './options.ts'

@@ -6,11 +6,19 @@
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 import { isLocked } from '#platform/disk/storage-errors.ts'
+import { createInternalRequest } from '#platform/http/internal-request.ts'
 import { createLog } from '#platform/log/log.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { adminSocketPath, callAdminSocket, createPathTooLongError, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
+import { createAdminFetch } from '../admin-fetch.ts'
+import {
+  adminSocketPath,
+  callAdminSocket,
+  createPathTooLongError,
+  fetchAdminSocket,
+  RESPONSE_TIMEOUT_MS,
+} from '../admin-socket.ts'
 import {
   createNotAFolderError,
   DataDirInUseError,
@@ -20,6 +28,7 @@ import {
   startDelivery,
 } from '../create.ts'
 import { requireUsableData, runAsOwner } from '../data-owner.ts'
+import { createHttp } from '../http.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { type AdminCommand, type AdminCommandContext, CommandError } from './admin-command.ts'
@@ -39,21 +48,80 @@ const RETRY_INTERVAL_MS = 100
 const PING_INTERVAL_MS = seconds(1)
 
 /** Calls `use` with a function that runs admin commands, then closes what was opened. */
-export async function withData<T>(
+export const withData = <T>(config: Config, use: (call: Call) => Promise<T>, options: CallOptions = {}): Promise<T> =>
+  whereTheDataIs(
+    config,
+    () => use(createSocketCall(config)),
+    (opened) => runInProcess(opened, use, options),
+    options,
+  )
+
+type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+/** Calls `use` with a function that serves requests to the API for the operator, then closes what was opened. */
+export const withFetch = <T>(
   config: Config,
-  use: (call: Call) => Promise<T>,
+  use: (fetch: Fetch) => Promise<T>,
   options: CallOptions = {},
+): Promise<T> =>
+  whereTheDataIs(
+    config,
+    () => use(createSocketFetch(config)),
+    (opened) => fetchInProcess(opened, use, options),
+    options,
+  )
+
+/** Runs in the service that owns the data, or in this process, which then owns it. */
+async function whereTheDataIs<T>(
+  config: Config,
+  inService: () => Promise<T>,
+  inProcess: (opened: OpenedApp) => Promise<T>,
+  { canCreate = false }: CallOptions,
 ): Promise<T> {
   const deadlineMs = systemClock.monotonicMs() + RESPONSE_TIMEOUT_MS
   for (;;) {
-    if (await isServiceRunning(config)) return use(createSocketCall(config))
-    if (!options.canCreate) requireData(config)
+    if (await isServiceRunning(config)) return inService()
+    if (!canCreate) requireData(config)
     const result = await runAsOwner(config.dataDir, async () => {
       const opened = openUnlessInUse(config, systemClock.monotonicMs() > deadlineMs)
-      return opened && { value: await runInProcess(opened, use, options) }
+      return opened && { value: await inProcess(opened) }
     })
     if (result) return result.value
     await systemClock.sleep(RETRY_INTERVAL_MS)
+  }
+}
+
+const createSocketFetch =
+  ({ dataDir }: Config): Fetch =>
+  async (url, init) => {
+    const ended = new AbortController()
+    const silence = createSilenceSignal(dataDir, ended.signal)
+    try {
+      return await fetchAdminSocket(dataDir, VERSION, url, { ...init, signal: silence })
+    } catch {
+      throw silence.aborted ? unresponsiveDuringCommand(dataDir) : stoppedDuringCommand()
+    } finally {
+      ended.abort()
+    }
+  }
+
+async function fetchInProcess<T>(
+  opened: OpenedApp,
+  use: (fetch: Fetch) => Promise<T>,
+  { canDeliver = false }: CallOptions,
+): Promise<T> {
+  try {
+    const delivery = canDeliver ? await startDelivery(opened) : undefined
+    const http = createHttp(opened, { delivery: () => delivery })
+    const serve = createAdminFetch(opened.app, http)
+    try {
+      return await use(async (url, init) => serve(await createInternalRequest(url, init)))
+    } finally {
+      await http.stop()
+      await delivery?.stop()
+    }
+  } finally {
+    await opened.close()
   }
 }
 
@@ -117,16 +185,20 @@ const createSocketCall =
     ended.abort()
     if (reply.kind === 'ok') return reply.value as Output
     if (reply.kind === 'refused') throw new CommandError(reply.message, reply.code)
-    if (reply.kind === 'silent')
-      throw new CommandError(
-        `${describeUnresponsive(dataDir)}; check whether the command took effect once it responds again.`,
-        UNRESPONSIVE,
-      )
-    throw new CommandError(
-      'The service stopped during the command; `tassis queue` shows what it had accepted.',
-      'service_stopped',
-    )
+    throw reply.kind === 'silent' ? unresponsiveDuringCommand(dataDir) : stoppedDuringCommand()
   }
+
+const unresponsiveDuringCommand = (dataDir: string): CommandError =>
+  new CommandError(
+    `${describeUnresponsive(dataDir)}; check whether the command took effect once it responds again.`,
+    UNRESPONSIVE,
+  )
+
+const stoppedDuringCommand = (): CommandError =>
+  new CommandError(
+    'The service stopped during the command; `tassis queue` shows what it had accepted.',
+    'service_stopped',
+  )
 
 /** Returns a signal that aborts when the service stops answering pings; a command itself has no time limit. */
 function createSilenceSignal(dataDir: string, ended: AbortSignal): AbortSignal {

@@ -14,7 +14,7 @@ import { AppError, conflict } from '#platform/errors.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
 import { systemClock, yieldToEventLoop } from '#platform/time/clock.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { findAccountId } from './accounts.ts'
+import { findAccountId } from '../find-account.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import {

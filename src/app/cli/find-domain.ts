@@ -4,7 +4,7 @@ import { type Domain, findDomainByName, getDomain } from '#features/setup/domain
 import { validateDomainName } from '#features/setup/domains/name.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { resolveOwner } from './accounts.ts'
+import { resolveOwner } from '../find-account.ts'
 import type { AccountOption } from './options.ts'
 
 export interface DomainInput extends AccountOption {

@@ -8,7 +8,7 @@ import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { findAccountId, resolveOperator } from './accounts.ts'
+import { findAccountId, resolveOperator } from '../find-account.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { addMasterKeyCommands } from './master-keys.ts'

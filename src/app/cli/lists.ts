@@ -5,7 +5,7 @@ import { getAccount } from '#features/core/accounts/accounts.ts'
 import { CONTACT_STATUSES, type ContactStatus, readContactCount } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { findAccountId } from './accounts.ts'
+import { findAccountId } from '../find-account.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import {

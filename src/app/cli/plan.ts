@@ -2,7 +2,7 @@
 import { Argument, type Command, InvalidArgumentError } from 'commander'
 import { PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { assignPlan } from '#features/people/billing/assign.ts'
-import { resolveOperator } from './accounts.ts'
+import { resolveOperator } from '../find-account.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { addCommand, type JsonOption } from './options.ts'

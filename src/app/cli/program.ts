@@ -47,6 +47,7 @@ import { addPlanCommand } from './plan.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
 import { addReportCommands } from './reports.ts'
+import { addRequestCommand } from './request.ts'
 import { addRestoreCommand } from './restore.ts'
 import { addRetentionCommands } from './retention.ts'
 import { addSendCommand } from './send.ts'
@@ -163,6 +164,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addTemplateCommands(program)
   addWebhookCommands(program)
   addListenCommand(program)
+  addRequestCommand(program)
   addComplaintsCommand(program)
   addInboundCommands(program)
   addMailCommands(program)

@@ -9,6 +9,7 @@ import { releaseWithoutContent } from '#features/sending/delivery/verdict/held-m
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import { type MailSelector, QUEUE_RULE_KINDS, type QueueRuleKind } from '#features/sending/queue/queue-rules.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { resolveOperator } from '../find-account.ts'
 import type { QueueRuleRecord, QueueSelection } from '../operator/model.ts'
 import {
   changeMail,
@@ -21,7 +22,6 @@ import {
   releaseMail,
 } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
-import { resolveOperator } from './accounts.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'

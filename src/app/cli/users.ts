@@ -17,7 +17,7 @@ import {
 import { findUser, hasOtherOwner, listMemberships, listUsers, type User } from '#features/people/team/users.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { resolveOperator } from './accounts.ts'
+import { resolveOperator } from '../find-account.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'

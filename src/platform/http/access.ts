@@ -8,6 +8,7 @@ export const REQUIRED_SCOPE = 'x-required-scope'
 export const SESSION_ONLY = 'x-session-only'
 export const OWNERS_ONLY = 'x-owners-only'
 export const OPERATORS_ONLY = 'x-operators-only'
+export const COMMANDS_ONLY = 'x-commands-only'
 export const CHANGES = 'x-changes'
 
 const SESSION = { session: [] }
@@ -39,6 +40,9 @@ export const ownersOnly = { [OWNERS_ONLY]: true }
 
 /** Needs an operator of the service, with a second factor in this session; any other caller gets a 403. */
 export const operatorsOnly = { ...requiresSession, [OPERATORS_ONLY]: true }
+
+/** Needs the operator at the command line of the machine, over the admin socket; any other caller gets a 403. */
+export const commandsOnly = { ...operatorsOnly, [COMMANDS_ONLY]: true }
 
 /**
  * For a GET that changes something: like any change, it must not be callable by another site's page with a user's

@@ -6,7 +6,15 @@ import { swagger } from '@elysiajs/swagger'
 import type { TSchema } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
-import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
+import {
+  CHANGES,
+  COMMANDS_ONLY,
+  OPERATORS_ONLY,
+  OWNERS_ONLY,
+  parseScopes,
+  REQUIRED_SCOPE,
+  SESSION_ONLY,
+} from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { EVENT_STREAM } from './event-stream.ts'
 import { type NamedOperation, shareSchemas } from './openapi-components.ts'
@@ -171,6 +179,7 @@ function finishOperation({ method, path, operation, isReadable }: CollectedOpera
     [SESSION_ONLY]: isSessionOnly,
     [OWNERS_ONLY]: isOwnersOnly,
     [OPERATORS_ONLY]: isOperatorsOnly,
+    [COMMANDS_ONLY]: isCommandsOnly,
     [CHANGES]: _,
     ...rest
   } = operation
@@ -192,11 +201,13 @@ function finishOperation({ method, path, operation, isReadable }: CollectedOpera
   const description = [
     operation['description'],
     typeof scope === 'string' && scope !== '' ? describeScopes(parseScopes(scope)) : undefined,
-    isOperatorsOnly === true
-      ? 'For operators of the service who signed in with their authenticator app, not for API keys.'
-      : isSessionOnly === true
-        ? 'For signed-in users, not for API keys.'
-        : undefined,
+    isCommandsOnly === true
+      ? 'For the commands of the operator on the server, not for browsers or API keys.'
+      : isOperatorsOnly === true
+        ? 'For operators of the service who signed in with their authenticator app, not for API keys.'
+        : isSessionOnly === true
+          ? 'For signed-in users, not for API keys.'
+          : undefined,
     isOwnersOnly === true ? 'A signed-in user must be an owner.' : undefined,
   ]
   const own = toArray(ownHeaders).map(String)

@@ -4,7 +4,7 @@
  * key takes precedence. Since a body may arrive slowly, access is checked again once the body is complete.
  */
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
-import { unauthorized } from '../errors.ts'
+import { AppError, unauthorized } from '../errors.ts'
 import type { Owner } from '../queue/fair-queue.ts'
 import type { FairScheduler } from '../queue/fair-scheduler.ts'
 import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'
@@ -149,7 +149,10 @@ export class RequestPipeline<Actor> {
     if (!isPublic) {
       const { sessions } = this.#options
       context.isSession =
-        sessions !== undefined && !hasCredentials(request.headers) && !findDialect(this.#options, context)
+        context.knownActor === undefined &&
+        sessions !== undefined &&
+        !hasCredentials(request.headers) &&
+        !findDialect(this.#options, context)
       const found = authenticateRequest(this.#options, request, context)
       // Awaited only if it is a promise: an `await` would otherwise cost every request a tick.
       const actor = found instanceof Promise ? await found : found
@@ -172,7 +175,7 @@ export class RequestPipeline<Actor> {
     fillUndecodedParams(params)
     throwIfInvalid(rules.checkParams?.(params))
     throwIfInvalid(rules.checkQuery(query, request.url))
-    const { fairness } = this.#options
+    const fairness = this.#fairnessFor(context)
     const actor = context.actor as Actor | undefined
     // A repeated request must get its stored response even when the budget is used up. So a small one that may have an
     // idempotency key, also in its body, is not refused here; if it turns out to be new, its handler refuses it. No
@@ -200,6 +203,11 @@ export class RequestPipeline<Actor> {
     context.repeat = await requestKeys.begin(context.actor as Actor, { key, path: context.path, body })
   }
 
+  /** Undefined when requests are not scheduled by actor; what the operator does at the machine costs no account. */
+  #fairnessFor({ knownActor }: RequestContext): Fairness<Actor> | undefined {
+    return knownActor === undefined ? this.#options.fairness : undefined
+  }
+
   #readKey(request: Request, context: RequestContext): string {
     return (findDialect(this.#options, context)?.readApiKey ?? readApiKey)(request.headers)
   }
@@ -209,7 +217,7 @@ export class RequestPipeline<Actor> {
     const actor = context.actor as Actor
     if (context.isSession && rules.isMutation && isReadMethod(request.method))
       this.#options.sessions?.requireOwnPage(request, actor)
-    requireAccess(this.#options, rules, actor)
+    requireAccess(this.#options, rules, actor, context)
   }
 
   async #readBody(
@@ -218,7 +226,7 @@ export class RequestPipeline<Actor> {
     rules: RouteRules,
     owner: Owner | undefined,
   ): Promise<unknown> {
-    const { fairness } = this.#options
+    const fairness = this.#fairnessFor(context)
     const sender = rules.requiredScopes === undefined || context.isGuest ? 'stranger' : 'authenticated'
     const runFairly: FairRunner | undefined =
       fairness && owner !== undefined ? createFairRunner(fairness.turns, owner) : undefined
@@ -234,7 +242,7 @@ export class RequestPipeline<Actor> {
       const found = authenticateRequest(this.#options, request, context)
       const actor = found instanceof Promise ? await found : found
       if (actor === undefined) throw unauthorized()
-      requireAccess(this.#options, rules, actor)
+      requireAccess(this.#options, rules, actor, context)
       context.actor = actor
     }
     const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
@@ -251,7 +259,7 @@ export class RequestPipeline<Actor> {
     const context = requestContext(request)
     context?.reservation?.release()
     if (context?.actor !== undefined)
-      this.#options.fairness?.chargeWork(context.actor as Actor, countRows(responseValue))
+      this.#fairnessFor(context)?.chargeWork(context.actor as Actor, countRows(responseValue))
     const content = responseValue instanceof ElysiaCustomStatusResponse ? responseValue.response : responseValue
     if (context) context.hasRows = countRows(content) > 0
     const rules = this.#table.rulesOf(request.method, route)
@@ -318,7 +326,8 @@ const authenticateRequest = <Actor>(
   request: Request,
   context: RequestContext,
 ): Actor | undefined | Promise<Actor | undefined> => {
-  const { clientIp } = context
+  const { clientIp, knownActor } = context
+  if (knownActor !== undefined) return knownActor as Actor
   if (context.isSession) return options.sessions?.actorOf(request, clientIp)
   const dialect = findDialect(options, context)
   const guest = dialect?.guestOf?.(request.headers)
@@ -340,11 +349,15 @@ const isReadMethod = (method: string): boolean => method === 'GET' || method ===
 /** Throws 403 when the actor may not use the route. */
 function requireAccess<Actor>(
   { hasScope, sessions }: PipelineOptions<Actor>,
-  { requiredScopes = [], isSessionOnly, isOwnersOnly, isOperatorsOnly }: RouteRules,
+  { requiredScopes = [], isSessionOnly, isOwnersOnly, isOperatorsOnly, isCommandsOnly }: RouteRules,
   actor: Actor,
+  { knownActor }: RequestContext,
 ): void {
   for (const scope of requiredScopes)
     if (!hasScope(actor, scope)) throw sessions?.roleRefusal(actor) ?? insufficientScope(scope)
+  if (knownActor !== undefined) return
+  if (isCommandsOnly)
+    throw new AppError(403, 'command_required', 'Only a command on the server may do this; `tassis --help` lists them.')
   const refusal =
     (isSessionOnly ? sessions?.sessionRefusal(actor) : undefined) ??
     (isOwnersOnly ? sessions?.ownerRefusal(actor) : undefined) ??

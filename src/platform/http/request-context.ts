@@ -14,6 +14,8 @@ export interface RequestContext {
   readonly path: string
   /** The actor that `authenticate` returned; undefined on public routes. */
   actor: unknown
+  /** The actor of a request that a process of this machine makes, which needs no key: the admin socket. */
+  readonly knownActor?: unknown
   /** Whether a session cookie identified the actor. */
   isSession?: boolean
   /** The first request with an idempotency key, or the response of that. */

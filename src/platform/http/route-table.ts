@@ -5,7 +5,15 @@
 
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
-import { CHANGES, OPERATORS_ONLY, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
+import {
+  CHANGES,
+  COMMANDS_ONLY,
+  OPERATORS_ONLY,
+  OWNERS_ONLY,
+  parseScopes,
+  REQUIRED_SCOPE,
+  SESSION_ONLY,
+} from './access.ts'
 import { BODY_FORMAT, type BodyFormat } from './body.ts'
 import { createFieldFilter, type FieldFilter } from './response-shape.ts'
 import { LOCATED_AT } from './route-errors.ts'
@@ -88,6 +96,7 @@ export interface RouteRules {
   readonly isSessionOnly: boolean
   readonly isOwnersOnly: boolean
   readonly isOperatorsOnly: boolean
+  readonly isCommandsOnly: boolean
   /** Whether the route changes something; a session cookie alone is then not enough. */
   readonly isMutation: boolean
   readonly checkBody: Check | undefined
@@ -152,6 +161,7 @@ interface RouteHooks {
     readonly [SESSION_ONLY]?: boolean
     readonly [OWNERS_ONLY]?: boolean
     readonly [OPERATORS_ONLY]?: boolean
+    readonly [COMMANDS_ONLY]?: boolean
     readonly [CHANGES]?: boolean
     readonly [BODY_FORMAT]?: BodyFormat
     readonly [LOCATED_AT]?: string
@@ -204,6 +214,7 @@ export function createRouteTable(
       isSessionOnly: route.detail?.[SESSION_ONLY] === true,
       isOwnersOnly: route.detail?.[OWNERS_ONLY] === true,
       isOperatorsOnly: route.detail?.[OPERATORS_ONLY] === true,
+      isCommandsOnly: route.detail?.[COMMANDS_ONLY] === true,
       isMutation: method !== 'GET' || route.detail?.[CHANGES] === true,
       checkBody: createPartCheck(body, 'body', method, path),
       bodyFormat,

@@ -57,9 +57,9 @@ export type Screening = { readonly redirectTo: string } | { readonly notFound: t
 export interface HttpServer {
   /**
    * Handles a request without a socket.
-   * @param clientIp address of the client, when the request is made for one; default: none
+   * @param caller for whom: a client with this address, or an actor who needs no key; default: neither
    */
-  fetch(request: Request, clientIp?: () => string): Promise<Response>
+  fetch(request: Request, caller?: InternalCaller): Promise<Response>
   /** Binds and serves; with port 0, the system chooses the port. */
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number }
   /** Binds and serves over TLS, beside `listen`. Rejects with the system's error. */
@@ -70,6 +70,12 @@ export interface HttpServer {
   ): Promise<{ readonly hostname: string; readonly port: number }>
   /** Stops accepting, lets running requests finish for up to `graceMs`, then closes the remaining connections. */
   stop(graceMs?: number): Promise<void>
+}
+
+/** For whom the service makes a request to itself. */
+export interface InternalCaller {
+  readonly clientIp?: () => string
+  readonly actor?: unknown
 }
 
 /**
@@ -117,9 +123,9 @@ export class BunHttpServer<Actor> implements HttpServer {
     this.#app = new RequestPipeline(options, this.#bodies).compose()
   }
 
-  async #handle(request: Request, connection?: Connection, clientIp?: () => string): Promise<Response> {
+  async #handle(request: Request, connection?: Connection, caller?: InternalCaller): Promise<Response> {
     if (connection) this.#guard.requests.add(() => connection.server.requestIP(request)?.port)
-    const response = await this.#respond(request, connection, clientIp)
+    const response = await this.#respond(request, connection, caller)
     this.#options.onResponse?.(response.status)
     return this.#options.config.isHttps ? addStrictTransport(response) : response
   }
@@ -128,7 +134,7 @@ export class BunHttpServer<Actor> implements HttpServer {
     request: Request,
     url: string,
     connection: Connection | undefined,
-    clientIp: (() => string) | undefined,
+    caller: InternalCaller | undefined,
   ): RequestContext {
     const { headers } = request
     const givenId = headers.get('x-request-id')
@@ -136,9 +142,10 @@ export class BunHttpServer<Actor> implements HttpServer {
       requestId: givenId !== null && VALID_REQUEST_ID.test(givenId) ? givenId : this.#options.newRequestId(),
       path: pathOf(url),
       actor: undefined,
+      knownActor: caller?.actor,
       reservation: undefined,
       clientIp:
-        clientIp ??
+        caller?.clientIp ??
         (() =>
           resolveClientIp(
             connection?.peerAddress(request) ?? '',
@@ -148,7 +155,7 @@ export class BunHttpServer<Actor> implements HttpServer {
       setTimeout: (seconds) => connection?.server.timeout(request, seconds),
       idleSeconds: this.#idleSeconds,
       // A request that the service makes for a client, such as a tool call of MCP, has no User-Agent and no strict reader.
-      isStrict: clientIp === undefined && this.#isStrict(headers.get('user-agent')),
+      isStrict: caller === undefined && this.#isStrict(headers.get('user-agent')),
     }
   }
 
@@ -160,11 +167,11 @@ export class BunHttpServer<Actor> implements HttpServer {
   async #respond(
     request: Request,
     connection: Connection | undefined,
-    clientIp: (() => string) | undefined,
+    caller: InternalCaller | undefined,
   ): Promise<Response> {
     const url = toRoutableUrl(request.url)
     const routed = url === request.url ? request : copyRequestTo(url, request)
-    const context = this.#contextOf(request, url, connection, clientIp)
+    const context = this.#contextOf(request, url, connection, caller)
     setRequestContext(routed, context)
     const screened = connection && this.#screen(request, url, connection, context)
     if (screened) {
@@ -197,8 +204,8 @@ export class BunHttpServer<Actor> implements HttpServer {
     return new Response(null, { status: 308, headers: { location: screening.redirectTo, 'x-request-id': requestId } })
   }
 
-  fetch(request: Request, clientIp?: () => string): Promise<Response> {
-    return this.#handle(request, undefined, clientIp)
+  fetch(request: Request, caller?: InternalCaller): Promise<Response> {
+    return this.#handle(request, undefined, caller)
   }
 
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number } {

@@ -1,0 +1,328 @@
+/**
+ * @module Generates the typed part of the client library from the description of the routes: `src/client/api.ts` for
+ * `/openapi.json`, `src/client/operator-api.ts` for what operators and signed-in people use. `scripts/reference.ts`
+ * writes them.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openApp } from '#app/create.ts'
+import { createHttp } from '#app/http.ts'
+import { loadConfig } from '#app/settings.ts'
+import { createLog } from '#platform/log/log.ts'
+
+/** A JSON Schema as the description writes it. */
+interface Schema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly Schema[]
+  readonly oneOf?: readonly Schema[]
+  readonly allOf?: readonly Schema[]
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly additionalProperties?: boolean | Schema
+  readonly patternProperties?: Readonly<Record<string, Schema>>
+  readonly items?: Schema
+  readonly description?: string
+}
+
+interface Parameter {
+  readonly name: string
+  readonly in: 'path' | 'query' | 'header'
+  readonly required?: boolean
+  readonly schema: Schema
+}
+
+type Content = Readonly<Record<string, { readonly schema?: Schema }>>
+
+interface Operation {
+  readonly operationId: string
+  readonly summary?: string
+  readonly parameters?: readonly Parameter[]
+  readonly requestBody?: { readonly required?: boolean; readonly content: Content }
+  readonly responses: Readonly<Record<string, { readonly content?: Content }>>
+}
+
+export interface Description {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
+}
+
+/** Reads both descriptions from the routes of a service without mail. */
+export async function readDescriptions(): Promise<{ readonly api: Description; readonly operators: Description }> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'tassis-client-'))
+  const { config } = loadConfig({ TASSIS_DATA_DIR: dataDir, TASSIS_DELIVERY: 'capture' })
+  const opened = openApp(config, { log: createLog('silent') })
+  try {
+    const http = createHttp(opened)
+    const read = async (path: string) =>
+      (await (await http.fetch(new Request(`http://localhost${path}`))).json()) as Description
+    return { api: await read('/openapi.json'), operators: await read('/openapi-operator.json') }
+  } finally {
+    await opened.close()
+    await rm(dataDir, { recursive: true })
+  }
+}
+
+/** Nouns that `operationId` names otherwise than the first segment of the path. */
+const NOUNS: Readonly<Record<string, readonly string[]>> = {
+  accounts: ['SubAccount'],
+  'agent-mailboxes': ['Mailbox'],
+  gdpr: ['Person'],
+  inbound: ['InboundEmail'],
+}
+const RESOURCE_NAMES: Readonly<Record<string, string>> = {
+  accounts: 'subAccounts',
+  'agent-mailboxes': 'mailboxes',
+  gdpr: 'people',
+  inbound: 'inboundEmails',
+}
+
+const toCamelCase = (text: string): string => text.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
+const toPascalCase = (text: string): string => toCamelCase(`-${text}`)
+const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
+
+export interface Method {
+  readonly resource: string
+  readonly name: string
+  readonly verb: string
+  readonly path: string
+  readonly operation: Operation
+}
+
+/** Names the methods: `listEmails` at /v1/emails is `emails.list`, `rotateWebhookSecret` is `webhooks.rotateSecret`. */
+export function listMethods({ paths }: Description): Method[] {
+  return Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([verb, operation]): Method => {
+      const segment = path.split('/')[2] ?? ''
+      const plural = toPascalCase(segment)
+      const singular = plural.replace(/(?<=x|ch|ss)es$|(?<!s|ic)s$/, '')
+      const nouns = [...(NOUNS[segment] ?? []).flatMap((noun) => [`${noun}es`, `${noun}s`, noun]), plural, singular]
+      const noun = nouns.find((known) => operation.operationId.includes(known)) ?? ''
+      const isOfAll = verb === 'delete' && noun !== singular && /s$/.test(noun)
+      const name =
+        segment === 'validate' ? 'email' : lowerFirst(operation.operationId.replace(noun, isOfAll ? 'All' : ''))
+      return {
+        resource: RESOURCE_NAMES[segment] ?? toCamelCase(segment),
+        name,
+        verb: verb.toUpperCase(),
+        path,
+        operation,
+      }
+    }),
+  )
+}
+
+const JSON_TYPE = 'application/json'
+
+/** What the table of operations says behind the path of a method. */
+function listTraits({ verb, path, operation }: Method): string[] {
+  const { parameters = [] } = operation
+  const success = successOf(operation)
+  const hasQuery = parameters.some((parameter) => parameter.in === 'query')
+  const isPaged = parameters.some(({ name }) => name === 'cursor') && JSON_TYPE in success
+  return [
+    ...(operation.requestBody ? ['body'] : hasQuery ? ['query'] : []),
+    ...(isPaged ? ['pages'] : path === '/v1/events' ? ['feed'] : []),
+    ...(verb !== 'GET' && parameters.some(({ name }) => name.toLowerCase() === 'idempotency-key') ? ['once'] : []),
+    ...(Object.keys(success).length > 0 && !(JSON_TYPE in success) ? ['raw'] : []),
+  ]
+}
+
+const successOf = ({ responses }: Operation): Content =>
+  Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1].content ?? {}
+
+/** The table `RESOURCES`: one line for each resource. */
+const formatTable = (methods: readonly Method[]): string =>
+  [...Map.groupBy(methods, ({ resource }) => resource)]
+    .map(
+      ([resource, own]) =>
+        `  ${resource}: { ${own.map((method) => `${method.name}: '${[method.verb, method.path, ...listTraits(method)].join(' ')}'`).join(', ')} },`,
+    )
+    .join('\n')
+
+/** How types are written. */
+interface Style {
+  /** Whether descriptions become comments. */
+  readonly hasDocs: boolean
+}
+
+const toLiteral = (value: unknown): string =>
+  typeof value === 'string' ? `'${value.replace(/[\\']/g, '\\$&')}'` : JSON.stringify(value)
+const isIdentifier = (name: string): boolean => /^[A-Za-z_$][\w$]*$/.test(name)
+const toKey = (name: string): string => (isIdentifier(name) ? name : toLiteral(name))
+const toComment = (text: string | undefined, { hasDocs }: Style): string =>
+  hasDocs && text ? `/** ${text.replaceAll('*/', '*\\/').replace(/\s+/g, ' ')} */ ` : ''
+
+/** TypeScript for a schema. @param input whether the caller writes it, so that `undefined` counts as missing */
+function toType(schema: Schema | undefined, style: Style, input: boolean): string {
+  if (!schema) return 'unknown'
+  const { $ref, anyOf, oneOf, allOf, enum: values, type } = schema
+  if ($ref) return $ref.slice($ref.lastIndexOf('/') + 1)
+  if ('const' in schema) return toLiteral(schema.const)
+  if (values) return values.map(toLiteral).join(' | ')
+  const alternatives = anyOf ?? oneOf
+  if (alternatives)
+    return joinTypes(
+      alternatives.map((one) => toType(one, style, input)),
+      ' | ',
+    )
+  if (allOf)
+    return joinTypes(
+      allOf.map((one) => toType(one, style, input)),
+      ' & ',
+    )
+  if (typeof type === 'object')
+    return joinTypes(
+      type.map((one) => toType({ ...schema, type: one }, style, input)),
+      ' | ',
+    )
+  if (type === 'array') return `readonly ${wrap(toType(schema.items, style, input))}[]`
+  if (type === 'integer' || type === 'number') return 'number'
+  if (type === 'string' || type === 'boolean' || type === 'null') return type
+  if (type !== 'object' && !schema.properties) return 'unknown'
+  return toObjectType(schema, style, input)
+}
+
+function toObjectType(schema: Schema, style: Style, input: boolean): string {
+  const { properties = {}, required = [], additionalProperties: additional, patternProperties } = schema
+  const fields = Object.entries(properties).map(([name, field]) => {
+    const isRequired = required.includes(name)
+    const type = toType(field, style, input)
+    return `${toComment(field.description, style)}readonly ${toKey(name)}${isRequired ? '' : '?'}: ${type}${isRequired || !input || type === 'unknown' ? '' : ' | undefined'}`
+  })
+  const values = Object.values(patternProperties ?? {})[0] ?? additional
+  if (fields.length > 0) return `{ ${fields.join('; ')} }`
+  if (values === false) return 'Readonly<Record<string, never>>'
+  return `Readonly<Record<string, ${typeof values === 'object' ? toType(values, style, input) : 'unknown'}>>`
+}
+
+const wrap = (type: string): string =>
+  /[|&]| readonly |^readonly /.test(type) && !type.startsWith('{') ? `(${type})` : type
+const joinTypes = (types: readonly string[], separator: string): string =>
+  [...new Set(types)].map((type) => (separator === ' & ' ? wrap(type) : type)).join(separator)
+
+/** Names of the schemas that bodies of requests use, also through others. */
+function findInputs(methods: readonly Method[], schemas: Readonly<Record<string, Schema>>): ReadonlySet<string> {
+  const found = new Set<string>()
+  const visit = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return
+    for (const [key, inner] of Object.entries(value)) {
+      if (key !== '$ref' || typeof inner !== 'string') {
+        visit(inner)
+        continue
+      }
+      const name = inner.slice(inner.lastIndexOf('/') + 1)
+      if (found.has(name)) continue
+      found.add(name)
+      visit(schemas[name])
+    }
+  }
+  for (const { operation } of methods) visit(operation.requestBody)
+  return found
+}
+
+/** The signature of a method. Parts of the path come first, then the body or the query. */
+function formatMethod(method: Method, style: Style): string {
+  const { path, operation, name } = method
+  const { parameters = [], requestBody } = operation
+  const traits = new Set(listTraits(method))
+  const ids = [...path.matchAll(/\{(\w+)\}/g)].map(
+    ([, id = '']) => `${lowerFirst(toCamelCase(id.replaceAll('_', '-')))}: string`,
+  )
+  const query = parameters.filter((parameter) => parameter.in === 'query')
+  const queryType = toObjectType(
+    {
+      properties: Object.fromEntries(query.map(({ name: key, schema }) => [key, schema])),
+      required: query.filter(({ required }) => required).map(({ name: key }) => key),
+    },
+    style,
+    true,
+  )
+  const isQueryRequired = query.some(({ required }) => required)
+  const [contentType, content] = Object.entries(requestBody?.content ?? {})[0] ?? []
+  const bodyType =
+    contentType === undefined || contentType === JSON_TYPE ? toType(content?.schema, style, true) : 'RawBody'
+  const input = traits.has('body')
+    ? [`body${requestBody?.required === false ? '?' : ''}: ${bodyType}`]
+    : traits.has('query')
+      ? [`query${isQueryRequired ? '' : '?'}: ${queryType}`]
+      : []
+  const options =
+    traits.has('body') && query.length > 0 ? `RequestOptions & { readonly query?: ${queryType} }` : 'RequestOptions'
+  return `${toComment(operation.summary, style)}${name}(${[...ids, ...input, `options?: ${options}`].join(', ')}): ${formatResult(operation, traits, style)}`
+}
+
+function formatResult(operation: Operation, traits: ReadonlySet<string>, style: Style): string {
+  if (traits.has('raw')) return 'Promise<Response>'
+  const schema = successOf(operation)[JSON_TYPE]?.schema
+  if (!schema) return 'Promise<void>'
+  const type = toType(schema, style, false)
+  return traits.has('pages') || traits.has('feed') ? `Pages<${type}>` : `Promise<${type}>`
+}
+
+const HEADER = `/** @module Written by \`bun scripts/reference.ts\` from the routes; do not edit by hand. */`
+
+/**
+ * The file of a description: its schemas, the methods of its resources, and the table of their requests.
+ * @param base schemas that another file has, with its name
+ */
+export function formatApi(
+  description: Description,
+  {
+    name,
+    base,
+    ...style
+  }: Style & { readonly name: string; readonly base?: { readonly file: string; readonly description: Description } },
+): string {
+  const methods = listMethods(description)
+  const { schemas } = description.components
+  const known = base?.description.components.schemas ?? {}
+  const inputs = findInputs(methods, schemas)
+  const own = Object.entries(schemas).filter(
+    ([schemaName, schema]) => JSON.stringify(known[schemaName]) !== JSON.stringify(schema),
+  )
+  const clash = own.find(([schemaName]) => schemaName in known)
+  if (clash) throw new Error(`${clash[0]} differs between both descriptions: give one of them another name`)
+  const text = [
+    ...own.map(
+      ([schemaName, schema]) =>
+        `${toComment(schema.description, style)}export type ${schemaName} = ${toType(schema, style, inputs.has(schemaName))}`,
+    ),
+    '',
+    `export interface ${name} {`,
+    ...[...Map.groupBy(methods, ({ resource }) => resource)].map(
+      ([resource, ofResource]) =>
+        `  readonly ${resource}: { ${ofResource.map((method) => formatMethod(method, style)).join('; ')} }`,
+    ),
+    '}',
+    '',
+    '/** Method, path and traits of each request: `body` or `query` follows the ids, `pages` and `feed` are lists, `once` takes an idempotency key, `raw` has no JSON. */',
+    `export const ${name === 'Api' ? 'API' : 'OPERATOR_API'} = {`,
+    formatTable(methods),
+    '} as const',
+  ].join('\n')
+  const shared = Object.keys(known).filter(
+    (schemaName) => schemaName in schemas && new RegExp(`\\b${schemaName}\\b`).test(text),
+  )
+  const imports = [
+    `import type { Pages, ${/\bRawBody\b/.test(text) ? 'RawBody, ' : ''}RequestOptions } from './client.ts'`,
+    ...(base && shared.length > 0 ? [`import type { ${shared.join(', ')} } from '${base.file}'`] : []),
+  ]
+  return `${[HEADER, ...imports, '', text].join('\n')}\n`
+}
+
+/** The generated files of src/client, by their names. */
+export async function generateClient(style: Style = { hasDocs: false }): Promise<Record<string, string>> {
+  const { api, operators } = await readDescriptions()
+  return {
+    'api.ts': formatApi(api, { ...style, name: 'Api' }),
+    'operator-api.ts': formatApi(operators, {
+      ...style,
+      name: 'OperatorApi',
+      base: { file: './api.ts', description: api },
+    }),
+  }
+}

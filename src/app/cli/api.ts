@@ -1,0 +1,95 @@
+/**
+ * @module The API as commands call it: over the admin socket of the running service, else within this process, with the
+ * same handlers. Whatever a route refuses, a command prints as the route says it.
+ */
+import type { Command } from 'commander'
+import { API, type Api } from '#client/api.ts'
+import { createClient, type Pages, TassisError } from '#client/client.ts'
+import { OPERATOR_API, type OperatorApi } from '#client/operator-api.ts'
+import { ACCOUNT_HEADER } from '../admin-fetch.ts'
+import { loadConfig } from '../settings.ts'
+import { CommandError } from './admin-command.ts'
+import { type CallOptions, withFetch } from './call.ts'
+import type { AccountOption, JsonOption } from './options.ts'
+
+type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+export type CommandApi = Api &
+  OperatorApi & {
+    /** The same for another account, by its ID. */
+    readonly as: (account: string) => CommandApi
+    /** Sends a request to any path below /v1. */
+    readonly fetch: Fetch
+  }
+
+/** The host is not looked up. */
+const URL_OF_SERVICE = 'http://tassis'
+
+function createApi(fetch: Fetch, account: string | undefined): CommandApi {
+  const headers = account === undefined ? {} : { [ACCOUNT_HEADER]: encodeURIComponent(account) }
+  // The service is on this machine: waiting for it, and repeating what it refused, is up to the person.
+  const options = { url: URL_OF_SERVICE, fetch, headers, retries: 0, timeoutMs: 0 }
+  return {
+    ...createClient<Api>(API, options),
+    ...createClient<OperatorApi>(OPERATOR_API, options),
+    as: (other) => createApi(fetch, other),
+    fetch: (path, init) => fetch(`${URL_OF_SERVICE}${path}`, { ...init, headers: { ...headers, ...init.headers } }),
+  }
+}
+
+/** Calls `use` with the API, for the account of `--account`. @throws CommandError with what the API refused */
+export async function withApi<T>(
+  { account }: AccountOption,
+  use: (api: CommandApi) => Promise<T>,
+  options: CallOptions = {},
+): Promise<T> {
+  try {
+    return await withFetch(loadConfig().config, (fetch) => use(createApi(fetch, account)), options)
+  } catch (error) {
+    if (!(error instanceof TassisError)) throw error
+    // The service did not answer, which the command says itself.
+    throw error.cause instanceof CommandError ? error.cause : new CommandError(toSentence(error), error.code)
+  }
+}
+
+/** The message of an error, with each field that is wrong. */
+function toSentence({ message, details }: TassisError): string {
+  const fields = details
+    .map(({ field, message: problem }) => (field === undefined ? problem : `${field}: ${problem}`))
+    .filter((text) => !message.includes(text))
+  return [message.replace(/\.$/, ''), ...fields.slice(0, MAX_SHOWN_DETAILS)].join('; ')
+}
+
+const MAX_SHOWN_DETAILS = 5
+
+/**
+ * The action of a command that calls the API: gets its arguments, its options (with those of the group) and the API.
+ *
+ * `.action(apiAction(async ({ api, options }, id) => …))`
+ */
+export const apiAction =
+  <Options extends JsonOption & AccountOption = JsonOption & AccountOption, Args extends unknown[] = string[]>(
+    run: (context: { readonly api: CommandApi; readonly options: Options }, ...args: Args) => Promise<void>,
+    callOptions: CallOptions = {},
+  ) =>
+  async (...given: unknown[]): Promise<void> => {
+    const command = given.at(-1) as Command
+    const options = command.optsWithGlobals<Options>()
+    await withApi(options, (api) => run({ api, options }, ...(given.slice(0, -2) as Args)), callOptions)
+  }
+
+/** A list as the API answers it, with at most `limit` rows of as many pages as that takes. */
+export async function readRows<Body extends { readonly data: readonly unknown[] }>(
+  pages: Pages<Body>,
+  limit: number,
+): Promise<Body & { readonly has_more: boolean }> {
+  const rows: unknown[] = []
+  let first: Body | undefined
+  for await (const page of pages.pages()) {
+    first ??= page
+    rows.push(...page.data)
+    if (rows.length > limit) break
+  }
+  if (!first) throw new Error('the list had no page')
+  return { ...first, data: rows.slice(0, limit), has_more: rows.length > limit }
+}
