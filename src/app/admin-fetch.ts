@@ -4,6 +4,7 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 import { toErrorResponse } from '#platform/http/error-response.ts'
 import type { HttpServer } from '#platform/http/server.ts'
@@ -14,7 +15,7 @@ import { resolveAccount } from './find-account.ts'
 export const ACCOUNT_HEADER = 'tassis-account'
 
 /** Operators act for no account on routes of operators. */
-const OPERATOR: Actor = { accountId: 0, accountUuid: '', type: 'operator', id: 'cli', scopes: new Set() }
+const OPERATOR: Actor = { accountId: 0, accountUuid: '', type: 'operator', id: 'cli', scopes: new Set(SCOPES) }
 
 /** Creates the function that serves requests of the operator. */
 export const createAdminFetch =

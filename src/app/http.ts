@@ -72,6 +72,7 @@ import { trackingPages } from '#features/sending/tracking/pages.ts'
 import { trackingRoutes } from '#features/sending/tracking/routes.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { unsubscribePages } from '#features/sending/unsubscribe/pages.ts'
+import { apiKeyImportRoutes } from '#features/setup/api-keys/import-routes.ts'
 import { apiKeyRoutes } from '#features/setup/api-keys/routes.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { Challenges, challengePages } from '#features/setup/certificates/challenges.ts'
@@ -102,6 +103,7 @@ import type { DashboardAssets } from './dashboard/assets.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import type { DoctorReport } from './doctor/doctor.ts'
+import { findRoutes } from './find-routes.ts'
 import { operatorAccountRoutes } from './operator/account-routes.ts'
 import { createOperatorContext } from './operator/context.ts'
 import { operatorMailRoutes } from './operator/mail-routes.ts'
@@ -306,6 +308,8 @@ export function createRoutes(
     billingRoutes(app),
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
+    findRoutes(app),
+    apiKeyImportRoutes(app),
     operatorStatusRoutes(operator),
     operatorQueueRoutes(operator),
     operatorAccountRoutes(operator),

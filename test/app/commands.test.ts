@@ -162,11 +162,11 @@ test('keys revoke takes a name; if several keys have it, it lists them and revok
 
   const ambiguous = await runTassis(['keys', 'revoke', 'app'], data.settings)
   expect(ambiguous.exitCode).toBe(1)
-  expect(ambiguous.stderr).toStartWith('tassis: 2 keys match, so none was revoked; give the ID of one: ')
+  expect(ambiguous.stderr).toStartWith('tassis: "app" matches several; give the ID of one: ')
   expect(ambiguous.stderr).toContain(`${other.id} (${other.key_prefix}…, app, account Other)`)
   expect(ambiguous.stderr).not.toContain(first)
   expect((await runTassis(['keys', 'revoke', 'ci'], data.settings)).stdout).toBe(
-    `Revoked key "ci" of Other (${ci.id}), which began with ${ci.key_prefix}.\n`,
+    `Revoked key ${ci.key_prefix}…, ci of Other (${ci.id}).\n`,
   )
   expect((await runTassis(['keys', 'revoke', 'app', '--account', 'Other'], data.settings)).exitCode).toBe(0)
   expect(await runTassisList(['keys', 'list', '--account', 'Other'], data.settings)).toEqual([])

@@ -74,7 +74,7 @@ async function useAsOwner(settings: Settings): Promise<void> {
   await runTassis(['domains', 'add', 'sender.test', '--account', 'Acme'], settings)
   await runTassis(['domains', 'verify', 'sender.test', '--account', 'Acme', '--without-dns'], settings)
   const created = await runAs(OWNER, ['keys', 'create', '--account', 'Acme', '--name', 'used', '--json'], settings)
-  const { key } = JSON.parse(created.stdout) as { key: string }
+  const { key } = JSON.parse(created.stdout).data as { key: string }
   {
     await using service = await startServing(settings, 'serve', { prefix: toUser(OWNER, []) })
     const ask = createClient(service.url, key)

@@ -48,7 +48,7 @@ type Ids = Readonly<
 interface Case {
   readonly name: readonly string[]
   readonly args: readonly string[]
-  /** `list`: `data` and `has_more`; `one`: another object; `lines`: one object a line; `error`: only an error. */
+  /** `list`: `data` has rows; `one`: another object; `lines`: one object a line; `error`: only an error. */
   readonly prints: string
   /** Arguments with which the command fails, and its exit code. */
   readonly fails: readonly [args: readonly string[], exitCode: number] | undefined
@@ -303,8 +303,7 @@ function findForeignKeys(value: unknown): string[] {
 
 function describeShape(printed: unknown): string {
   if (typeof printed !== 'object' || printed === null || Array.isArray(printed)) return 'nothing'
-  const { data: rows, has_more: hasMore } = printed as { data?: unknown; has_more?: unknown }
-  return Array.isArray(rows) && typeof hasMore === 'boolean' ? 'list' : 'one'
+  return Array.isArray((printed as { data?: unknown }).data) ? 'list' : 'one'
 }
 
 const ERROR = {

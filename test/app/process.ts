@@ -108,14 +108,15 @@ export async function runTassis(args: readonly string[], settings: Settings): Pr
   }
 }
 
-/** Runs a command that must succeed and returns its JSON output. */
+/** Runs a command that must succeed and returns the `data` of its JSON output; of a list, all of it. */
 export async function runTassisJson<T = Record<string, unknown>>(
   args: readonly string[],
   settings: Settings,
 ): Promise<T> {
   const { exitCode, stdout, stderr } = await runTassis([...args, '--json'], settings)
   if (exitCode !== 0) throw new Error(`tassis ${args.join(' ')} ended with ${exitCode}: ${stderr}`)
-  return JSON.parse(stdout) as T
+  const printed = JSON.parse(stdout) as T & { readonly data?: T }
+  return printed.data === undefined || Array.isArray(printed.data) ? printed : printed.data
 }
 
 /** Runs a command that lists rows and returns them. */

@@ -238,9 +238,10 @@ try {
   await runCommand('domains', 'add', 'smoke.test')
   // Sandbox mail is not tracked.
   await runCommand('domains', 'verify', 'smoke.test', '--without-dns')
-  const { key } = JSON.parse(await runCommand('keys', 'create', '--name', 'smoke', '--json')) as {
-    readonly key: string
+  const { data } = JSON.parse(await runCommand('keys', 'create', '--name', 'smoke', '--json')) as {
+    readonly data: { readonly key: string }
   }
+  const { key } = data
   await checkEmail(running.url, key)
   await checkInboundMessage(running, key)
   await checkTemplate(running.url, key)

@@ -745,6 +745,8 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/disk',
   'GET /v1/operator/doctor',
   'GET /v1/operator/settings',
+  'GET /v1/operator/find',
+  'POST /v1/operator/accounts/{id}/api-keys',
   'GET /v1/operator/accounts',
   'GET /v1/operator/accounts/{id}',
   'POST /v1/operator/accounts/{id}/pause',

@@ -17,7 +17,6 @@ import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
 import { fenceAdminCommands } from './fence.ts'
 import { inboundAdminCommands } from './inbound.ts'
-import { keyAdminCommands } from './keys.ts'
 import { listAdminCommands } from './lists.ts'
 import { localServiceAdminCommands } from './local-service.ts'
 import { mailAdminCommands } from './mail.ts'
@@ -44,7 +43,6 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...accountAdminCommands,
   ...abuseAdminCommands,
   ...accountDeletionAdminCommands,
-  ...keyAdminCommands,
   ...masterKeyAdminCommands,
   ...userAdminCommands,
   ...domainAdminCommands,

@@ -57,7 +57,7 @@ function toSentence({ message, details }: TassisError): string {
   const fields = details
     .map(({ field, message: problem }) => (field === undefined ? problem : `${field}: ${problem}`))
     .filter((text) => !message.includes(text))
-  return [message.replace(/\.$/, ''), ...fields.slice(0, MAX_SHOWN_DETAILS)].join('; ')
+  return `${[message.replace(/\.$/, ''), ...fields.slice(0, MAX_SHOWN_DETAILS)].join('; ')}.`
 }
 
 const MAX_SHOWN_DETAILS = 5
@@ -77,6 +77,17 @@ export const apiAction =
     const options = command.optsWithGlobals<Options>()
     await withApi(options, (api) => run({ api, options }, ...(given.slice(0, -2) as Args)), callOptions)
   }
+
+/** Finds the one thing that a person names, in the account of `--account` or in all; `api` then acts for its account. */
+export async function findOne(
+  api: CommandApi,
+  kind: Parameters<CommandApi['operator']['find']>[0]['kind'],
+  text: string,
+  { account }: AccountOption = {},
+) {
+  const { data } = await api.operator.find({ kind, text, account })
+  return { ...data, api: api.as(data.account_id) }
+}
 
 /** A list as the API answers it, with at most `limit` rows of as many pages as that takes. */
 export async function readRows<Body extends { readonly data: readonly unknown[] }>(

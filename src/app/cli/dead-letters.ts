@@ -16,11 +16,11 @@ import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/de
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { findAccountId } from '../find-account.ts'
+import { requireEmail } from '../find-email.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
-import { requireEmail } from './find-email.ts'
 import {
   type AccountOption,
   type JsonOption,

@@ -12,9 +12,9 @@ import type { StoredAttempt } from '#features/sending/queue/attempt-transitions.
 import { describeRedirect, isHoldReason } from '#features/sending/queue/queue-rules.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
+import type { FoundEmail } from '../find-email.ts'
 import { findProviderHolds, findStop } from '../operator/queue.ts'
 import type { AdminCommandContext } from './admin-command.ts'
-import type { FoundEmail } from './find-email.ts'
 import { formatSendingBlock } from './queue-format.ts'
 
 /** How long our DNS servers may take to answer. */

@@ -92,6 +92,34 @@ export const printList = <T>(
   toCells: (row: T) => readonly string[],
 ): void => printResult(options, list, (shown) => formatList(shown, sentenceWithoutRows, headings, toCells))
 
+/** The columns of a table, by their headings. */
+export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>
+
+interface Page<Row> {
+  readonly data: readonly Row[]
+  readonly pagination?: { readonly total: number }
+  readonly has_more?: boolean
+}
+
+/** Prints a list of the API: with `--json` as it is, else as a table; without rows, the sentence. */
+export const printPage = <Row>(
+  options: { readonly json?: boolean | undefined },
+  page: Page<Row>,
+  sentenceWithoutRows: string,
+  columns: Columns<Row>,
+): void => printResult(options, page, (shown) => formatPage(shown, sentenceWithoutRows, columns))
+
+export function formatPage<Row>(page: Page<Row>, sentenceWithoutRows: string, columns: Columns<Row>): string {
+  const { data, pagination, has_more: hasMore = false } = page
+  const table = formatTable(
+    Object.keys(columns),
+    data.map((row) => Object.values(columns).map((toCell) => toCell(row))),
+  )
+  return data.length === 0
+    ? sentenceWithoutRows
+    : [table, ...formatMore({ data, total: pagination?.total, has_more: hasMore })].join('\n')
+}
+
 /** Puts an error on one line of JSON, in the form of the API's errors. */
 export const formatJsonError = (code: string, message: string): string => formatJsonLine({ error: { code, message } })
 

@@ -356,13 +356,13 @@ function requireAccess<Actor>(
   for (const scope of requiredScopes)
     if (!hasScope(actor, scope)) throw sessions?.roleRefusal(actor) ?? insufficientScope(scope)
   if (knownActor !== undefined) return
-  if (isCommandsOnly)
-    throw new AppError(403, 'command_required', 'Only a command on the server may do this; `tassis --help` lists them.')
   const refusal =
     (isSessionOnly ? sessions?.sessionRefusal(actor) : undefined) ??
     (isOwnersOnly ? sessions?.ownerRefusal(actor) : undefined) ??
     (isOperatorsOnly ? sessions?.operatorRefusal(actor) : undefined)
   if (refusal) throw refusal
+  if (isCommandsOnly)
+    throw new AppError(403, 'command_required', 'Only a command on the server may do this; `tassis --help` lists them.')
 }
 
 function throwIfInvalid(details: Parameters<typeof invalidFields>[0] | undefined): void {

@@ -2,13 +2,13 @@
  * @module Finds the one email that an operator names: by its id, the beginning of its id, or its Message-ID, in all
  * accounts. Never writes.
  */
-import { findAccountByUuid, listAccounts } from '#features/core/accounts/accounts.ts'
+import { type Account, findAccountByUuid, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { findEmailIdsBetween, readEmailsByIds, type StoredEmail } from '#features/sending/emails/read.ts'
 import { findByClientMessageId } from '#features/sending/queue/search.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { toPrintable, truncate } from './output.ts'
+import { toPrintable, truncate } from './cli/output.ts'
 
 /** Help of an argument that names an email. */
 export const EMAIL_ARGUMENT = 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID'
@@ -21,6 +21,13 @@ export interface FoundEmail {
 
 /** Emails shown if several match. */
 const MAX_SHOWN = 5
+
+/** Those of these accounts that `text` names, at most one more than an error names. */
+export const findEmails = (app: App, text: string, accounts: readonly Account[]) =>
+  readEmailsByIds(app.db, findIds(app, text)).flatMap(({ uuid, accountUuid, recipients: [first] }) => {
+    const account = accounts.find((owner) => formatUuid(owner.uuid) === formatUuid(accountUuid))
+    return account ? [{ id: formatUuid(uuid), account, label: first ? `to ${first.address}` : '' }] : []
+  })
 
 /** Throws 404 if no email matches, 409 with the ids if several do. */
 export function requireEmail(app: App, text: string): FoundEmail {

@@ -1,0 +1,129 @@
+/**
+ * @module `GET /v1/operator/find`: the one thing that an operator names, in all accounts. Commands take a domain by its
+ * name, an email by the beginning of its id, a key by its name; routes take ids and act for one account.
+ */
+import { type Static, Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated } from '#features/core/app/http.ts'
+import { listApiKeys } from '#features/setup/api-keys/keys.ts'
+import { findDomain, findDomainByName } from '#features/setup/domains/domains.ts'
+import { validateDomainName } from '#features/setup/domains/name.ts'
+import { conflict, notFound } from '#platform/errors.ts'
+import { commandsOnly } from '#platform/http/access.ts'
+import { dataBody } from '#platform/http/envelope.ts'
+import { DataBody, StringEnum, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { toPrintable, truncate } from './cli/output.ts'
+import { resolveAccount } from './find-account.ts'
+import { findEmails } from './find-email.ts'
+import { operatorRoute } from './operator/context.ts'
+
+interface Found {
+  readonly id: string
+  readonly account: Account
+  /** What tells it from others that match. */
+  readonly label: string
+}
+
+interface Kind {
+  readonly noun: string
+  /** What to do if there is none. */
+  readonly hint: string
+  /** Those that `text` names, of these accounts. */
+  readonly find: (app: App, text: string, accounts: readonly Account[]) => readonly Found[]
+}
+
+/** What can be found, by the names of `kind`. */
+const KINDS = {
+  email: {
+    noun: 'email',
+    hint: '`tassis emails list` shows ids, `tassis emails list --to ADDRESS` those to an address',
+    find: findEmails,
+  },
+  domain: {
+    noun: 'domain',
+    hint: '`tassis domains list` shows all, `tassis domains add` adds one',
+    find: ({ db }, text, accounts) => {
+      const uuid = parseUuid(text)
+      const name = validateDomainName(text)
+      return accounts.flatMap((account) => {
+        const domain = uuid
+          ? findDomain(db, account.id, uuid)
+          : name.kind === 'ok'
+            ? findDomainByName(db, account.id, name.domain)
+            : undefined
+        return domain ? [{ id: formatUuid(domain.uuid), account, label: domain.domain }] : []
+      })
+    },
+  },
+  api_key: {
+    noun: 'API key',
+    hint: '`tassis keys list` shows all',
+    find: ({ db }, text, accounts) => {
+      const keys = accounts.flatMap((account) => listApiKeys(db, account.id).map((key) => ({ account, key })))
+      const exact = keys.filter(
+        ({ key: { id, keyPrefix } }) => id === text || keyPrefix === text.slice(0, keyPrefix.length),
+      )
+      const found = exact.length > 0 ? exact : keys.filter(({ key }) => key.name === text)
+      return found.map(({ account, key }) => ({ id: key.id, account, label: `${key.keyPrefix}…, ${key.name}` }))
+    },
+  },
+} as const satisfies Readonly<Record<string, Kind>>
+
+type KindName = keyof typeof KINDS
+const KIND_NAMES = Object.keys(KINDS) as [KindName, ...KindName[]]
+
+/** Of several that match, those that the error names. */
+const MAX_SHOWN = 5
+const MAX_QUOTED_LENGTH = 80
+const MAX_TEXT_LENGTH = 1024
+
+const FindQuery = Type.Object({
+  kind: StringEnum(KIND_NAMES, { description: 'What is searched.' }),
+  text: Type.String({ minLength: 1, maxLength: MAX_TEXT_LENGTH, description: 'Id, name, or the beginning of an id.' }),
+  account: Type.Optional(
+    Type.String({ maxLength: MAX_TEXT_LENGTH, description: 'Id or name of the account; default: all accounts.' }),
+  ),
+})
+
+const FoundThing = Type.Object({
+  id: Uuid({ description: 'Id of what was found.' }),
+  label: Type.String({ description: 'What tells it from others of its kind.' }),
+  account_id: Uuid({ description: 'Id of its account.' }),
+  account: Type.String({ description: 'Name of its account.' }),
+})
+
+export const findRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator' }).use(authenticated).get('/find', ({ query }) => dataBody(findOne(app, query)), {
+    query: FindQuery,
+    response: DataBody(FoundThing),
+    detail: {
+      ...operatorRoute('Find what an operator names', 'In all accounts.', {
+        404: ['email_not_found', 'Nothing of this kind matches; the code names the kind.'],
+        409: ['email_ambiguous', 'Several match, or several accounts have this name; the message names them.'],
+      }),
+      ...commandsOnly,
+    },
+  })
+
+function findOne(app: App, { kind, text, account }: Static<typeof FindQuery>): Static<typeof FoundThing> {
+  const accounts = account === undefined ? listAccounts(app.config, app.db) : [resolveAccount(app, account)]
+  const { noun, hint, find }: Kind = KINDS[kind]
+  const found = find(app, text.trim(), accounts)
+  const [first, other] = found
+  const quoted = `"${toPrintable(truncate(text, MAX_QUOTED_LENGTH))}"`
+  if (!first) throw notFound(`${kind}_not_found`, `${quoted} matches no ${noun}; ${hint}.`)
+  if (other) {
+    const shown = found
+      .slice(0, MAX_SHOWN)
+      .map(({ id, label, account: { name } }) => `${id} (${toPrintable(label)}, account ${toPrintable(name)})`)
+    throw conflict(
+      `${kind}_ambiguous`,
+      `${quoted} matches several; give the ID of one: ${shown.join(', ')}${found.length > MAX_SHOWN ? ', …' : ''}.`,
+    )
+  }
+  const { id, label, account: owner } = first
+  return { id, label, account_id: formatUuid(owner.uuid), account: owner.name }
+}
