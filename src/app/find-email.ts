@@ -8,7 +8,8 @@ import { findEmailIdsBetween, readEmailsByIds, type StoredEmail } from '#feature
 import { findByClientMessageId } from '#features/sending/queue/search.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { toPrintable, truncate } from './cli/output.ts'
+import { truncate } from '#platform/text.ts'
+import { toPrintable } from './cli/output.ts'
 
 /** Help of an argument that names an email. */
 export const EMAIL_ARGUMENT = 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID'

@@ -9,6 +9,7 @@ import { type FormLimits, subscribePages } from '#features/audience/signup-forms
 import { signupFormRoutes } from '#features/audience/signup-forms/routes.ts'
 import { findActiveSlug } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionRoutes } from '#features/audience/suppressions/routes.ts'
+import { operatorAccountRoutes } from '#features/core/accounts/operator-routes.ts'
 import { accountRoutes } from '#features/core/accounts/routes.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -24,6 +25,7 @@ import { supabaseRoutes } from '#features/drop-in/supabase/routes.ts'
 import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
 import { deleteAccount } from '#features/lifecycle/privacy/delete-account.ts'
 import { privacyRoutes } from '#features/lifecycle/privacy/routes.ts'
+import { operatorDiskRoutes } from '#features/lifecycle/retention/disk-routes.ts'
 import { billingPages } from '#features/people/billing/pages.ts'
 import { billingRoutes } from '#features/people/billing/routes.ts'
 import { isBillingConfigured } from '#features/people/billing/stripe.ts'
@@ -42,7 +44,13 @@ import { conversationRoutes } from '#features/receiving/agent-mailboxes/conversa
 import { LongPolls } from '#features/receiving/agent-mailboxes/long-polls.ts'
 import { mailboxFileRoutes } from '#features/receiving/agent-mailboxes/message-routes.ts'
 import { agentMailboxRoutes } from '#features/receiving/agent-mailboxes/routes.ts'
+import { operatorComplaintRoutes } from '#features/receiving/complaints/operator-routes.ts'
+import { operatorReportRoutes } from '#features/receiving/domain-reports/operator-routes.ts'
 import { inboundRoutes } from '#features/receiving/inbound/api/routes.ts'
+import { operatorReceivedRoutes } from '#features/receiving/inbound/process/operator-routes.ts'
+import { createMailTextReader, retryOperatorMail } from '#features/receiving/inbound/process/retry.ts'
+import { operatorMailRoutes } from '#features/receiving/postmaster/operator-routes.ts'
+import { operatorAbuseRoutes } from '#features/reporting/abuse/operator-routes.ts'
 import { analyticsRoutes } from '#features/reporting/analytics/routes.ts'
 import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-account-routes.ts'
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
@@ -57,6 +65,9 @@ import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
 import { attemptRoutes } from '#features/sending/delivery/control/attempt-routes.ts'
 import { explainEmail } from '#features/sending/delivery/control/explain.ts'
+import { operatorProviderRoutes } from '#features/sending/delivery/control/operator-provider-routes.ts'
+import { operatorQueueRoutes } from '#features/sending/delivery/control/operator-queue-routes.ts'
+import { operatorPoolRoutes } from '#features/sending/delivery/control/pools.ts'
 import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/message/render-broadcast.ts'
 import { createSourceReader } from '#features/sending/delivery/message/source.ts'
 import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
@@ -104,12 +115,7 @@ import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import type { DoctorReport } from './doctor/doctor.ts'
 import { findRoutes } from './find-routes.ts'
-import { operatorAccountRoutes } from './operator/account-routes.ts'
-import { createOperatorContext } from './operator/context.ts'
-import { operatorMailRoutes } from './operator/mail-routes.ts'
-import { operatorProviderRoutes } from './operator/provider-routes.ts'
-import { operatorQueueRoutes } from './operator/queue-routes.ts'
-import { operatorStatusRoutes } from './operator/status-routes.ts'
+import { operatorStatusRoutes } from './status-routes.ts'
 import { VERSION } from './version.ts'
 
 const API_INFO = {
@@ -231,16 +237,8 @@ export function createRoutes(
   }: HttpOptions & RouteContext = {},
 ): AnyElysia[] {
   // Sends, broadcasts and newsletters share one rate limit.
-  const { app, authenticator, captures, senderResolver, takeRate } = opened
-  const operator = createOperatorContext({
-    opened,
-    delivery,
-    submission,
-    doctorReport,
-    isStopping,
-    settings,
-    version,
-  })
+  const { app, authenticator, captures, parser, senderResolver, takeRate } = opened
+  const scheduler = () => delivery()?.scheduler
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
@@ -258,7 +256,7 @@ export function createRoutes(
       readSource,
     }),
     attemptRoutes(app, {
-      findDialogue: (recipientId) => delivery()?.scheduler.recentDialogues.find(recipientId),
+      findDialogue: (recipientId) => scheduler()?.recentDialogues.find(recipientId),
     }),
     broadcastRoutes(app, { takeRate, onTransition: followBroadcast }),
     broadcastReadRoutes(app),
@@ -310,11 +308,17 @@ export function createRoutes(
     privacyRoutes(app, { renderedBodies }),
     findRoutes(app),
     apiKeyImportRoutes(app),
-    operatorStatusRoutes(operator),
-    operatorQueueRoutes(operator),
-    operatorAccountRoutes(operator),
-    operatorMailRoutes(operator),
-    operatorProviderRoutes(operator),
+    operatorStatusRoutes(opened, { scheduler, submission, doctorReport, isStopping, settings, version }),
+    operatorQueueRoutes(app, { scheduler }),
+    operatorReceivedRoutes(app, { parser }),
+    operatorDiskRoutes(app),
+    operatorAccountRoutes(app),
+    operatorAbuseRoutes(app),
+    operatorPoolRoutes(app),
+    operatorComplaintRoutes(app),
+    operatorReportRoutes(app),
+    operatorMailRoutes(app, { readText: createMailTextReader(app, parser), retry: retryOperatorMail }),
+    operatorProviderRoutes(app, { scheduler }),
     healthRoutes(app, { isStopping }),
   ]
   const { httpAddr } = app.config

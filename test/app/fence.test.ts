@@ -7,9 +7,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
-import { dropFence, readFenceView, releaseFence } from '#app/operator/fence.ts'
-import { describeLanes, listLaneRecipients, readLanes } from '#app/operator/queue.ts'
-import { changeMail, parseSelector } from '#app/operator/queue-control.ts'
+import { dropFence, readFenceView, releaseFence } from '#app/fence/release.ts'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
@@ -21,6 +19,8 @@ import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
+import { changeMail, parseSelector } from '#features/sending/delivery/control/operator-queue.ts'
+import { describeLanes, listLaneRecipients, readLanes } from '#features/sending/delivery/control/queue-view.ts'
 import { findEmailsTo } from '#features/sending/queue/erase.ts'
 import { findMailAbout } from '#features/sending/system-mail/send.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -165,7 +165,7 @@ test('a restored copy sends nothing that the lost time sent, and its new rows an
   await expectSettled(restored)
 
   await eventually(async () => {
-    const reasons = await describeLanes(app, restored.delivery, await readLanes(app))
+    const reasons = await describeLanes(app, restored.delivery?.scheduler, await readLanes(app))
     return reasons.length === 2 && reasons.every((reason) => reason.startsWith('restored: '))
   })
 })

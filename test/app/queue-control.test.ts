@@ -1,17 +1,4 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { describeLanes, listLaneRecipients, readLanes } from '#app/operator/queue.ts'
-import {
-  changeMail,
-  holdMail,
-  parseReason,
-  parseSelector,
-  type QueueAction,
-  readRules,
-  readSelection,
-  redirectMail,
-  releaseMail,
-  type SelectorInput,
-} from '#app/operator/queue-control.ts'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
@@ -20,6 +7,19 @@ import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
 import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
+import {
+  changeMail,
+  holdMail,
+  parseReason,
+  parseSelector,
+  type QueueAction,
+  readRules,
+  redirectMail,
+  releaseMail,
+  type SelectorInput,
+} from '#features/sending/delivery/control/operator-queue.ts'
+import { countSelected } from '#features/sending/delivery/control/queue-control.ts'
+import { describeLanes, listLaneRecipients, readLanes } from '#features/sending/delivery/control/queue-view.ts'
 import { findInterruptedRecipients, QUEUE_START } from '#features/sending/queue/queue.ts'
 import { STATUSES } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -121,7 +121,7 @@ test.each(Object.keys(SELECTED))(
     const selected = SELECTED[name] ?? []
     const selector = parseSelector(app, input)
     const change = async (action: QueueAction) => {
-      expect(await readSelection(app, selector)).toEqual({ waiting: selected.length, in_delivery: 0 })
+      expect(await countSelected(app, selector)).toEqual({ waiting: selected.length, in_delivery: 0 })
       const done = await changeMail(app, OPERATOR, action, selector, { reason: 'a mistake', after: undefined })
       expect(done).toEqual({ changed: selected.length, inDelivery: 0, held: 0, suspended: [], next: undefined })
       expect(listAudited(app)[0]).toMatchObject({
@@ -206,7 +206,7 @@ test('10,000 lanes are counted, and changed in one call after the other', async 
      SELECT 1, 0, 'x@d' || i || '.test', 0, '${actor.accountId}:d' || i || '.test', ${app.clock.now() + hours(1)} FROM n`,
   )
   const selector = parseSelector(app, { account_id: actor.accountUuid })
-  expect(await readSelection(app, selector)).toEqual({ waiting: lanes + 1, in_delivery: 0 })
+  expect(await countSelected(app, selector)).toEqual({ waiting: lanes + 1, in_delivery: 0 })
   const due = () =>
     app.db
       .query<{ n: number }, [number]>('SELECT count(*) AS n FROM recipients WHERE next_at <= ?')
@@ -278,7 +278,7 @@ test('a held email waits, with one event, while other mail of its lane is delive
   await eventually(() => last()?.type === 'deferred')
   expect(last()?.data.reason).toBe('Held by the operator of the service.')
   expect(sink.messages).toHaveLength(1)
-  const describe = async () => describeLanes(app, flow.service.delivery, await readLanes(app))
+  const describe = async () => describeLanes(app, flow.service.delivery?.scheduler, await readLanes(app))
   await eventually(async () => (await describe())[0]?.includes('until you release it (tassis queue release --email '))
   expect(await releaseMail(app, OPERATOR, selector)).toMatchObject([{ email_id: held.id }])
   expect((await flow.settled(held)).recipients).toMatchObject([{ status: 'sent' }])
@@ -316,7 +316,7 @@ test('a hold of a provider is the reason of mail that is not due, before deliver
   await using flow = await startMailFlow({ zone: MX('one.test') })
   const { app } = flow
   await flow.send({ to: 'ann@one.test', send_at: new Date(app.clock.now() + hours(1)).toISOString() })
-  const describe = async () => describeLanes(app, flow.service.delivery, await readLanes(app))
+  const describe = async () => describeLanes(app, flow.service.delivery?.scheduler, await readLanes(app))
   expect(await describe()).toEqual(['scheduled'])
   await holdMail(app, OPERATOR, parseSelector(app, { provider: 'mx.one.test' }), 'listed')
   expect(await describe()).toEqual([
@@ -388,7 +388,7 @@ describe('mail selected by provider', () => {
       await flow.send({ to, send_at })
     for (let i = 0; i < 120; i++) await flow.send({ to: `x@d${i}.missing.test`, send_at })
     const options = { reason: 'a mistake', after: undefined }
-    const count = async (input: SelectorInput) => (await readSelection(app, parseSelector(app, input))).waiting
+    const count = async (input: SelectorInput) => (await countSelected(app, parseSelector(app, input))).waiting
     expect(await count({ provider: 'Gmail' })).toBe(2)
     expect(await count({ provider: 'gmail', domain: 'two.test' })).toBe(1)
     expect(await count({ provider: 'gmail', account_id: actor.accountUuid })).toBe(2)

@@ -1,23 +1,21 @@
 /** @module `tassis accounts pause`, `resume`, `findings` and `show`: the operator pauses an account and sees why. */
+
 import type { Command } from 'commander'
 import { listFindings } from '#features/reporting/abuse/findings.ts'
+import type { Finding, OperatorAccountStatus, ResumeResult } from '#features/reporting/abuse/model.ts'
+import { toFindingWire } from '#features/reporting/abuse/model.ts'
+import {
+  parsePauseReason,
+  pauseByOperator,
+  readAccountStatus,
+  resumeByOperator,
+} from '#features/reporting/abuse/operator-accounts.ts'
+import { truncate } from '#platform/text.ts'
 import { findAccountId, resolveAccount, resolveOperator } from '../find-account.ts'
-import { toFindingWire } from '../operator/abuse.ts'
-import { parsePauseReason, pauseByOperator, readAccountStatus, resumeByOperator } from '../operator/accounts.ts'
-import type { Finding, OperatorAccountStatus, ResumeResult } from '../operator/model.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { type AccountOption, addCommand, type JsonOption, withLimit } from './options.ts'
-import {
-  formatCount,
-  formatUtc,
-  type List,
-  printList,
-  printResult,
-  toLimitedList,
-  toPrintable,
-  truncate,
-} from './output.ts'
+import { formatCount, formatUtc, type List, printList, printResult, toLimitedList, toPrintable } from './output.ts'
 
 const pause = defineAdminCommand(
   'accounts.pause',

@@ -1,12 +1,15 @@
 /** @module `tassis accounts create` and `list`; abuse.ts has `pause`. Also resolves `--account` for other commands. */
+
 import { type Command, Option } from 'commander'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
+import type { OperatorAccount } from '#features/core/accounts/model.ts'
+import { toOperatorAccount } from '#features/core/accounts/model.ts'
 import { PLANS, type Plan } from '#features/core/accounts/plans.ts'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { createAccount } from '#features/people/sub-accounts/create-account.ts'
+import type { AccountPools } from '#features/sending/delivery/control/pools.ts'
+import { readPools, setPool } from '#features/sending/delivery/control/pools.ts'
 import { resolveAccount } from '../find-account.ts'
-import { readPools, setPool, toAccountView } from '../operator/accounts.ts'
-import type { AccountPools, OperatorAccount } from '../operator/model.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand, withData } from './call.ts'
@@ -16,11 +19,11 @@ import { formatUtc, printList, printResult, toList, toPrintable } from './output
 const create = defineAdminCommand(
   'accounts.create',
   async ({ opened: { app } }, input: { name: string; email: string; plan: Plan }) =>
-    toAccountView(app, await createAccount(app, input)),
+    toOperatorAccount(app, await createAccount(app, input)),
 )
 
 const list = defineAdminCommand('accounts.list', ({ opened: { app } }, _: null) =>
-  listAccounts(app.config, app.db).map((account) => toAccountView(app, account)),
+  listAccounts(app.config, app.db).map((account) => toOperatorAccount(app, account)),
 )
 
 interface PoolInput {

@@ -6,6 +6,7 @@ import { type AuditVerification, verifyAuditLog } from '#features/core/audit-log
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
+import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { findAccountId } from '../find-account.ts'
 import { loadConfig } from '../settings.ts'
@@ -19,7 +20,7 @@ import {
   withAccount,
   withLimit,
 } from './options.ts'
-import { formatUtc, printList, printResult, toLimitedList, toPrintable, truncate } from './output.ts'
+import { formatUtc, printList, printResult, toLimitedList, toPrintable } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 import { parseInstantOption, TIME_FORMS } from './times.ts'
 

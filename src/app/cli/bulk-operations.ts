@@ -2,6 +2,7 @@
  * @module `tassis operations`: shows batches, imports and broadcasts of all accounts. The operator can pause, resume
  * and cancel a broadcast of any account.
  */
+
 import type { Command } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -15,6 +16,7 @@ import { statusCode } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { truncate } from '#platform/text.ts'
 import { findAccountId } from '../find-account.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
@@ -28,7 +30,7 @@ import {
   withJson,
   withLimit,
 } from './options.ts'
-import { formatFields, formatList, formatUtc, type List, printResult, toList, truncate } from './output.ts'
+import { formatFields, formatList, formatUtc, type List, printResult, toList } from './output.ts'
 
 interface OperationKey {
   readonly uuid: Uint8Array

@@ -2,13 +2,14 @@
 import type { Command } from 'commander'
 import { audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { resetOrderDelays } from '#features/setup/certificates/store.ts'
+import { formatRelativeTime } from '#platform/text.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { certificateStates, USE_NAMES } from '../certificates/states.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand, withData } from './call.ts'
 import { addCommand, type JsonOption } from './options.ts'
-import { formatRelativeTime, formatTable, formatUtc, printResult, toList } from './output.ts'
+import { formatTable, formatUtc, printResult, toList } from './output.ts'
 
 const toIso = (at: Millis | undefined): string | null => (at === undefined ? null : new Date(at).toISOString())
 

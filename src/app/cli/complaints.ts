@@ -1,12 +1,14 @@
 /** @module `tassis complaints`: the complaint rate of each account, and the newest complaints. */
+
 import type { Command } from 'commander'
 import { type Account, getAccount, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
+import { toComplaintWire } from '#features/receiving/complaints/model.ts'
 import { listNewestComplaints, readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { truncate } from '#platform/text.ts'
 import { days } from '#platform/units.ts'
 import { findAccountId } from '../find-account.ts'
-import { toComplaintWire } from '../operator/abuse.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import {
@@ -17,7 +19,7 @@ import {
   withAccount,
   withLimit,
 } from './options.ts'
-import { formatList, formatTable, formatUtc, printResult, toLimitedList, truncate } from './output.ts'
+import { formatList, formatTable, formatUtc, printResult, toLimitedList } from './output.ts'
 
 const WINDOW_DAYS = 30
 
@@ -41,7 +43,7 @@ const show = defineAdminCommand('complaints', ({ opened: { app } }, { account, l
     days: WINDOW_DAYS,
     accounts: accounts.map((owner) => toRateView(app, owner)),
     ...toLimitedList(
-      listNewestComplaints(app.db, limit + 1, only).map((complaint) => toComplaintWire(app.db, complaint)),
+      listNewestComplaints(app.db, limit + 1, only).map((complaint) => toComplaintWire(app, complaint)),
       limit,
     ),
   }

@@ -1,4 +1,5 @@
 /** @module `tassis dead-letters`: lists the dead letters of all accounts, and sends them again. */
+
 import { type Command, Option } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -15,6 +16,7 @@ import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
 import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/dead-letters/write.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { truncate } from '#platform/text.ts'
 import { findAccountId } from '../find-account.ts'
 import { requireEmail } from '../find-email.ts'
 import { loadConfig } from '../settings.ts'
@@ -29,7 +31,7 @@ import {
   withJson,
   withLimit,
 } from './options.ts'
-import { formatCount, formatList, formatUtc, type List, printResult, toList, toPrintable, truncate } from './output.ts'
+import { formatCount, formatList, formatUtc, type List, printResult, toList, toPrintable } from './output.ts'
 
 type LetterView = DeadLetterRecord & { readonly account: string }
 

@@ -3,24 +3,17 @@
  * deleted next. Reads over its own connection, so it works with and without a running service. Never writes.
  */
 import type { Command } from 'commander'
+import { type DiskUse, measureDisk, readFileSystem } from '#features/lifecycle/retention/disk.ts'
+import type { ServerDisk } from '#features/lifecycle/retention/disk-model.ts'
 import { GROUPS, type Group } from '#features/lifecycle/retention/measure.ts'
 import type { AccountUsage, KindUsage, RetainedKind } from '#features/lifecycle/retention/overview.ts'
 import { enoughAfterLow } from '#platform/disk/disk.ts'
+import { formatRelativeTime } from '#platform/text.ts'
 import { type Millis, systemClock } from '#platform/time/clock.ts'
-import { type DiskUse, measureDisk, readFileSystem } from '../operator/disk.ts'
-import type { ServerDisk } from '../operator/model.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
 import { addCommand, type JsonOption } from './options.ts'
-import {
-  formatCount,
-  formatRelativeTime,
-  formatSize,
-  formatTable,
-  formatUtc,
-  printResult,
-  toPrintable,
-} from './output.ts'
+import { formatCount, formatSize, formatTable, formatUtc, printResult, toPrintable } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 
 export function addDiskCommand(program: Command): void {

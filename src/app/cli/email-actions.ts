@@ -1,24 +1,26 @@
 /** @module `tassis emails retry`, `cancel` and `resend`: what the operator does with one email. */
+
 import type { Command } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
+import { changeMail } from '#features/sending/delivery/control/operator-queue.ts'
 import { describeResendRisk, previewResend, type ResendRisk, resendEmail } from '#features/sending/emails/resend.ts'
 import { cancelEmail } from '#features/sending/emails/scheduled.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import { conflict } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { truncate } from '#platform/text.ts'
 import { EMAIL_ARGUMENT, type FoundEmail, requireEmail } from '../find-email.ts'
-import { changeMail } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand, withData } from './call.ts'
 import { confirmAction } from './confirm.ts'
 import { addCommand, collectOption, type JsonOption } from './options.ts'
-import { formatCount, formatUtc, printResult, toPrintable, truncate } from './output.ts'
+import { formatCount, formatUtc, printResult, toPrintable } from './output.ts'
 import { formatHeldAndInDelivery, formatSuspended } from './queue-format.ts'
 
 interface IdInput {

@@ -12,6 +12,7 @@ import { STATUSES, type Status } from '#features/sending/queue/status.ts'
 import type { RowKey } from '#platform/db/row-window.ts'
 import { AppError, conflict } from '#platform/errors.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
+import { truncate } from '#platform/text.ts'
 import { systemClock, yieldToEventLoop } from '#platform/time/clock.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { findAccountId } from '../find-account.ts'
@@ -25,7 +26,7 @@ import {
   withAccount,
   withLimit,
 } from './options.ts'
-import { formatTable, printResult, toPrintable, truncate } from './output.ts'
+import { formatTable, printResult, toPrintable } from './output.ts'
 import { parseTimeOption, TIME_FORMS } from './times.ts'
 
 interface Filters extends SearchText {

@@ -3,9 +3,11 @@
  * blocked account, our own DNS servers, no service, or what the scheduler waits for. Each reason is a line of
  * `readWaits` or `findDelay`. Reads only.
  */
+
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import { isFaultOfRoute, type Wait } from '#features/sending/delivery/control/explain.ts'
+import { findProviderHolds, findStop } from '#features/sending/delivery/control/queue-view.ts'
 import { isSuspension, NOT_DUE_REASON, STALLED_REASON } from '#features/sending/delivery/schedule/waits.ts'
 import type { StoredRecipient } from '#features/sending/emails/read.ts'
 import type { StoredAttempt } from '#features/sending/queue/attempt-transitions.ts'
@@ -13,7 +15,6 @@ import { describeRedirect, isHoldReason } from '#features/sending/queue/queue-ru
 import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import type { FoundEmail } from '../find-email.ts'
-import { findProviderHolds, findStop } from '../operator/queue.ts'
 import type { AdminCommandContext } from './admin-command.ts'
 import { formatSendingBlock } from './queue-format.ts'
 

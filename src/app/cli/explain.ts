@@ -14,6 +14,7 @@ import { listAttempts } from '#features/sending/queue/attempt-transitions.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { formatRelativeTime } from '#platform/text.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { EMAIL_ARGUMENT, type FoundEmail, requireEmail, withOwner } from '../find-email.ts'
 import { defineAdminCommand } from './admin-command.ts'
@@ -21,7 +22,7 @@ import { runAdminCommand } from './call.ts'
 import { findNewestEmailTo } from './email-list.ts'
 import { readWaits } from './explain-wait.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
-import { formatCount, formatFields, formatRelativeTime, formatUtc, printResult, toPrintable } from './output.ts'
+import { formatCount, formatFields, formatUtc, printResult, toPrintable } from './output.ts'
 
 interface Input {
   readonly id: string

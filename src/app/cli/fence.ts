@@ -2,11 +2,14 @@
  * @module `tassis fence`: what waits since the data were restored from a backup or a copy, and `tassis fence release`,
  * `drop` and `mark`.
  */
+
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import { dropFence, type FenceSelection, type FenceView, readFenceView, releaseFence } from '#app/fence/release.ts'
 import type { App } from '#features/core/app/app.ts'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
+import { parseSelector } from '#features/sending/delivery/control/operator-queue.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
@@ -14,8 +17,6 @@ import { type Millis, systemClock } from '#platform/time/clock.ts'
 import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { runAsOwner } from '../data-owner.ts'
 import { resolveOperator } from '../find-account.ts'
-import { dropFence, type FenceSelection, type FenceView, readFenceView, releaseFence } from '../operator/fence.ts'
-import { parseSelector } from '../operator/queue-control.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, requireData, runAdminCommand, withData } from './call.ts'

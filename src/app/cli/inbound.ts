@@ -4,14 +4,15 @@
  * terminal.
  */
 import { type Command, Option } from 'commander'
+import type { RetryResult } from '#features/receiving/inbound/process/operator-model.ts'
+import { START_POSITION, toUnparsedView } from '#features/receiving/inbound/process/operator-model.ts'
 import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/process/retry.ts'
-import type { RetryResult } from '../operator/model.ts'
-import { START_POSITION, toUnparsedView } from '../operator/received.ts'
+import { truncate } from '#platform/text.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, runAdminCommand, withData } from './call.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
-import { formatCount, formatUtc, type List, printList, printResult, toList, toPrintable, truncate } from './output.ts'
+import { formatCount, formatUtc, type List, printList, printResult, toList, toPrintable } from './output.ts'
 
 interface ListInput {
   readonly after: UnparsedCursor

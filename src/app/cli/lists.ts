@@ -1,10 +1,12 @@
 /** @module `tassis lists`: shows the contact lists of all accounts with their contacts by status. Never writes. */
+
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { CONTACT_STATUSES, type ContactStatus, readContactCount } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { truncate } from '#platform/text.ts'
 import { findAccountId } from '../find-account.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
@@ -16,7 +18,7 @@ import {
   withAccount,
   withLimit,
 } from './options.ts'
-import { printList, toList, truncate } from './output.ts'
+import { printList, toList } from './output.ts'
 
 const sql = prepareStatements((db) => ({
   lists: db.prepare<{ id: number; uuid: Uint8Array; accountId: number; name: string }, [number | null, number]>(

@@ -3,7 +3,10 @@
  * The content is untrusted: control characters never reach the terminal, and HTML is never rendered.
  */
 import { type Command, Option } from 'commander'
-import { retryOperatorMail } from '#features/receiving/inbound/process/retry.ts'
+import { createMailTextReader, retryOperatorMail } from '#features/receiving/inbound/process/retry.ts'
+import type { OperatorMailDetail } from '#features/receiving/postmaster/model.ts'
+import { toMailView } from '#features/receiving/postmaster/model.ts'
+import { readOperatorMail } from '#features/receiving/postmaster/operator-mail.ts'
 import {
   deleteOperatorMail,
   findOperatorMail,
@@ -11,9 +14,8 @@ import {
   OPERATOR_MAIL_KINDS,
   type OperatorMailKind,
 } from '#features/receiving/postmaster/store.ts'
+import { truncate } from '#platform/text.ts'
 import { MiB } from '#platform/units.ts'
-import type { OperatorMailDetail } from '../operator/model.ts'
-import { readOperatorMail, toMailView } from '../operator/operator-mail.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, runAdminCommand, withData } from './call.ts'
@@ -27,7 +29,6 @@ import {
   printResult,
   toList,
   toPrintableLines,
-  truncate,
 } from './output.ts'
 
 interface ListInput {
@@ -45,7 +46,7 @@ interface MailInput {
 }
 
 const show = defineAdminCommand('mail.show', ({ opened: { app, parser } }, { id }: MailInput) =>
-  readOperatorMail(app, parser, id),
+  readOperatorMail(app, createMailTextReader(app, parser), id),
 )
 
 /** Size from which a chunk of a message ends, because the service does nothing else while it reads a chunk. */

@@ -2,7 +2,6 @@
  * @module Prints the results of commands: aligned text for people, JSON for programs. Text from other servers and
  * senders is untrusted, so its control characters never reach the terminal.
  */
-import type { Millis } from '#platform/time/clock.ts'
 
 // C0 and C1 controls, line separators and bidirectional controls.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
@@ -20,10 +19,6 @@ export const toPrintableLines = (text: string): string =>
     .split(/\r?\n/)
     .map((line) => line.split('\t').map(toPrintable).join('\t'))
     .join('\n')
-
-/** Cuts text to `maxLength` characters, with an ellipsis. */
-export const truncate = (text: string, maxLength: number): string =>
-  text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text
 
 export const print = (text: string): void => void process.stdout.write(`${text}\n`)
 
@@ -164,21 +159,6 @@ export function formatFields(fields: readonly (readonly [name: string, value: st
 
 /** Formats a time as `2026-11-21 14:02:11Z`. */
 export const formatUtc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`
-
-/** Formats a time as `in 4 min`, `2 h ago` or `now`. */
-export function formatRelativeTime(at: Millis, now: Millis): string {
-  const seconds = Math.round(Math.abs(at - now) / 1000)
-  if (seconds === 0) return 'now'
-  const size =
-    seconds < 120
-      ? `${seconds} s`
-      : seconds < 7200
-        ? `${Math.round(seconds / 60)} min`
-        : seconds < 172_800
-          ? `${Math.round(seconds / 3600)} h`
-          : `${Math.round(seconds / 86_400)} d`
-  return at > now ? `in ${size}` : `${size} ago`
-}
 
 /** Formats a count as `1 email` or `2 emails`. */
 export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

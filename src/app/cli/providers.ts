@@ -1,24 +1,14 @@
 /** @module `tassis providers`: limits, rates and suspensions of receiving providers; lifts a suspension. */
 import type { Command } from 'commander'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import type { DeliveryAlert, ServerProvider } from '#features/sending/delivery/control/operator-provider-model.ts'
+import { listAlerts, listProviders, resumeProvider } from '#features/sending/delivery/control/operator-providers.ts'
+import { formatRelativeTime, truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { listAlerts } from '../operator/alerts.ts'
-import type { DeliveryAlert, ServerProvider } from '../operator/model.ts'
-import { listProviders, resumeProvider } from '../operator/providers.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
-import {
-  formatCount,
-  formatList,
-  formatRelativeTime,
-  formatUtc,
-  type List,
-  printResult,
-  toList,
-  toPrintable,
-  truncate,
-} from './output.ts'
+import { formatCount, formatList, formatUtc, type List, printResult, toList, toPrintable } from './output.ts'
 import { formatArgument } from './queue-format.ts'
 
 const MAX_NAME_LENGTH = 60
@@ -40,11 +30,11 @@ interface ProviderList extends Required<List<ServerProvider>> {
 const list = defineAdminCommand(
   'providers',
   ({ opened: { app, sourceNames }, delivery }, { limit, all }: ListInput): ProviderList => {
-    const { used, total, views } = listProviders(app, delivery)
+    const { used, total, views } = listProviders(app, delivery?.scheduler)
     const shown = all ? total : used
     return {
       ...toList(views(0, Math.min(limit, shown)), shown),
-      alerts: listAlerts(delivery).slice(0, limit),
+      alerts: listAlerts(delivery?.scheduler).slice(0, limit),
       warnings: sourceNames.problems(),
     }
   },
@@ -54,7 +44,7 @@ const resume = defineAdminCommand(
   'providers.resume',
   async ({ opened: { app }, delivery }, { name }: { readonly name: string }) => ({
     provider: name,
-    resumed: await resumeProvider(app, delivery, CLI_OPERATOR, name),
+    resumed: await resumeProvider(app, delivery?.scheduler, CLI_OPERATOR, name),
   }),
 )
 

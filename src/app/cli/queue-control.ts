@@ -2,26 +2,27 @@
  * @module `tassis queue hold`, `release`, `retry`, `redirect`, `bounce` and `drop`: what the operator does with mail in
  * the queue. Each counts first and asks.
  */
+
 import { type Command, Option } from 'commander'
 import type { App } from '#features/core/app/app.ts'
 import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
-import { releaseWithoutContent } from '#features/sending/delivery/verdict/held-mail.ts'
-import type { QueuePosition } from '#features/sending/queue/queue.ts'
-import { type MailSelector, QUEUE_RULE_KINDS, type QueueRuleKind } from '#features/sending/queue/queue-rules.ts'
-import { formatUuid } from '#platform/ids.ts'
-import { resolveOperator } from '../find-account.ts'
-import { requireEmail } from '../find-email.ts'
-import type { QueueRuleRecord, QueueSelection } from '../operator/model.ts'
 import {
   changeMail,
   holdMail,
   parseReason,
   parseSelector,
   type QueueAction,
-  readSelection,
   redirectMail,
   releaseMail,
-} from '../operator/queue-control.ts'
+} from '#features/sending/delivery/control/operator-queue.ts'
+import type { QueueRuleRecord, QueueSelection } from '#features/sending/delivery/control/operator-queue-model.ts'
+import { countSelected } from '#features/sending/delivery/control/queue-control.ts'
+import { releaseWithoutContent } from '#features/sending/delivery/verdict/held-mail.ts'
+import type { QueuePosition } from '#features/sending/queue/queue.ts'
+import { type MailSelector, QUEUE_RULE_KINDS, type QueueRuleKind } from '#features/sending/queue/queue-rules.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { resolveOperator } from '../find-account.ts'
+import { requireEmail } from '../find-email.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
 import { type Call, runAdminCommand, withData } from './call.ts'
@@ -46,7 +47,7 @@ function resolveSelector(app: App, { domain, provider, account, email }: Selecte
 }
 
 const select = defineAdminCommand('queue.select', ({ opened: { app } }, selected: Selected) =>
-  readSelection(app, resolveSelector(app, selected)),
+  countSelected(app, resolveSelector(app, selected)),
 )
 
 const hold = defineAdminCommand(

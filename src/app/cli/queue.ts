@@ -1,28 +1,29 @@
 /** @module `tassis queue`: shows what waits for delivery, why and until when, with one line about webhooks. */
 import type { Command } from 'commander'
+import { findAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
-import { domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
-import { countOpen, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
-import { isoTime } from '#platform/http/envelope.ts'
-import { systemClock } from '#platform/time/clock.ts'
-import type { RunningDelivery } from '../create.ts'
-import type { QueueRecipient, QueueRuleRecord } from '../operator/model.ts'
+import { readRules } from '#features/sending/delivery/control/operator-queue.ts'
+import type { QueueRecipient, QueueRuleRecord } from '#features/sending/delivery/control/operator-queue-model.ts'
 import {
-  countWebhooks,
   describeLanes,
-  findLaneAccount,
   findProviderHolds,
   listLaneRecipients,
   MAX_ERROR_LENGTH,
   readLanes,
-} from '../operator/queue.ts'
-import { readRules } from '../operator/queue-control.ts'
+} from '#features/sending/delivery/control/queue-view.ts'
+import { accountOfLane, domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
+import { countOpen, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
+import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatRelativeTime, truncate } from '#platform/text.ts'
+import { systemClock } from '#platform/time/clock.ts'
+import type { RunningDelivery } from '../create.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
-import { formatCount, formatRelativeTime, formatTable, formatUtc, printResult, truncate } from './output.ts'
+import { formatCount, formatTable, formatUtc, printResult } from './output.ts'
 import { addQueueControlCommands, formatRule, queueControlAdminCommands } from './queue-control.ts'
 
 interface WaitingLane {
@@ -63,7 +64,7 @@ const queue = defineAdminCommand(
       }),
       lanes: await toLaneViews(app, delivery, shownLanes),
       recipients: await listRecipients(app, shownLanes, limit),
-      webhooks: countWebhooks(app.db),
+      webhooks: countWaitingWebhooks(app.db),
       received: countQueueEntries(app.db),
       rules: readRules(app),
     }
@@ -95,10 +96,10 @@ async function toLaneViews(
   delivery: RunningDelivery | undefined,
   lanes: readonly OpenLane[],
 ): Promise<WaitingLane[]> {
-  const reasons = await describeLanes(app, delivery, lanes)
+  const reasons = await describeLanes(app, delivery?.scheduler, lanes)
   return lanes.map(({ lane, waiting, firstAt }, i) => ({
     lane,
-    account: findLaneAccount(app.db, lane)?.name ?? null,
+    account: findAccount(app.config, app.db, accountOfLane(lane))?.name ?? null,
     waiting,
     first_due_at: isoTime(firstAt),
     reason: reasons[i] ?? '',

@@ -3,13 +3,15 @@
  * service. The content is untrusted: control characters never reach the terminal.
  */
 import type { Command } from 'commander'
+import type { DomainReport } from '#features/receiving/domain-reports/model.ts'
+import { toReportView } from '#features/receiving/domain-reports/model.ts'
+import { parseDomainName, readReport } from '#features/receiving/domain-reports/operator-routes.ts'
 import { listReports } from '#features/receiving/domain-reports/store.ts'
-import { parseDomainName, readReport, toReportView } from '../operator/domain-reports.ts'
-import type { DomainReport } from '../operator/model.ts'
+import { truncate } from '#platform/text.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
-import { formatFields, formatUtc, printList, printResult, toLimitedList, toPrintableLines, truncate } from './output.ts'
+import { formatFields, formatUtc, printList, printResult, toLimitedList, toPrintableLines } from './output.ts'
 
 interface ListInput {
   readonly domain?: string | undefined

@@ -1,6 +1,7 @@
 /** @module `tassis restore`: restores a backup into an empty data directory. */
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
+import { formatRelativeTime } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import type { BackupReader } from '../backup/backup-reader.ts'
 import { BackupError } from '../backup/errors.ts'
@@ -11,7 +12,7 @@ import { readS3Target, S3Backups } from '../backup/s3.ts'
 import { describeOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
 import { addCommand, type JsonOption } from './options.ts'
-import { formatCount, formatRelativeTime, formatSize, formatUtc, printResult } from './output.ts'
+import { formatCount, formatSize, formatUtc, printResult } from './output.ts'
 
 const S3_PREFIX = 's3:'
 

@@ -1,26 +1,19 @@
 /** @module `tassis suppressions`: lists, adds, removes, imports and exports the suppressed addresses of an account. */
+
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { readExportBatch } from '#features/audience/suppressions/export.ts'
 import { importSuppressions } from '#features/audience/suppressions/import.ts'
 import { suppressionWire } from '#features/audience/suppressions/model.ts'
 import { addSuppression, listSuppressions, removeSuppression } from '#features/audience/suppressions/suppressions.ts'
+import { truncate } from '#platform/text.ts'
 import { resolveOperator } from '../find-account.ts'
 import { loadConfig } from '../settings.ts'
 import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
 import { runAdminCommand, withData } from './call.ts'
 import { findListName } from './lists.ts'
 import { type AccountOption, addCommand, type JsonOption, withAccount, withLimit } from './options.ts'
-import {
-  formatCount,
-  formatUtc,
-  printList,
-  printResult,
-  toList,
-  toPrintable,
-  toPrintableLines,
-  truncate,
-} from './output.ts'
+import { formatCount, formatUtc, printList, printResult, toList, toPrintable, toPrintableLines } from './output.ts'
 
 interface ListInput extends AccountOption {
   readonly limit: number

@@ -17,6 +17,7 @@ import {
 import { findWebhook, listWebhooksWithRoutes, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { formatRelativeTime, truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { findAccountId, resolveOperator } from '../find-account.ts'
@@ -34,7 +35,6 @@ import {
 import {
   formatCount,
   formatList,
-  formatRelativeTime,
   formatUtc,
   type List,
   print,
@@ -43,7 +43,6 @@ import {
   printSecret,
   toList,
   toPrintable,
-  truncate,
 } from './output.ts'
 
 function toWebhookView(app: App, webhook: Webhook, { name, uuid }: Account) {

@@ -1,12 +1,12 @@
 /** @module Metrics of the process and its machine: memory, disk, descriptors, event loop, certificates. */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
+import { readFileSystem } from '#features/lifecycle/retention/disk.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { countOpenDescriptors, readDescriptorLimit } from '#platform/process/descriptors.ts'
 import { type Millis, systemClock, type Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { certificateStates } from '../certificates/states.ts'
-import { readFileSystem } from '../operator/disk.ts'
 import { type Collector, setAll } from './sources.ts'
 
 const MICROSECONDS_PER_SECOND = 1_000_000

@@ -1,10 +1,11 @@
 /** @module Metrics of the mail queue and of the providers. */
+
+import { getLaneReader } from '#features/sending/delivery/control/queue-view.ts'
 import { labelProvider } from '#features/sending/delivery/providers/registry.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { RunningDelivery } from '../create.ts'
-import { getLaneReader } from '../operator/lane-reader.ts'
 import { type Collector, type MetricSources, setAll } from './sources.ts'
 
 /** How long a scrape waits for a reading of the queue; a longer one is used by a later scrape. */

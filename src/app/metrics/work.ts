@@ -1,14 +1,14 @@
 /** @module Metrics of webhooks, incoming mail and submission. */
 import { countQueueEntries, findOldestEntryTime } from '#features/receiving/inbound/process/queue.ts'
+import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { seconds } from '#platform/units.ts'
-import { countWebhooks } from '../operator/queue.ts'
 import type { Collector } from './sources.ts'
 
 export const collectWebhooks: Collector = ({ gauge }, { opened: { app } }) => {
   const deactivated = gauge('tassis_webhooks_deactivated', 'Webhooks that consecutive failures deactivated.')
   const waiting = gauge('tassis_webhook_deliveries_waiting', 'Webhook deliveries that wait for another attempt.')
   return () => {
-    const counts = countWebhooks(app.db)
+    const counts = countWaitingWebhooks(app.db)
     waiting.set(counts.waiting)
     deactivated.set(counts.off_by_failures)
   }

@@ -1,30 +1,21 @@
 /** @module Queries and changes of the operator's screens. */
 import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { DoctorFindings, ServerHealth, SettingRecord } from '#app/status-model.ts'
+import type { OperatorAccount } from '#features/core/accounts/model.ts'
+import type { ServerDisk } from '#features/lifecycle/retention/disk-model.ts'
+import type { OperatorComplaint } from '#features/receiving/complaints/model.ts'
+import type { DomainReport, DomainReportDetail } from '#features/receiving/domain-reports/model.ts'
+import type { ReceivedEntry, RetryResult, UnparsedMessage } from '#features/receiving/inbound/process/operator-model.ts'
+import type { OperatorMailDetail, OperatorMailRecord } from '#features/receiving/postmaster/model.ts'
+import type { Finding, OperatorAccountDetail, ResumeResult } from '#features/reporting/abuse/model.ts'
+import type { DeliveryAlert, ServerProvider } from '#features/sending/delivery/control/operator-provider-model.ts'
 import type {
-  DeliveryAlert,
-  DoctorFindings,
-  DomainReport,
-  DomainReportDetail,
-  Finding,
-  OperatorAccount,
-  OperatorAccountDetail,
-  OperatorComplaint,
-  OperatorMailDetail,
-  OperatorMailRecord,
   QueueChange,
   QueueLane,
   QueueRecipient,
   QueueRuleRecord,
   QueueSelection,
-  ReceivedEntry,
-  ResumeResult,
-  RetryResult,
-  ServerDisk,
-  ServerHealth,
-  ServerProvider,
-  SettingRecord,
-  UnparsedMessage,
-} from '#app/operator/model.ts'
+} from '#features/sending/delivery/control/operator-queue-model.ts'
 import { ApiError, get, type PageOf, type QueryValues, request, requestData } from './client.ts'
 import { useChange, useRecord } from './data.ts'
 

@@ -1,7 +1,7 @@
 /** @module The state of the whole service, for operators. */
 import { List, Stack, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
-import type { ServerHealth } from '#app/operator/model.ts'
+import type { ServerHealth } from '#app/status-model.ts'
 import { useHealth } from '../api/server.ts'
 import { formatBytes } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'

@@ -45,6 +45,23 @@ export const Timestamp = (options: SchemaOptions = {}) => Type.String({ ...optio
 /** A UUID in a response. */
 export const Uuid = (options: SchemaOptions = {}) => Type.String({ ...options, 'x-format': 'uuid' })
 
+export const Text = (description: string) => Type.String({ description })
+
+export const Count = (description: string) => Type.Integer({ description })
+
+export const Bytes = (description: string) => Type.Integer({ description: `${description}, in bytes.` })
+
+/** A part of a response with fields of its own. */
+export const Part = <T extends TProperties>(description: string, fields: T) => Type.Object(fields, { description })
+
+export const NullablePart = <T extends TProperties>(description: string, fields: T) =>
+  Nullable(Type.Object(fields), { description })
+
+export const MAX_FILTER_LENGTH = 320
+
+/** A text that selects rows in a query, or what a body names; it may be left out. */
+export const Filter = (description: string) => Type.Optional(Type.String({ maxLength: MAX_FILTER_LENGTH, description }))
+
 /** An object with arbitrary names, such as `metadata`; `mapFromPhp` reads it. */
 export const FreeMap = (options: SchemaOptions = {}) =>
   Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Array(Type.Unknown(), { maxItems: 0 })], {

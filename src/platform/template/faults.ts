@@ -1,4 +1,5 @@
 /** @module Describes template errors for the template's author, from minijinja's messages. */
+import { truncate } from '../text.ts'
 import type { TemplateFault, TemplatePart } from './renderer.ts'
 
 /** A construct of Handlebars or Mustache: people who come from other providers bring such templates. */
@@ -58,10 +59,6 @@ function translate(sign: string, name: string): string {
 /** Maximum lengths of a message and of a variable's name: both may come from the template, which can be long. */
 const MAX_PROBLEM_LENGTH = 300
 const MAX_NAME_LENGTH = 100
-
-/** Truncates a text between two characters, with an ellipsis. */
-export const truncate = (text: string, maxLength: number): string =>
-  text.length <= maxLength ? text : `${text.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`
 
 export function createFaultAt(
   part: TemplatePart,

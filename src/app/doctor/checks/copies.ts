@@ -1,6 +1,7 @@
 /** @module Checks of copies of the data: scheduled backups, and what waits since the data were restored from a copy. */
+
+import { findFenceProblem } from '#app/fence/release.ts'
 import { findBackupProblems, isBackupScheduled, readBackupState } from '../../backup/state.ts'
-import { findFenceProblem } from '../../operator/fence.ts'
 import type { DoctorContext } from '../context.ts'
 import { type NewFinding, NO_DATA, ok, warning } from '../finding.ts'
 

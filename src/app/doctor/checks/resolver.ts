@@ -2,12 +2,13 @@
 import { isIP } from 'node:net'
 import { randomBytes } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
+import { truncate } from '#platform/text.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type BlockListState, familyOf, findListing, testBlockList } from '#protocols/dns/block-list.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import { queryTimeOffset } from '#protocols/ntp/sntp.ts'
-import { toPrintable, truncate } from '../../cli/output.ts'
+import { toPrintable } from '../../cli/output.ts'
 import {
   createDoctorResolver,
   type DoctorContext,

@@ -1,14 +1,15 @@
 /** @module Checks of the state of the service: readiness, queue, received mail, domains, webhooks, operator mail. */
 import type { Database } from 'bun:sqlite'
 import { listQueueEntries } from '#features/receiving/inbound/process/queue.ts'
+import { listAlerts } from '#features/sending/delivery/control/operator-providers.ts'
+import { describeLanes, readLanes } from '#features/sending/delivery/control/queue-view.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { formatRelativeTime, truncate } from '#platform/text.ts'
 import { hours } from '#platform/units.ts'
-import { formatCount, formatRelativeTime, toPrintable, truncate } from '../../cli/output.ts'
-import { listAlerts } from '../../operator/alerts.ts'
-import { describeLanes, readLanes } from '../../operator/queue.ts'
+import { formatCount, toPrintable } from '../../cli/output.ts'
 import type { DoctorContext } from '../context.ts'
 import { failure, type NewFinding, NO_DATA, ok, skipped, warning } from '../finding.ts'
 
@@ -94,7 +95,7 @@ export async function checkQueue({ db, clock, config, resolver, service }: Docto
   const overdue = lanes.filter(({ firstAt }) => firstAt < now - MAX_OVERDUE_MS)
   const [oldest] = overdue
   if (oldest) {
-    const [reason = ''] = await describeLanes({ db, clock, config, resolver }, service?.delivery, [oldest])
+    const [reason = ''] = await describeLanes({ db, clock, config, resolver }, service?.delivery?.scheduler, [oldest])
     findings.push(
       warning(
         `Mail of ${formatCount(overdue.length, 'destination')} has been due for more than an hour. The oldest, due ${formatRelativeTime(oldest.firstAt, now)}: ${plain(oldest.lane)}, ${plain(reason)}.`,
@@ -172,7 +173,7 @@ export function checkWebhooks({ db }: DoctorContext): NewFinding[] {
 /** Replies of receivers that blame our addresses or set-up. */
 export function checkDeliveryAlerts({ service }: DoctorContext): NewFinding[] {
   if (!service?.delivery) return [skipped('Not known: the service is not running.')]
-  const found = listAlerts(service.delivery).map(({ provider, source, rule, reply, advice }) => {
+  const found = listAlerts(service.delivery.scheduler).map(({ provider, source, rule, reply, advice }) => {
     const from = source === null ? '' : ` from ${source}`
     return warning(
       `${plain(provider)} rejects or defers mail${from}, by rule ${rule}: ${plain(reply)}`,

@@ -3,7 +3,7 @@
 import { Alert, Button, Group, Stack, Text, Textarea } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { OperatorAccountDetail } from '#app/operator/model.ts'
+import type { OperatorAccountDetail } from '#features/reporting/abuse/model.ts'
 import { useAccount, usePauseAccount, useResumeAccount } from '../../api/server.ts'
 import { DialogFrame, useFields } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'

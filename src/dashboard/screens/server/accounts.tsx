@@ -1,7 +1,7 @@
 /** @module All accounts of the service. */
 import { NativeSelect, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { OperatorAccount } from '#app/operator/model.ts'
+import type { OperatorAccount } from '#features/core/accounts/model.ts'
 import { useAccounts } from '../../api/server.ts'
 import { formatCount } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'

@@ -1,6 +1,6 @@
 /** @module Replies that blame our addresses or set-up, and what to do; nothing while there are none. */
 import { Alert, Stack, Text } from '@mantine/core'
-import type { DeliveryAlert } from '#app/operator/model.ts'
+import type { DeliveryAlert } from '#features/sending/delivery/control/operator-provider-model.ts'
 import { useAlerts } from '../../api/server.ts'
 import { formatCount } from '../../parts/format.ts'
 import { Time } from '../../parts/time.tsx'

@@ -1,6 +1,6 @@
 /** @module What the hourly checks of the service found: what is bad with its fix, and the rest on request. */
 import { Alert, Code, List, Stack, Text } from '@mantine/core'
-import type { DoctorFinding } from '#app/operator/model.ts'
+import type { DoctorFinding } from '#app/status-model.ts'
 import { useDoctor } from '../../api/server.ts'
 import { formatCount } from '../../parts/format.ts'
 import { Section } from '../../parts/page.tsx'

@@ -1,7 +1,7 @@
 /** @module Spam complaints about mail of all accounts. */
 import { Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { OperatorComplaint } from '#app/operator/model.ts'
+import type { OperatorComplaint } from '#features/receiving/complaints/model.ts'
 import { useComplaints } from '../../api/server.ts'
 import { EmptyState } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'

@@ -1,7 +1,7 @@
 /** @module What uses the disk, how long it is retained, and what is deleted next. */
 import { Group, Progress, Stack, Text, Title } from '@mantine/core'
 import type { ReactNode } from 'react'
-import type { ServerDisk } from '#app/operator/model.ts'
+import type { ServerDisk } from '#features/lifecycle/retention/disk-model.ts'
 import { useDisk } from '../../api/server.ts'
 import { formatBytes } from '../../parts/format.ts'
 import { StatusLabel } from '../../parts/status.tsx'

@@ -1,7 +1,7 @@
 /** @module What the monitoring of accounts found: suspicions, and pauses. */
 import { Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { Finding } from '#app/operator/model.ts'
+import type { Finding } from '#features/reporting/abuse/model.ts'
 import { useFindings } from '../../api/server.ts'
 import { EmptyState, Facts } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'

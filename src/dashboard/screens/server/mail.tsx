@@ -2,7 +2,7 @@
 import { Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { OperatorMailDetail, OperatorMailRecord } from '#app/operator/model.ts'
+import type { OperatorMailDetail, OperatorMailRecord } from '#features/receiving/postmaster/model.ts'
 import { useMailAction, useMessage, useOperatorMail } from '../../api/server.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'

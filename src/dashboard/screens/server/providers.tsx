@@ -3,7 +3,7 @@
 import { Button, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ServerProvider } from '#app/operator/model.ts'
+import type { ServerProvider } from '#features/sending/delivery/control/operator-provider-model.ts'
 import { useProviders, useResumeProvider } from '../../api/server.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'

@@ -1,5 +1,5 @@
 /** @module Words about what an operator does with mail in the queue. */
-import type { QueueRuleRecord } from '#app/operator/model.ts'
+import type { QueueRuleRecord } from '#features/sending/delivery/control/operator-queue-model.ts'
 import type { QueueAction, QueueResult, QueueSelector } from '../../api/server.ts'
 import { formatCount } from '../../parts/format.ts'
 

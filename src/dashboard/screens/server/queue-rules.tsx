@@ -1,7 +1,7 @@
 /** @module The holds and redirects of operators, each with a button that ends it. */
 import { Button, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { QueueRuleRecord } from '#app/operator/model.ts'
+import type { QueueRuleRecord } from '#features/sending/delivery/control/operator-queue-model.ts'
 import { useQueueRules } from '../../api/server.ts'
 import { Section } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'

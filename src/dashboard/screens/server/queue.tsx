@@ -6,7 +6,7 @@
 import { Button, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { QueueLane, QueueRecipient } from '#app/operator/model.ts'
+import type { QueueLane, QueueRecipient } from '#features/sending/delivery/control/operator-queue-model.ts'
 import { type QueueSelector, useLane, useQueue } from '../../api/server.ts'
 import { formatCount } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'

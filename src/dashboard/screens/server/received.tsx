@@ -2,7 +2,7 @@
 import { Button, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ReceivedEntry, UnparsedMessage } from '#app/operator/model.ts'
+import type { ReceivedEntry, UnparsedMessage } from '#features/receiving/inbound/process/operator-model.ts'
 import { useReceived, useRetryUnparsed, useUnparsed } from '../../api/server.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'

@@ -1,7 +1,7 @@
 /** @module DMARC and TLS reports that other hosts send about domains of this service. */
 import { Button, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import type { DomainReport } from '#app/operator/model.ts'
+import type { DomainReport } from '#features/receiving/domain-reports/model.ts'
 import { useReport, useReports } from '../../api/server.ts'
 import { findFieldError } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'

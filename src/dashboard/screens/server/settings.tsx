@@ -1,7 +1,7 @@
 /** @module The settings of the running service, and where each comes from. */
 import { Code, Stack, Switch, Text, Title } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { SettingRecord } from '#app/operator/model.ts'
+import type { SettingRecord } from '#app/status-model.ts'
 import { useSettings } from '../../api/server.ts'
 import { EmptyState } from '../../parts/page.tsx'
 import { type Column, DataTable, SearchForm } from '../../parts/table.tsx'

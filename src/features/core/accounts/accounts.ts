@@ -10,8 +10,8 @@ import { attempt } from '#platform/attempt.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
-import { AppError, invalid, tooManyRequests } from '#platform/errors.ts'
-import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { AppError, invalid, notFound, tooManyRequests } from '#platform/errors.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { findPause, findSendingBlock, type Pause } from './pause.ts'
@@ -113,7 +113,8 @@ export const listAccounts = (config: Config, db: Database): Account[] =>
     .map((row) => toAccount(config, db, row))
 
 /** Paused comes before disabled. */
-export type AccountSendingState = 'active' | 'paused' | 'disabled'
+export const ACCOUNT_SENDING_STATES = ['active', 'paused', 'disabled'] as const
+export type AccountSendingState = (typeof ACCOUNT_SENDING_STATES)[number]
 
 export interface AccountFilter {
   /** Part of the name or address. */
@@ -141,6 +142,24 @@ export function searchAccounts(
 export function findAccountByUuid(config: Config, db: Database, uuid: UuidBytes): Account | undefined {
   const row = sql(db).byUuid.get(uuid)
   return row ? toAccount(config, db, row) : undefined
+}
+
+/** For operators: the account with a public id. Throws 404 for an unknown one. */
+export function requireAccount({ config, db }: Pick<App, 'config' | 'db'>, id: string): Account {
+  const uuid = parseUuid(id)
+  const account = uuid && findAccountByUuid(config, db, uuid)
+  if (!account) throw notFound('account_not_found', 'No account has this id.')
+  return account
+}
+
+/** Row id for a filter by public id; undefined: no filter; 0, which no account has, for an unknown id. */
+export function findFilteredAccountId(
+  { config, db }: Pick<App, 'config' | 'db'>,
+  id: string | undefined,
+): number | undefined {
+  if (id === undefined) return undefined
+  const uuid = parseUuid(id)
+  return (uuid && findAccountByUuid(config, db, uuid)?.id) ?? 0
 }
 
 export interface NewAccount {

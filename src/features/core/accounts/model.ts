@@ -1,9 +1,29 @@
-/** @module Wire form of the account. */
+/** @module Wire form of the account: for its users, and for operators. */
 import { type Static, Type } from '@sinclair/typebox'
-import { isoTime } from '#platform/http/envelope.ts'
-import { extra, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import type { App } from '#features/core/app/app.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import {
+  Count,
+  extra,
+  Filter,
+  Nullable,
+  PAGE_FIELDS,
+  StrictObject,
+  StringEnum,
+  Text,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { AccountState } from './accounts.ts'
+import {
+  ACCOUNT_SENDING_STATES,
+  type Account,
+  type AccountState,
+  findAccount,
+  monthOf,
+  readMonthlyUsage,
+} from './accounts.ts'
+import { UNLIMITED } from './plans.ts'
 
 const TRACKING_PRIVACY =
   'Opens and clicks are stored without IP address and user agent. Applies from the change on; stored data stays.'
@@ -65,3 +85,46 @@ export const toAccountWire = ({ account, usedThisMonth, quotaResetAt, pause }: A
   ...(account.eventsReadAt !== null && { events_read_at: isoTime(account.eventsReadAt) }),
   ...(pause && { paused: { since: isoTime(pause.since), source: pause.source, reason: pause.reason } }),
 })
+
+/** Of a list of operators about all accounts or one. */
+export const OfAccountQuery = Type.Object({ ...PAGE_FIELDS, account_id: Filter('Only of the account with this id.') })
+
+export const AccountsQuery = Type.Object({
+  ...PAGE_FIELDS,
+  q: Filter('Part of the name or address, or the id of an account.'),
+  state: Type.Optional(StringEnum(ACCOUNT_SENDING_STATES, { description: 'Only accounts in this state.' })),
+})
+export const OPERATOR_ACCOUNT_FIELDS = {
+  id: Uuid({ description: 'Id of the account.' }),
+  name: Text('Name of the account.'),
+  email: Text('Address of its owner.'),
+  plan: Text('Plan of the account.'),
+  parent_account_id: Nullable(Uuid(), { description: 'Id of the parent account; null: it is not a sub-account.' }),
+  disabled_at: Nullable(Timestamp(), { description: 'When its parent disabled it; null: it did not.' }),
+  monthly_quota: Nullable(Type.Integer(), { description: 'Recipients per month; null: unlimited.' }),
+  used_this_month: Count('Recipients used in this month.'),
+  paused_at: Nullable(Timestamp(), { description: 'When it was paused; null: it is not paused.' }),
+  created_at: Timestamp({ description: 'When it was created.' }),
+}
+export const OperatorAccount = Type.Object(OPERATOR_ACCOUNT_FIELDS)
+export type OperatorAccount = Static<typeof OperatorAccount>
+
+export function toOperatorAccount(app: App, account: Account): OperatorAccount {
+  return {
+    id: formatUuid(account.uuid),
+    name: account.name,
+    email: account.email,
+    plan: account.plan,
+    parent_account_id: findParentUuid(app, account),
+    disabled_at: isoTimeOrNull(account.disabledAt),
+    monthly_quota: account.monthlyQuota >= UNLIMITED ? null : account.monthlyQuota,
+    used_this_month: readMonthlyUsage(app.db, account.id, monthOf(app.clock.now())),
+    paused_at: isoTimeOrNull(account.pausedAt),
+    created_at: isoTime(account.createdAt),
+  }
+}
+
+function findParentUuid(app: App, { parentId }: Account): string | null {
+  const parent = parentId === null ? undefined : findAccount(app.config, app.db, parentId)
+  return parent ? formatUuid(parent.uuid) : null
+}

@@ -2,8 +2,9 @@
  * @module `authenticated` and `requires` of platform/http, typed with our actors, for routes that need an API key or a
  * session. Public routes and pages use neither.
  */
-import { requires as requiresScope } from '#platform/http/access.ts'
+import { operatorsOnly, requires as requiresScope } from '#platform/http/access.ts'
 import { authenticatedAs } from '#platform/http/request-context.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import type { Actor } from './app.ts'
 
 /** An Elysia plugin that adds `actor`, the caller, to the context of route handlers. */
@@ -11,3 +12,16 @@ export const authenticated = authenticatedAs<Actor>()
 
 /** States, in the `detail` of a route, the scope that the caller must have. */
 export const requires = requiresScope<string>
+
+/** The `detail` of a route that only operators may call. */
+export const operatorRoute = (
+  summary: string,
+  description?: string,
+  errors: Parameters<typeof errorResponses>[0] = {},
+) => ({
+  summary,
+  ...(description !== undefined && { description }),
+  tags: ['Operator'],
+  ...operatorsOnly,
+  ...errorResponses(errors),
+})

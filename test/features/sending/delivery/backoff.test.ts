@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { listLaneRecipients } from '#app/operator/queue.ts'
+import { listLaneRecipients } from '#features/sending/delivery/control/queue-view.ts'
 import { Sites } from '#features/sending/delivery/sites/sites.ts'
 import {
   computeMaxAttempts,

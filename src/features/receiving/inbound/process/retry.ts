@@ -13,7 +13,7 @@ import {
   listUnparsedMessagesAfter,
   type UnparsedMessage,
 } from '#features/receiving/agent-mailboxes/messages.ts'
-import { removeOperatorMailForRetry } from '#features/receiving/postmaster/store.ts'
+import { type OperatorMail, removeOperatorMailForRetry } from '#features/receiving/postmaster/store.ts'
 import type { Envelope, ReceivedMail } from '#features/receiving/received/message.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
@@ -187,6 +187,24 @@ export async function retryOperatorMail(app: App, id: string, actor: AuditActor 
     })
   })
 }
+
+/** Returns a reader of the text of operator mail, parsed in a Worker; null: it has none or cannot be parsed. */
+export const createMailTextReader =
+  ({ config, log }: App, parser: Parser) =>
+  async (mail: OperatorMail): Promise<string | null> => {
+    const { mailFrom, sourceIp, rawRef, sizeBytes, createdAt: receivedAt } = mail
+    try {
+      const { hostname } = config
+      const envelope = { mailFrom, sourceIp, rawRef, sizeBytes, receivedAt, helo: '', tls: null }
+      const result = await parser.parse({ ...envelope, hostname, wantsReport: false })
+      for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
+      await removeAttachmentFiles(result)
+      return result.message?.text ?? null
+    } catch (error) {
+      if (!(error instanceof RawUnreadableError)) log.warn({ err: error }, 'operator mail not parsed')
+      return null
+    }
+  }
 
 function findTarget(app: App, uuid: UuidBytes): RetryTarget | undefined {
   const email = findUnparsedInbound(app.db, uuid)

@@ -40,6 +40,7 @@ import { findLaneProviders } from '../providers/lane-provider.ts'
 import { listSuspendedProviders } from '../providers/pairs.ts'
 import { ProviderRegistry } from '../providers/registry.ts'
 import { WAKE_BATCH_SIZE } from '../schedule/lanes.ts'
+import type { QueueSelection } from './operator-queue-model.ts'
 
 /** Recipients changed in one transaction; this takes some 10 ms at most. */
 export const CHANGED_BATCH_SIZE = 50
@@ -79,12 +80,7 @@ async function readBatch(
 
 type ControlApp = Pick<App, 'config' | 'db' | 'resolver'>
 
-export interface SelectedCount {
-  readonly waiting: number
-  readonly inDelivery: number
-}
-
-export async function countSelected(app: ControlApp, selector: MailSelector): Promise<SelectedCount> {
+export async function countSelected(app: ControlApp, selector: MailSelector): Promise<QueueSelection> {
   const registry = new ProviderRegistry(app.config)
   let waiting = 0
   let inDelivery = 0
@@ -95,7 +91,7 @@ export async function countSelected(app: ControlApp, selector: MailSelector): Pr
     waiting += read.recipients.length - processing
     place = read.place
   }
-  return { waiting, inDelivery }
+  return { waiting, in_delivery: inDelivery }
 }
 
 export interface ControlResult {

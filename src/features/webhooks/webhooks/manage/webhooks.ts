@@ -53,6 +53,10 @@ const sql = prepareStatements((db) => ({
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL',
   ),
+  ofAll: db.prepare<{ waiting: number; off_by_failures: number }, []>(
+    `SELECT (SELECT COUNT(*) FROM webhook_deliveries WHERE next_at IS NOT NULL) AS waiting,
+     (SELECT COUNT(*) FROM webhooks WHERE off_by_failures = 1 AND deleted_at IS NULL) AS off_by_failures`,
+  ),
   stats: db.prepare<{ total: number; offByFailures: number; failing: number; maxFailures: number }, [number]>(
     `SELECT count(*) AS total, coalesce(sum(off_by_failures), 0) AS offByFailures,
      coalesce(sum(is_active AND failure_count > 0), 0) AS failing, coalesce(max(failure_count), 0) AS maxFailures
@@ -64,6 +68,9 @@ const NO_WEBHOOKS = { total: 0, offByFailures: 0, failing: 0, maxFailures: 0 }
 
 /** Counts an account's webhooks, including those of its inbound routes, and their failures. */
 export const readWebhookStats = (db: Database, accountId: number) => sql(db).stats.get(accountId) ?? NO_WEBHOOKS
+
+/** Of all accounts: deliveries that wait for an attempt, and webhooks deactivated by failures. */
+export const countWaitingWebhooks = (db: Database) => sql(db).ofAll.get() ?? { waiting: 0, off_by_failures: 0 }
 
 const toWebhook = (row: Row): Webhook => ({
   ...row,

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { listProviders } from '#app/operator/providers.ts'
+import { listProviders } from '#features/sending/delivery/control/operator-providers.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
@@ -27,7 +27,7 @@ const sendMany = (flow: MailFlow, count: number) =>
 const reasonOf = (flow: Running): string => flow.service.delivery?.scheduler.states()[0]?.reason ?? ''
 const isIdle = (flow: Running): boolean => flow.service.delivery?.scheduler.inFlight === 0
 const warmUpOf = (flow: Running) =>
-  listProviders(flow.app, flow.service.delivery)
+  listProviders(flow.app, flow.service.delivery?.scheduler)
     .views(0, 100)
     .find(({ provider }) => provider === 'big')?.warm_up
 

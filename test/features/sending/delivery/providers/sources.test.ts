@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { readPools, setPool } from '#app/operator/accounts.ts'
+import { readPools, setPool } from '#features/sending/delivery/control/pools.ts'
 import { OutboundSources } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { listRules, removeRules } from '#features/sending/queue/queue-rules.ts'
 import { createStream } from '#features/setup/streams/streams.ts'

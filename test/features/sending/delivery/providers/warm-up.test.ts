@@ -2,10 +2,10 @@ import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { listProviders } from '#app/operator/providers.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
+import { listProviders } from '#features/sending/delivery/control/operator-providers.ts'
 import { WarmUp } from '#features/sending/delivery/providers/limits.ts'
 import { days, hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -106,7 +106,7 @@ const countMessages = ({ sessions }: ScriptedSmtp): number => sessions.flatMap((
 /** The warm-ups of the pairs with "big", by address. */
 const warmUpsOf = ({ app, delivery }: Pick<TestApp, 'app' | 'delivery'>) =>
   Object.fromEntries(
-    listProviders(app, delivery)
+    listProviders(app, delivery?.scheduler)
       .views(0, 100)
       .flatMap(({ provider, source, warm_up }) => (provider === 'big' ? [[source ?? '', warm_up]] : [])),
   )

@@ -1,22 +1,12 @@
 /**
- * @module What operators do with mail in the queue, for `tassis queue` and the operator's routes: reads the input,
- * writes the audit entry, and counts what was done. Knows neither commands nor routes.
+ * @module What operators do with mail in the queue: reads the input, writes the audit entry, and counts what was done.
+ * Knows neither commands nor routes.
  */
 import type { Database } from 'bun:sqlite'
-import { findAccount, findAccountByUuid } from '#features/core/accounts/accounts.ts'
+import type { Static } from '@sinclair/typebox'
+import { findAccount, requireAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
-import {
-  bounceSelected,
-  type ControlResult,
-  countSelected,
-  dropSelected,
-  releaseSelected,
-  retrySelected,
-  wakeSelected,
-} from '#features/sending/delivery/control/queue-control.ts'
-import { formatTarget, parseTarget } from '#features/sending/delivery/providers/lane-provider.ts'
-import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
 import { findLogId } from '#features/sending/queue/email.ts'
 import { SANDBOX_LANE, SIMULATOR_LANE, simulatorDomain } from '#features/sending/queue/lanes.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
@@ -34,7 +24,23 @@ import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
-import { MAX_QUEUE_REASON_LENGTH, type QueueRuleRecord, type QueueSelection } from './model.ts'
+import { formatTarget, parseTarget } from '../providers/lane-provider.ts'
+import { ProviderRegistry } from '../providers/registry.ts'
+import {
+  MAX_QUEUE_REASON_LENGTH,
+  type QueueRuleRecord,
+  type QueueSelection,
+  type QueueSelector,
+} from './operator-queue-model.ts'
+import {
+  bounceSelected,
+  type ControlResult,
+  countSelected,
+  dropSelected,
+  releaseSelected,
+  retrySelected,
+  wakeSelected,
+} from './queue-control.ts'
 
 const sql = prepareStatements((db) => ({
   email: db.prepare<{ id: number; accountId: number }, [Uint8Array]>(
@@ -44,14 +50,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** What an operator names: mail that matches every field. */
-export interface SelectorInput {
-  readonly domain?: string | undefined
-  readonly provider?: string | undefined
-  /** Public id of the account. */
-  readonly account_id?: string | undefined
-  /** Public id of the email. */
-  readonly email_id?: string | undefined
-}
+export type SelectorInput = { readonly [Field in keyof Static<typeof QueueSelector>]?: string | undefined }
 
 /** Throws 422 for an invalid domain, an unknown provider or an empty selector; 404 for an unknown account or email. */
 export function parseSelector(
@@ -71,7 +70,7 @@ export function parseSelector(
   return {
     ...(domain !== undefined && { domain: parseSelectedDomain(app, domain) }),
     ...(provider !== undefined && { provider: parseSelectedProvider(app, provider) }),
-    ...(accountId !== undefined && { accountId: requireAccountId(app, accountId) }),
+    ...(accountId !== undefined && { accountId: requireAccount(app, accountId).id }),
   }
 }
 
@@ -91,13 +90,6 @@ function parseSelectedProvider({ config }: App, text: string): string {
   const { isNamed } = new ProviderRegistry(config).byName(name)
   if (!isNamed) throw invalid('provider', `"${name}" is not a provider; \`tassis providers --all\` lists their names.`)
   return name
-}
-
-function requireAccountId({ config, db }: App, id: string): number {
-  const uuid = parseUuid(id)
-  const account = uuid && findAccountByUuid(config, db, uuid)
-  if (!account) throw notFound('account_not_found', 'No account has this id.')
-  return account.id
 }
 
 /** Throws 422 for a text that is too long, or empty although a reason is required. */
@@ -139,11 +131,6 @@ const toRuleView = (app: App, rule: QueueRule): QueueRuleRecord => ({
 /** The operator's holds and redirects, oldest first. */
 export const readRules = (app: App): QueueRuleRecord[] => listRules(app.db).map((rule) => toRuleView(app, rule))
 
-export async function readSelection(app: App, selector: MailSelector): Promise<QueueSelection> {
-  const { waiting, inDelivery } = await countSelected(app, selector)
-  return { waiting, in_delivery: inDelivery }
-}
-
 /** Writes the entry of an action, which names what it selected. */
 function auditAction(
   app: App,
@@ -177,7 +164,7 @@ export async function holdMail(
     addRule(tx, { kind: 'hold', selector, reason, createdBy: actor.id, createdAt: app.eventTime() })
     auditAction(app, tx, actor, 'queue.held', selector, { reason })
   })
-  return readSelection(app, selector)
+  return countSelected(app, selector)
 }
 
 /**
@@ -206,7 +193,7 @@ export async function redirectMail(
     auditAction(app, tx, actor, 'queue.redirected', selector, { to: written, reason })
   })
   await wakeSelected(app, selector)
-  return readSelection(app, selector)
+  return countSelected(app, selector)
 }
 
 /** Ends the rules that match, of one kind or of both; resolves with them. */

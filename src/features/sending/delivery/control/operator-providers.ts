@@ -1,33 +1,30 @@
-/**
- * @module The receiving providers with their limits, rates and suspensions: for `tassis providers` and the operator's
- * routes.
- */
+/** @module What operators see of receiving providers: limits, rates, suspensions, and alerts; lifts a suspension. */
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
-import type { TrafficCounts } from '#features/sending/delivery/providers/limits.ts'
-import { type Instant, Pair } from '#features/sending/delivery/providers/pair.ts'
-import { Pairs } from '#features/sending/delivery/providers/pairs.ts'
-import type { ProviderPolicy } from '#features/sending/delivery/providers/registry.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days, hours, seconds } from '#platform/units.ts'
-import type { RunningDelivery } from '../create.ts'
-import type { ServerProvider } from './model.ts'
+import type { TrafficCounts } from '../providers/limits.ts'
+import { type Instant, Pair } from '../providers/pair.ts'
+import { Pairs } from '../providers/pairs.ts'
+import type { ProviderPolicy } from '../providers/registry.ts'
+import type { DeliveryScheduler } from '../schedule/scheduler.ts'
+import { adviseOnAttempt } from './explain.ts'
+import type { DeliveryAlert, ServerProvider } from './operator-provider-model.ts'
 
 const NO_TRAFFIC: TrafficCounts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
 
 /** The pairs of the running delivery; without one, those that are stored. */
-export const openPairs = (app: App, delivery: RunningDelivery | undefined): Pairs =>
-  delivery?.scheduler.pairs ??
-  new Pairs({ app, ownerOf: accountOfLane, onAllowed: () => undefined, onChanged: () => undefined })
+export const openPairs = (app: App, scheduler: DeliveryScheduler | undefined): Pairs =>
+  scheduler?.pairs ?? new Pairs({ app, ownerOf: accountOfLane, onAllowed: () => undefined, onChanged: () => undefined })
 
 /**
  * The pairs of provider and outgoing address: suspended ones first, then slowed ones, then those in use; last, the
  * listed providers to which nothing was sent. `views` builds the rows of a page.
  */
-export function listProviders(app: App, delivery: RunningDelivery | undefined) {
-  const pairs = openPairs(app, delivery)
+export function listProviders(app: App, scheduler: DeliveryScheduler | undefined) {
+  const pairs = openPairs(app, scheduler)
   const at = pairs.instant()
   const rankOf = (pair: Pair) => (pair.state.suspension ? 0 : pair.isNormal ? (pair.slots.isIdle ? 3 : 2) : 1)
   const used = pairs
@@ -117,11 +114,11 @@ const toPolicyView = (policy: ProviderPolicy): ServerProvider => ({
  */
 export async function resumeProvider(
   app: App,
-  delivery: RunningDelivery | undefined,
+  scheduler: DeliveryScheduler | undefined,
   actor: AuditActor,
   name: string,
 ): Promise<number> {
-  const pairs = openPairs(app, delivery)
+  const pairs = openPairs(app, scheduler)
   if (!pairs.all().some(({ provider }) => provider.name === name))
     throw notFound(
       'provider_not_found',
@@ -134,3 +131,17 @@ export async function resumeProvider(
   await pairs.flush()
   return resumed
 }
+
+/** What receivers hold against our addresses or set-up, the newest reply first; empty while nothing is delivered. */
+export const listAlerts = (scheduler: DeliveryScheduler | undefined): DeliveryAlert[] =>
+  (scheduler?.alerts.list() ?? []).map(({ rule, category, provider, source, reply, firstAt, lastAt, count }) => ({
+    provider,
+    source: source ?? null,
+    rule,
+    category,
+    reply,
+    count,
+    first_at: isoTime(firstAt),
+    last_at: isoTime(lastAt),
+    advice: adviseOnAttempt({ type: 'deferred', data: { bounce_category: category } }).text,
+  }))

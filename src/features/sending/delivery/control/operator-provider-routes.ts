@@ -1,26 +1,28 @@
 /** @module /v1/operator/providers: limits, rates and suspensions of receiving providers. Paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { authenticated } from '#features/core/app/http.ts'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
-import { listAlerts } from './alerts.ts'
-import { type OperatorContext, operatorRoute } from './context.ts'
-import { DeliveryAlert, ProviderResumeResult, ServerProvider } from './model.ts'
-import { listProviders, resumeProvider } from './providers.ts'
-import { toServiceActor } from './view-log.ts'
+import type { DeliveryScheduler } from '../schedule/scheduler.ts'
+import { DeliveryAlert, ProviderResumeResult, ServerProvider } from './operator-provider-model.ts'
+import { listAlerts, listProviders, resumeProvider } from './operator-providers.ts'
 
-export const operatorProviderRoutes = (context: OperatorContext) => {
-  const { app } = context.opened
-  const { recordView } = context
-  return new Elysia({ prefix: '/v1/operator' })
+/** @param context.scheduler of this process, once it delivers */
+export const operatorProviderRoutes = (
+  app: App,
+  { scheduler }: { readonly scheduler: () => DeliveryScheduler | undefined },
+) =>
+  new Elysia({ prefix: '/v1/operator' })
     .use(authenticated)
     .get(
       '/providers',
       async ({ actor, query }) => {
-        await recordView(actor, { name: 'providers' })
+        await recordView(app, actor, { name: 'providers' })
         const page = parsePage(query)
-        const { total, views } = listProviders(app, context.delivery())
+        const { total, views } = listProviders(app, scheduler())
         return pageBody(views(page.offset, page.offset + page.limit), { ...page, total })
       },
       {
@@ -35,9 +37,9 @@ export const operatorProviderRoutes = (context: OperatorContext) => {
     .get(
       '/alerts',
       async ({ actor, query }) => {
-        await recordView(actor, { name: 'providers' })
+        await recordView(app, actor, { name: 'providers' })
         const page = parsePage(query)
-        const alerts = listAlerts(context.delivery())
+        const alerts = listAlerts(scheduler())
         return pageBody(alerts.slice(page.offset, page.offset + page.limit), { ...page, total: alerts.length })
       },
       {
@@ -52,7 +54,7 @@ export const operatorProviderRoutes = (context: OperatorContext) => {
     .post(
       '/providers/:name/resume',
       async ({ actor, params }) => {
-        const resumed = await resumeProvider(app, context.delivery(), toServiceActor(actor), params.name)
+        const resumed = await resumeProvider(app, scheduler(), toServiceActor(actor), params.name)
         return dataBody({ provider: params.name, resumed })
       },
       {
@@ -65,4 +67,3 @@ export const operatorProviderRoutes = (context: OperatorContext) => {
         ),
       },
     )
-}

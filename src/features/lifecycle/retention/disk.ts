@@ -1,17 +1,14 @@
-/**
- * @module What uses the disk, how long each kind of data is retained and what is deleted next: for `tassis disk` and
- * the operator's routes. Reads only.
- */
+/** @module What uses the disk, how long each kind of data is retained and what is deleted next. Reads only. */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { measureUse } from '#features/lifecycle/retention/cuts.ts'
-import { type MonthUse, measureAllocated } from '#features/lifecycle/retention/measure.ts'
-import { listKindUsages, listNotStored } from '#features/lifecycle/retention/overview.ts'
 import { readDiskSpace } from '#platform/disk/disk-space.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import type { ServerDisk } from './model.ts'
+import { measureUse } from './cuts.ts'
+import type { ServerDisk } from './disk-model.ts'
+import { type MonthUse, measureAllocated } from './measure.ts'
+import { listKindUsages, listNotStored } from './overview.ts'
 
 export type DiskUse = ReturnType<typeof measureDisk>
 

@@ -1,10 +1,7 @@
-/** @module What waits for delivery, why and until when: for `tassis queue` and the operator's routes. Reads only. */
+/** @module What waits for delivery, why and until when, for operators. Reads only. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { describeRestored, isMailRestored, readFence } from '#features/core/fence/restored.ts'
-import { findLaneProvider } from '#features/sending/delivery/providers/lane-provider.ts'
-import { ProviderRegistry } from '#features/sending/delivery/providers/registry.ts'
-import { NO_SERVICE_REASON, NOT_DUE_REASON } from '#features/sending/delivery/schedule/waits.ts'
 import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
 import {
   countOpen,
@@ -25,11 +22,15 @@ import { statusName } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { perOwner } from '#platform/per-owner.ts'
+import { formatRelativeTime, truncate } from '#platform/text.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { formatRelativeTime, truncate } from '../cli/output.ts'
-import type { RunningDelivery } from '../create.ts'
-import type { QueueRecipient } from './model.ts'
+import { findLaneProvider } from '../providers/lane-provider.ts'
+import { ProviderRegistry } from '../providers/registry.ts'
+import type { DeliveryScheduler } from '../schedule/scheduler.ts'
+import { NO_SERVICE_REASON, NOT_DUE_REASON } from '../schedule/waits.ts'
+import type { QueueRecipient } from './operator-queue-model.ts'
 
 interface RecipientRow {
   emailId: number
@@ -50,11 +51,6 @@ const sql = prepareStatements((db) => ({
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
      WHERE lane = ? AND next_at IS NOT NULL ORDER BY next_at LIMIT ?`,
   ),
-  account: db.prepare<{ uuid: Uint8Array; name: string }, [number]>('SELECT uuid, name FROM accounts WHERE id = ?'),
-  webhooks: db.prepare<{ waiting: number; offByFailures: number }, []>(
-    `SELECT (SELECT COUNT(*) FROM webhook_deliveries WHERE next_at IS NOT NULL) AS waiting,
-     (SELECT COUNT(*) FROM webhooks WHERE off_by_failures = 1 AND deleted_at IS NULL) AS offByFailures`,
-  ),
 }))
 
 export const MAX_ERROR_LENGTH = 120
@@ -73,6 +69,35 @@ export async function readLanes({ db }: Pick<App, 'db'>): Promise<OpenLane[]> {
 /** The order of lanes for display: the earliest first. */
 export const compareLanes = (a: Pick<OpenLane, 'firstAt' | 'lane'>, b: Pick<OpenLane, 'firstAt' | 'lane'>): number =>
   a.firstAt - b.firstAt || (a.lane < b.lane ? -1 : a.lane > b.lane ? 1 : 0)
+
+/** Reading takes at most this fraction of the time. */
+const MAX_READ_FRACTION = 0.02
+const MIN_INTERVAL_MS = seconds(1)
+
+/** Resolves with every lane with open mail, the earliest first; it may be some seconds old. */
+export type LaneReader = () => Promise<readonly OpenLane[]>
+
+/** The reader of an app; all callers share its readings. */
+export const getLaneReader = perOwner((app: App): LaneReader => {
+  let reading: Promise<readonly OpenLane[]> | undefined
+  let nextAtMs: Millis = Number.NEGATIVE_INFINITY
+  const read = async (): Promise<readonly OpenLane[]> => {
+    const startedAtMs = app.clock.monotonicMs()
+    try {
+      return await readLanes(app)
+    } finally {
+      const now = app.clock.monotonicMs()
+      nextAtMs = now + Math.max(MIN_INTERVAL_MS, (now - startedAtMs) / MAX_READ_FRACTION)
+    }
+  }
+  return () => {
+    if (!reading || app.clock.monotonicMs() >= nextAtMs) {
+      nextAtMs = Number.POSITIVE_INFINITY
+      reading = read()
+    }
+    return reading
+  }
+})
 
 /** Lanes described in one tick of the event loop; this takes some 5 ms. */
 const DESCRIBED_LANES = 100
@@ -106,11 +131,11 @@ export async function findProviderHolds(
 
 /**
  * Why the mail of each lane waits.
- * @param delivery undefined when this process delivers no mail
+ * @param scheduler undefined when this process delivers no mail
  */
 export async function describeLanes(
   app: Pick<App, 'db' | 'clock' | 'config' | 'resolver'>,
-  delivery: RunningDelivery | undefined,
+  scheduler: DeliveryScheduler | undefined,
   lanes: readonly OpenLane[],
 ): Promise<string[]> {
   const now = app.clock.now()
@@ -119,7 +144,7 @@ export async function describeLanes(
   const reasons: string[] = []
   for (const lane of lanes) {
     if (reasons.length > 0 && reasons.length % DESCRIBED_LANES === 0) await yieldToEventLoop()
-    reasons.push(describeWait(app, delivery, lane, holds.get(lane.lane)))
+    reasons.push(describeWait(app, scheduler, lane, holds.get(lane.lane)))
   }
   return reasons
 }
@@ -127,12 +152,12 @@ export async function describeLanes(
 /** If the lane is not due yet, the reason is that of its earliest recipient. */
 function describeWait(
   { db, clock }: Pick<App, 'db' | 'clock'>,
-  delivery: RunningDelivery | undefined,
+  scheduler: DeliveryScheduler | undefined,
   { lane, firstAt }: OpenLane,
   providerHold: QueueRule | undefined,
 ): string {
   const now = clock.now()
-  const reason = delivery?.scheduler.describeWait(lane, firstAt) ?? (firstAt > now ? NOT_DUE_REASON : NO_SERVICE_REASON)
+  const reason = scheduler?.describeWait(lane, firstAt) ?? (firstAt > now ? NOT_DUE_REASON : NO_SERVICE_REASON)
   if (reason !== NOT_DUE_REASON) return reason
   const [first] = sql(db).ofLane.all(lane, 1)
   if (!first) return NOT_DUE_REASON
@@ -168,10 +193,6 @@ export function findStop(
   return hold && { waitsFor: 'hold', reason: describeHold(hold) }
 }
 
-/** The account of a lane; undefined if it is deleted. */
-export const findLaneAccount = (db: Database, lane: string): { uuid: Uint8Array; name: string } | undefined =>
-  sql(db).account.get(accountOfLane(lane)) ?? undefined
-
 /**
  * The earliest recipients of a lane.
  * @param providerHold the lane's entry of `findProviderHolds`
@@ -198,10 +219,4 @@ export function listLaneRecipients(
         last_error: stop?.waitsFor === 'fence' ? stop.reason : row.lastError,
       }
     })
-}
-
-/** Webhook deliveries that wait for an attempt, and webhooks deactivated by failures. */
-export function countWebhooks(db: Database): { waiting: number; off_by_failures: number } {
-  const row = sql(db).webhooks.get()
-  return { waiting: row?.waiting ?? 0, off_by_failures: row?.offByFailures ?? 0 }
 }

@@ -1,25 +1,19 @@
-/** @module /v1/operator/queue: what operators do with mail in the queue. Paths, schemas and one call each. */
+/** @module /v1/operator/queue: what waits for delivery, and what operators do with it. Paths, schemas and one call each. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { Actor } from '#features/core/app/app.ts'
-import { authenticated } from '#features/core/app/http.ts'
-import type { QueuePosition } from '#features/sending/queue/queue.ts'
+import { findAccount, findFilteredAccountId } from '#features/core/accounts/accounts.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
+import { accountOfLane, domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import type { OpenLane, QueuePosition } from '#features/sending/queue/queue.ts'
+import type { RowKey } from '#platform/db/row-window.ts'
 import { formatCursor, parseCursor } from '#platform/http/cursor.ts'
-import { dataBody } from '#platform/http/envelope.ts'
-import { DataBody } from '#platform/http/schemas.ts'
+import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
 import { invalidFields } from '#platform/http/validation.ts'
-import { type OperatorContext, operatorRoute } from './context.ts'
-import {
-  QueueBounceRequest,
-  QueueChange,
-  QueueChangeRequest,
-  QueueHoldRequest,
-  QueueRedirectRequest,
-  QueueReleaseRequest,
-  QueueRuleRecord,
-  QueueSelection,
-  QueueSelector,
-} from './model.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import {
   changeMail,
   holdMail,
@@ -27,31 +21,50 @@ import {
   parseSelector,
   type QueueAction,
   readRules,
-  readSelection,
   redirectMail,
   releaseMail,
-} from './queue-control.ts'
-import { toServiceActor } from './view-log.ts'
+} from './operator-queue.ts'
+import {
+  QueueBounceRequest,
+  QueueChange,
+  QueueChangeRequest,
+  QueueHoldRequest,
+  QueueLane,
+  QueueQuery,
+  QueueRecipient,
+  QueueRecipientQuery,
+  QueueRedirectRequest,
+  QueueReleaseRequest,
+  QueueRuleRecord,
+  QueueSelection,
+  QueueSelector,
+} from './operator-queue-model.ts'
+import { countSelected } from './queue-control.ts'
+import { compareLanes, describeLanes, findProviderHolds, getLaneReader, listLaneRecipients } from './queue-view.ts'
 
+const MAX_RECIPIENTS = 50
 const NOT_FOUND = ['account_not_found', 'No account has this id; for an email, `email_not_found`.'] as const
 const TOO_MANY = ['too_many_queue_rules', 'There are 1,000 holds and redirects.'] as const
 const NOT_HELD = [TOO_MANY[0], `${TOO_MANY[1]} For an email that has ended, \`email_ended\`.`] as const
 
-export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorContext) => {
+/** @param context.scheduler of this process, once it delivers */
+export const operatorQueueRoutes = (
+  app: App,
+  { scheduler }: { readonly scheduler: () => DeliveryScheduler | undefined },
+) => {
+  const readLanes = getLaneReader(app)
   const change = async (actor: Actor, action: QueueAction, body: Static<typeof QueueChangeRequest>, reason = '') => {
-    const selector = parseSelector(app, body)
     const options = { reason, after: parsePlace(body.cursor) }
-    const { changed, inDelivery, held, suspended, next } = await changeMail(
+    const { inDelivery, suspended, next, ...counts } = await changeMail(
       app,
       toServiceActor(actor),
       action,
-      selector,
+      parseSelector(app, body),
       options,
     )
     return dataBody({
-      changed,
+      ...counts,
       in_delivery: inDelivery,
-      held,
       suspended: [...suspended],
       next_cursor: formatPlace(next),
     })
@@ -59,9 +72,51 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
   return new Elysia({ prefix: '/v1/operator/queue' })
     .use(authenticated)
     .get(
+      '/',
+      async ({ actor, query }) => {
+        await recordView(app, actor, { name: 'queue' })
+        const page = parsePage(query)
+        const found = filterLanes(app, await readLanes(), query)
+        const first = page.after ? findPlaceAfter(found, page.after) : page.offset
+        const shown = found.slice(first, first + page.limit)
+        const reasons = await describeLanes(app, scheduler(), shown)
+        const last = shown.at(-1)
+        return pageBody(
+          shown.map((lane, i) => toLaneWire(app, lane, reasons[i] ?? '')),
+          { ...page, total: found.length },
+          last && [last.firstAt, last.lane],
+        )
+      },
+      {
+        query: QueueQuery,
+        response: PageBody(QueueLane),
+        detail: operatorRoute(
+          'List what waits for delivery',
+          'By destination and account, the earliest first, with the reason. May be some seconds old.',
+        ),
+      },
+    )
+    .get(
+      '/recipients',
+      async ({ actor, query }) => {
+        // Addresses of other accounts: the entry names the lane.
+        await recordView(app, actor, { name: 'queue_lane', id: query.lane })
+        const holds = await findProviderHolds(app, [query.lane])
+        return dataBody(listLaneRecipients(app.db, query.lane, MAX_RECIPIENTS, holds.get(query.lane)))
+      },
+      {
+        query: QueueRecipientQuery,
+        response: DataBody(Type.Array(QueueRecipient)),
+        detail: operatorRoute(
+          'List the recipients of a lane',
+          `The ${MAX_RECIPIENTS} whose next attempt is due first.`,
+        ),
+      },
+    )
+    .get(
       '/rules',
       async ({ actor }) => {
-        await recordView(actor, { name: 'queue' })
+        await recordView(app, actor, { name: 'queue' })
         return dataBody(readRules(app))
       },
       {
@@ -72,8 +127,8 @@ export const operatorQueueRoutes = ({ opened: { app }, recordView }: OperatorCon
     .get(
       '/selection',
       async ({ actor, query }) => {
-        await recordView(actor, { name: 'queue' })
-        return dataBody(await readSelection(app, parseSelector(app, query)))
+        await recordView(app, actor, { name: 'queue' })
+        return dataBody(await countSelected(app, parseSelector(app, query)))
       },
       {
         query: QueueSelector,
@@ -165,4 +220,39 @@ function parsePlace(cursor: string | undefined): QueuePosition | undefined {
   if (typeof lane !== 'string' || typeof nextAt !== 'number' || typeof id !== 'number')
     throw invalidFields([{ field: 'cursor', message: 'must be the next_cursor of a response, unchanged' }])
   return { lane, nextAt, id }
+}
+
+function filterLanes(
+  app: App,
+  lanes: readonly OpenLane[],
+  { account_id: id, domain }: Static<typeof QueueQuery>,
+): readonly OpenLane[] {
+  const wanted = domain?.trim().toLowerCase()
+  const accountId = findFilteredAccountId(app, id)
+  return lanes.filter(
+    ({ lane }) =>
+      (wanted === undefined || domainOfLane(lane) === wanted) &&
+      (accountId === undefined || accountOfLane(lane) === accountId),
+  )
+}
+
+/** Index of the first lane after a key: due time and name. */
+function findPlaceAfter(lanes: readonly OpenLane[], [firstAt, lane]: RowKey): number {
+  const key = { firstAt: Number(firstAt), lane: String(lane) }
+  const index = lanes.findIndex((other) => compareLanes(other, key) > 0)
+  return index === -1 ? lanes.length : index
+}
+
+function toLaneWire(app: App, { lane, waiting, firstAt }: OpenLane, reason: string): QueueLane {
+  const account = findAccount(app.config, app.db, accountOfLane(lane))
+  return {
+    lane,
+    account_id: account ? formatUuid(account.uuid) : null,
+    account: account?.name ?? null,
+    domain: domainOfLane(lane),
+    is_broadcast: isBulkLane(lane),
+    waiting,
+    first_due_at: isoTime(firstAt),
+    reason,
+  }
 }

@@ -1,0 +1,145 @@
+/** @module /v1/operator: the state of the process as a whole: health, what the checks found, settings. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { recordView } from '#features/core/audit-logs/view-log.ts'
+import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
+import { readFileSystem } from '#features/lifecycle/retention/disk.ts'
+import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
+import { getLaneReader } from '#features/sending/delivery/control/queue-view.ts'
+import type { DeliveryScheduler } from '#features/sending/delivery/schedule/scheduler.ts'
+import { findContentProblem } from '#features/sending/delivery/verdict/held-mail.ts'
+import { createReadiness } from '#features/setup/health/readiness.ts'
+import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { dataBody, isoTime } from '#platform/http/envelope.ts'
+import { DataBody } from '#platform/http/schemas.ts'
+import type { SettingReport } from '#platform/settings/config.ts'
+import { findBackupProblems } from './backup/state.ts'
+import { findSettingWarnings } from './cli/setting-warnings.ts'
+import type { OpenedApp } from './create.ts'
+import type { DoctorReport } from './doctor/doctor.ts'
+import { toSettingRecord } from './settings.ts'
+import { DoctorFindings, ServerHealth, SettingRecord } from './status-model.ts'
+
+export interface StatusRouteOptions {
+  /** Undefined while mail is not delivered. */
+  readonly scheduler: () => DeliveryScheduler | undefined
+  /** Undefined until it has started. */
+  readonly submission: () => RunningSubmission | undefined
+  /** Undefined until the checks of `tassis doctor` have run. */
+  readonly doctorReport: () => DoctorReport | undefined
+  readonly isStopping: () => boolean
+  /** Settings with their sources; empty when the service does not know them. */
+  readonly settings: readonly SettingReport[]
+  /** Of this program, for display. */
+  readonly version: string
+}
+
+export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOptions) => {
+  const { app } = opened
+  const { doctorReport, settings } = options
+  const readHealth = createHealthReader(opened, options)
+  return new Elysia({ prefix: '/v1/operator' })
+    .use(authenticated)
+    .get(
+      '/health',
+      async ({ actor }) => {
+        await recordView(app, actor, { name: 'health' })
+        return dataBody(await readHealth())
+      },
+      {
+        response: DataBody(ServerHealth),
+        detail: operatorRoute('Get the state of the service'),
+      },
+    )
+    .get(
+      '/doctor',
+      async ({ actor }) => {
+        await recordView(app, actor, { name: 'health' })
+        const report = doctorReport()
+        return dataBody({
+          checked_at: report ? isoTime(report.at) : null,
+          findings: (report?.findings ?? []).map(({ check, status, subject = null, message, fix }) => ({
+            check,
+            status,
+            subject,
+            message,
+            fix: fix || null,
+          })),
+        })
+      },
+      {
+        response: DataBody(DoctorFindings),
+        detail: operatorRoute(
+          'Get what the checks of the service found',
+          'The last run of the checks of `tassis doctor`, which the service makes every hour: names, network, machine and state.',
+        ),
+      },
+    )
+    .get(
+      '/settings',
+      async ({ actor }) => {
+        await recordView(app, actor, { name: 'settings' })
+        return dataBody(settings.map(toSettingRecord))
+      },
+      {
+        response: DataBody(Type.Array(SettingRecord)),
+        detail: operatorRoute('List the settings', 'With their source; secrets are not shown.'),
+      },
+    )
+}
+
+const sql = prepareStatements((db) => ({
+  accounts: db.prepare<{ total: number; paused: number }, []>(
+    'SELECT COUNT(*) AS total, COUNT(paused_at) AS paused FROM accounts WHERE deleted_at IS NULL',
+  ),
+}))
+
+function createHealthReader(
+  { app, sourceNames }: OpenedApp,
+  { scheduler, submission, isStopping, version }: StatusRouteOptions,
+): () => Promise<ServerHealth> {
+  const readiness = createReadiness(app, isStopping)
+  const readLanes = getLaneReader(app)
+  const startedAt = app.clock.now()
+  return async () => {
+    const problems = await readiness()
+    const { config, db } = app
+    const contentProblem = findContentProblem(db)
+    const lanes = await readLanes()
+    const webhooks = countWaitingWebhooks(db)
+    const submissionAddrs = [config.submissionAddr, config.submissionTlsAddr].filter((addr) => addr !== '')
+    const running = submission()
+    return {
+      read_at: isoTime(app.clock.now()),
+      version,
+      started_at: isoTime(startedAt),
+      hostname: config.hostname,
+      public_url: config.publicUrl,
+      delivery: config.delivery,
+      is_delivering: scheduler() !== undefined,
+      inbound_addr: config.inboundAddr === '' ? null : config.inboundAddr,
+      submission: submissionAddrs.length === 0 || !running ? null : { addrs: submissionAddrs, ...running.stats() },
+      problems: problems.map(({ field, message }) => ({ field, message })),
+      warnings: [
+        ...findSettingWarnings(config),
+        ...sourceNames.problems(),
+        ...findBackupProblems(config, db, app.clock.now()),
+        ...(contentProblem === undefined ? [] : [contentProblem]),
+      ],
+      memory_bytes: process.memoryUsage.rss(),
+      disk: readFileSystem(config),
+      queue: {
+        waiting: lanes.reduce((sum, { waiting }) => sum + waiting, 0),
+        lanes: lanes.length,
+        in_flight: scheduler()?.inFlight ?? 0,
+        stalled: scheduler()?.stalledLanes ?? 0,
+        first_due_at: lanes[0] ? isoTime(lanes[0].firstAt) : null,
+      },
+      received: countQueueEntries(db),
+      webhooks: { waiting: webhooks.waiting, deactivated: webhooks.off_by_failures },
+      accounts: sql(db).accounts.get() ?? { total: 0, paused: 0 },
+    }
+  }
+}

@@ -1,0 +1,74 @@
+/** @module /v1/operator/reports: DMARC and TLS reports that other hosts send. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { recordView } from '#features/core/audit-logs/view-log.ts'
+import { invalid, notFound } from '#platform/errors.ts'
+import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
+import { KiB } from '#platform/units.ts'
+import { parseDomain } from '#protocols/address/domain.ts'
+import { DomainReport, DomainReportDetail, ReportsQuery, toReportView } from './model.ts'
+import { findReport, listReportPage } from './store.ts'
+
+const MAX_CONTENT_BYTES = 512 * KiB
+
+export const operatorReportRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator/reports' })
+    .use(authenticated)
+    .get(
+      '/',
+      async ({ actor, query }) => {
+        await recordView(app, actor, { name: 'domain_reports' })
+        const page = parsePage(query)
+        const domain = query.domain === undefined ? undefined : parseDomainName(query.domain.trim())
+        const { reports, total, lastKey } = listReportPage(app.db, domain, page)
+        return pageBody(reports.map(toReportView), { ...page, total }, lastKey)
+      },
+      {
+        query: ReportsQuery,
+        response: PageBody(DomainReport),
+        detail: operatorRoute(
+          'List DMARC and TLS reports',
+          'What other hosts report about domains of this service; newest first.',
+        ),
+      },
+    )
+    .get(
+      '/:id',
+      async ({ actor, params }) => {
+        const { content, ...view } = readReport(app, params.id)
+        await recordView(app, actor, { name: 'domain_report', id: view.id })
+        return dataBody({
+          ...view,
+          content: new TextDecoder().decode(content.subarray(0, MAX_CONTENT_BYTES)),
+          is_truncated: content.length > MAX_CONTENT_BYTES,
+        })
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the report.' }) }),
+        response: DataBody(DomainReportDetail),
+        detail: operatorRoute('Get a DMARC or TLS report', undefined, {
+          404: ['report_not_found', 'No report has this id, or it is no longer stored.'],
+        }),
+      },
+    )
+
+/** A domain in A-labels. Throws 422 for an invalid one. */
+export function parseDomainName(text: string): string {
+  const parsed = parseDomain(text)
+  if (parsed.kind === 'invalid') throw invalid('domain', parsed.reason)
+  return parsed.domain
+}
+
+/** A report with its content. Throws 404 for an unknown id, and when the content is no longer stored. */
+export function readReport(app: App, id: string): DomainReport & { readonly content: Uint8Array } {
+  const stored = findReport(app.db, id)
+  try {
+    return { ...toReportView(stored), content: app.content.get(stored.contentRef) }
+  } catch (error) {
+    app.log.warn({ err: error, report: id }, 'cannot read report content')
+    throw notFound('report_content_gone', 'The report is no longer stored; only its entry in the list is left.')
+  }
+}

@@ -1,0 +1,86 @@
+/** @module /v1/operator/received: received mail that is not processed yet, or could not be parsed. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
+import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import {
+  ReceivedEntry,
+  RetryResult,
+  START_POSITION,
+  toReceivedEntry,
+  toUnparsedView,
+  UnparsedMessage,
+  UnparsedQuery,
+} from './operator-model.ts'
+import type { Parser } from './parser.ts'
+import { countQueueEntries, listQueueEntries } from './queue.ts'
+import { listUnparsed, retryUnparsed, type UnparsedCursor } from './retry.ts'
+
+const MAX_UNPARSED = 25
+
+export const operatorReceivedRoutes = (app: App, { parser }: { readonly parser: Parser }) =>
+  new Elysia({ prefix: '/v1/operator/received' })
+    .use(authenticated)
+    .get(
+      '/',
+      async ({ actor, query }) => {
+        await recordView(app, actor, { name: 'received' })
+        const page = parsePage(query)
+        return pageBody(listQueueEntries(app.db, page).map(toReceivedEntry), {
+          ...page,
+          total: countQueueEntries(app.db),
+        })
+      },
+      {
+        query: PageQuery,
+        response: PageBody(ReceivedEntry),
+        detail: operatorRoute('List received mail that is not processed yet', 'Oldest first.'),
+      },
+    )
+    .get(
+      '/unparsed',
+      async ({ actor, query }) => {
+        await recordView(app, actor, { name: 'received' })
+        const { unparsed, cursor } = listUnparsed(app, parsePosition(query.after), MAX_UNPARSED)
+        return {
+          data: unparsed.map(toUnparsedView),
+          next_after: cursor === undefined ? null : `${cursor.inbound}-${cursor.mailbox}`,
+        }
+      },
+      {
+        query: UnparsedQuery,
+        response: Type.Object({
+          data: Type.Array(UnparsedMessage),
+          next_after: Nullable(Type.String(), { description: 'Value of `after` for the next page; null: the last.' }),
+        }),
+        detail: operatorRoute(
+          'List received mail that could not be parsed',
+          'Oldest first. Its account sees only the header and the raw message.',
+        ),
+      },
+    )
+    .post(
+      '/unparsed/:id/retry',
+      async ({ actor, params }) => {
+        const problem = await retryUnparsed(app, parser, params.id, toServiceActor(actor))
+        return dataBody({ id: params.id.toLowerCase(), parse_error: problem ?? null })
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the message.' }) }),
+        response: DataBody(RetryResult),
+        detail: operatorRoute(
+          'Parse a received message again',
+          'Stores its content; its events are not emitted again.',
+          { 404: ['message_not_found', 'No unparsed message has this id.'] },
+        ),
+      },
+    )
+
+function parsePosition(after: string | undefined): UnparsedCursor {
+  if (after === undefined) return START_POSITION
+  const [inbound, mailbox] = after.split('-').map(Number)
+  return { inbound: inbound ?? 0, mailbox: mailbox ?? 0 }
+}

@@ -1,0 +1,84 @@
+/** @module /v1/operator/mail: mail for the operator. Paths, schemas and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import type { AuditActor } from '#features/core/audit-logs/audit.ts'
+import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
+import { MailQuery, OperatorMailDetail, OperatorMailRecord, toMailView } from './model.ts'
+import { type MailTextReader, readOperatorMail } from './operator-mail.ts'
+import { deleteOperatorMail, listOperatorMail } from './store.ts'
+
+const params = Type.Object({ id: Type.String({ description: 'Id of the message.' }) })
+const MAIL_NOT_FOUND = ['operator_mail_not_found', 'No message has this id.'] as const
+
+interface OperatorMailRouteOptions {
+  readonly readText: MailTextReader
+  /** Processes a message again as if it had just arrived. */
+  readonly retry: (app: App, id: string, actor: AuditActor) => Promise<void>
+}
+
+export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRouteOptions) =>
+  new Elysia({ prefix: '/v1/operator/mail' })
+    .use(authenticated)
+    .get(
+      '/',
+      async ({ actor, query }) => {
+        await recordView(app, actor, { name: 'operator_mails' })
+        const page = parsePage(query)
+        const { mail, total } = listOperatorMail(app.db, { kind: query.kind, ...page })
+        return pageBody(mail.map(toMailView), { ...page, total }, idKey(mail))
+      },
+      {
+        query: MailQuery,
+        response: PageBody(OperatorMailRecord),
+        detail: operatorRoute(
+          'List mail for the operator',
+          'To postmaster and abuse, and reports that could not be parsed; newest first.',
+        ),
+      },
+    )
+    .get(
+      '/:id',
+      async ({ actor, params }) => {
+        const found = await readOperatorMail(app, readText, params.id)
+        await recordView(app, actor, { name: 'operator_mail', id: found.id })
+        return dataBody(found)
+      },
+      {
+        params,
+        response: DataBody(OperatorMailDetail),
+        detail: operatorRoute('Get a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
+      },
+    )
+    .post(
+      '/:id/retry',
+      async ({ actor, params, set }) => {
+        await retry(app, params.id, toServiceActor(actor))
+        set.status = 204
+      },
+      {
+        params,
+        detail: operatorRoute(
+          'Process a message for the operator again',
+          'A bounce or complaint that could not be read takes effect; other mail returns to the list.',
+          {
+            404: MAIL_NOT_FOUND,
+            409: ['no_destination', 'None of its recipients belongs to this host, or a mailbox is full.'],
+          },
+        ),
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteOperatorMail(app, params.id, toServiceActor(actor))
+        set.status = 204
+      },
+      {
+        params,
+        detail: operatorRoute('Delete a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
+      },
+    )

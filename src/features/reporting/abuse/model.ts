@@ -1,0 +1,89 @@
+/** @module Wire shapes of /v1/operator/accounts/{id} and /v1/operator/findings. */
+import { type Static, Type } from '@sinclair/typebox'
+import { OPERATOR_ACCOUNT_FIELDS } from '#features/core/accounts/model.ts'
+import { POOL_FIELDS } from '#features/sending/delivery/control/pools.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { Count, Nullable, NullablePart, Part, StrictObject, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { AbuseFinding } from './findings.ts'
+
+export const MAX_PAUSE_REASON_LENGTH = 300
+
+const STATUS_FIELDS = {
+  ...OPERATOR_ACCOUNT_FIELDS,
+  ...POOL_FIELDS,
+  stopped: Nullable(Type.String(), { description: 'Why it may not send, a sentence; null: it may.' }),
+  paused: NullablePart('Its pause, or that of its parent; null: neither is paused.', {
+    since: Timestamp({ description: 'Since when.' }),
+    source: Text('What paused it: reputation, scam_classifier, registration_burst or admin.'),
+    reason: Text('Why, a sentence that its users see.'),
+  }),
+  held: Count('Recipients whose mail is held, as far as they are counted.'),
+  judged: Type.Boolean({ description: 'Whether its rates can pause it, which depends on its plan.' }),
+  last_24_hours: Part('Since it was resumed, at most 24 hours.', {
+    delivered: Count('Delivered recipients.'),
+    bounced: Count('Bounced recipients.'),
+    complained: Count('Complaints from verified feedback loops.'),
+    bounce_percent: Nullable(Type.Number(), { description: 'Bounces per 100; null: nothing was sent.' }),
+    complaints_per_mille: Nullable(Type.Number(), { description: 'Complaints per 1,000; null: none delivered.' }),
+  }),
+  thresholds: Part('When it is paused automatically.', {
+    minimum_volume: Count('Recipients from which on the rates are checked.'),
+    bounce_percent: Type.Number({ description: 'Bounces per 100 at which it is paused.' }),
+    complaints_per_mille: Type.Number({ description: 'Complaints per 1,000 at which it is paused.' }),
+  }),
+}
+export const OperatorAccountStatus = Type.Object(STATUS_FIELDS)
+export type OperatorAccountStatus = Static<typeof OperatorAccountStatus>
+export const OperatorAccountDetail = Type.Object({
+  ...STATUS_FIELDS,
+  last_30_days: Part('Complaint rate of 30 days.', {
+    delivered: Count('Delivered recipients, without sandbox mail.'),
+    complaints: Count('Complaints.'),
+    rate: Nullable(Type.Number(), { description: 'Complaints per delivered recipient; null: none delivered.' }),
+  }),
+  members: Type.Array(Type.Object({ email: Text('Address of the user.'), role: Text('Role of the user.') }), {
+    description: 'Its team, at most 20.',
+  }),
+})
+export type OperatorAccountDetail = Static<typeof OperatorAccountDetail>
+
+export const PauseRequest = StrictObject({
+  reason: Type.String({
+    minLength: 1,
+    maxLength: MAX_PAUSE_REASON_LENGTH,
+    description: 'Why, in one sentence; the users of the account read it.',
+  }),
+})
+export const ResumeResult = Type.Object({
+  account: Text('Name of the account.'),
+  released: Count('Recipients whose mail is released, as far as they are counted.'),
+  released_is_at_least: Type.Boolean({ description: 'Whether there may be more.' }),
+  still_stopped: Nullable(Type.String(), { description: 'Why it still may not send; null: it may.' }),
+})
+export type ResumeResult = Static<typeof ResumeResult>
+
+export const Finding = Type.Object({
+  id: Text('Id of the finding.'),
+  account_id: Uuid({ description: 'Id of the account.' }),
+  account: Text('Name of the account.'),
+  source: Text('What found it: reputation, scam_classifier, registration_burst or admin.'),
+  reason: Text('The finding, a sentence.'),
+  paused: Type.Boolean({ description: 'Whether it paused the account.' }),
+  email_id: Nullable(Uuid(), { description: 'Id of the email; null: none, or it is deleted.' }),
+  detail: Nullable(Type.Unknown(), { description: 'Figures, links and words of the finding.' }),
+  created_at: Timestamp({ description: 'When it was found.' }),
+})
+export type Finding = Static<typeof Finding>
+
+export const toFindingWire = (finding: AbuseFinding): Finding => ({
+  id: String(finding.id),
+  account_id: formatUuid(finding.accountUuid),
+  account: finding.accountName,
+  source: finding.source,
+  reason: finding.reason,
+  paused: finding.paused === 1,
+  email_id: finding.emailUuid && formatUuid(finding.emailUuid),
+  detail: finding.detail === null ? null : JSON.parse(finding.detail),
+  created_at: isoTime(finding.createdAt),
+})
