@@ -1,7 +1,17 @@
 /** @module Wire shapes of /v1/operator/health, /v1/operator/doctor and /v1/operator/settings. */
 import { type Static, Type } from '@sinclair/typebox'
 import { FILE_SYSTEM_FIELDS } from '#features/lifecycle/retention/disk-model.ts'
-import { Bytes, Count, Nullable, NullablePart, Part, StringEnum, Text, Timestamp } from '#platform/http/schemas.ts'
+import {
+  Bytes,
+  Count,
+  Nullable,
+  NullablePart,
+  Part,
+  StringEnum,
+  Text,
+  TextOrNull,
+  Timestamp,
+} from '#platform/http/schemas.ts'
 
 export const ServerHealth = Type.Object({
   read_at: Timestamp({ description: 'When this was read.' }),
@@ -11,7 +21,7 @@ export const ServerHealth = Type.Object({
   public_url: Text('URL under which browsers reach the service.'),
   delivery: Text('Delivery mode: direct, relay or capture.'),
   is_delivering: Type.Boolean({ description: 'Whether mail is being delivered.' }),
-  inbound_addr: Nullable(Type.String(), { description: 'Address where mail is received; null: none.' }),
+  inbound_addr: TextOrNull('Address where mail is received; null: none.'),
   submission: NullablePart('Mail submission by SMTP; null: off.', {
     addrs: Type.Array(Type.String(), { description: 'Addresses where programs submit mail by SMTP.' }),
     sessions: Count('Open sessions, at most 10 seconds ago.'),
@@ -54,11 +64,11 @@ export const DoctorFinding = Type.Object({
   status: StringEnum(['ok', 'warning', 'failure', 'skipped'], {
     description: '`skipped`: the check does not apply, or could not be made.',
   }),
-  subject: Nullable(Type.String(), {
-    description: 'What it is about, if a check looks at several things, such as an address, a domain or a webhook.',
-  }),
+  subject: TextOrNull(
+    'What it is about, if a check looks at several things, such as an address, a domain or a webhook.',
+  ),
   message: Text('What was found.'),
-  fix: Nullable(Type.String(), { description: 'What to do; null: nothing.' }),
+  fix: TextOrNull('What to do; null: nothing.'),
 })
 export type DoctorFinding = Static<typeof DoctorFinding>
 

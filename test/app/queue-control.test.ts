@@ -123,7 +123,7 @@ test.each(Object.keys(SELECTED))(
     const change = async (action: QueueAction) => {
       expect(await countSelected(app, selector)).toEqual({ waiting: selected.length, in_delivery: 0 })
       const done = await changeMail(app, OPERATOR, action, selector, { reason: 'a mistake', after: undefined })
-      expect(done).toEqual({ changed: selected.length, inDelivery: 0, held: 0, suspended: [], next: undefined })
+      expect(done).toEqual({ changed: selected.length, in_delivery: 0, held: 0, suspended: [], next: undefined })
       expect(listAudited(app)[0]).toMatchObject({
         by: 'operator cli',
         accountId: null,
@@ -472,7 +472,7 @@ test('mail in delivery is left alone and counted', async () => {
   for (const action of ['bounce', 'drop', 'retry'] as const)
     expect(await changeMail(app, OPERATOR, action, { domain: 'one.test' }, options)).toMatchObject({
       changed: 0,
-      inDelivery: 1,
+      in_delivery: 1,
     })
   expect(await holdMail(app, OPERATOR, { domain: 'one.test' }, '')).toEqual({ waiting: 0, in_delivery: 1 })
   waits.resolve('250 2.1.5 OK')

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { type Account, getAccount, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { toComplaintWire } from '#features/receiving/complaints/model.ts'
-import { listNewestComplaints, readComplaintRate } from '#features/receiving/complaints/rate.ts'
+import { listComplaints, readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { truncate } from '#platform/text.ts'
 import { days } from '#platform/units.ts'
@@ -43,7 +43,9 @@ const show = defineAdminCommand('complaints', ({ opened: { app } }, { account, l
     days: WINDOW_DAYS,
     accounts: accounts.map((owner) => toRateView(app, owner)),
     ...toLimitedList(
-      listNewestComplaints(app.db, limit + 1, only).map((complaint) => toComplaintWire(app, complaint)),
+      listComplaints(app.db, only, { limit: limit + 1, offset: 0 }).complaints.map((complaint) =>
+        toComplaintWire(app, complaint),
+      ),
       limit,
     ),
   }

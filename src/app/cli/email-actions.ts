@@ -50,7 +50,7 @@ const retry = defineAdminCommand('emails.retry', async ({ opened: { app }, deliv
       `The email is scheduled for ${formatUtc(isoTime(email.scheduledAt ?? 0))}, so there is nothing to retry; \`tassis emails cancel ${formatUuid(email.uuid)}\` cancels it.`,
     )
   if (!email.recipients.some(({ status }) => isOpen(status))) throw createEndedError(app, found)
-  const { changed, inDelivery, held, suspended } = await changeMail(
+  const { changed, in_delivery, held, suspended } = await changeMail(
     app,
     CLI_OPERATOR,
     'retry',
@@ -60,7 +60,7 @@ const retry = defineAdminCommand('emails.retry', async ({ opened: { app }, deliv
   return {
     ...toName(found),
     changed,
-    in_delivery: inDelivery,
+    in_delivery,
     held,
     suspended,
     delivering: delivery !== undefined,
@@ -94,14 +94,14 @@ const cancel = defineAdminCommand('emails.cancel', async ({ opened: { app } }, {
   }
   if (!email.recipients.some(({ status }) => isOpen(status)))
     throw conflict('email_ended', `The email is ${email.status}: nothing of it waits any more.`)
-  const { changed, inDelivery } = await changeMail(
+  const { changed, in_delivery } = await changeMail(
     app,
     CLI_OPERATOR,
     'drop',
     { emailId: email.id, accountId },
     { reason: '', after: undefined },
   )
-  return { ...toName(found), cancelled: changed, in_delivery: inDelivery }
+  return { ...toName(found), cancelled: changed, in_delivery }
 })
 
 interface ResendInput extends IdInput {

@@ -5,8 +5,12 @@
  */
 import { type Command, Option } from 'commander'
 import type { RetryResult } from '#features/receiving/inbound/process/operator-model.ts'
-import { START_POSITION, toUnparsedView } from '#features/receiving/inbound/process/operator-model.ts'
-import { listUnparsed, retryUnparsed, type UnparsedCursor } from '#features/receiving/inbound/process/retry.ts'
+import {
+  listUnparsed,
+  retryUnparsed,
+  START_POSITION,
+  type UnparsedCursor,
+} from '#features/receiving/inbound/process/retry.ts'
 import { truncate } from '#platform/text.ts'
 import { loadConfig } from '../settings.ts'
 import { defineAdminCommand, UsageError } from './admin-command.ts'
@@ -21,7 +25,7 @@ interface ListInput {
 
 const list = defineAdminCommand('inbound.list', ({ opened: { app } }, { after, limit }: ListInput) => {
   const { unparsed, cursor: place } = listUnparsed(app, after, limit)
-  return { messages: unparsed.map(toUnparsedView), place: place ?? null }
+  return { messages: unparsed, place: place ?? null }
 })
 
 const retry = defineAdminCommand(

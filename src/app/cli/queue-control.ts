@@ -79,14 +79,8 @@ const change = defineAdminCommand(
   async ({ opened: { app } }, { action, reason, after, ...selected }: ChangeInput) => {
     const selector = resolveSelector(app, selected)
     const options = { reason: parseReason(reason, action === 'bounce'), after: after ?? undefined }
-    const { changed, inDelivery, held, suspended, next } = await changeMail(
-      app,
-      CLI_OPERATOR,
-      action,
-      selector,
-      options,
-    )
-    return { changed, in_delivery: inDelivery, held, suspended, next: next ?? null }
+    const { next, ...done } = await changeMail(app, CLI_OPERATOR, action, selector, options)
+    return { ...done, next: next ?? null }
   },
 )
 

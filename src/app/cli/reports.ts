@@ -20,8 +20,8 @@ interface ListInput {
 
 const list = defineAdminCommand('reports.list', ({ opened: { app } }, { domain, limit }: ListInput) => {
   // Reading one extra row shows whether there are more; a count would read all rows.
-  const filter = { domain: domain === undefined ? undefined : parseDomainName(domain), limit: limit + 1 }
-  return toLimitedList(listReports(app.db, filter).map(toReportView), limit)
+  const only = domain === undefined ? undefined : parseDomainName(domain)
+  return toLimitedList(listReports(app.db, only, { limit: limit + 1, offset: 0 }).reports.map(toReportView), limit)
 })
 
 const show = defineAdminCommand('reports.show', ({ opened: { app } }, { id }: { readonly id: string }) => {

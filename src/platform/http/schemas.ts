@@ -47,6 +47,8 @@ export const Uuid = (options: SchemaOptions = {}) => Type.String({ ...options, '
 
 export const Text = (description: string) => Type.String({ description })
 
+export const TextOrNull = (description: string) => Nullable(Type.String(), { description })
+
 export const Count = (description: string) => Type.Integer({ description })
 
 export const Bytes = (description: string) => Type.Integer({ description: `${description}, in bytes.` })

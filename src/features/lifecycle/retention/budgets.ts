@@ -27,7 +27,7 @@ const SIXTEENTHS: Budgets = { content: 5, events: 2, inbound: 4, logs: 5 }
 /** Contacts, histories, the write-ahead log and free pages need the rest of the disk. */
 const DISK_FRACTION = 0.8
 
-export type SizeSettings = Pick<Config, 'dataDir' | 'minFreeDisk' | 'dataMaxBytes'>
+type SizeSettings = Pick<Config, 'dataDir' | 'minFreeDisk' | 'dataMaxBytes'>
 
 /** The budgets on this disk now. Scans the data folder, so only Workers and commands may call it. */
 export const measureBudgets = (settings: SizeSettings): Budgets =>

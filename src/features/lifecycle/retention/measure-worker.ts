@@ -1,22 +1,33 @@
 /**
- * @module Worker that measures use by account and selects the rows to remove. Reads over its own connection; changes
- * nothing.
+ * @module Worker that measures the use of the disk for operators, or selects the rows to remove. Reads over its own
+ * connection; changes nothing.
  */
 import { join } from 'node:path'
 import { openReadOnly } from '#platform/db/open.ts'
 import { answerRequest } from '#platform/process/worker-answer.ts'
-import { measureBudgets, type SizeSettings } from './budgets.ts'
+import type { Config } from '#platform/settings/config.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { measureBudgets } from './budgets.ts'
 import { type Cut, canExceedBudgets, findCuts, measureUse } from './cuts.ts'
+import { type DiskUse, measureDisk } from './disk.ts'
 
-answerRequest((settings: SizeSettings): Cut[] => {
-  const { dataDir } = settings
-  const budgets = measureBudgets(settings)
-  if (!canExceedBudgets(dataDir, budgets)) return []
+export interface MeasureRequest {
+  /** What uses the disk, or which rows to remove for the budgets. */
+  readonly wanted: 'use' | 'cuts'
+  readonly config: Config
+  readonly now: Millis
+}
+
+answerRequest(({ wanted, config, now }: MeasureRequest): DiskUse | Cut[] => {
+  const { dataDir } = config
+  const budgets = measureBudgets(config)
+  if (wanted === 'cuts' && !canExceedBudgets(dataDir, budgets)) return []
   const db = openReadOnly(join(dataDir, 'tassis.db'))
   try {
     db.run('PRAGMA temp_store = MEMORY')
-    // Not a snapshot: rows added or removed meanwhile change little, and each row is checked again before its removal.
-    return findCuts(measureUse(db, dataDir, budgets), budgets)
+    // Not a snapshot, which would keep the write-ahead log from being truncated: rows added or removed meanwhile change
+    // little, and each row is checked again before its removal.
+    return wanted === 'use' ? measureDisk(db, config, now) : findCuts(measureUse(db, dataDir, budgets), budgets)
   } finally {
     db.close()
   }

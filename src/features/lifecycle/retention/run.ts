@@ -25,9 +25,10 @@ import { askWorker } from '#platform/process/workers.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { days, hours } from '#platform/units.ts'
 import { removeInBatches } from './batches.ts'
-import { type BudgetedKind, computeAgeCutoffs, mapKinds, type SizeSettings } from './budgets.ts'
+import { type BudgetedKind, computeAgeCutoffs, mapKinds } from './budgets.ts'
 import { recordConfirmedTime } from './confirmed-time.ts'
 import type { Cut } from './cuts.ts'
+import type { MeasureRequest } from './measure-worker.ts'
 import { type OldRow, retireByIds, type Scan, scanRows } from './scan.ts'
 import {
   broadcastContentScan,
@@ -120,8 +121,7 @@ async function findCutsNow({ clock, config, log }: App, measures: { nextAtMs: Mi
   const startedAtMs = clock.monotonicMs()
   if (startedAtMs < measures.nextAtMs) return []
   try {
-    const { dataDir, minFreeDisk, dataMaxBytes } = config
-    const request: SizeSettings = { dataDir, minFreeDisk, dataMaxBytes }
+    const request: MeasureRequest = { wanted: 'cuts', config, now: clock.now() }
     return await askWorker<readonly Cut[]>('measure', request)
   } catch (error) {
     log.warn({ err: error }, 'data use not measured; budgets are checked later')

@@ -3,21 +3,19 @@ import { type Static, Type } from '@sinclair/typebox'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Nullable, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { StoredComplaint } from './rate.ts'
 
 export const OperatorComplaint = Type.Object({
   id: Text('Id of the complaint.'),
   account_id: Nullable(Uuid(), { description: 'Id of the account; null: it is deleted.' }),
-  account: Nullable(Type.String(), { description: 'Name of the account; null: it is deleted.' }),
+  account: TextOrNull('Name of the account; null: it is deleted.'),
   email_id: Nullable(Uuid(), { description: 'Id of the email; null: it is deleted.' }),
-  complainer: Nullable(Type.String(), { description: 'Address that complained; null: the report does not name it.' }),
+  complainer: TextOrNull('Address that complained; null: the report does not name it.'),
   feedback_type: Text('abuse, fraud, virus, not-spam or other.'),
-  feedback_loop: Nullable(Type.String(), {
-    description: 'Provider that provably sent the report; null: no proof, so it pauses no account.',
-  }),
-  reporter: Nullable(Type.String(), { description: 'Program or server that sent the report.' }),
+  feedback_loop: TextOrNull('Provider that provably sent the report; null: no proof, so it pauses no account.'),
+  reporter: TextOrNull('Program or server that sent the report.'),
   created_at: Timestamp({ description: 'When it arrived.' }),
 })
 export type OperatorComplaint = Static<typeof OperatorComplaint>

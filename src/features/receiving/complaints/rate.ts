@@ -73,11 +73,7 @@ export interface StoredComplaint
   readonly address: string | null
 }
 
-/** The newest complaints, `not-spam` included; of all accounts unless one is passed. */
-export const listNewestComplaints = (db: Database, limit: number, accountId?: number): StoredComplaint[] =>
-  listComplaints(db, accountId, { limit, offset: 0 }).complaints
-
-/** A page of the complaints, newest first, of all accounts unless one is passed, with the number on all pages. */
+/** A page of the complaints, `not-spam` included, newest first, of all accounts unless one is passed, with the number on all pages. */
 export function listComplaints(
   db: Database,
   accountId: number | undefined,

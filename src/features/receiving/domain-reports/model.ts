@@ -1,7 +1,7 @@
 /** @module Wire form of DMARC and TLS reports. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Bytes, Filter, Nullable, PAGE_FIELDS, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Bytes, Filter, Nullable, PAGE_FIELDS, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { StoredReport } from './store.ts'
 
@@ -9,7 +9,7 @@ export const ReportsQuery = Type.Object({ ...PAGE_FIELDS, domain: Filter('Only r
 const REPORT_FIELDS = {
   id: Uuid({ description: 'Id of the report.' }),
   kind: Text('`dmarc` or `tls`.'),
-  account: Nullable(Type.String(), { description: 'Name of the account that has the domain; null: none has.' }),
+  account: TextOrNull('Name of the account that has the domain; null: none has.'),
   domain: Text('Domain that it is about.'),
   organisation: Text('Who reports.'),
   report_id: Text('Id that the reporter gave it.'),

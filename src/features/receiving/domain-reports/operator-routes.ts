@@ -10,7 +10,7 @@ import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
 import { KiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { DomainReport, DomainReportDetail, ReportsQuery, toReportView } from './model.ts'
-import { findReport, listReportPage } from './store.ts'
+import { findReport, listReports } from './store.ts'
 
 const MAX_CONTENT_BYTES = 512 * KiB
 
@@ -23,7 +23,7 @@ export const operatorReportRoutes = (app: App) =>
         await recordView(app, actor, { name: 'domain_reports' })
         const page = parsePage(query)
         const domain = query.domain === undefined ? undefined : parseDomainName(query.domain.trim())
-        const { reports, total, lastKey } = listReportPage(app.db, domain, page)
+        const { reports, total, lastKey } = listReports(app.db, domain, page)
         return pageBody(reports.map(toReportView), { ...page, total }, lastKey)
       },
       {

@@ -139,20 +139,11 @@ function findOwner(db: Database, hostname: string, domain: string): ReportOwner 
 /** Reports about the host's own mail name its hostname or the organisational domain above it. */
 const isHostDomain = (hostname: string, name: string): boolean => `.${hostname.toLowerCase()}`.endsWith(`.${name}`)
 
-export interface ReportFilter {
-  /** In A-labels; subdomains do not match. */
-  readonly domain?: string | undefined
-  readonly limit: number
-}
-
-export const listReports = (db: Database, { domain, limit }: ReportFilter): StoredReport[] =>
-  listReportPage(db, domain, { limit, offset: 0 }).reports
-
 /**
  * A page of the reports, newest first, with the number on all pages.
  * @param domain in A-labels; undefined: of all domains
  */
-export function listReportPage(
+export function listReports(
   db: Database,
   domain: string | undefined,
   window: RowWindow,

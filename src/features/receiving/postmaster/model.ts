@@ -1,7 +1,7 @@
 /** @module Wire form of mail for the operator. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Bytes, Nullable, PAGE_FIELDS, StringEnum, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Bytes, PAGE_FIELDS, StringEnum, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { OPERATOR_MAIL_KINDS, type OperatorMail } from './store.ts'
 
@@ -15,7 +15,7 @@ const MAIL_FIELDS = {
   reason: Text('Why the operator gets it.'),
   mail_from: Text('Sender of the envelope; empty for the null reverse-path.'),
   rcpt_to: Type.Array(Type.String(), { description: 'Recipients of the envelope.' }),
-  from: Nullable(Type.String(), { description: 'From as in the header; null: none.' }),
+  from: TextOrNull('From as in the header; null: none.'),
   subject: Text('Subject.'),
   source_ip: Text('Address from which it came.'),
   size_bytes: Bytes('Size of the message'),
@@ -25,10 +25,8 @@ export const OperatorMailRecord = Type.Object(MAIL_FIELDS)
 export type OperatorMailRecord = Static<typeof OperatorMailRecord>
 export const OperatorMailDetail = Type.Object({
   ...MAIL_FIELDS,
-  text: Nullable(Type.String(), {
-    description: 'Its text, as far as it is shown; null: none, or it cannot be parsed.',
-  }),
-  source: Nullable(Type.String(), { description: 'Its source, the first part; null: it is no longer stored.' }),
+  text: TextOrNull('Its text, as far as it is shown; null: none, or it cannot be parsed.'),
+  source: TextOrNull('Its source, the first part; null: it is no longer stored.'),
 })
 export type OperatorMailDetail = Static<typeof OperatorMailDetail>
 

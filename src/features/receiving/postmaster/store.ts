@@ -273,22 +273,31 @@ export function findReportsAbout(
     ({ kind, mailFrom, rcptTo, from, subject, reason, rawRef }) =>
       ERASED_KINDS.some((erasedKind) => erasedKind === kind) &&
       (kind === 'unsubscribe' || ![mailFrom, rcptTo, from ?? ''].some(search.isIn)) &&
-      [mailFrom, from ?? '', subject, reason, readBeginning(app, rawRef)].some(search.isIn),
+      [mailFrom, from ?? '', subject, reason, readScanned(app, rawRef)].some(search.isIn),
   )
   return { ids: matching.map(({ id }) => id), next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }
 
-function readBeginning({ rawMail }: Pick<App, 'rawMail'>, rawRef: number): string {
+const readScanned = (app: Pick<App, 'rawMail'>, rawRef: number): string =>
+  Buffer.from(readBeginning(app, rawRef, MAX_SCANNED_BYTES) ?? []).toString('utf8')
+
+/** The first bytes of a raw message; undefined if it is no longer stored: these are deleted by the month. */
+export function readBeginning(
+  { rawMail }: Pick<App, 'rawMail'>,
+  rawRef: number,
+  maxBytes: number,
+): Uint8Array | undefined {
   try {
-    let text = ''
-    for (const chunk of rawMail.chunks(rawRef)) {
-      text += Buffer.from(chunk.subarray(0, MAX_SCANNED_BYTES)).toString('utf8')
-      if (text.length >= MAX_SCANNED_BYTES) break
+    const chunks: Uint8Array[] = []
+    let size = 0
+    for (const bytes of rawMail.chunks(rawRef)) {
+      chunks.push(bytes)
+      size += bytes.length
+      if (size >= maxBytes) break
     }
-    return text
+    return Buffer.concat(chunks).subarray(0, maxBytes)
   } catch (error) {
-    // Raw messages are deleted by the month, possibly before the row.
-    if (error instanceof MissingBlobError) return ''
+    if (error instanceof MissingBlobError) return undefined
     throw error
   }
 }

@@ -3,7 +3,17 @@ import { type Static, Type } from '@sinclair/typebox'
 import { OPERATOR_ACCOUNT_FIELDS } from '#features/core/accounts/model.ts'
 import { POOL_FIELDS } from '#features/sending/delivery/control/pools.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Count, Nullable, NullablePart, Part, StrictObject, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import {
+  Count,
+  Nullable,
+  NullablePart,
+  Part,
+  StrictObject,
+  Text,
+  TextOrNull,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AbuseFinding } from './findings.ts'
 
@@ -12,7 +22,7 @@ export const MAX_PAUSE_REASON_LENGTH = 300
 const STATUS_FIELDS = {
   ...OPERATOR_ACCOUNT_FIELDS,
   ...POOL_FIELDS,
-  stopped: Nullable(Type.String(), { description: 'Why it may not send, a sentence; null: it may.' }),
+  stopped: TextOrNull('Why it may not send, a sentence; null: it may.'),
   paused: NullablePart('Its pause, or that of its parent; null: neither is paused.', {
     since: Timestamp({ description: 'Since when.' }),
     source: Text('What paused it: reputation, scam_classifier, registration_burst or admin.'),
@@ -59,7 +69,7 @@ export const ResumeResult = Type.Object({
   account: Text('Name of the account.'),
   released: Count('Recipients whose mail is released, as far as they are counted.'),
   released_is_at_least: Type.Boolean({ description: 'Whether there may be more.' }),
-  still_stopped: Nullable(Type.String(), { description: 'Why it still may not send; null: it may.' }),
+  still_stopped: TextOrNull('Why it still may not send; null: it may.'),
 })
 export type ResumeResult = Static<typeof ResumeResult>
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
-import { listNewestComplaints, readComplaintRate } from '#features/receiving/complaints/rate.ts'
+import { listComplaints, readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
@@ -427,12 +427,14 @@ test('the newest complaints come first, of one account or of all', async () => {
     reporter,
     createdAt: NOW,
   }))
-  const all = listNewestComplaints(app.db, 10)
+  const listNewest = (limit: number, accountId?: number) =>
+    listComplaints(app.db, accountId, { limit, offset: 0 }).complaints
+  const all = listNewest(10)
   expect(all).toEqual(expected)
   expect(all.map(({ emailUuid }) => emailUuid && formatUuid(emailUuid))).toEqual([email.id, email.id])
-  expect(listNewestComplaints(app.db, 1)).toEqual(expected.slice(0, 1))
-  expect(listNewestComplaints(app.db, 10, actor.accountId)).toEqual(expected)
-  expect(listNewestComplaints(app.db, 10, (await createTestAccount(app)).accountId)).toEqual([])
+  expect(listNewest(1)).toEqual(expected.slice(0, 1))
+  expect(listNewest(10, actor.accountId)).toEqual(expected)
+  expect(listNewest(10, (await createTestAccount(app)).accountId)).toEqual([])
 })
 
 test('sandbox mail does not lower the rate', async () => {

@@ -40,7 +40,8 @@ async function registered(app: App, ...domains: readonly string[]): Promise<Acto
   return actor
 }
 
-const ids = (app: App): string[] => listReports(app.db, { limit: 100 }).map(({ reportId }) => reportId)
+const ids = (app: App): string[] =>
+  listReports(app.db, undefined, { limit: 100, offset: 0 }).reports.map(({ reportId }) => reportId)
 
 // Proves: inbound-33
 test('a report is stored with its metadata and found by its id', async () => {
@@ -49,7 +50,7 @@ test('a report is stored with its metadata and found by its id', async () => {
   const { app } = service
   await registered(app, 'sender.test')
   expect(await store(app)).toBe('stored')
-  const [stored] = listReports(app.db, { limit: 100 })
+  const [stored] = listReports(app.db, undefined, { limit: 100, offset: 0 }).reports
   expect(stored).toEqual({
     id: expect.any(Number) as number,
     uuid: expect.any(Uint8Array) as Uint8Array,
@@ -84,7 +85,9 @@ test('a repeated report is not stored again; another kind, organisation, id or d
     await store(app, { reportId: '2' }),
     await store(app, { domain: 'other.test' }),
   ]).toEqual(['stored', 'known', 'known', 'stored', 'stored', 'stored', 'stored'])
-  expect(listReports(app.db, { limit: 100 }).map(({ contentRef }) => contentRef)).toEqual([7, 7, 7, 7, 7])
+  expect(listReports(app.db, undefined, { limit: 100, offset: 0 }).reports.map(({ contentRef }) => contentRef)).toEqual(
+    [7, 7, 7, 7, 7],
+  )
 })
 
 test('a report belongs to the account of the nearest verified domain at or above its own; none for the host and unverified domains', async () => {
@@ -120,7 +123,7 @@ test('a report belongs to the account of the nearest verified domain at or above
     const why = findReportRefusal(app, { domain }, app.clock.now())
     const result = await store(app, { domain })
     expect<unknown>([domain, result]).toEqual([domain, why ?? 'stored'])
-    const [stored] = listReports(app.db, { domain, limit: 1 })
+    const [stored] = listReports(app.db, domain, { limit: 1, offset: 0 }).reports
     told[domain] = stored ? stored.account : result
   }
   expect(told).toEqual(expected)
@@ -156,14 +159,15 @@ test('lists are newest first, filtered by domain if requested, and limited', asy
     await store(app, { reportId, domain })
     clock.advance(1000)
   }
-  const of = (filter: Parameters<typeof listReports>[1]) => listReports(app.db, filter).map(({ reportId }) => reportId)
-  expect([
-    of({ limit: 10 }),
-    of({ limit: 2 }),
-    of({ limit: 10, domain: 'a.test' }),
-    of({ limit: 1, domain: 'a.test' }),
-    of({ limit: 10, domain: 'test' }),
-  ]).toEqual([['3', '2', '1'], ['3', '2'], ['3', '1'], ['3'], []])
+  const of = (limit: number, domain?: string) =>
+    listReports(app.db, domain, { limit, offset: 0 }).reports.map(({ reportId }) => reportId)
+  expect([of(10), of(2), of(10, 'a.test'), of(1, 'a.test'), of(10, 'test')]).toEqual([
+    ['3', '2', '1'],
+    ['3', '2'],
+    ['3', '1'],
+    ['3'],
+    [],
+  ])
 })
 
 test('reports older than 400 days are deleted; others stay', async () => {

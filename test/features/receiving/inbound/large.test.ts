@@ -136,7 +136,9 @@ test('a report of more than 256 KiB is read from its file, compressed or not', a
     `<feedback><report_metadata><org_name>a.test</org_name><report_id>${id}</report_id><date_range><begin>1790000000</begin><end>1790086400</end></date_range></report_metadata><policy_published><domain>inbound.test</domain></policy_published><record>${padding}</record></feedback>`
   await process(mixed(attached(Buffer.from(xml(1)), 'text/xml', 'a.test!b.test!1!2.xml')), HOST)
   await process(mixed(attached(gzipSync(xml(2)), 'application/gzip', 'a.test!b.test!1!2.xml.gz')), HOST)
-  expect(listReports(service.app.db, { limit: 10 }).map(({ reportId }) => reportId)).toEqual(['2', '1'])
+  expect(
+    listReports(service.app.db, undefined, { limit: 10, offset: 0 }).reports.map(({ reportId }) => reportId),
+  ).toEqual(['2', '1'])
 })
 
 test('a text of more than 2 MiB is truncated, and complete as an attachment', async () => {

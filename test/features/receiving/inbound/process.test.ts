@@ -418,7 +418,7 @@ describe('a report about the mail of a domain', () => {
     return puts
   }
   const kept = () => ({
-    reports: listReports(service.app.db, { limit: 10 }).map(({ domain }) => domain),
+    reports: listReports(service.app.db, undefined, { limit: 10, offset: 0 }).reports.map(({ domain }) => domain),
     operator: listOperatorMail(service.app.db, { limit: 10 }).mail.map(({ kind, reason }) => [kind, reason]),
   })
 

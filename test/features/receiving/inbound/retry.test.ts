@@ -7,7 +7,12 @@ import { markInboundDelivered } from '#features/receiving/inbound/api/model.ts'
 import type { Parser } from '#features/receiving/inbound/process/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
-import { listUnparsed, retryOperatorMail, retryUnparsed } from '#features/receiving/inbound/process/retry.ts'
+import {
+  listUnparsed,
+  retryOperatorMail,
+  retryUnparsed,
+  START_POSITION,
+} from '#features/receiving/inbound/process/retry.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { readBodyText } from '#features/receiving/received/parts.ts'
@@ -77,9 +82,8 @@ async function giveUp(localParts: readonly string[], attempts = 4, raw = MESSAGE
   await eventually(() => unparsed().length === localParts.length)
 }
 
-const unparsed = () => listUnparsed(service.app, { inbound: 0, mailbox: 0 }, 100).unparsed
-const retryAll = () =>
-  Promise.all(unparsed().map(({ uuid }) => retryUnparsed(service.app, service.opened.parser, formatUuid(uuid))))
+const unparsed = () => listUnparsed(service.app, START_POSITION, 100).unparsed
+const retryAll = () => Promise.all(unparsed().map(({ id }) => retryUnparsed(service.app, service.opened.parser, id)))
 const inbound = () => listInbound(service.app.db, actor.accountId, {}, { limit: 10, offset: 0 }).emails
 const bodyOf = ({ textRef }: InboundEmail) => readBodyText(service.app, textRef)
 const mailbox = () => {
@@ -94,7 +98,9 @@ const events = () => service.app.db.query<{ n: number }, []>('SELECT count(*) AS
 test('a given-up message gets its content under its route, its domain and in its mailbox, without new events', async () => {
   await giveUp(['agent', 'support', 'nobody'])
   const before = { events: events(), ids: [...inbound(), ...messages()].map(({ uuid }) => formatUuid(uuid)) }
-  expect(unparsed().map(({ kind, to, from, subject, problem }) => ({ kind, to, from, subject, problem }))).toEqual(
+  expect(
+    unparsed().map(({ kind, to, from, subject, parse_error }) => ({ kind, to, from, subject, parse_error })),
+  ).toEqual(
     [
       ['inbound', 'support@inbound.test'],
       ['inbound', 'nobody@inbound.test'],
@@ -104,7 +110,7 @@ test('a given-up message gets its content under its route, its domain and in its
       to: to ?? '',
       from: 'Ada <ada@sender.test>',
       subject: 'Hello',
-      problem: 'The service crashed several times while parsing it.',
+      parse_error: 'The service crashed several times while parsing it.',
     })),
   )
   expect(await retryAll()).toEqual([undefined, undefined, undefined])

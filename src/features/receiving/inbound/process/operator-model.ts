@@ -2,10 +2,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Bytes, Nullable, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { Bytes, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { isSuspect, type QueueEntry } from './queue.ts'
-import type { UnparsedCursor, UnparsedMail } from './retry.ts'
 
 export const ReceivedEntry = Type.Object({
   id: Text('Id of the entry.'),
@@ -37,21 +35,9 @@ export const UnparsedMessage = Type.Object({
 export type UnparsedMessage = Static<typeof UnparsedMessage>
 export const RetryResult = Type.Object({
   id: Uuid({ description: 'Id of the message.' }),
-  parse_error: Nullable(Type.String(), { description: 'Why it still cannot be parsed; null: it was parsed.' }),
+  parse_error: TextOrNull('Why it still cannot be parsed; null: it was parsed.'),
 })
 export type RetryResult = Static<typeof RetryResult>
-
-export const toUnparsedView = (unparsed: UnparsedMail): UnparsedMessage => ({
-  id: formatUuid(unparsed.uuid),
-  kind: unparsed.kind,
-  to: unparsed.to,
-  from: unparsed.from,
-  subject: unparsed.subject,
-  parse_error: unparsed.problem,
-  received_at: isoTime(unparsed.receivedAt),
-})
-
-export const START_POSITION: UnparsedCursor = { inbound: 0, mailbox: 0 }
 
 /** A message has at most a few hundred recipients. */
 const MAX_SHOWN_RECIPIENTS = 20

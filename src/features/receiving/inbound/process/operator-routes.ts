@@ -5,19 +5,11 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
-import {
-  ReceivedEntry,
-  RetryResult,
-  START_POSITION,
-  toReceivedEntry,
-  toUnparsedView,
-  UnparsedMessage,
-  UnparsedQuery,
-} from './operator-model.ts'
+import { DataBody, PageBody, PageQuery, parsePage, TextOrNull } from '#platform/http/schemas.ts'
+import { ReceivedEntry, RetryResult, toReceivedEntry, UnparsedMessage, UnparsedQuery } from './operator-model.ts'
 import type { Parser } from './parser.ts'
 import { countQueueEntries, listQueueEntries } from './queue.ts'
-import { listUnparsed, retryUnparsed, type UnparsedCursor } from './retry.ts'
+import { listUnparsed, retryUnparsed, START_POSITION, type UnparsedCursor } from './retry.ts'
 
 const MAX_UNPARSED = 25
 
@@ -46,7 +38,7 @@ export const operatorReceivedRoutes = (app: App, { parser }: { readonly parser: 
         await recordView(app, actor, { name: 'received' })
         const { unparsed, cursor } = listUnparsed(app, parsePosition(query.after), MAX_UNPARSED)
         return {
-          data: unparsed.map(toUnparsedView),
+          data: unparsed,
           next_after: cursor === undefined ? null : `${cursor.inbound}-${cursor.mailbox}`,
         }
       },
@@ -54,7 +46,7 @@ export const operatorReceivedRoutes = (app: App, { parser }: { readonly parser: 
         query: UnparsedQuery,
         response: Type.Object({
           data: Type.Array(UnparsedMessage),
-          next_after: Nullable(Type.String(), { description: 'Value of `after` for the next page; null: the last.' }),
+          next_after: TextOrNull('Value of `after` for the next page; null: the last.'),
         }),
         detail: operatorRoute(
           'List received mail that could not be parsed',

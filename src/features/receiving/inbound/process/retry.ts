@@ -17,6 +17,7 @@ import { type OperatorMail, removeOperatorMailForRetry } from '#features/receivi
 import type { Envelope, ReceivedMail } from '#features/receiving/received/message.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import {
   findInboundById,
@@ -26,21 +27,10 @@ import {
 } from '../api/inbound-emails.ts'
 import { createRecipientDecider } from './decide.ts'
 import { applyTenantReport } from './effects.ts'
+import type { UnparsedMessage as UnparsedView } from './operator-model.ts'
 import { type ParseResult, type Parser, RawUnreadableError, removeAttachmentFiles } from './parser.ts'
 import { enqueue, LAST_ATTEMPT_COUNT } from './queue.ts'
 import { amendInbound, releaseBuffer, storeParts } from './store.ts'
-
-/** A message that was stored with its header only. */
-export interface UnparsedMail {
-  readonly uuid: UuidBytes
-  /** Where it is stored: as an inbound email, or in a mailbox. */
-  readonly kind: 'inbound' | 'mailbox'
-  readonly to: string
-  readonly from: string
-  readonly subject: string
-  readonly problem: string
-  readonly receivedAt: number
-}
 
 /** Cursor of the list, in each of the two tables. */
 export interface UnparsedCursor {
@@ -48,12 +38,14 @@ export interface UnparsedCursor {
   readonly mailbox: number
 }
 
+export const START_POSITION: UnparsedCursor = { inbound: 0, mailbox: 0 }
+
 /** Returns up to `limit` of each kind after a cursor, and the next cursor; undefined: no more. */
 export function listUnparsed(
   app: Pick<App, 'db'>,
   after: UnparsedCursor,
   limit: number,
-): { readonly unparsed: UnparsedMail[]; readonly cursor: UnparsedCursor | undefined } {
+): { readonly unparsed: UnparsedView[]; readonly cursor: UnparsedCursor | undefined } {
   const inbound = listUnparsedInboundAfter(app.db, after.inbound, limit)
   const messages = listUnparsedMessagesAfter(app.db, after.mailbox, limit)
   const isLast = inbound.length < limit && messages.length < limit
@@ -71,22 +63,31 @@ export function listUnparsed(
   }
 }
 
-const toUnparsedInbound = (email: InboundEmail): UnparsedMail => ({
-  uuid: email.uuid,
+const toUnparsedInbound = (email: InboundEmail): UnparsedView => ({
+  id: formatUuid(email.uuid),
   kind: 'inbound',
   to: email.rcptTo.join(', '),
   from: email.fromHeader ?? email.mailFrom,
   subject: email.subject,
-  problem: email.errorMessage ?? '',
-  receivedAt: email.receivedAt,
+  parse_error: email.errorMessage ?? '',
+  received_at: isoTime(email.receivedAt),
 })
 
-function toUnparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedMessage): UnparsedMail[] {
+function toUnparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedMessage): UnparsedView[] {
   const message = findMessageById(app.db, id)
   if (!message) return []
   const { uuid, fromHeader: from, subject, parseError, receivedAt, createdAt } = message
-  const problem = parseError ?? ''
-  return [{ uuid, kind: 'mailbox', to: address, from, subject, problem, receivedAt: receivedAt ?? createdAt }]
+  return [
+    {
+      id: formatUuid(uuid),
+      kind: 'mailbox',
+      to: address,
+      from,
+      subject,
+      parse_error: parseError ?? '',
+      received_at: isoTime(receivedAt ?? createdAt),
+    },
+  ]
 }
 
 /** The stored facts that parsing needs, and the function that amends the rows. */

@@ -1,6 +1,6 @@
 /** @module Wire shapes of /v1/operator/providers and /v1/operator/alerts. */
 import { type Static, Type } from '@sinclair/typebox'
-import { Count, Nullable, NullablePart, Part, Text, Timestamp } from '#platform/http/schemas.ts'
+import { Count, Nullable, NullablePart, Part, Text, TextOrNull, Timestamp } from '#platform/http/schemas.ts'
 
 const traffic = (description: string) =>
   Part(description, {
@@ -11,9 +11,7 @@ const traffic = (description: string) =>
   })
 export const ServerProvider = Type.Object({
   provider: Text('Name in the list of providers, or the mail hosts of a site without an entry.'),
-  source: Nullable(Type.String(), {
-    description: 'Our outgoing address; null: the system chooses it, or nothing was sent yet.',
-  }),
+  source: TextOrNull('Our outgoing address; null: the system chooses it, or nothing was sent yet.'),
   is_listed: Type.Boolean({ description: 'Whether it has an entry in the list of providers.' }),
   limits: Part('The limits of the provider.', {
     connections: Count('Connections at the same time.'),
@@ -55,7 +53,7 @@ export const ProviderResumeResult = Type.Object({
 
 export const DeliveryAlert = Type.Object({
   provider: Text('Name in the list of providers, or the mail hosts of a site without an entry.'),
-  source: Nullable(Type.String(), { description: 'Our outgoing address; null: it is not known.' }),
+  source: TextOrNull('Our outgoing address; null: it is not known.'),
   rule: Text('Rule of the reply.'),
   category: Text('reputation or authentication, or another category of bounces.'),
   reply: Text('The last reply.'),

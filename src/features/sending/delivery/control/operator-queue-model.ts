@@ -10,6 +10,7 @@ import {
   StrictObject,
   StringEnum,
   Text,
+  TextOrNull,
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
@@ -24,7 +25,7 @@ export const QueueQuery = Type.Object({
 export const QueueLane = Type.Object({
   lane: Text('Name of the lane: the mail of one account to one domain; broadcasts have their own.'),
   account_id: Nullable(Uuid(), { description: 'Id of the account; null: it is deleted.' }),
-  account: Nullable(Type.String(), { description: 'Name of the account; null: it is deleted.' }),
+  account: TextOrNull('Name of the account; null: it is deleted.'),
   domain: Text(
     'Domain of the recipients; `sandbox` for mail that is only captured, `simulator` for mail to the simulator.',
   ),
@@ -81,20 +82,18 @@ export const QueueChange = Type.Object({
     description:
       'Suspended providers of the mail that is retried: it waits for their probes, until they are resumed. Empty for other actions.',
   }),
-  next_cursor: Nullable(Type.String(), {
-    description: 'There is more: repeat the request with this `cursor`. Null: all was examined.',
-  }),
+  next_cursor: TextOrNull('There is more: repeat the request with this `cursor`. Null: all was examined.'),
 })
 export type QueueChange = Static<typeof QueueChange>
 export const QueueRuleRecord = Type.Object({
   id: Text('Id of the hold or redirect.'),
   kind: StringEnum(QUEUE_RULE_KINDS, { description: 'hold or redirect.' }),
-  domain: Nullable(Type.String(), { description: 'Domain of the recipients; null: any.' }),
-  provider: Nullable(Type.String(), { description: 'Provider of the domain of the recipients; null: any.' }),
+  domain: TextOrNull('Domain of the recipients; null: any.'),
+  provider: TextOrNull('Provider of the domain of the recipients; null: any.'),
   account_id: Nullable(Uuid(), { description: 'Id of the account; null: any, or it is deleted.' }),
-  account: Nullable(Type.String(), { description: 'Name of the account; null: any, or it is deleted.' }),
+  account: TextOrNull('Name of the account; null: any, or it is deleted.'),
   email_id: Nullable(Uuid(), { description: 'Id of the email; null: not one email.' }),
-  to: Nullable(Type.String(), { description: 'Where redirected mail goes; null: it is held.' }),
+  to: TextOrNull('Where redirected mail goes; null: it is held.'),
   reason: Text('Why, in the words of the operator; may be empty.'),
   created_by: Text('`cli`, or the id of the user.'),
   created_at: Timestamp({ description: 'Since when.' }),
@@ -115,6 +114,6 @@ export const QueueRecipient = Type.Object({
   waits_for: Nullable(StringEnum(['hold', 'fence']), {
     description: 'What an operator must end before that: a hold, or the fence of restored data; null: neither.',
   }),
-  last_error: Nullable(Type.String(), { description: 'Why the last attempt failed; null: it has not failed.' }),
+  last_error: TextOrNull('Why the last attempt failed; null: it has not failed.'),
 })
 export type QueueRecipient = Static<typeof QueueRecipient>

@@ -55,19 +55,8 @@ export const operatorQueueRoutes = (
   const readLanes = getLaneReader(app)
   const change = async (actor: Actor, action: QueueAction, body: Static<typeof QueueChangeRequest>, reason = '') => {
     const options = { reason, after: parsePlace(body.cursor) }
-    const { inDelivery, suspended, next, ...counts } = await changeMail(
-      app,
-      toServiceActor(actor),
-      action,
-      parseSelector(app, body),
-      options,
-    )
-    return dataBody({
-      ...counts,
-      in_delivery: inDelivery,
-      suspended: [...suspended],
-      next_cursor: formatPlace(next),
-    })
+    const { next, ...done } = await changeMail(app, toServiceActor(actor), action, parseSelector(app, body), options)
+    return dataBody({ ...done, next_cursor: formatPlace(next) })
   }
   return new Elysia({ prefix: '/v1/operator/queue' })
     .use(authenticated)

@@ -11,15 +11,23 @@ import { findStreamId, listStreamPools, setStreamPool } from '#features/setup/st
 import type { Tx } from '#platform/db/commit.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { DataBody, Filter, MAX_FILTER_LENGTH, Nullable, StrictObject, Text } from '#platform/http/schemas.ts'
+import {
+  DataBody,
+  Filter,
+  MAX_FILTER_LENGTH,
+  Nullable,
+  StrictObject,
+  Text,
+  TextOrNull,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
 import { wakeSelected } from './queue-control.ts'
 
 export const POOL_FIELDS = {
-  pool: Nullable(Type.String(), {
-    description: 'Pool of outgoing addresses of its mail; null: that of its parent, else the addresses without a pool.',
-  }),
+  pool: TextOrNull(
+    'Pool of outgoing addresses of its mail; null: that of its parent, else the addresses without a pool.',
+  ),
   stream_pools: Type.Array(Type.Object({ stream: Text('Slug of the stream.'), pool: Text('Its pool.') }), {
     description: 'The streams with a pool of their own.',
   }),

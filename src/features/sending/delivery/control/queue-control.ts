@@ -40,7 +40,7 @@ import { findLaneProviders } from '../providers/lane-provider.ts'
 import { listSuspendedProviders } from '../providers/pairs.ts'
 import { ProviderRegistry } from '../providers/registry.ts'
 import { WAKE_BATCH_SIZE } from '../schedule/lanes.ts'
-import type { QueueSelection } from './operator-queue-model.ts'
+import type { QueueChange, QueueSelection } from './operator-queue-model.ts'
 
 /** Recipients changed in one transaction; this takes some 10 ms at most. */
 export const CHANGED_BATCH_SIZE = 50
@@ -94,20 +94,13 @@ export async function countSelected(app: ControlApp, selector: MailSelector): Pr
   return { waiting, in_delivery: inDelivery }
 }
 
-export interface ControlResult {
-  readonly changed: number
-  /** Recipients that were left alone, because they were in delivery. */
-  readonly inDelivery: number
-  /** Recipients that were left alone, because an operator holds them, or they wait as restored. */
-  readonly held: number
-  /** Suspended providers of the examined mail: a retry sends them nothing but probes. */
-  readonly suspended: readonly string[]
+export interface ControlResult extends Omit<QueueChange, 'next_cursor'> {
   /** Where to continue with another call; undefined when all selected mail was examined. */
   readonly next: QueuePosition | undefined
 }
 
 /** Whether a recipient was changed, or why it was left alone. */
-type Change = 'changed' | 'inDelivery' | 'held' | 'unchanged'
+type Change = 'changed' | 'in_delivery' | 'held' | 'unchanged'
 
 /** Calls `change` for each selected recipient after a place; `findProviders` looks up those of a batch of lanes. */
 async function changeSelected(
@@ -118,13 +111,13 @@ async function changeSelected(
   findProviders?: (lanes: ReadonlySet<string>) => Promise<LaneProviders>,
 ): Promise<ControlResult> {
   const registry = new ProviderRegistry(app.config)
-  const counts = { changed: 0, inDelivery: 0, held: 0, unchanged: 0 }
+  const counts = { changed: 0, in_delivery: 0, held: 0, unchanged: 0 }
   let place: QueuePosition | undefined = after
   for (let examined = 0; place && examined < MAX_EXAMINED_PER_CALL; ) {
     const { recipients, place: next } = await readBatch(app, selector, place, CHANGED_BATCH_SIZE, registry)
     const providers = await findProviders?.(new Set(recipients.map(({ lane }) => lane)))
     const changeOne = (tx: Tx, recipient: SelectedRecipient): Change =>
-      recipient.status === PROCESSING ? 'inDelivery' : change(tx, recipient, providers?.get(recipient.lane))
+      recipient.status === PROCESSING ? 'in_delivery' : change(tx, recipient, providers?.get(recipient.lane))
     if (recipients.length === 0) await yieldToEventLoop()
     else
       for (const done of await app.commit.writeFromReserve((tx) => recipients.map((each) => changeOne(tx, each))))
@@ -178,7 +171,7 @@ export function bounceSelected(
   const lastError = `Ended by the operator of the service: ${reason}`
   return changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
     const at = { recipientId, emailId, now: app.eventTime() }
-    if (!bounceWaiting(tx, at, { reason: lastError, category: 'expired', rule: 'operator' })) return 'inDelivery'
+    if (!bounceWaiting(tx, at, { reason: lastError, category: 'expired', rule: 'operator' })) return 'in_delivery'
     addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
     return 'changed'
   })
@@ -199,7 +192,7 @@ export function dropSelected(
   return changeSelected(app, selector, after, (tx, recipient) => {
     if (!isSelected(recipient)) return 'unchanged'
     const { id: recipientId, emailId } = recipient
-    if (!cancelRecipient(tx, { recipientId, emailId, now: app.eventTime() }, DROPPED)) return 'inDelivery'
+    if (!cancelRecipient(tx, { recipientId, emailId, now: app.eventTime() }, DROPPED)) return 'in_delivery'
     const quota = sql(tx.db).quota.get(emailId)
     if (quota && quota.month !== null) giveQuotaBack(tx, quota.accountId, quota.month, 1)
     return 'changed'

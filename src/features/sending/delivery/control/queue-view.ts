@@ -23,8 +23,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { createPacedReader } from '#platform/queue/paced-reader.ts'
 import { formatRelativeTime, truncate } from '#platform/text.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { findLaneProvider } from '../providers/lane-provider.ts'
 import { ProviderRegistry } from '../providers/registry.ts'
@@ -70,34 +71,8 @@ export async function readLanes({ db }: Pick<App, 'db'>): Promise<OpenLane[]> {
 export const compareLanes = (a: Pick<OpenLane, 'firstAt' | 'lane'>, b: Pick<OpenLane, 'firstAt' | 'lane'>): number =>
   a.firstAt - b.firstAt || (a.lane < b.lane ? -1 : a.lane > b.lane ? 1 : 0)
 
-/** Reading takes at most this fraction of the time. */
-const MAX_READ_FRACTION = 0.02
-const MIN_INTERVAL_MS = seconds(1)
-
-/** Resolves with every lane with open mail, the earliest first; it may be some seconds old. */
-export type LaneReader = () => Promise<readonly OpenLane[]>
-
-/** The reader of an app; all callers share its readings. */
-export const getLaneReader = perOwner((app: App): LaneReader => {
-  let reading: Promise<readonly OpenLane[]> | undefined
-  let nextAtMs: Millis = Number.NEGATIVE_INFINITY
-  const read = async (): Promise<readonly OpenLane[]> => {
-    const startedAtMs = app.clock.monotonicMs()
-    try {
-      return await readLanes(app)
-    } finally {
-      const now = app.clock.monotonicMs()
-      nextAtMs = now + Math.max(MIN_INTERVAL_MS, (now - startedAtMs) / MAX_READ_FRACTION)
-    }
-  }
-  return () => {
-    if (!reading || app.clock.monotonicMs() >= nextAtMs) {
-      nextAtMs = Number.POSITIVE_INFINITY
-      reading = read()
-    }
-    return reading
-  }
-})
+/** The reader of the lanes of an app; what it returns may be some seconds old. */
+export const getLaneReader = perOwner((app: App) => createPacedReader(app.clock, seconds(1), () => readLanes(app)))
 
 /** Lanes described in one tick of the event loop; this takes some 5 ms. */
 const DESCRIBED_LANES = 100

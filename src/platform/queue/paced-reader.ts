@@ -1,0 +1,31 @@
+/** @module Reads something expensive at most as often as the time it takes allows. */
+import type { Clock, Millis } from '../time/clock.ts'
+
+/** Reading takes at most this fraction of the time. */
+const MAX_READ_FRACTION = 0.02
+
+/** Returns a function that resolves with the last reading, or the next one if it is due; all callers share it. */
+export function createPacedReader<T>(
+  clock: Pick<Clock, 'monotonicMs'>,
+  minIntervalMs: number,
+  read: () => Promise<T>,
+): () => Promise<T> {
+  let reading: Promise<T> | undefined
+  let nextAtMs: Millis = Number.NEGATIVE_INFINITY
+  const readAndPace = async (): Promise<T> => {
+    const startedAtMs = clock.monotonicMs()
+    try {
+      return await read()
+    } finally {
+      const now = clock.monotonicMs()
+      nextAtMs = now + Math.max(minIntervalMs, (now - startedAtMs) / MAX_READ_FRACTION)
+    }
+  }
+  return () => {
+    if (!reading || clock.monotonicMs() >= nextAtMs) {
+      nextAtMs = Number.POSITIVE_INFINITY
+      reading = readAndPace()
+    }
+    return reading
+  }
+}
