@@ -65,23 +65,23 @@ const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features])
 
 /** At most so many lines of TypeScript. A limit is raised only in a commit that says why; lower it when code goes. */
 const MAX_LINES: Readonly<Record<string, number>> = {
-  core: 4950,
+  core: 5100,
   setup: 9700,
-  sending: 25450,
+  sending: 26650,
   people: 5700,
-  receiving: 12400,
+  receiving: 12900,
   audience: 6750,
-  reporting: 3950,
+  reporting: 4300,
   webhooks: 7000,
-  lifecycle: 3650,
+  lifecycle: 3850,
   'drop-in': 5950,
-  app: 19600,
+  app: 17150,
   bench: 1500,
   dashboard: 25500,
-  platform: 16300,
+  platform: 16350,
   protocols: 10250,
   client: 700,
-  src: 158200,
+  src: 158250,
   test: 123750,
 }
 
@@ -162,7 +162,7 @@ const MAY_IMPORT: Readonly<Record<Ring, readonly Ring[]>> = {
   platform: ['platform', 'other'],
   protocols: ['protocols', 'other'],
   // Published alone, so it imports nothing.
-  client: ['client'],
+  client: 700,
   dashboard: ['client', 'dashboard', 'other'],
   // Data files: SQL, JSON.
   other: [],

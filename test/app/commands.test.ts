@@ -78,7 +78,7 @@ describe('with a service', () => {
     })
   })
 
-  // Proves: auth-3
+  // Proves: auth-3, operator-18
   test('an imported key works, read from standard input', async () => {
     const own = 'an-operators-own-key-0001'
     const imported = await runTassisProcess(['keys', 'import', '--name', 'old system'], data.settings, `${own}\n`)
@@ -148,6 +148,7 @@ test('domains records --zone splits TXT into strings of at most 255 octets and c
   expect(stdout).toContain('\n; sender.test. 3600 IN MX 10 mail.tassis.test.')
 })
 
+// Proves: operator-17
 test('keys revoke takes a name; if several keys have it, it lists them and revokes none', async () => {
   using data = createDataFolder()
   const { key: first } = await setUpAccount(data.settings)
