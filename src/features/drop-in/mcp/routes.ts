@@ -4,6 +4,8 @@
  * key of the request, so that scopes, limits, fairness and the audit log are those of the routes.
  */
 import { Elysia } from 'elysia'
+import { API, type Api } from '#client/api.ts'
+import { createClient } from '#client/client.ts'
 import { authenticated } from '#features/core/app/http.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
@@ -12,10 +14,11 @@ import { readApiKey } from '#platform/http/authenticate.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
 import { toErrorResponseData } from '#platform/http/error-response.ts'
+import { createInternalRequest } from '#platform/http/internal-request.ts'
 import { clientIpOf, yieldFairly } from '#platform/http/request-context.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
-import type { HasScope, Toolbox } from './server.ts'
-import { ApiError, type ApiRequest, type CallApi } from './tool.ts'
+import type { Tool } from './tool.ts'
+import { TOOLS } from './tools.ts'
 
 export const MCP_PATH = '/mcp'
 /** Code of errors of this server, in the range that JSON-RPC leaves to implementations. */
@@ -45,40 +48,34 @@ export interface McpRouteOptions {
   readonly fetch: (request: Request, clientIp: () => string) => Promise<Response>
 }
 
-export const mcpRoutes = ({ version, fetch }: McpRouteOptions) => {
-  let toolbox: Promise<Toolbox> | undefined
-  // Loaded with the first request: the protocol's package takes 13 MB, which most services never need.
-  const loadToolbox = () => {
-    toolbox ??= import('./server.ts').then(({ createToolbox }) => createToolbox(version))
-    return toolbox
-  }
-  return new Elysia().use(authenticated).post(
+export const mcpRoutes = ({ version, fetch }: McpRouteOptions) =>
+  new Elysia().use(authenticated).post(
     MCP_PATH,
     async ({ actor, body, request }) => {
       const message = requireOneMessage(body)
-      const tools = await loadToolbox()
-      const can: HasScope = (scope) => hasScope(actor.scopes, scope)
-      const scope = message.method === 'tools/call' ? tools.findMissingScope(toolName(message), can) : undefined
-      if (scope !== undefined)
+      const findMissing = ({ scopes }: Tool) => scopes.find((scope) => !hasScope(actor.scopes, scope))
+      const called = message.method === 'tools/call' && TOOLS.find(({ name }) => name === message.params?.name)
+      const missing = called && findMissing(called)
+      if (missing)
         return errorMessage(
           message.id ?? null,
           INVALID_PARAMS_CODE,
-          `This API key lacks the scope ${scope}, which ${toolName(message)} needs; use a key that has it.`,
+          `This API key lacks the scope ${missing}, which ${called.name} needs; use a key that has it.`,
         )
       await yieldFairly(request)
-      return tools.serve(request, message, can, createCall(fetch, request))
+      // Loaded with the first request: the protocol's package takes 13 MB, which most services never need.
+      const { serveMcp } = await import('./server.ts')
+      const tools = TOOLS.filter((tool) => findMissing(tool) === undefined)
+      return serveMcp(request, message, { version, tools, api: createApi(fetch, request) })
     },
     { detail: { hide: true, ...anyKey, ...acceptsBody('small-json') } },
   )
-}
 
 interface Message extends JsonObject {
   readonly id?: string | number
   readonly method?: string
   readonly params?: { readonly name?: unknown }
 }
-
-const toolName = ({ params }: Message): string => (typeof params?.name === 'string' ? params.name : '')
 
 const errorMessage = (id: string | number | null, code: number, message: string, data?: object) => ({
   jsonrpc: '2.0',
@@ -99,34 +96,14 @@ function requireOneMessage(body: unknown): Message {
 /** Headers of the caller that a call of a tool repeats: those that identify it. */
 const REPEATED_HEADERS = ['authorization', 'x-service-api-key', 'x-request-id']
 
-/** Calls /v1 for the caller of `request`, until that request ends. */
-function createCall(fetch: McpRouteOptions['fetch'], request: Request): CallApi {
-  const base = new Headers({ accept: 'application/json' })
-  for (const name of REPEATED_HEADERS) {
-    const value = request.headers.get(name)
-    if (value !== null) base.set(name, value)
-  }
-  return async (wanted) => {
-    const headers = new Headers(base)
-    if (wanted.idempotencyKey !== undefined) headers.set('idempotency-key', wanted.idempotencyKey)
-    const body = wanted.body && JSON.stringify(wanted.body)
-    if (body !== undefined) {
-      headers.set('content-type', 'application/json')
-      headers.set('content-length', String(Buffer.byteLength(body)))
-    }
-    const response = await fetch(
-      new Request(toUrl(wanted), { method: wanted.method, headers, signal: request.signal, ...(body && { body }) }),
-      () => clientIpOf(request),
-    )
-    const text = await response.text()
-    const result: unknown = text === '' ? undefined : JSON.parse(text)
-    if (!response.ok) throw new ApiError(response.status, result ?? {})
-    return result
-  }
-}
-
-function toUrl({ path, query = {} }: ApiRequest): string {
-  const search = new URLSearchParams()
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value))
-  return `http://localhost/v1${path}?${search}`
+/** A client of /v1 for the caller of `request`, until that request ends. */
+function createApi(fetch: McpRouteOptions['fetch'], request: Request): Api {
+  const { headers, signal } = request
+  return createClient<Api>(API, {
+    url: 'http://localhost',
+    headers: Object.fromEntries([...headers].filter(([name]) => REPEATED_HEADERS.includes(name))),
+    retries: 0,
+    timeoutMs: 0,
+    fetch: async (url, init) => fetch(await createInternalRequest(url, { ...init, signal }), () => clientIpOf(request)),
+  })
 }

@@ -4,7 +4,16 @@ import { ContentState } from '#features/core/app/stored-content.ts'
 import { EmailEvent } from '#features/core/events/model.ts'
 import { Nullable, OptionalNullable, SendResponse } from '#features/sending/accept/model.ts'
 import { STATUSES } from '#features/sending/queue/status.ts'
-import { extra, StrictObject, StringEnum, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
+import { dateFields } from '#platform/http/date-filter.ts'
+import {
+  extra,
+  PAGE_FIELDS,
+  StrictObject,
+  StringEnum,
+  Timestamp,
+  Uuid,
+  withStrictStatus,
+} from '#platform/http/schemas.ts'
 
 const EMAIL_FIELDS = {
   id: Uuid({ description: 'Id of the email.' }),
@@ -76,6 +85,47 @@ const EMAIL_FIELDS = {
 
 export const Email = Type.Object(EMAIL_FIELDS)
 export type Email = Static<typeof Email>
+
+export const EmailQuery = Type.Object({
+  ...PAGE_FIELDS,
+  status: Type.Optional(
+    StringEnum([...STATUSES, 'delivered'], { description: 'Only emails with this status; `delivered` means `sent`.' }),
+  ),
+  ...dateFields('emails accepted'),
+  operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
+  to: Type.Optional(
+    Type.String({
+      description:
+        'Only emails to this address, in To, Cc or Bcc; `@example.com`: to any address of that domain. Case is ignored.',
+    }),
+  ),
+  from: Type.Optional(
+    Type.String({
+      description:
+        'Only emails from this address; `@example.com`: from any address of exactly that domain. Case is ignored.',
+    }),
+  ),
+  subject: Type.Optional(
+    Type.String({
+      description:
+        'Only emails with all of these whole words in the subject, in any order; case and accents are ignored. The subject of a broadcast is searched before rendering.',
+    }),
+  ),
+  tag: Type.Optional(Type.String({ description: 'Only emails with exactly this tag.' })),
+  stream: Type.Optional(Type.String({ description: 'Only emails of the stream with this slug.' })),
+  domain: Type.Optional(
+    Type.String({
+      description:
+        'Only emails of your domain with this name, the one that signs them; it may cover senders at its subdomains.',
+    }),
+  ),
+  message_id: Type.Optional(
+    Type.String({
+      description:
+        'Only emails with this Message-ID: ours, or the one that the client chose when it submitted the email by SMTP. With or without its angle brackets.',
+    }),
+  ),
+})
 
 /** The statuses, of which `queued` and `sent` are divided. */
 const STATES = [...STATUSES, 'held', 'deferred', 'captured'] as const

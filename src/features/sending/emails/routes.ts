@@ -12,16 +12,17 @@ import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { BatchRequest, BatchResponse, SendRequest, SendResponse } from '#features/sending/accept/model.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
-import { isStatus, STATUSES, type Status } from '#features/sending/queue/status.ts'
+import { isStatus, type Status } from '#features/sending/queue/status.ts'
 import { invalid } from '#platform/errors.ts'
-import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
+import { parseDateRange } from '#platform/http/date-filter.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
-import { DataBody, PAGE_FIELDS, PageBody, parsePage, StringEnum } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import {
   EmailChange,
   EmailDetail,
+  EmailQuery,
   EmailRow,
   EmailSource,
   type Explanation,
@@ -40,47 +41,6 @@ import {
   type RenderBodies,
   readEmailBodies,
 } from './wire.ts'
-
-const EmailQuery = Type.Object({
-  ...PAGE_FIELDS,
-  status: Type.Optional(
-    StringEnum([...STATUSES, 'delivered'], { description: 'Only emails with this status; `delivered` means `sent`.' }),
-  ),
-  ...dateFields('emails accepted'),
-  operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
-  to: Type.Optional(
-    Type.String({
-      description:
-        'Only emails to this address, in To, Cc or Bcc; `@example.com`: to any address of that domain. Case is ignored.',
-    }),
-  ),
-  from: Type.Optional(
-    Type.String({
-      description:
-        'Only emails from this address; `@example.com`: from any address of exactly that domain. Case is ignored.',
-    }),
-  ),
-  subject: Type.Optional(
-    Type.String({
-      description:
-        'Only emails with all of these whole words in the subject, in any order; case and accents are ignored. The subject of a broadcast is searched before rendering.',
-    }),
-  ),
-  tag: Type.Optional(Type.String({ description: 'Only emails with exactly this tag.' })),
-  stream: Type.Optional(Type.String({ description: 'Only emails of the stream with this slug.' })),
-  domain: Type.Optional(
-    Type.String({
-      description:
-        'Only emails of your domain with this name, the one that signs them; it may cover senders at its subdomains.',
-    }),
-  ),
-  message_id: Type.Optional(
-    Type.String({
-      description:
-        'Only emails with this Message-ID: ours, or the one that the client chose when it submitted the email by SMTP. With or without its angle brackets.',
-    }),
-  ),
-})
 
 /** OpenAPI parameter for a route's `detail`. */
 export const IDEMPOTENCY_KEY_PARAMETER = {

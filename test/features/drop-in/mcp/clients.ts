@@ -8,16 +8,24 @@ export interface ToolResult {
   /** The JSON of the answer. */
   readonly body: Record<string, unknown>
   readonly text: string
+  readonly structured: unknown
 }
 
 export interface TestClient extends AsyncDisposable {
+  /** After this, the client checks each result against the output schema of its tool. */
+  tools(): Promise<readonly ListedTool[]>
   names(): Promise<string[]>
   /** Rejects for an error of the protocol. */
   call(name: string, input?: Record<string, unknown>): Promise<ToolResult>
 }
 
+interface ListedTool {
+  readonly name: string
+  readonly outputSchema?: object
+}
+
 interface AnyClient {
-  listTools(): Promise<{ tools: { name: string }[] }>
+  listTools(): Promise<{ tools: ListedTool[] }>
   callTool(request: { name: string; arguments: Record<string, unknown> }): Promise<unknown>
   close(): Promise<void>
 }
@@ -41,14 +49,21 @@ export async function connectEarlier(url: string, key: string): Promise<TestClie
 }
 
 export const wrapClient = (client: AnyClient): TestClient => ({
+  tools: async () => (await client.listTools()).tools,
   names: async () => (await client.listTools()).tools.map(({ name }) => name),
   async call(name, input = {}) {
-    const { content, isError = false } = (await client.callTool({ name, arguments: input })) as {
+    const {
+      content,
+      structuredContent,
+      isError = false,
+    } = (await client.callTool({ name, arguments: input })) as {
       content: { text: string }[]
+      structuredContent?: unknown
       isError?: boolean
     }
     const text = content.map((part) => part.text).join('')
-    return { isError, text, body: text.startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : {} }
+    const body = text.startsWith('{') ? (JSON.parse(text) as Record<string, unknown>) : {}
+    return { isError, text, body, structured: structuredContent }
   },
   [Symbol.asyncDispose]: () => client.close(),
 })

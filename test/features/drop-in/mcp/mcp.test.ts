@@ -1,5 +1,7 @@
 /** @module The MCP server over real HTTP, as unmodified clients see it. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/client/validators/ajv'
+import { TOOLS } from '#features/drop-in/mcp/tools.ts'
 import { MAX_RESULT_LENGTH } from '#features/drop-in/mcp/view.ts'
 import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -28,6 +30,7 @@ beforeAll(async () => {
   })
   await service.api('PATCH', `/v1/domains/${await findDomain(VERIFIED)}`, { inbound_enabled: true })
   client = await connect(service.url, service.key)
+  await client.tools()
   bouncedId = (await service.accepted({ subject: ORDER })).id
   await eventually(async () => ((await service.detail(bouncedId))['status'] === 'bounced' ? true : undefined))
 })
@@ -73,6 +76,7 @@ describe('a model', () => {
     ['an earlier protocol', connectEarlier],
   ])('finds why an email bounced in two calls, by %s', async (_, open) => {
     await using model = await open(service.url, service.key)
+    await model.tools()
     const found = await model.call('find_emails', { status: 'bounced', to: EMAIL.to })
     const id = at(found.body, 'data', 0, 'id')
     expect(id).toBe(bouncedId)
@@ -197,10 +201,74 @@ describe('a model', () => {
   })
 })
 
-test('docs/mcp.md lists every tool', async () => {
-  const documented = await Bun.file('docs/mcp.md').text()
-  const names = [...documented.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name ?? '')
-  expect(names).toEqual(await client.names())
+/** A schema that allows no fields that it does not name. */
+const toStrict = (schema: object): object =>
+  JSON.parse(JSON.stringify(schema), (_, value: Record<string, unknown>) =>
+    value !== null && typeof value['properties'] === 'object' ? { ...value, additionalProperties: false } : value,
+  ) as object
+
+/** A call of each tool that succeeds. Creates what the calls need. */
+async function prepareCalls(): Promise<Record<string, Record<string, unknown>>> {
+  const create = async (path: string, body: object) =>
+    String(at((await service.api('POST', path, body)).body, 'data', 'id'))
+  const mailbox_id = await create('/v1/agent-mailboxes', { local_part: 'schemas' })
+  const mailbox = getTestMailbox(service.app, service.actor.accountId, mailbox_id)
+  const attachments = [{ filename: 'a.txt', contentType: 'text/plain', content: new Uint8Array(3) }]
+  await deliverMessage(service.app, mailbox, {
+    html: '<p>Hi</p>',
+    attachments,
+    cc: 'c@evil.test',
+    replyTo: 'r@evil.test',
+  })
+  const next = await client.call('next_message', { mailbox_id })
+  const [message_id, lease_token] = [at(next.body, 'message', 'id'), at(next.body, 'lease_token')]
+  await deliverMessage(service.app, mailbox, { text: null, html: '<p>Again</p>' })
+  const template = { alias: 'schemas', name: 'Schemas', subject: 'Hi', text_body: 'Hi', html_body: '<p>Hi</p>' }
+  const template_id = await create('/v1/templates', template)
+  const webhook_id = await create('/v1/webhooks', { url: 'https://127.0.0.1/', events: ['bounced'], description: 'Hi' })
+  await service.api('POST', `/v1/webhooks/${webhook_id}/test`)
+  const deliveries = await client.call('list_webhook_deliveries', { webhook_id })
+  const delivery_id = at(deliveries.body, 'data', 0, 'id')
+  const domain_id = await findDomain(UNVERIFIED)
+  await service.api('POST', '/v1/suppressions', { email_address: 'schemas@receiver.test' })
+  return {
+    find_emails: { tag: 'schemas' },
+    explain_email: { id: bouncedId },
+    list_events: {},
+    get_analytics: { by: 'recipient_domain' },
+    send_email: { ...EMAIL, to: [EMAIL.to], tags: ['schemas'] },
+    list_domains: {},
+    check_domain: { domain_id },
+    verify_domain: { domain_id },
+    list_templates: {},
+    test_template: { template_id },
+    find_suppressions: {},
+    remove_suppression: { email: 'schemas@receiver.test' },
+    list_webhooks: {},
+    list_webhook_deliveries: { webhook_id },
+    replay_webhook_delivery: { webhook_id, delivery_id },
+    list_mailboxes: {},
+    next_message: { mailbox_id },
+    ack_message: { mailbox_id, message_id, lease_token },
+    reply_to_message: { mailbox_id, message_id, text_body: 'No.' },
+  }
+}
+
+test('each tool works with its scopes alone and returns what its output schema names', async () => {
+  const calls = await prepareCalls()
+  const listed = await client.tools()
+  expect(listed.map(({ name }) => name)).toEqual(Object.keys(calls))
+  expect(TOOLS.map(({ name }) => name)).toEqual(Object.keys(calls))
+  for (const { name, scopes } of TOOLS) {
+    await using model = await connect(service.url, await service.newKey([...scopes]))
+    const { structured, body, isError } = await model.call(name, calls[name])
+    expect([name, isError, structured]).toEqual([name, false, body])
+    const schema = listed.find((tool) => tool.name === name)?.outputSchema ?? {}
+    expect([name, new AjvJsonSchemaValidator().getValidator(toStrict(schema))(structured)]).toEqual([
+      name,
+      expect.objectContaining({ valid: true }),
+    ])
+  }
 })
 
 describe('a key', () => {
