@@ -1,7 +1,7 @@
 /**
- * @module Generates docs/configuration.md from the settings, docs/commands.md from the commands, and table-facts.json
- * from what each `tables.ts` states about its tables, and the types of src/client from the routes. `bun scripts/reference.ts` writes them; test/reference.test.ts
- * checks that they are up to date.
+ * @module Generates docs/configuration.md from the settings, docs/commands.md from the commands, the table of docs/mcp.md
+ * from the tools, table-facts.json from what each `tables.ts` states about its tables, and the types of src/client from
+ * the routes. `bun scripts/reference.ts` writes them; test/reference.test.ts checks that they are up to date.
  */
 import { tmpdir } from 'node:os'
 import { Glob } from 'bun'
@@ -9,6 +9,7 @@ import { type Argument, type Command, Help, type Option } from 'commander'
 import { createProgram } from '#app/cli/program.ts'
 import { loadConfig, SETTING_GROUPS } from '#app/settings.ts'
 import { addBenchCommand } from '#bench/command.ts'
+import { TOOLS } from '#features/drop-in/mcp/tools.ts'
 import { readTableFacts } from '#platform/db/columns.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
 import { generateClient } from './client.ts'
@@ -166,6 +167,20 @@ const describeDefault = (description: string, { defaultValue }: Argument | Optio
     ? description.replace(JSON.stringify(tmpdir()), "the system's folder for temporary files")
     : description
 
+const TOOL_TABLE = /(?<=^<!-- The table is written by .*\n\n)(\|.*\n)+/m
+
+/** Returns docs/mcp.md with a row for each tool: its scopes, its effect, and the first sentence of its description. */
+export function withToolTable(page: string): string {
+  if (!TOOL_TABLE.test(page)) throw new Error('docs/mcp.md has no table of tools')
+  const rows = TOOLS.map(({ name, scopes, effect, description }) => [
+    `\`${name}\``,
+    scopes.map((scope) => `\`${scope}\``).join(', '),
+    effect,
+    formatCell(description.replace(/(?<=\.) .*/s, '')),
+  ])
+  return page.replace(TOOL_TABLE, () => `${formatTable(['Tool', 'Scopes', 'Effect', 'What it does'], rows)}\n`)
+}
+
 const ROOT = new URL('../', import.meta.url).pathname
 export const CLIENT = `${ROOT}src/client/`
 export const TABLE_FACTS_FILE = `${ROOT}src/features/core/app/table-facts.json`
@@ -186,5 +201,6 @@ if (import.meta.main) {
   await Bun.write(TABLE_FACTS_FILE, await formatTableFacts())
   await Bun.write(`${docs}configuration.md`, formatConfigurationPage())
   await Bun.write(`${docs}commands.md`, formatCommandsPage())
+  await Bun.write(`${docs}mcp.md`, withToolTable(await Bun.file(`${docs}mcp.md`).text()))
   for (const [file, text] of Object.entries(await generateClient())) await Bun.write(`${CLIENT}${file}`, text)
 }

@@ -1,4 +1,4 @@
-/** @module Tests that docs/configuration.md, docs/commands.md and the commands in all documents match the program. */
+/** @module Tests that what is generated of the documentation, and the commands in all documents, match the program. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { createProgram } from '#app/cli/program.ts'
@@ -10,6 +10,7 @@ import {
   formatConfigurationPage,
   formatTableFacts,
   TABLE_FACTS_FILE,
+  withToolTable,
 } from '../scripts/reference.ts'
 
 const ROOT = join(import.meta.dir, '..')
@@ -22,6 +23,11 @@ test('docs/configuration.md lists every setting with its default and meaning (bu
 
 test('docs/commands.md lists every command with its arguments and options (bun scripts/reference.ts)', async () => {
   expect(await Bun.file(join(docs, 'commands.md')).text()).toBe(formatCommandsPage())
+})
+
+test('docs/mcp.md lists every tool with its scopes and effect (bun scripts/reference.ts)', async () => {
+  const page = await Bun.file(join(docs, 'mcp.md')).text()
+  expect(page).toBe(withToolTable(page))
 })
 
 test('table-facts.json has what each tables.ts states (bun scripts/reference.ts)', async () => {
