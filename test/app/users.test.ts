@@ -25,7 +25,7 @@ interface Shown {
   readonly accounts: readonly { readonly role: string }[]
 }
 
-// Proves: user-17
+// Proves: user-17, operator-60
 test('a user can be created with a link to set the password, listed, signed out, reset and removed', async () => {
   using data = createDataFolder()
   const { settings } = data
@@ -66,7 +66,7 @@ test('a password is read from standard input, never from an argument; a user who
   const weak = await runTassisProcess([...create, '--password-stdin'], settings, 'password123\n')
   expect([weak.exitCode, weak.stderr]).toEqual([1, expect.stringContaining('attackers')])
   const created = await runTassisProcess([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
-  expect(JSON.parse(created.stdout) as Shown).toMatchObject({
+  expect((JSON.parse(created.stdout) as { data: Shown }).data).toMatchObject({
     has_password: true,
     link: null,
     accounts: [{ role: 'admin' }],

@@ -3,9 +3,9 @@
  * the listener, and the complaint appears in events, webhook, suppression list and complaint rate.
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { complaintAdminCommands } from '#app/cli/complaints.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { UUID } from '#test/support/email-api.ts'
+import { createOperatorClient } from '#test/support/operator-client.ts'
 import { type Copy, complaintAbout, HOST, type PostOffice, startPostOffice } from './post-office.ts'
 
 let office: PostOffice
@@ -24,15 +24,12 @@ function createReturning(copy: Copy): Uint8Array {
   return Buffer.from(`${head}Content-Type: message/rfc822\r\n\r\n${returned}\r\n--report-1--\r\n`, 'latin1')
 }
 
-/** The output of `tassis complaints` for the account. */
+/** What `tassis complaints` shows of the account. */
 async function listComplaints() {
-  const [show] = complaintAdminCommands
-  if (!show) throw new Error('the command does not exist')
-  const { accounts, data: newest } = await show.run(
-    { opened: office.opened, delivery: office.delivery },
-    { limit: 500 },
-  )
-  const account = accounts.find(({ account_id: id }) => id === office.actor.accountUuid)
+  const { operator } = createOperatorClient(office.opened)
+  const { data: newest } = await operator.listComplaints({ per_page: 100 })
+  const rates = await operator.listComplaintRates()
+  const account = rates.data.find(({ account_id: id }) => id === office.actor.accountUuid)
   if (!account) throw new Error('the account is not shown')
   return { ...account, newest }
 }

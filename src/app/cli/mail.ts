@@ -3,165 +3,80 @@
  * The content is untrusted: control characters never reach the terminal, and HTML is never rendered.
  */
 import { type Command, Option } from 'commander'
-import { createMailTextReader, retryOperatorMail } from '#features/receiving/inbound/process/retry.ts'
-import type { OperatorMailDetail } from '#features/receiving/postmaster/model.ts'
-import { toMailView } from '#features/receiving/postmaster/model.ts'
-import { readOperatorMail } from '#features/receiving/postmaster/operator-mail.ts'
-import {
-  deleteOperatorMail,
-  findOperatorMail,
-  listOperatorMail,
-  OPERATOR_MAIL_KINDS,
-  type OperatorMailKind,
-} from '#features/receiving/postmaster/store.ts'
+import type { OperatorMessage, OperatorMessageSummary } from '#client/operator-api.ts'
+import { OPERATOR_MAIL_KINDS, type OperatorMailKind } from '#features/receiving/postmaster/store.ts'
 import { truncate } from '#platform/text.ts'
-import { MiB } from '#platform/units.ts'
-import { loadConfig } from '../settings.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
-import { type Call, runAdminCommand, withData } from './call.ts'
+import { CommandError } from './admin-command.ts'
+import { apiAction, readRows } from './api.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
-import {
-  formatFields,
-  formatUtc,
-  print,
-  printJson,
-  printList,
-  printResult,
-  toList,
-  toPrintableLines,
-} from './output.ts'
+import { type Columns, formatFields, formatUtc, print, printPage, printResult, toPrintableLines } from './output.ts'
 
-interface ListInput {
-  readonly kind?: OperatorMailKind | undefined
-  readonly limit: number
+const MAX_CELL_LENGTH = 60
+const GONE_MESSAGE = 'The message is no longer stored; only its entry in `tassis mail list` is left.'
+
+const formatAddress = (address: string): string => (address === '' ? '<>' : address)
+
+const COLUMNS: Columns<OperatorMessageSummary> = {
+  ID: ({ id }) => id,
+  RECEIVED: (row) => formatUtc(row.received_at),
+  KIND: ({ kind }) => kind,
+  TO: (row) => truncate(row.rcpt_to.join(', '), MAX_CELL_LENGTH),
+  FROM: (row) => truncate(row.from ?? formatAddress(row.mail_from), MAX_CELL_LENGTH),
+  SUBJECT: ({ subject }) => truncate(subject, MAX_CELL_LENGTH),
+  'WHY HERE': ({ reason }) => reason,
 }
-
-const list = defineAdminCommand('mail.list', ({ opened: { app } }, { kind, limit }: ListInput) => {
-  const { mail, total } = listOperatorMail(app.db, { kind, limit })
-  return toList(mail.map(toMailView), total)
-})
-
-interface MailInput {
-  readonly id: string
-}
-
-const show = defineAdminCommand('mail.show', ({ opened: { app, parser } }, { id }: MailInput) =>
-  readOperatorMail(app, createMailTextReader(app, parser), id),
-)
-
-/** Size from which a chunk of a message ends, because the service does nothing else while it reads a chunk. */
-const CHUNK_BYTES = 4 * MiB
-
-interface Chunk {
-  readonly base64: string
-  /** Offset of the next chunk; null at the end. */
-  readonly next: number | null
-}
-
-/** Returns a chunk of the raw message from `offset` on. */
-const raw = defineAdminCommand(
-  'mail.raw',
-  ({ opened: { app } }, { id, offset }: MailInput & { readonly offset: number }): Chunk => {
-    const chunks: Uint8Array[] = []
-    let end = offset
-    for (const bytes of app.rawMail.chunks(findOperatorMail(app.db, id).rawRef, offset)) {
-      if (end - offset >= CHUNK_BYTES) return toChunk(chunks, end)
-      chunks.push(bytes)
-      end += bytes.length
-    }
-    return toChunk(chunks, null)
-  },
-)
-
-const toChunk = (parts: readonly Uint8Array[], next: number | null): Chunk => ({
-  base64: Buffer.concat(parts).toString('base64'),
-  next,
-})
-
-const remove = defineAdminCommand('mail.delete', async ({ opened: { app } }, { id }: MailInput) => {
-  await deleteOperatorMail(app, id)
-  return { deleted: id }
-})
-
-const retry = defineAdminCommand('mail.retry', async ({ opened: { app } }, { id }: MailInput) => {
-  await retryOperatorMail(app, id)
-  return { retried: id }
-})
-
-export const mailAdminCommands = [list, show, raw, remove, retry]
 
 export function addMailCommands(program: Command): void {
   const mail = program
     .command('mail')
     .description('list, show or retry mail to postmaster and abuse, and reports that could not be parsed')
+  /** A command about one message. */
+  const add = (name: string, description: string): Command =>
+    addCommand(mail, name, description).argument('<id>', 'message ID, as shown by `tassis mail list`')
 
   withLimit(addCommand(mail, 'list', 'list the newest messages'), 'messages', 30)
     .addOption(new Option('--kind <kind>', 'only of this kind').choices(OPERATOR_MAIL_KINDS))
-    .action(async (options: JsonOption & ListInput) => {
-      printList(
-        options,
-        await runAdminCommand(list, options),
-        'There is no mail for the operator.',
-        ['ID', 'RECEIVED', 'KIND', 'TO', 'FROM', 'SUBJECT', 'WHY HERE'],
-        (row) => [
-          row.id,
-          formatUtc(row.received_at),
-          row.kind,
-          truncate(row.rcpt_to.join(', '), MAX_CELL_LENGTH),
-          truncate(row.from ?? formatAddress(row.mail_from), MAX_CELL_LENGTH),
-          truncate(row.subject, MAX_CELL_LENGTH),
-          row.reason,
-        ],
-      )
-    })
+    .action(
+      apiAction<JsonOption & { kind?: OperatorMailKind; limit: number }>(async ({ api, options }) => {
+        const { kind, limit } = options
+        const page = await readRows(api.operator.listMessages({ kind }), limit)
+        printPage(options, page, 'There is no mail for the operator.', COLUMNS)
+      }),
+    )
 
-  addCommand(mail, 'show', 'show a message')
-    .argument('<id>', 'message ID, as shown by `tassis mail list`')
+  add('show', 'show a message')
     .option('--raw', 'show the raw message without control characters; with --json unchanged, in base64')
-    .action(async (id: string, options: JsonOption & { raw?: boolean }) => {
-      await withData(loadConfig().config, async (call) => {
-        const shown = await call(show, { id })
-        if (!options.raw) return printResult(options, shown, formatMail)
-        if (shown.source === null) throw new CommandError(GONE_MESSAGE)
-        const bytes = await fetchRaw(call, id)
-        if (options.json) printJson({ ...shown, raw_base64: bytes.toString('base64') })
-        else print(toPrintableLines(bytes.toString('utf8').trimEnd()))
-      })
-    })
+    .action(
+      apiAction<JsonOption & { raw?: boolean }>(async ({ api, options }, id) => {
+        const shown = await api.operator.getMessage(id)
+        if (!options.raw) return printResult(options, shown, ({ data }) => formatMail(data))
+        if (shown.data.source === null) throw new CommandError(GONE_MESSAGE)
+        const raw = Buffer.from(await (await api.operator.getMessageRaw(id)).arrayBuffer())
+        if (!options.json) return print(toPrintableLines(raw.toString('utf8').trimEnd()))
+        printResult(options, { data: { ...shown.data, raw_base64: raw.toString('base64') } }, String)
+      }),
+    )
 
-  addCommand(mail, 'retry', 'process a message again, such as a bounce that could not be parsed')
-    .argument('<id>', 'message ID, as shown by `tassis mail list`')
-    .action(async (id: string, options: JsonOption) => {
+  add('retry', 'process a message again, such as a bounce that could not be parsed').action(
+    apiAction(async ({ api, options }, id) => {
+      await api.operator.retryMessage(id)
       printResult(
         options,
-        await runAdminCommand(retry, { id }),
+        { data: { id } },
         () => 'The message is being processed again; if it cannot be parsed, it returns to `tassis mail list`.',
       )
-    })
+    }),
+  )
 
-  addCommand(mail, 'delete', 'delete a message permanently')
-    .argument('<id>', 'message ID, as shown by `tassis mail list`')
-    .action(async (id: string, options: JsonOption) => {
-      printResult(options, await runAdminCommand(remove, { id }), () => 'Deleted.')
-    })
+  add('delete', 'delete a message permanently').action(
+    apiAction(async ({ api, options }, id) => {
+      await api.operator.deleteMessage(id)
+      printResult(options, { data: { id } }, () => 'Deleted.')
+    }),
+  )
 }
 
-/** Fetches the raw message. */
-async function fetchRaw(call: Call, id: string): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  for (let offset: number | null = 0; offset !== null; ) {
-    const chunk: Chunk = await call(raw, { id, offset })
-    chunks.push(Buffer.from(chunk.base64, 'base64'))
-    offset = chunk.next
-  }
-  return Buffer.concat(chunks)
-}
-
-const GONE_MESSAGE = 'The message is no longer stored; only its entry in `tassis mail list` is left.'
-
-const formatAddress = (address: string): string => (address === '' ? '<>' : address)
-
-const formatMail = (mail: OperatorMailDetail): string =>
+const formatMail = (mail: OperatorMessage): string =>
   [
     formatFields([
       ['Received', `${formatUtc(mail.received_at)} from ${mail.source_ip}, ${mail.size_bytes} bytes`],
@@ -176,5 +91,3 @@ const formatMail = (mail: OperatorMailDetail): string =>
       ? `(${mail.source === null ? GONE_MESSAGE : 'It has no text to show; --raw shows the whole message.'})`
       : toPrintableLines(mail.text.trimEnd()),
   ].join('\n')
-
-const MAX_CELL_LENGTH = 60

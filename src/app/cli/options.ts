@@ -23,7 +23,7 @@ export const withAccount = (
 /** Description of `--account` for commands that show all accounts by default. */
 export const ONLY_ACCOUNT_DESCRIPTION = 'only this account'
 
-const MAX_ROWS = 1000
+export const MAX_ROWS = 1000
 
 /** Adds `--limit`, up to MAX_ROWS. @param rows such as `deliveries` */
 export const withLimit = (command: Command, rows: string, fallback: number): Command =>

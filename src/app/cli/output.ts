@@ -160,6 +160,9 @@ export function formatFields(fields: readonly (readonly [name: string, value: st
 /** Formats a time as `2026-11-21 14:02:11Z`. */
 export const formatUtc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`
 
+/** The same for a time that may be missing. */
+export const formatTime = (iso: string | null | undefined, missing = ''): string => (iso ? formatUtc(iso) : missing)
+
 /** Formats a count as `1 email` or `2 emails`. */
 export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 

@@ -17,7 +17,6 @@ import { systemClock } from '#platform/time/clock.ts'
 import { InUseError } from '../create.ts'
 import { loadConfig } from '../settings.ts'
 import { formatVersion } from '../version.ts'
-import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
 import { CommandError, UsageError } from './admin-command.ts'
 import { addAuditCommands } from './audit.ts'
@@ -28,7 +27,6 @@ import { addCheckCommand } from './check.ts'
 import { addComplaintsCommand } from './complaints.ts'
 import { addConfigCommand } from './config.ts'
 import { addDeadLetterCommands } from './dead-letters.ts'
-import { addAccountDeletionCommands } from './delete-account.ts'
 import { addDiskCommand } from './disk.ts'
 import { addDoctorCommand } from './doctor.ts'
 import { addDomainCommands } from './domains.ts'
@@ -43,7 +41,6 @@ import { findServiceUrl } from './local-service.ts'
 import { addMailCommands } from './mail.ts'
 import { addCommand, type JsonOption } from './options.ts'
 import { formatJsonError, print, printResult, toPrintable } from './output.ts'
-import { addPlanCommand } from './plan.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
 import { addReportCommands } from './reports.ts'
@@ -144,10 +141,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
       throw new CommanderError(0, 'commander.version', '')
     })
   addServeCommand(program)
-  const accounts = addAccountCommands(program)
-  addPauseCommands(accounts)
-  addPlanCommand(accounts)
-  addAccountDeletionCommands(accounts)
+  addAccountCommands(program)
   addKeyCommands(program)
   addUserCommands(program)
   addDomainCommands(program)

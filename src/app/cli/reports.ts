@@ -3,33 +3,23 @@
  * service. The content is untrusted: control characters never reach the terminal.
  */
 import type { Command } from 'commander'
-import type { DomainReport } from '#features/receiving/domain-reports/model.ts'
-import { toReportView } from '#features/receiving/domain-reports/model.ts'
-import { parseDomainName, readReport } from '#features/receiving/domain-reports/operator-routes.ts'
-import { listReports } from '#features/receiving/domain-reports/store.ts'
+import type { OperatorReportSummary } from '#client/operator-api.ts'
 import { truncate } from '#platform/text.ts'
-import { defineAdminCommand } from './admin-command.ts'
-import { runAdminCommand } from './call.ts'
+import { apiAction, readRows } from './api.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
-import { formatFields, formatUtc, printList, printResult, toLimitedList, toPrintableLines } from './output.ts'
+import { type Columns, formatFields, formatUtc, printPage, printResult, toPrintableLines } from './output.ts'
 
-interface ListInput {
-  readonly domain?: string | undefined
-  readonly limit: number
+const MAX_CELL_LENGTH = 40
+
+const COLUMNS: Columns<OperatorReportSummary> = {
+  ID: ({ id }) => id,
+  RECEIVED: (row) => formatUtc(row.received_at),
+  KIND: ({ kind }) => kind,
+  DOMAIN: ({ domain }) => domain,
+  FROM: ({ organisation }) => truncate(organisation, MAX_CELL_LENGTH),
+  PERIOD: (row) => formatPeriod(row),
+  ACCOUNT: ({ account }) => account ?? '',
 }
-
-const list = defineAdminCommand('reports.list', ({ opened: { app } }, { domain, limit }: ListInput) => {
-  // Reading one extra row shows whether there are more; a count would read all rows.
-  const only = domain === undefined ? undefined : parseDomainName(domain)
-  return toLimitedList(listReports(app.db, only, { limit: limit + 1, offset: 0 }).reports.map(toReportView), limit)
-})
-
-const show = defineAdminCommand('reports.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
-  const { content, ...view } = readReport(app, id)
-  return { ...view, content: new TextDecoder().decode(content) }
-})
-
-export const reportAdminCommands = [list, show]
 
 export function addReportCommands(program: Command): void {
   const reports = program
@@ -38,41 +28,38 @@ export function addReportCommands(program: Command): void {
 
   withLimit(addCommand(reports, 'list', 'list the newest reports'), 'reports', 30)
     .option('--domain <domain>', 'only this domain')
-    .action(async (options: JsonOption & ListInput) => {
-      printList(
-        options,
-        await runAdminCommand(list, options),
-        'There are no reports.',
-        ['ID', 'RECEIVED', 'KIND', 'DOMAIN', 'FROM', 'PERIOD', 'ACCOUNT'],
-        (row) => [
-          row.id,
-          formatUtc(row.received_at),
-          row.kind,
-          row.domain,
-          truncate(row.organisation, MAX_CELL_LENGTH),
-          formatPeriod(row),
-          row.account ?? '',
-        ],
-      )
-    })
+    .action(
+      apiAction<JsonOption & { domain?: string; limit: number }>(async ({ api, options: { domain, limit, json } }) =>
+        printPage(
+          { json },
+          await readRows(api.operator.listReports({ domain }), limit),
+          'There are no reports.',
+          COLUMNS,
+        ),
+      ),
+    )
 
   addCommand(reports, 'show', 'show the unpacked XML or JSON of a report')
     .argument('<id>', 'report ID, as shown by `tassis reports list`')
-    .action(async (id: string, options: JsonOption) => {
-      const found = await runAdminCommand(show, { id })
-      printResult(options, found, (shown) => `${formatHeader(shown)}\n\n${toPrintableLines(shown.content.trimEnd())}`)
-    })
+    .action(
+      apiAction(async ({ api, options }, id) =>
+        printResult(
+          options,
+          await api.operator.getReport(id),
+          ({ data }) =>
+            `${formatHeader(data)}\n\n${toPrintableLines(data.content.trimEnd())}${data.is_truncated ? '\n…' : ''}`,
+        ),
+      ),
+    )
 }
 
-const MAX_CELL_LENGTH = 40
-
 /** Formats a period as `2026-11-20` or `2026-11-19 to 2026-11-20`: nearly all reports cover whole days. */
-function formatPeriod({ period_start, period_end }: DomainReport): string {
+function formatPeriod({ period_start, period_end }: OperatorReportSummary): string {
   const [first, last] = [period_start?.slice(0, 10), period_end?.slice(0, 10)]
   return first === undefined || last === undefined || first === last ? (first ?? last ?? '') : `${first} to ${last}`
 }
 
-const formatHeader = (shown: DomainReport): string =>
+const formatHeader = (shown: OperatorReportSummary): string =>
   formatFields([
     ['Received', `${formatUtc(shown.received_at)}, ${shown.size_bytes} bytes unpacked`],
     ['Kind', shown.kind === 'tls' ? 'TLS-RPT' : 'DMARC aggregate'],

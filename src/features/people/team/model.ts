@@ -10,7 +10,7 @@ import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 import { ROLES } from './roles.ts'
 import { getCsrfToken, type Session } from './sessions.ts'
 import { countRecoveryCodes } from './totp.ts'
-import { listMemberships, type Member, type Membership } from './users.ts'
+import { listMemberships, type Member, type Membership, type User } from './users.ts'
 
 const MAX_EMAIL_LENGTH = 320
 const Email = (description: string) => Type.String({ minLength: 1, maxLength: MAX_EMAIL_LENGTH, description })
@@ -135,6 +135,26 @@ export const CreatedInvitation = Type.Object({
 export type CreatedInvitation = Static<typeof CreatedInvitation>
 export const NewInvitation = StrictObject({ email: Email('Address to invite.'), role: RoleName })
 
+/** A user as operators see one. */
+export const OperatorUser = Type.Object({
+  id: Uuid({ description: 'Id of the user.' }),
+  email: Type.String({ description: 'Address the user signs in with.' }),
+  name: Type.String({ description: 'Name.' }),
+  has_password: Type.Boolean({ description: 'Whether the user has set a password.' }),
+  totp_enabled: Type.Boolean({ description: 'Whether signing in requires a code of an authenticator app.' }),
+  is_operator: Type.Boolean({ description: 'Whether the user is an operator of the service.' }),
+  last_login_at: Nullable(Timestamp(), { description: 'When the user last signed in; null: never.' }),
+  created_at: Timestamp({ description: 'When the user was created.' }),
+  accounts: Type.Array(Type.Object(MEMBERSHIP_FIELDS), { description: 'The teams of the user.' }),
+})
+
+export const NewOperatorUser = StrictObject({
+  email: Email('Address of the user.'),
+  role: RoleName,
+  name: Type.Optional(Type.String({ description: 'Name of the user.' })),
+  password: Type.Optional(Password('Password; default: the response has a link to set one.')),
+})
+
 const membershipWire = ({ uuid, name, role }: Membership) => ({ id: formatUuid(uuid), name, role })
 
 /** The parts of a sign-in that pages need. */
@@ -159,8 +179,20 @@ export const sessionWire = (
   csrf_token: getCsrfToken(app, id),
 })
 
-/** @param current row id of the session that sent the request */
-export const sessionRecordWire = (session: Session, current: number): SessionRecord => ({
+export const toOperatorUser = (app: App, user: User): Static<typeof OperatorUser> => ({
+  id: formatUuid(user.uuid),
+  email: user.email,
+  name: user.name,
+  has_password: user.passwordHash !== null,
+  totp_enabled: user.totpEnabledAt !== null,
+  is_operator: user.operatorAt !== null,
+  last_login_at: isoTimeOrNull(user.lastLoginAt),
+  created_at: isoTime(user.createdAt),
+  accounts: listMemberships(app.db, user.id).map(membershipWire),
+})
+
+/** @param current row id of the session that sent the request, if one did */
+export const sessionRecordWire = (session: Session, current?: number): SessionRecord => ({
   id: formatUuid(session.uuid),
   is_current: session.id === current,
   ip_address: session.ipAddress,

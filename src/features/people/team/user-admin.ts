@@ -6,7 +6,6 @@ import { audit, auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audi
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { auditInAccounts } from './login.ts'
-import { changeRole } from './members.ts'
 import { createResetLink, OPERATOR_LINK_MS } from './password-reset.ts'
 import { hashPassword, requireStrongPassword } from './passwords.ts'
 import { endOtherSessions } from './sessions.ts'
@@ -16,7 +15,6 @@ import {
   deleteMembership,
   findMember,
   findUserByEmail,
-  type Member,
   parseUserEmail,
   setOperator,
   storeTotp,
@@ -76,14 +74,6 @@ export const createUserResetLink = (app: App, email: string): Promise<string> =>
     return createResetLink(app, tx, user, OPERATOR_LINK_MS)
   })
 
-/** Changes the role of a user in the actor's account. Throws 404, and 409 for its last owner. */
-export function changeUserRole(app: App, actor: Actor, email: string, role: TeamRole): Promise<Member> {
-  const { uuid } = requireUser(app, email)
-  if (!findMember(app.db, actor.accountId, uuid))
-    throw notFound('member_not_found', `${email} does not belong to this account.`)
-  return changeRole(app, actor, formatUuid(uuid), role)
-}
-
 /**
  * Removes a user from the actor's account, even its last owner; a user who belongs to no account any more is deleted.
  * Throws 404.
@@ -120,11 +110,8 @@ export const signUserOut = (app: App, email: string): Promise<number> =>
     return ended
   })
 
-/**
- * Makes a user an operator of the whole service, or ends that. Takes effect at the user's next request. Throws 404.
- * Resolves with whether the user has an authenticator app, which an operator needs.
- */
-export const setUserOperator = (app: App, email: string, isOperator: boolean): Promise<{ hasTotp: boolean }> =>
+/** Makes a user an operator of the whole service, or ends that, from the user's next request on. Throws 404. */
+export const setUserOperator = (app: App, email: string, isOperator: boolean): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const user = requireUser(app, email)
     if ((user.operatorAt !== null) !== isOperator) {
@@ -132,7 +119,6 @@ export const setUserOperator = (app: App, email: string, isOperator: boolean): P
       setOperator(tx, user.id, isOperator ? now : null, now)
       auditChange(app, tx, CLI_OPERATOR, isOperator ? 'user.operator_added' : 'user.operator_removed', user.uuid)
     }
-    return { hasTotp: user.totpEnabledAt !== null }
   })
 
 /** `auditInAccounts` sets the account. */

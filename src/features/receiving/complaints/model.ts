@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Nullable, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Count, Nullable, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { StoredComplaint } from './rate.ts'
 
@@ -19,6 +19,14 @@ export const OperatorComplaint = Type.Object({
   created_at: Timestamp({ description: 'When it arrived.' }),
 })
 export type OperatorComplaint = Static<typeof OperatorComplaint>
+
+export const ComplaintRate = Type.Object({
+  account_id: Uuid({ description: 'Id of the account.' }),
+  account: Text('Name of the account.'),
+  delivered: Count('Delivered recipients, without sandbox mail.'),
+  complaints: Count('Complaints.'),
+  rate: Nullable(Type.Number(), { description: 'Complaints per delivered recipient; null: none delivered.' }),
+})
 
 export function toComplaintWire(app: App, complaint: StoredComplaint): OperatorComplaint {
   const account = findAccount(app.config, app.db, complaint.accountId)

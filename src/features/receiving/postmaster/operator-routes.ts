@@ -5,11 +5,13 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import type { AuditActor } from '#features/core/audit-logs/audit.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
+import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { MailQuery, OperatorMailDetail, OperatorMailRecord, toMailView } from './model.ts'
 import { type MailTextReader, readOperatorMail } from './operator-mail.ts'
-import { deleteOperatorMail, listOperatorMail } from './store.ts'
+import { deleteOperatorMail, findOperatorMail, listOperatorMail } from './store.ts'
 
 const params = Type.Object({ id: Type.String({ description: 'Id of the message.' }) })
 const MAIL_NOT_FOUND = ['operator_mail_not_found', 'No message has this id.'] as const
@@ -51,6 +53,23 @@ export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRo
         params,
         response: DataBody(OperatorMailDetail),
         detail: operatorRoute('Get a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
+      },
+    )
+    .get(
+      '/:id/raw',
+      async ({ actor, params, request }) => {
+        const mail = findOperatorMail(app.db, params.id)
+        const id = formatUuid(mail.uuid)
+        await recordView(app, actor, { name: 'operator_mail', id })
+        const file = { contentType: 'message/rfc822', filename: `${id}.eml` }
+        return streamDownload(app, request, () => app.rawMail.chunks(mail.rawRef), file)
+      },
+      {
+        params,
+        detail: {
+          ...operatorRoute('Get the source of a message for the operator', 'As received.', { 404: MAIL_NOT_FOUND }),
+          ...fileResponseSpec('The message.', 'message/rfc822'),
+        },
       },
     )
     .post(

@@ -1,14 +1,17 @@
 /** @module Whether an account may send and why, and its pause by an operator. Knows neither commands nor routes. */
-import { type Account, getAccount } from '#features/core/accounts/accounts.ts'
+import type { Account } from '#features/core/accounts/accounts.ts'
 import { toOperatorAccount } from '#features/core/accounts/model.ts'
 import { findPause, findSendingBlock } from '#features/core/accounts/pause.ts'
 import { getPlanTerms } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { readPools } from '#features/sending/delivery/control/pools.ts'
 import { countHeld } from '#features/sending/queue/hold-transitions.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { MAX_PAUSE_REASON_LENGTH, type OperatorAccountStatus, type ResumeResult } from './model.ts'
 import { pauseAccount, resumeAccount } from './pause.ts'
 import { MAX_BOUNCE_PERCENT, MAX_COMPLAINTS_PER_MILLE, MIN_VOLUME, readAbuseStats } from './rates.ts'
@@ -47,60 +50,65 @@ export function readAccountStatus(app: App, account: Account): OperatorAccountSt
   }
 }
 
-/** Throws 422 for an empty or too long reason. */
-export function parsePauseReason(text: string): string {
+/** Pauses an account. Throws 422 for an empty or too long reason, 409 when it is paused already. */
+export async function pauseByOperator(app: App, operator: Actor, account: Account, text: string): Promise<void> {
   const reason = text.trim().replace(/\s+/g, ' ')
   if (reason === '' || reason.length > MAX_PAUSE_REASON_LENGTH)
     throw invalid(
       'reason',
       `The reason must have 1 to ${MAX_PAUSE_REASON_LENGTH} characters; the users of the account read it.`,
     )
-  return reason
-}
-
-/**
- * Pauses the actor's account; resolves with its name. Throws 409 when it is paused already.
- * @param alsoWrite called in the transaction
- */
-export async function pauseByOperator(
-  app: App,
-  actor: Actor,
-  reason: string,
-  alsoWrite: (tx: Tx) => void = () => undefined,
-): Promise<string> {
   const isPaused = await app.commit.writeFromReserve((tx) => {
-    if (!pauseAccount(app, tx, actor, { source: 'admin', reason })) return false
-    alsoWrite(tx)
+    if (!pauseAccount(app, tx, toAccountActor(operator, account), { source: 'admin', reason })) return false
+    auditOperator(app, tx, operator, 'operator.account_paused', account, { reason })
     return true
   })
-  const { name } = getAccount(app.config, app.db, actor.accountId)
   if (!isPaused)
-    throw conflict('account_paused', `The account ${name} is already paused; \`tassis accounts show\` shows why.`)
-  return name
+    throw conflict(
+      'account_paused',
+      `The account ${account.name} is already paused; \`tassis accounts show\` shows why.`,
+    )
 }
 
-/**
- * Resumes the actor's account. Throws 409 when it is not paused.
- * @param alsoWrite called in the transaction
- */
-export async function resumeByOperator(
-  app: App,
-  actor: Actor,
-  alsoWrite: (tx: Tx) => void = () => undefined,
-): Promise<ResumeResult> {
-  const { held, isAll } = countHeld(app.db, actor.accountId, MAX_COUNTED_RECIPIENTS)
+/** Resumes an account. Throws 409 when it is not paused. */
+export async function resumeByOperator(app: App, operator: Actor, account: Account): Promise<ResumeResult> {
+  const { held, isAll } = countHeld(app.db, account.id, MAX_COUNTED_RECIPIENTS)
   const isResumed = await app.commit.writeFromReserve((tx) => {
-    if (!resumeAccount(app, tx, actor)) return false
-    alsoWrite(tx)
+    if (!resumeAccount(app, tx, toAccountActor(operator, account))) return false
+    auditOperator(app, tx, operator, 'operator.account_resumed', account)
     return true
   })
-  const { name } = getAccount(app.config, app.db, actor.accountId)
-  if (!isResumed) throw conflict('account_not_paused', `The account ${name} is not paused.`)
-  const sendingBlock = findSendingBlock(app.db, actor.accountId) ?? null
+  if (!isResumed) throw conflict('account_not_paused', `The account ${account.name} is not paused.`)
+  const sendingBlock = findSendingBlock(app.db, account.id) ?? null
   return {
-    account: name,
+    account: account.name,
     released: sendingBlock === null ? held : 0,
     released_is_at_least: !isAll,
     still_stopped: sendingBlock,
   }
 }
+
+/** The operator in the audit log of the account, which its users read: it does not name the person. */
+const toAccountActor = ({ type, id }: Actor, account: Account): Actor => ({
+  accountId: account.id,
+  accountUuid: formatUuid(account.uuid),
+  type: 'operator',
+  id: type === 'operator' ? id : 'dashboard',
+  scopes: new Set(),
+})
+
+/** The entry of the service, which names the person. */
+const auditOperator = (
+  app: App,
+  tx: Tx,
+  operator: Actor,
+  action: string,
+  { uuid }: Account,
+  metadata?: Readonly<Record<string, unknown>>,
+): void =>
+  audit(app, tx, toServiceActor(operator), {
+    action,
+    resourceType: 'account',
+    resourceId: formatUuid(uuid),
+    ...(metadata && { metadata }),
+  })

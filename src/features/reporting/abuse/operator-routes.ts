@@ -3,10 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type Account, findFilteredAccountId, requireAccount } from '#features/core/accounts/accounts.ts'
 import { OfAccountQuery } from '#features/core/accounts/model.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
+import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
-import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
+import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { listMembers } from '#features/people/team/users.ts'
 import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
@@ -15,7 +14,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { listFindings } from './findings.ts'
 import { Finding, OperatorAccountDetail, PauseRequest, ResumeResult, toFindingWire } from './model.ts'
-import { parsePauseReason, pauseByOperator, readAccountStatus, resumeByOperator } from './operator-accounts.ts'
+import { pauseByOperator, readAccountStatus, resumeByOperator } from './operator-accounts.ts'
 
 const params = Type.Object({ id: Type.String({ description: 'Id of the account.' }) })
 const RATE_DAYS = 30
@@ -41,16 +40,7 @@ export const operatorAbuseRoutes = (app: App) =>
     .post(
       '/accounts/:id/pause',
       async ({ actor, body, params: { id } }) => {
-        const reason = parsePauseReason(body.reason)
-        const account = requireAccount(app, id)
-        await pauseByOperator(app, toAccountActor(account), reason, (tx) =>
-          audit(app, tx, toServiceActor(actor), {
-            action: 'operator.account_paused',
-            resourceType: 'account',
-            resourceId: formatUuid(account.uuid),
-            metadata: { reason },
-          }),
-        )
+        await pauseByOperator(app, actor, requireAccount(app, id), body.reason)
         return dataBody(toAccountDetail(app, requireAccount(app, id)))
       },
       {
@@ -66,18 +56,7 @@ export const operatorAbuseRoutes = (app: App) =>
     )
     .post(
       '/accounts/:id/resume',
-      async ({ actor, params: { id } }) => {
-        const account = requireAccount(app, id)
-        return dataBody(
-          await resumeByOperator(app, toAccountActor(account), (tx) =>
-            audit(app, tx, toServiceActor(actor), {
-              action: 'operator.account_resumed',
-              resourceType: 'account',
-              resourceId: formatUuid(account.uuid),
-            }),
-          ),
-        )
-      },
+      async ({ actor, params: { id } }) => dataBody(await resumeByOperator(app, actor, requireAccount(app, id))),
       {
         params,
         response: DataBody(ResumeResult),
@@ -104,15 +83,6 @@ export const operatorAbuseRoutes = (app: App) =>
         ),
       },
     )
-
-/** The operator in the audit log of the account, which its users read: it does not name the person. */
-const toAccountActor = ({ id, uuid }: Account): Actor => ({
-  accountId: id,
-  accountUuid: formatUuid(uuid),
-  type: 'operator',
-  id: 'dashboard',
-  scopes: new Set(),
-})
 
 function toAccountDetail(app: App, account: Account) {
   const to = app.clock.now()
