@@ -76,8 +76,20 @@ const NOUNS: Readonly<Record<string, readonly string[]>> = {
 const RESOURCE_NAMES: Readonly<Record<string, string>> = {
   accounts: 'subAccounts',
   'agent-mailboxes': 'mailboxes',
-  gdpr: 'people',
   inbound: 'inboundEmails',
+}
+/** Methods that people would look for under another name than `operationId` and path make. */
+const METHOD_NAMES: Readonly<Record<string, `${string}.${string}`>> = {
+  createContactConfirmation: 'contactLists.resendConfirmation',
+  createTeamInvitation: 'team.invite',
+  deleteTeamMember: 'team.removeMember',
+  getContactListRecipient: 'contactLists.countRecipients',
+  getEmailAsCaptured: 'emails.getCaptured',
+  getMailboxMessageRaw: 'mailboxes.getRawMessage',
+  previewContactImport: 'contactLists.previewImport',
+  sendBroadcast: 'broadcasts.send',
+  validateEmail: 'emails.validate',
+  verifyDomainTracking: 'domains.verifyTrackingDomain',
 }
 
 const toCamelCase = (text: string): string => text.replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
@@ -102,15 +114,9 @@ export function listMethods({ paths }: Description): Method[] {
       const nouns = [...(NOUNS[segment] ?? []).flatMap((noun) => [`${noun}es`, `${noun}s`, noun]), plural, singular]
       const noun = nouns.find((known) => operation.operationId.includes(known)) ?? ''
       const isOfAll = verb === 'delete' && noun !== singular && /s$/.test(noun)
-      const name =
-        segment === 'validate' ? 'email' : lowerFirst(operation.operationId.replace(noun, isOfAll ? 'All' : ''))
-      return {
-        resource: RESOURCE_NAMES[segment] ?? toCamelCase(segment),
-        name,
-        verb: verb.toUpperCase(),
-        path,
-        operation,
-      }
+      const named = `${RESOURCE_NAMES[segment] ?? toCamelCase(segment)}.${lowerFirst(operation.operationId.replace(noun, isOfAll ? 'All' : ''))}`
+      const [resource = '', name = ''] = (METHOD_NAMES[operation.operationId] ?? named).split('.')
+      return { resource, name, verb: verb.toUpperCase(), path, operation }
     }),
   )
 }
