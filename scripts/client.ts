@@ -25,13 +25,14 @@ interface Schema {
   readonly additionalProperties?: boolean | Schema
   readonly patternProperties?: Readonly<Record<string, Schema>>
   readonly items?: Schema
-  readonly description?: string
+  readonly description?: string | undefined
 }
 
 interface Parameter {
   readonly name: string
   readonly in: 'path' | 'query' | 'header'
   readonly required?: boolean
+  readonly description?: string
   readonly schema: Schema
 }
 
@@ -40,6 +41,7 @@ type Content = Readonly<Record<string, { readonly schema?: Schema }>>
 interface Operation {
   readonly operationId: string
   readonly summary?: string
+  readonly description?: string
   readonly parameters?: readonly Parameter[]
   readonly requestBody?: { readonly required?: boolean; readonly content: Content }
   readonly responses: Readonly<Record<string, { readonly content?: Content }>>
@@ -47,6 +49,7 @@ interface Operation {
 
 export interface Description {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly webhooks?: Readonly<Record<string, { readonly post: Operation }>>
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
 }
 
@@ -129,9 +132,11 @@ function listTraits({ verb, path, operation }: Method): string[] {
   const success = successOf(operation)
   const hasQuery = parameters.some((parameter) => parameter.in === 'query')
   const isPaged = parameters.some(({ name }) => name === 'cursor') && JSON_TYPE in success
+  const isList = isPaged || path === '/v1/events'
   return [
-    ...(operation.requestBody ? ['body'] : hasQuery ? ['query'] : []),
-    ...(isPaged ? ['pages'] : path === '/v1/events' ? ['feed'] : []),
+    ...(operation.requestBody ? ['body'] : hasQuery && !isList ? ['query'] : []),
+    ...(operation.requestBody && 'text/csv' in operation.requestBody.content ? ['csv'] : []),
+    ...(isList ? ['pages'] : []),
     ...(verb !== 'GET' && parameters.some(({ name }) => name.toLowerCase() === 'idempotency-key') ? ['once'] : []),
     ...(Object.keys(success).length > 0 && !(JSON_TYPE in success) ? ['raw'] : []),
   ]
@@ -140,18 +145,28 @@ function listTraits({ verb, path, operation }: Method): string[] {
 const successOf = ({ responses }: Operation): Content =>
   Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1].content ?? {}
 
-/** The table `RESOURCES`: one line for each resource. */
+/** The table of requests: one line for each resource, with the path that most of its methods begin with. */
 const formatTable = (methods: readonly Method[]): string =>
   [...Map.groupBy(methods, ({ resource }) => resource)]
-    .map(
-      ([resource, own]) =>
-        `  ${resource}: { ${own.map((method) => `${method.name}: '${[method.verb, method.path, ...listTraits(method)].join(' ')}'`).join(', ')} },`,
-    )
+    .map(([resource, own]) => {
+      const [base = ''] =
+        [...Map.groupBy(own, ({ path }) => path.split('/', 3).join('/'))]
+          .toSorted(([, some], [, others]) => others.length - some.length)
+          .at(0) ?? []
+      return `  ${resource}: '${[base, ...own.map((method) => formatRequest(method, base))].join(',')}',`
+    })
     .join('\n')
+
+function formatRequest(method: Method, base: string): string {
+  const { name, verb, path } = method
+  const isBelow = path === base || path.startsWith(`${base}/`)
+  const words = [name, verb === 'GET' ? '' : verb, isBelow ? path.slice(base.length) : path, ...listTraits(method)]
+  return words.filter((word) => word !== '').join(' ')
+}
 
 /** How types are written. */
 interface Style {
-  /** Whether descriptions become comments. */
+  /** Whether descriptions become comments, each on a line of its own, with a member on the next. */
   readonly hasDocs: boolean
 }
 
@@ -160,7 +175,11 @@ const toLiteral = (value: unknown): string =>
 const isIdentifier = (name: string): boolean => /^[A-Za-z_$][\w$]*$/.test(name)
 const toKey = (name: string): string => (isIdentifier(name) ? name : toLiteral(name))
 const toComment = (text: string | undefined, { hasDocs }: Style): string =>
-  hasDocs && text ? `/** ${text.replaceAll('*/', '*\\/').replace(/\s+/g, ' ')} */ ` : ''
+  hasDocs && text ? `/** ${text.replaceAll('*/', '*\\/').replace(/\s+/g, ' ')} */\n` : ''
+
+/** An object type or interface of these members. */
+const formatMembers = (members: readonly string[], { hasDocs }: Style): string =>
+  hasDocs ? `{\n${members.join('\n')}\n}` : `{ ${members.join('; ')} }`
 
 /** TypeScript for a schema. @param input whether the caller writes it, so that `undefined` counts as missing */
 function toType(schema: Schema | undefined, style: Style, input: boolean): string {
@@ -200,7 +219,7 @@ function toObjectType(schema: Schema, style: Style, input: boolean): string {
     return `${toComment(field.description, style)}readonly ${toKey(name)}${isRequired ? '' : '?'}: ${type}${isRequired || !input || type === 'unknown' ? '' : ' | undefined'}`
   })
   const values = Object.values(patternProperties ?? {})[0] ?? additional
-  if (fields.length > 0) return `{ ${fields.join('; ')} }`
+  if (fields.length > 0) return formatMembers(fields, style)
   if (values === false) return 'Readonly<Record<string, never>>'
   return `Readonly<Record<string, ${typeof values === 'object' ? toType(values, style, input) : 'unknown'}>>`
 }
@@ -230,6 +249,15 @@ function findInputs(methods: readonly Method[], schemas: Readonly<Record<string,
   return found
 }
 
+/** The type of all that webhooks post in our own format, whose payloads name their `event`. */
+function formatWebhookEvent({ webhooks = {}, components }: Description, style: Style): string[] {
+  const payloads = Object.values(webhooks)
+    .map(({ post }) => toType(post.requestBody?.content[JSON_TYPE]?.schema, style, false))
+    .filter((name) => components.schemas[name]?.properties?.['event'])
+  const comment = toComment('What webhooks post: `event` tells them apart.', style)
+  return payloads.length > 0 ? [`${comment}export type WebhookEvent = ${payloads.join(' | ')}`] : []
+}
+
 /** The signature of a method. Parts of the path come first, then the body or the query. */
 function formatMethod(method: Method, style: Style): string {
   const { path, operation, name } = method
@@ -241,7 +269,9 @@ function formatMethod(method: Method, style: Style): string {
   const query = parameters.filter((parameter) => parameter.in === 'query')
   const queryType = toObjectType(
     {
-      properties: Object.fromEntries(query.map(({ name: key, schema }) => [key, schema])),
+      properties: Object.fromEntries(
+        query.map(({ name: key, schema, description }) => [key, { description, ...schema }]),
+      ),
       required: query.filter(({ required }) => required).map(({ name: key }) => key),
     },
     style,
@@ -251,14 +281,15 @@ function formatMethod(method: Method, style: Style): string {
   const [contentType, content] = Object.entries(requestBody?.content ?? {})[0] ?? []
   const bodyType =
     contentType === undefined || contentType === JSON_TYPE ? toType(content?.schema, style, true) : 'RawBody'
+  const hasQuery = traits.has('query') || traits.has('pages')
   const input = traits.has('body')
     ? [`body${requestBody?.required === false ? '?' : ''}: ${bodyType}`]
-    : traits.has('query')
+    : hasQuery
       ? [`query${isQueryRequired ? '' : '?'}: ${queryType}`]
       : []
   const options =
     traits.has('body') && query.length > 0 ? `RequestOptions & { readonly query?: ${queryType} }` : 'RequestOptions'
-  return `${toComment(operation.summary, style)}${name}(${[...ids, ...input, `options?: ${options}`].join(', ')}): ${formatResult(operation, traits, style)}`
+  return `${toComment(`${operation.summary}. ${operation.description ?? ''}`.trim(), style)}${name}(${[...ids, ...input, `options?: ${options}`].join(', ')}): ${formatResult(operation, traits, style)}`
 }
 
 function formatResult(operation: Operation, traits: ReadonlySet<string>, style: Style): string {
@@ -266,7 +297,7 @@ function formatResult(operation: Operation, traits: ReadonlySet<string>, style: 
   const schema = successOf(operation)[JSON_TYPE]?.schema
   if (!schema) return 'Promise<void>'
   const type = toType(schema, style, false)
-  return traits.has('pages') || traits.has('feed') ? `Pages<${type}>` : `Promise<${type}>`
+  return traits.has('pages') ? `Pages<${type}>` : `Promise<${type}>`
 }
 
 const HEADER = `/** @module Written by \`bun scripts/reference.ts\` from the routes; do not edit by hand. */`
@@ -297,15 +328,19 @@ export function formatApi(
       ([schemaName, schema]) =>
         `${toComment(schema.description, style)}export type ${schemaName} = ${toType(schema, style, inputs.has(schemaName))}`,
     ),
+    ...formatWebhookEvent(description, style),
     '',
     `export interface ${name} {`,
     ...[...Map.groupBy(methods, ({ resource }) => resource)].map(
       ([resource, ofResource]) =>
-        `  readonly ${resource}: { ${ofResource.map((method) => formatMethod(method, style)).join('; ')} }`,
+        `  readonly ${resource}: ${formatMembers(
+          ofResource.map((method) => formatMethod(method, style)),
+          style,
+        )}`,
     ),
     '}',
     '',
-    '/** Method, path and traits of each request: `body` or `query` follows the ids, `pages` and `feed` are lists, `once` takes an idempotency key, `raw` has no JSON. */',
+    '/** @internal For each resource its path and its methods: name, verb (GET), path below and traits. `body`, `query` or the query of `pages` follows the ids; `csv` is not JSON; `once` takes an idempotency key; `raw` has no JSON. */',
     `export const ${name === 'Api' ? 'API' : 'OPERATOR_API'} = {`,
     formatTable(methods),
     '} as const',

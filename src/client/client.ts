@@ -7,6 +7,8 @@
 /** What any request may be given. */
 export interface RequestOptions {
   readonly signal?: AbortSignal | undefined
+  /** Time limit of one attempt in milliseconds, in place of that of the client. */
+  readonly timeoutMs?: number | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** A request that is repeated with the same key has no second effect. Default: a new one for each call that takes one. */
   readonly idempotencyKey?: string | undefined
@@ -17,12 +19,15 @@ export interface RequestOptions {
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
 /** A body that is not JSON: text, bytes, or a Blob with its type. */
-export type RawBody = string | Blob | ArrayBuffer | Uint8Array<ArrayBuffer>
+export type RawBody = string | Blob | ArrayBuffer | Uint8Array
 
 interface PageBody {
   readonly data: readonly unknown[]
   readonly pagination?: { readonly next_cursor?: string }
-  readonly has_more?: boolean
+  /** Of the event feed: where to go on, forwards or (null: there is nothing older) backwards, and its last position. */
+  readonly next_after?: number
+  readonly next_before?: number | null
+  readonly last_seq?: number
 }
 
 /** A list: `await` gives one page, `for await` all rows, page after page. */
@@ -43,7 +48,7 @@ export class TassisError extends Error {
   override readonly name = 'TassisError'
   /** HTTP status; 0: there was no response. */
   readonly status: number
-  /** For programs: stable, in snake_case. */
+  /** For programs: stable, in snake_case. Without a response `no_connection` or `timeout`. */
   readonly code: string
   /** For the logs of the service. */
   readonly requestId: string | undefined
@@ -67,54 +72,83 @@ export interface ClientOptions {
   readonly url?: string | undefined
   /** An API key. */
   readonly key?: string | undefined
-  /** How often a request is repeated after 429, 5xx or a lost connection, if that cannot have a second effect; default 2. */
+  /**
+   * How often a request is repeated after a 429, a 5xx or a lost connection, if that cannot have a second effect;
+   * default 2. A `Retry-After` of more than 30 seconds is left to the caller.
+   */
   readonly retries?: number | undefined
-  /** Time limit of one attempt in milliseconds; default: 60,000. 0: none. */
+  /** Time limit of one attempt in milliseconds, of a download until it begins; default: 60,000. 0: none. */
   readonly timeoutMs?: number | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** Makes the requests; default: the global `fetch`. */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
+  /** Makes JSON values of what a method was given as its body; default: they are sent as they are. */
+  readonly prepare?: ((body: unknown) => Promise<unknown>) | undefined
 }
 
 const DEFAULT_TIMEOUT_MS = 60_000
 const FIRST_RETRY_MS = 500
 const MAX_RETRY_MS = 30_000
 
-/** A table of requests, by resource and method: `POST /v1/emails body once`; see `api.ts`. */
-type Table = Readonly<Record<string, Readonly<Record<string, string>>>>
+/** Requests by resource: `/v1/emails,list pages,send POST body once,get /{id}`; see `api.ts`. */
+type Table = Readonly<Record<string, string>>
+
+interface RequestOfTable {
+  readonly method: string
+  readonly path: string
+  readonly traits: readonly string[]
+}
 
 interface Call {
   readonly method: string
   readonly path: string
-  readonly query?: Query | undefined
+  readonly query: Query
   readonly body?: unknown
   readonly options: RequestOptions
-  readonly traits: readonly string[]
+  /** Whether its POST takes an idempotency key. */
+  readonly isOnce: boolean
+  /** Whether a body that is not JSON is CSV. */
+  readonly isCsv: boolean
+  /** Whether the response is returned as it is. */
+  readonly isRaw: boolean
 }
 
 /** Makes the methods of a table. `Api` is the type that was generated with it. */
 export function createClient<Api>(table: Table, options: ClientOptions): Api {
   const send = createSender(options)
-  return mapValues(table, (resource) => mapValues(resource, (request) => toMethod(request, send))) as Api
+  return mapValues(table, (line) => mapValues(parseRequests(line), (request) => toMethod(request, send))) as Api
+}
+
+/** The requests of a resource, by the names of their methods. */
+export function parseRequests(line: string): Record<string, RequestOfTable> {
+  const [base = '', ...entries] = line.split(',')
+  return Object.fromEntries(
+    entries.map((entry) => {
+      const [name, ...traits] = entry.split(' ')
+      const below = traits.find((word) => word.startsWith('/')) ?? ''
+      const method = traits.find((word) => /^[A-Z]/.test(word)) ?? 'GET'
+      return [name, { method, path: below.startsWith('/v1/') ? below : base + below, traits }]
+    }),
+  )
 }
 
 const mapValues = <In, Out>(values: Readonly<Record<string, In>>, map: (value: In) => Out): Record<string, Out> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(value)]))
 
-type Send = (call: Call) => Promise<Response>
+/** Resolves with the JSON of the response, undefined if it has none, or with the response itself. */
+type Send = (call: Call) => Promise<unknown>
 
-function toMethod(request: string, send: Send) {
-  const [method = '', template = '', ...traits] = request.split(' ')
+function toMethod({ method, path: template, traits }: RequestOfTable, send: Send) {
   const has = (trait: string): boolean => traits.includes(trait)
   return (...args: unknown[]): unknown => {
     const path = template.replace(/\{(\w+)\}/g, (_, name: string) => toSegment(name, args.shift()))
-    const input = has('body') || has('query') ? args.shift() : undefined
+    const body = has('body') ? args.shift() : undefined
+    const parameters = has('query') || has('pages') ? args.shift() : undefined
     const options = (args.shift() ?? {}) as RequestOptions
-    const query = { ...(has('query') ? (input as Query | undefined) : undefined), ...options.query }
-    const call: Call = { method, path, query, options, traits, ...(has('body') && { body: input }) }
-    if (has('raw')) return send(call)
-    const read = async (more: Query = {}) => readJson(await send({ ...call, query: { ...query, ...more } }))
-    return has('pages') || has('feed') ? toPages(read) : read()
+    const query = { ...(parameters as Query | undefined), ...options.query }
+    const is = { isOnce: has('once'), isCsv: has('csv'), isRaw: has('raw') }
+    const read = (more: Query = {}) => send({ method, path, query: { ...query, ...more }, body, options, ...is })
+    return has('pages') ? toPages(read) : read()
   }
 }
 
@@ -125,15 +159,12 @@ function toSegment(name: string, value: unknown): string {
   return encodeURIComponent(text)
 }
 
-const readJson = async (response: Response): Promise<unknown> =>
-  response.status === 204 ? undefined : await response.json()
-
 function toPages(read: (query?: Query) => Promise<unknown>): Pages<PageBody> {
   async function* pages() {
     for (let query: Query | undefined = {}; query !== undefined; ) {
       const page = (await read(query)) as PageBody
       yield page
-      query = findNext(page)
+      query = findNext(page, query)
     }
   }
   return {
@@ -147,11 +178,12 @@ function toPages(read: (query?: Query) => Promise<unknown>): Pages<PageBody> {
 }
 
 /** Parameters of the next page; undefined: there is none. */
-function findNext({ data, pagination, has_more: hasMore }: PageBody): Query | undefined {
+function findNext({ pagination, ...feed }: PageBody, previous: Query): Query | undefined {
   const cursor = pagination?.next_cursor
   if (cursor !== undefined) return { cursor, page: undefined, offset: undefined }
-  const last = data.at(-1) as { readonly seq?: number } | undefined
-  return hasMore === true && last?.seq !== undefined ? { after: last.seq } : undefined
+  const { next_before: before, next_after: after, last_seq: last = 0 } = feed
+  if (before !== undefined) return before === null ? undefined : { before }
+  return after !== undefined && after < last && after !== previous['after'] ? { after } : undefined
 }
 
 /** Whether a repeated request has no second effect. */
@@ -165,62 +197,128 @@ function createSender({
   timeoutMs = DEFAULT_TIMEOUT_MS,
   headers,
   fetch: own,
+  prepare = async (body) => body,
 }: ClientOptions): Send {
   const base = url.replace(/\/+$/, '')
   const doFetch = own ?? ((target, init) => fetch(target, init))
-  return async ({ method, path, query, body, options, traits }) => {
-    const idempotencyKey = options.idempotencyKey ?? (traits.includes('once') ? newIdempotencyKey() : undefined)
-    const isSafe = isRepeatable(method) || idempotencyKey !== undefined
-    const isRaw =
-      typeof body === 'string' || body instanceof Blob || body instanceof ArrayBuffer || ArrayBuffer.isView(body)
+  return async ({ method, path, query, body: given, options, isOnce, isCsv, isRaw }) => {
+    const { signal, timeoutMs: limitMs = timeoutMs } = options
+    const body = isRawBody(given) ? given : await prepare(given)
+    const isJson = body !== undefined && !isRawBody(body)
+    const idempotencyKey = options.idempotencyKey ?? (isOnce ? (findKey(body) ?? newIdempotencyKey()) : undefined)
     const init = {
       method,
-      ...(body !== undefined && { body: isRaw ? (body as RawBody) : JSON.stringify(body) }),
-      headers: {
-        accept: 'application/json',
-        ...(body !== undefined && !isRaw && { 'content-type': 'application/json' }),
-        ...(key !== undefined && { authorization: `Bearer ${key}` }),
-        ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
-        ...headers,
-        ...options.headers,
-      },
-    }
+      // A browser or server that follows a redirect makes a GET of a POST.
+      redirect: 'manual',
+      ...(body !== undefined && { body: (isJson ? JSON.stringify(body) : body) as RawBody }),
+      headers: mergeHeaders(
+        { accept: 'application/json' },
+        isJson ? { 'content-type': 'application/json' } : isCsv && { 'content-type': 'text/csv' },
+        key !== undefined && { authorization: `Bearer ${key}` },
+        idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey },
+        headers,
+        options.headers,
+      ),
+    } as const
+    const isSafe = isRepeatable(method) || idempotencyKey !== undefined
     for (let attempt = 0; ; attempt++) {
-      const error = await tryOnce(() =>
-        doFetch(`${base}${path}${toQuery(query)}`, { ...init, ...withSignal(options.signal, timeoutMs) }),
-      )
-      if (error instanceof Response) return error
-      if (options.signal?.aborted) throw options.signal.reason
+      const limit = startLimit(limitMs, signal)
+      const result = await tryOnce(() => doFetch(`${base}${path}${toQuery(query)}`, { ...init, ...limit.init }), isRaw)
+      limit.end()
+      if (!(result instanceof TassisError)) return result
+      if (signal?.aborted) throw signal.reason
+      const error = limit.isExceeded() ? createTimeoutError(limitMs, result) : result
       const waitMs = toWaitMs(error, attempt, isSafe)
       if (attempt >= retries || waitMs === undefined) throw error
-      await sleep(waitMs, options.signal)
+      await sleep(waitMs, signal)
     }
   }
 }
 
-async function tryOnce(request: () => Promise<Response>): Promise<Response | TassisError> {
-  let response: Response
+const isRawBody = (body: unknown): boolean =>
+  typeof body === 'string' || body instanceof Blob || body instanceof ArrayBuffer || ArrayBuffer.isView(body)
+
+/** The idempotency key that a body has itself; the service takes no other beside it. */
+const findKey = (body: unknown): string | undefined =>
+  (body as { readonly idempotency_key?: string | null } | undefined)?.idempotency_key ?? undefined
+
+/** Headers of the last group win, whatever the case of their names. */
+function mergeHeaders(
+  ...groups: readonly (Readonly<Record<string, string>> | false | undefined)[]
+): Record<string, string> {
+  const merged = new Headers()
+  for (const group of groups)
+    for (const [name, value] of Object.entries(group || {})) if (value !== undefined) merged.set(name, value)
+  return Object.fromEntries(merged)
+}
+
+interface Limit {
+  readonly init: { readonly signal?: AbortSignal }
+  readonly isExceeded: () => boolean
+  readonly end: () => void
+}
+
+/** Limits the time of an attempt, until `end()`. */
+function startLimit(ms: number, signal: AbortSignal | undefined): Limit {
+  if (ms <= 0) return { init: signal ? { signal } : {}, isExceeded: () => false, end: () => {} }
+  const limit = new AbortController()
+  const timer = setTimeout(() => limit.abort(), ms)
+  return {
+    init: { signal: signal ? AbortSignal.any([signal, limit.signal]) : limit.signal },
+    isExceeded: () => limit.signal.aborted,
+    end: () => clearTimeout(timer),
+  }
+}
+
+const createTimeoutError = (ms: number, cause: unknown): TassisError =>
+  new TassisError(0, { code: 'timeout', message: `There was no response within ${ms / 1000} seconds.` }, { cause })
+
+/** What a request became; an error if it did not succeed. */
+async function tryOnce(request: () => Promise<Response>, isRaw: boolean): Promise<unknown> {
   try {
-    response = await request()
+    const response = await request()
+    if (!response.ok) return await toError(response)
+    return isRaw ? response : parseBody(response, await response.text())
   } catch (cause) {
     return new TassisError(0, { code: 'no_connection', message: `There was no response: ${toText(cause)}.` }, { cause })
   }
-  if (response.ok) return response
-  const body = (await response.json().catch(() => ({}))) as ErrorBody
-  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
-  return new TassisError(response.status, {
-    ...body,
-    ...(body.retry_after === undefined && seconds >= 0 && { retry_after: seconds }),
+}
+
+function parseBody({ status }: Response, text: string): unknown {
+  try {
+    return text === '' ? undefined : JSON.parse(text)
+  } catch (cause) {
+    const message = 'The response is not JSON: is this the URL of the service?'
+    return new TassisError(status, { code: 'invalid_response', message }, { cause })
+  }
+}
+
+async function toError(response: Response): Promise<TassisError> {
+  const { status, headers, type } = response
+  if (type === 'opaqueredirect' || (status >= 300 && status < 400)) {
+    const target = headers.get('location')
+    const message = `The service redirects${target ? ` to ${target}` : ''}: use the URL to which it does.`
+    return new TassisError(status, { code: 'redirected', message })
+  }
+  const body: unknown = await response.json().catch(() => undefined)
+  const requestId = headers.get('x-request-id')
+  const seconds = toSeconds(headers.get('retry-after'))
+  return new TassisError(status, {
+    ...(requestId !== null && { request_id: requestId }),
+    ...(seconds !== undefined && { retry_after: seconds }),
+    ...(typeof body === 'object' ? (body as ErrorBody) : {}),
   })
 }
 
-const toText = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, '')
-
-const withSignal = (signal: AbortSignal | undefined, timeoutMs: number): { readonly signal?: AbortSignal } => {
-  const limits = [...(signal ? [signal] : []), ...(timeoutMs > 0 ? [AbortSignal.timeout(timeoutMs)] : [])]
-  const [only] = limits
-  return only ? { signal: limits.length === 1 ? only : AbortSignal.any(limits) } : {}
+/** Seconds of a `Retry-After`, which has a number of them or a date. */
+function toSeconds(value: string | null): number | undefined {
+  const seconds = value === null || /^\d+$/.test(value) ? Number(value ?? Number.NaN) : toSecondsUntil(value)
+  return seconds >= 0 ? seconds : undefined
 }
+
+const toSecondsUntil = (date: string): number => Math.ceil((Date.parse(date) - Date.now()) / 1000)
+
+const toText = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, '')
 
 /** How long to wait before the next attempt; undefined: none can help. A 429 was not executed. */
 function toWaitMs({ status, retryAfter }: TassisError, attempt: number, isSafe: boolean): number | undefined {

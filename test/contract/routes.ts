@@ -1067,7 +1067,7 @@ export async function createContractApi(settings: Readonly<Record<string, string
  * Replaces a key that can delete the first account with a key that has the same scopes in a new account. Other keys are
  * returned unchanged.
  */
-async function createForeignKey(service: EmailApi, key = service.key): Promise<string> {
+export async function createForeignKey(service: EmailApi, key = service.key): Promise<string> {
   const found = service.app.db
     .query<{ scopes: string }, [Uint8Array, number]>('SELECT scopes FROM api_keys WHERE hash = ? AND account_id = ?')
     .get(sha256(key), service.actor.accountId)
@@ -1103,6 +1103,12 @@ const agePastInsights = ({ app }: Pick<EmailApi, 'app'>): void =>
  */
 const agePastExport = ({ app }: Pick<EmailApi, 'app'>): Promise<void> =>
   app.commit.write((tx) => void tx.db.run('UPDATE accounts SET exported_at = NULL'))
+
+/** Allows another export of the account and another report. */
+export async function agePastLimits(service: ContractApi): Promise<void> {
+  await agePastExport(service)
+  agePastInsights(service)
+}
 
 /** More lists than the forms that any test file creates. */
 const FORMLESS_LISTS = 200
