@@ -1,6 +1,7 @@
 /**
- * @module Builds a release: for each target an archive with the executable, `contrib/` and the licences; `SHA256SUMS`,
- * an SBOM (CycloneDX) and provenance (SLSA) for all of them. The same commit gives the same bytes, on any machine and in
+ * @module Builds a release: for each target an archive with the executable, `contrib/` and the licences; the npm
+ * package of the client library; `SHA256SUMS`, an SBOM (CycloneDX) and provenance (SLSA) for all of them. The same
+ * commit gives the same bytes, on any machine and in
  * any folder. Gets the Bun of each target from npm; `scripts/runtimes/bun.lock` names their hashes.
  */
 import { createHash, createPrivateKey } from 'node:crypto'
@@ -9,10 +10,11 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { VERSION } from '../src/app/version.ts'
+import { buildClientPackage, CLIENT_PACKAGE } from './client-package.ts'
 import { type BuildInputs, formatStatement, type Subject, signStatement } from './provenance.ts'
+import { pack, ReleaseError, ROOT, run } from './release-tools.ts'
 import { formatLicences, formatSbom, readComponents } from './sbom.ts'
 
-const ROOT = resolve(import.meta.dir, '..')
 /** Target -> package with its Bun. */
 const RUNTIMES: Readonly<Record<string, string>> = {
   'linux-x64': '@oven/bun-linux-x64',
@@ -23,7 +25,8 @@ const HELP = `Usage: scripts/release [--target TARGET]... [--outdir FOLDER] [--k
 
 Builds a release of the checked-out commit:
   tassis-VERSION-TARGET.tar.gz     the executable, contrib/, and the licences of what it contains
-  tassis-VERSION.cdx.json          what it contains (SBOM, CycloneDX 1.6)
+  tassis-VERSION.tgz               the client library, for npm publish
+  tassis-VERSION.cdx.json          what the executable contains (SBOM, CycloneDX 1.6)
   tassis-VERSION.provenance.json   from what it was built (SLSA provenance 1, not signed)
   tassis-VERSION.provenance.dsse.json   the same, signed, with --key
   SHA256SUMS                       checksums of all of them: sha256sum --check SHA256SUMS
@@ -34,18 +37,6 @@ Builds a release of the checked-out commit:
   --allow-dirty     also with changes that are not committed: for a trial, because nobody can build it again
 
 Two builds of a commit are the same: compare SHA256SUMS of two machines.`
-
-class ReleaseError extends Error {}
-
-function run(
-  command: readonly string[],
-  options: { readonly cwd?: string; readonly env?: Record<string, string> } = {},
-) {
-  const env = { ...process.env, ...options.env }
-  const { success, stdout, stderr } = Bun.spawnSync([...command], { cwd: options.cwd ?? ROOT, env })
-  if (!success) throw new ReleaseError(`${command.join(' ')} failed:\n${stdout}${stderr}`)
-  return stdout.toString().trim()
-}
 
 const sha256 = (content: Uint8Array): string => createHash('sha256').update(content).digest('hex')
 
@@ -72,15 +63,7 @@ function installRuntimes(folder: string): (target: string) => string {
   return (target) => join(folder, 'node_modules', RUNTIMES[target] ?? '', 'bin/bun')
 }
 
-/** Packs a folder: files in order of name, with the time of the commit and without the names of users. */
-function pack(folder: string, name: string, epoch: number): Uint8Array<ArrayBuffer> {
-  const tar = join(folder, `${name}.tar`)
-  const same = ['--format=ustar', '--sort=name', '--owner=0', '--group=0', '--numeric-owner', '--mode=u=rwX,go=rX']
-  run(['tar', '--create', `--file=${tar}`, ...same, `--mtime=@${epoch}`, name], { cwd: folder })
-  return Bun.gzipSync(readFileSync(tar), { level: 6 })
-}
-
-function main(): void {
+async function main(): Promise<void> {
   const { values: args } = parseArgs({
     options: {
       target: { type: 'string', multiple: true, default: Object.keys(RUNTIMES) },
@@ -115,7 +98,7 @@ function main(): void {
   mkdirSync(outdir, { recursive: true })
   const folder = mkdtempSync(join(tmpdir(), 'tassis-release-'))
   try {
-    writeRelease(build, folder, (name, content) => writeFileSync(join(outdir, name), content), key)
+    await writeRelease(build, folder, (name, content) => writeFileSync(join(outdir, name), content), key)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
@@ -123,12 +106,12 @@ function main(): void {
   console.log(`In ${outdir}.${key === undefined ? ' The provenance is not signed: see --key.' : ''}`)
 }
 
-function writeRelease(
+async function writeRelease(
   build: BuildInputs,
   folder: string,
   write: (name: string, content: string | Uint8Array) => void,
   key: ReturnType<typeof createPrivateKey> | undefined,
-): void {
+): Promise<void> {
   const subjects: Subject[] = []
   const add = (name: string, content: string | Uint8Array): void => {
     write(name, content)
@@ -158,6 +141,7 @@ function writeRelease(
     writeFileSync(join(content, 'THIRD-PARTY-LICENSES.txt'), formatLicences(components, build))
     add(`${name}.tar.gz`, pack(folder, name, build.epoch))
   }
+  add(CLIENT_PACKAGE, await buildClientPackage(build.epoch))
   add(`tassis-${build.version}.cdx.json`, formatSbom(components, build))
   const statement = formatStatement(subjects, build)
   add(`tassis-${build.version}.provenance.json`, statement)
@@ -167,7 +151,7 @@ function writeRelease(
 
 if (import.meta.main) {
   try {
-    main()
+    await main()
   } catch (error) {
     if (!(error instanceof ReleaseError)) throw error
     console.error(`scripts/release: ${error.message}`)
