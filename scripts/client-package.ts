@@ -63,5 +63,5 @@ if (import.meta.main) {
   const file = process.argv[2] ?? join(ROOT, 'dist', CLIENT_PACKAGE)
   const tarball = await buildClientPackage(Number(run(['git', 'log', '-1', '--format=%ct'])))
   await Bun.write(file, tarball)
-  console.log(`${file}: ${Math.round(tarball.length / 1024)} KiB`)
+  console.log(`${file}: ${Math.round(tarball.length / 1024)} KiB; npm install ${file}`)
 }

@@ -16,12 +16,13 @@ setDefaultTimeout(300_000)
 
 const ROOT = join(import.meta.dir, '../..')
 const MAX_MINIFIED_BYTES = 15 * 1024
-const README = await Bun.file(join(ROOT, 'src/client/README.md')).text()
+const [FIRST_EMAIL, README] = await Promise.all(
+  ['README.md', 'src/client/README.md'].map((file) => Bun.file(join(ROOT, file)).text()),
+)
 const EXAMPLES = new Map(
-  [...README.matchAll(/^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/gms)].map(([, name = '', code = '']) => [
-    name,
-    code,
-  ]),
+  [...`${FIRST_EMAIL}${README}`.matchAll(/^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/gms)].map(
+    ([, name = '', code = '']) => [name, code],
+  ),
 )
 /** What the examples use besides the package. */
 const OTHER_PACKAGES = [
@@ -98,7 +99,9 @@ async function install(name: string, command: readonly string[]): Promise<string
   for (const [file, code] of EXAMPLES)
     await Bun.write(
       join(path, file),
-      code.replace('https://mail.example.com', service.url).replaceAll('example.com', 'sender.test'),
+      code
+        .replace(/https:\/\/mail\.example\.com|http:\/\/127\.0\.0\.1:8080/, service.url)
+        .replaceAll(/example\.(com|test)/g, 'sender.test'),
     )
   await Bun.write(join(path, 'types.ts'), TYPES)
   await Bun.write(join(path, 'invoice.pdf'), '%PDF')
@@ -130,7 +133,7 @@ async function runExamples(
   extension: (file: string) => string,
 ): Promise<void> {
   const print = (file: string, ...more: readonly string[]) =>
-    run([...program, extension(file), ...more], path, { TASSIS_API_KEY: key, TASSIS_WEBHOOK_SECRET: secret })
+    run([...program, extension(file), ...more], path, { TASSIS_API_KEY: key, TASSIS_WEBHOOK_SECRET: secret, KEY: key })
   const read = async (id: string) => {
     const response = await fetch(`${service.url}/v1/emails/${id.trim()}`, {
       headers: { authorization: `Bearer ${key}` },
@@ -138,6 +141,7 @@ async function runExamples(
     return ((await response.json()) as { data: Record<string, unknown> }).data
   }
   const secret = generateSecret()
+  expect(print('tassis.ts').split('\n')[0]).toBe('queued Hello')
   const [id = '', status] = print('send.ts').trim().split(' ')
   expect([status, (await read(id))['text_body']]).toEqual(['queued', 'Hi Bob'])
   expect(print('errors.ts')).toStartWith('422 invalid_address ')
