@@ -1,11 +1,13 @@
 /** @module Every route through the method that the client library has for it. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { API } from '#client/api.ts'
-import { parseRequests } from '#client/client.ts'
+import { createClient, parseRequests } from '#client/client.ts'
 import { Tassis } from '#client/index.ts'
-import { OPERATOR_API } from '#client/operator-api.ts'
+import { OPERATOR_API, type OperatorApi } from '#client/operator-api.ts'
+import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { createTestUser, signIn } from '#test/support/users.ts'
+import { createCode, signInAsOperator } from '#test/support/operator.ts'
+import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 import { readDescriptions } from '../../scripts/client.ts'
 import {
   agePastLimits,
@@ -69,9 +71,9 @@ const connect = (options: { readonly key?: string; readonly headers?: Readonly<R
   })
 
 /** Calls a method by its name. */
-async function call(tassis: Tassis, name: string, args: Arguments): Promise<unknown> {
+async function call(tassis: unknown, name: string, args: Arguments): Promise<unknown> {
   const [resource = '', method = ''] = name.split('.')
-  const methods = (tassis as unknown as Record<string, Record<string, (...given: Arguments) => unknown>>)[resource]
+  const methods = (tassis as Record<string, Record<string, (...given: Arguments) => unknown>>)[resource]
   const result = await methods?.[method]?.(...args)
   return result instanceof Response ? result.text() : result
 }
@@ -116,6 +118,65 @@ test('what signed-in users alone may call is called through the client in a sess
     ])
   }
   expect((await new Tassis({ url: service.url }).billing.listPlans()).data.length).toBeGreaterThan(0)
+})
+
+test('a person signs in, manages sessions, password and authenticator app, and signs out through the client', async () => {
+  const email = 'grace@people.test'
+  await createTestUser(service.app, service.actor, email, 'owner')
+  let session: Record<string, string> = {}
+  const called = new Set<string>()
+  const { auth } = createClient<OperatorApi>(OPERATOR_API, {
+    url: service.url,
+    async fetch(url, init) {
+      called.add(`${init.method} ${new URL(url).pathname.replace(/[0-9a-f-]{36}/, '{id}')}`)
+      const response = await fetch(url, {
+        ...init,
+        headers: { ...(init.headers as Record<string, string>), ...session },
+      })
+      const cookie = response.headers.get('set-cookie')?.split(';')[0]
+      if (cookie !== undefined) session = { ...session, cookie }
+      return response
+    },
+  })
+  const createNextCode = (secret: string): string => {
+    service.clock.advance(seconds(30))
+    return createCode(secret, service.clock.now())
+  }
+  const { csrf_token: token } = (await auth.login({ email, password: PASSWORD })).data
+  session = { ...session, 'x-csrf-token': token }
+  const { account } = (await auth.getSession()).data
+  await auth.setSession({ account_id: account.id })
+  await auth.confirmSessionPassword({ password: PASSWORD })
+  await signIn(service, email)
+  const other = (await auth.listSessions()).data.find(({ is_current: isCurrent }) => !isCurrent)
+  await auth.deleteSession(other?.id ?? '')
+  await signIn(service, email)
+  expect((await auth.deleteSessions()).data.ended).toBe(1)
+  const { secret } = (await auth.createTotp({ password: PASSWORD })).data
+  await auth.confirmTotp({ code: createNextCode(secret) })
+  await auth.renewRecoveryCodes({ password: PASSWORD, code: createNextCode(secret) })
+  await auth.deleteTotp({ password: PASSWORD, code: createNextCode(secret) })
+  await auth.setPassword({ current_password: PASSWORD, password: 'other words that fit too' })
+  expect(await auth.logout()).toBeUndefined()
+  expect([...called].toSorted()).toEqual(
+    listMethods({ auth: OPERATOR_API.auth })
+      .map(({ route }) => route)
+      .toSorted(),
+  )
+})
+
+test('an operator reads the whole service through the client', async () => {
+  const { headers } = await signInAsOperator(service)
+  const tassis = createClient(OPERATOR_API, { url: service.url, headers })
+  const queries: Readonly<Record<string, object>> = {
+    'GET /v1/operator/queue/recipients': { lane: 'receiver.test' },
+    'GET /v1/operator/queue/selection': { domain: 'receiver.test' },
+  }
+  const reads = listMethods({ operator: OPERATOR_API.operator }).filter(({ route }) => /^GET [^{]+$/.test(route))
+  for (const { name, route } of reads) {
+    const answer = await call(tassis, name, [queries[route] ?? {}])
+    expect([name, answer && Object.keys(answer)]).toEqual([name, expect.arrayContaining(['data'])])
+  }
 })
 
 test('no route of the public description is left out above', () => {
