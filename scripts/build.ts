@@ -6,11 +6,12 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } f
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { BunPlugin } from 'bun'
+import { type BuiltFile, compress } from '#app/built-files/files.ts'
+import { createTag } from '#platform/http/negotiation.ts'
 import { PRELOAD_ENTRY, workerEntries } from '#platform/process/workers.ts'
-import { compress } from '../src/app/dashboard/assets.ts'
 import { bundleDashboard } from '../src/app/dashboard/bundle.ts'
-import { type EmbeddedBundle, ENCODINGS } from '../src/app/dashboard/embedded.ts'
 import { readSourceState, toDate } from '../src/app/version.ts'
+import { makeApiDocs } from './api-docs.ts'
 
 const project = resolve(import.meta.dir, '..')
 const source = join(project, 'src')
@@ -25,37 +26,31 @@ const { values: args } = parseArgs({
   },
 })
 
-/** Replaces `app/dashboard/embedded.ts` by a module with the bundle of the dashboard, compressed into `folder`. */
-async function embedDashboard(folder: string): Promise<BunPlugin> {
-  const { script, style, files } = await bundleDashboard(join(source, 'dashboard'))
-  const imports: string[] = []
-  const embedded: EmbeddedBundle = {
-    script,
-    style,
-    // Bun returns them in an order that differs from build to build.
-    files: files
-      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
-      .map(({ name, content }) => {
-        const embed = (encoding: (typeof ENCODINGS)[number]): [string, string] => {
-          const file = `${name}.${encoding}`
-          writeFileSync(join(folder, file), compress(content, encoding))
-          const variable = `file${imports.length}`
-          imports.push(
-            `import ${variable} from ${JSON.stringify(`../../../dist/.dashboard/${file}`)} with { type: 'file' }`,
-          )
-          return [encoding, variable]
-        }
-        return { name, paths: Object.fromEntries(ENCODINGS.map(embed)) as EmbeddedBundle['files'][number]['paths'] }
-      }),
-  }
-  // A path is the value of an imported variable, not a string.
-  const bundle = JSON.stringify(embedded).replaceAll(/"(file\d+)"/g, '$1')
-  const encodings = `export const ENCODINGS = ${JSON.stringify(ENCODINGS)}`
-  const contents = [...imports, encodings, `export const embeddedBundle = ${bundle}`].join('\n')
+/** Replaces `app/built-files/load.ts` by a module with these files, compressed into `folder`. */
+function embedFiles(folder: string, filesOf: Readonly<Record<string, readonly BuiltFile[]>>): BunPlugin {
+  const imports = ["import { openEmbedded } from '#app/built-files/files.ts'"]
+  const loaders = Object.entries(filesOf).map(([loader, files]) => {
+    // Bun returns those of the dashboard in an order that differs from build to build.
+    const sorted = files.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    const embedded = sorted.map(({ name, content }) => {
+      const paths = (['br', 'gzip'] as const).map((encoding) => {
+        const file = `${name.replaceAll('/', '-')}.${encoding}`
+        writeFileSync(join(folder, file), compress(content, encoding))
+        const variable = `file${imports.length}`
+        // Relative, because the path is in the executable.
+        const path = JSON.stringify(`../../../dist/.embedded/${file}`)
+        imports.push(`import ${variable} from ${path} with { type: 'file' }`)
+        return variable
+      })
+      return `[${JSON.stringify(name)}, ${JSON.stringify(createTag(content))}, ${paths.join(', ')}]`
+    })
+    return `export const ${loader} = async () => openEmbedded([${embedded.join(',\n')}])`
+  })
+  const contents = [...imports, ...loaders].join('\n')
   return {
-    name: 'dashboard',
+    name: 'built files',
     setup: (build) => {
-      build.onLoad({ filter: /\/app\/dashboard\/embedded\.ts$/ }, () => ({ contents, loader: 'ts' }))
+      build.onLoad({ filter: /\/app\/built-files\/load\.ts$/ }, () => ({ contents, loader: 'ts' }))
     },
   }
 }
@@ -67,15 +62,17 @@ const epoch = process.env['SOURCE_DATE_EPOCH']
 // In the target folder, so that a rename replaces the result atomically. Bun's source maps are also in the executable.
 const folder = mkdtempSync(join(dirname(outfile), '.build-'))
 // Always the same folder of the project, because its path is in the executable; builds overwrite it with the same files.
-const dashboard = join(project, 'dist', '.dashboard')
-mkdirSync(dashboard, { recursive: true })
+const embedded = join(project, 'dist', '.embedded')
+mkdirSync(embedded, { recursive: true })
 try {
   const built = join(folder, 'tassis')
   const result = await Bun.build({
     entrypoints: ['main.ts', PRELOAD_ENTRY, ...Object.values(workerEntries)].map((entry) => join(source, entry)),
     // Workers are found by their paths below this root: platform/process/workers.ts.
     root: source,
-    plugins: [await embedDashboard(dashboard)],
+    plugins: [
+      embedFiles(embedded, { loadDashboardFiles: await bundleDashboard(), loadDocsFiles: await makeApiDocs() }),
+    ],
     target: 'bun',
     format: 'esm',
     bytecode: true,

@@ -3,13 +3,7 @@
  * `/openapi.json`, `src/client/operator-api.ts` for what operators and signed-in people use. `scripts/reference.ts`
  * writes them.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { openApp } from '#app/create.ts'
-import { createHttp } from '#app/http.ts'
-import { loadConfig } from '#app/settings.ts'
-import { createLog } from '#platform/log/log.ts'
+import { makeApiDocs } from './api-docs.ts'
 
 /** A JSON Schema as the description writes it. */
 interface Schema {
@@ -51,22 +45,6 @@ export interface Description {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
   readonly webhooks?: Readonly<Record<string, { readonly post: Operation }>>
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
-}
-
-/** Reads both descriptions from the routes of a service without mail. */
-export async function readDescriptions(): Promise<{ readonly api: Description; readonly operators: Description }> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'tassis-client-'))
-  const { config } = loadConfig({ TASSIS_DATA_DIR: dataDir, TASSIS_DELIVERY: 'capture' })
-  const opened = openApp(config, { log: createLog('silent') })
-  try {
-    const http = createHttp(opened)
-    const read = async (path: string) =>
-      (await (await http.fetch(new Request(`http://localhost${path}`))).json()) as Description
-    return { api: await read('/openapi.json'), operators: await read('/openapi-operator.json') }
-  } finally {
-    await opened.close()
-    await rm(dataDir, { recursive: true })
-  }
 }
 
 /** Nouns that `operationId` names otherwise than the first segment of the path. */
@@ -357,10 +335,12 @@ export function formatApi(
 
 /** The generated files of src/client, by their names. */
 export async function generateClient(style: Style = { hasDocs: false }): Promise<Record<string, string>> {
-  const { api, operators } = await readDescriptions()
+  const files = new Map((await makeApiDocs()).map(({ name, content }) => [name, content]))
+  const read = (name: string): Description => JSON.parse(String(files.get(name)))
+  const api = read('openapi.json')
   return {
     'api.ts': formatApi(api, { ...style, name: 'Api' }),
-    'operator-api.ts': formatApi(operators, {
+    'operator-api.ts': formatApi(read('openapi-operator.json'), {
       ...style,
       name: 'OperatorApi',
       base: { file: './api.ts', description: api },

@@ -104,71 +104,23 @@ import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
 import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
 import { webhookPayloadRoutes, webhookRoutes } from '#features/webhooks/webhooks/history/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/manage/webhooks.ts'
-import { describeWebhookRequests } from '#features/webhooks/webhooks/payload/payload-schemas.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
-import { docsRoutes } from '#platform/http/docs.ts'
 import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
+import type { BuiltFiles } from './built-files/files.ts'
+import { loadDashboardFiles, loadDocsFiles } from './built-files/load.ts'
 import { createScreen } from './certificates/screen.ts'
 import type { OpenedApp, RunningDelivery } from './create.ts'
-import type { DashboardAssets } from './dashboard/assets.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
+import { docsRoutes } from './docs/routes.ts'
 import type { DoctorReport } from './doctor/doctor.ts'
 import { findRoutes } from './find-routes.ts'
 import { operatorStatusRoutes } from './status-routes.ts'
 import { VERSION } from './version.ts'
-
-const API_INFO = {
-  title: 'Tassis',
-  // The version of the API, as in its paths; `tassis version` prints that of the program.
-  version: '1.0.0',
-  description:
-    'Send transactional email and track its delivery. Receive replies, bounces and complaints at your URL or in agent mailboxes. Every response has an X-Request-Id header; every error has the same body. Unknown fields and query parameters return 422.',
-  more: {
-    license: { name: 'MIT', identifier: 'MIT' },
-    contact: { name: 'The operator of this service' },
-  },
-  webhooks: describeWebhookRequests(),
-  operators: {
-    title: 'Tassis: operators and sign-in',
-    description: 'What the dashboard uses: sign in, and operate the service. No API key can call these operations.',
-    paths: ['/v1/auth/', '/v1/operator/'],
-  },
-  tags: {
-    Emails: 'Send email and track its delivery.',
-    'Captured mail': 'Mail that was captured instead of being sent, as an inbox.',
-    Events: 'All events in order, as a feed or a stream.',
-    Webhooks: 'Events posted to your URL, signed and retried.',
-    'Dead letters': 'Email that failed or whose delivery is uncertain, for review.',
-    Domains: 'Domains that you send from and receive at, with the DNS records they need.',
-    Streams: 'Kinds of email, each with its own reputation and unsubscribes.',
-    Templates: 'Stored subjects and bodies with variables, rendered for each email.',
-    'Contact lists': 'Lists of subscribers and the status of each.',
-    Suppressions: 'Addresses that you do not send to.',
-    Inbound: 'Mail received at your domains.',
-    'Inbound routes': 'Address patterns of a domain and the URL that receives their mail.',
-    'Agent mailboxes': 'Addresses whose mail a program processes: wait for a message, acknowledge it, reply.',
-    'Signup forms': 'Public pages where people subscribe to a contact list.',
-    Broadcasts: 'Messages that are sent, or were sent, to a contact list: progress and results.',
-    Newsletters: 'Messages to a contact list, drafted first and sent later.',
-    Insights: 'Reports that a language model writes from the statistics of the account alone.',
-    Validation: 'Checks of an address that send no mail to it.',
-    Analytics: 'Delivery statistics by day and recipient domain.',
-    Operations: 'Work that continues after its response: batches, broadcasts, imports.',
-    'API keys': 'API keys and their scopes.',
-    People: 'Users who sign in with a browser: sessions, passwords, authenticator apps, and the team of the account.',
-    Account: 'The account that the key belongs to.',
-    Billing: 'Plans with their limits and prices, and the subscription of the account.',
-    'Sub-accounts': 'Accounts that belong to yours, with domains, keys and mail of their own.',
-    'Audit log': 'Who changed what, and when.',
-    Operator: 'The whole service, for its operators.',
-    Privacy: 'Export and erase what the account stores about one person.',
-  },
-}
 
 /** Other providers' interfaces. */
 export const DIALECTS: readonly Dialect<Actor>[] = [resendDialect, postmarkDialect, mcpDialect]
@@ -192,7 +144,7 @@ export interface HttpOptions {
   /** Answers to the challenges of a certificate authority. */
   readonly challenges?: Challenges
   /** Loads the files of the dashboard at their first request. */
-  readonly loadDashboard?: () => Promise<DashboardAssets>
+  readonly loadDashboard?: () => Promise<BuiltFiles>
   /** Other limits, for tests: of mail that signup forms cause, and of the size of imports. */
   readonly formLimits?: Partial<FormLimits>
   readonly maxImportBytes?: number
@@ -233,7 +185,7 @@ export function createRoutes(
     settings = [],
     version = VERSION,
     challenges = new Challenges(),
-    loadDashboard,
+    loadDashboard = loadDashboardFiles,
     formLimits,
     ending = new AbortController().signal,
     later = () => undefined,
@@ -332,7 +284,7 @@ export function createRoutes(
   const { httpAddr } = app.config
   // The pages show the mail of all accounts without a key, so they exist only for a developer on this machine.
   const hasCapturedPages = app.config.delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
-  return [
+  const all = [
     ...routes,
     postmarkRoutes(app, { takeRate, renderedBodies, readSource, simulatorDomain: simulatorDomain(app.config) }),
     ...(hasCapturedPages ? [capturedPages(captures)] : []),
@@ -360,8 +312,8 @@ export function createRoutes(
     confirmPages(app, { findFormSlug: findActiveSlug }),
     resendRoutes(app, { maxAttempts, takeRate, renderedBodies, deleteDomain }),
     supabaseRoutes(app, { authenticator, takeRate }),
-    docsRoutes(routes, API_INFO),
   ]
+  return [...all, docsRoutes(() => loadDocsFiles(all))]
 }
 
 /** The signed-in user; undefined for any other actor. */

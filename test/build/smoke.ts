@@ -198,26 +198,39 @@ async function checkTemplate(url: string, key: string): Promise<void> {
   assert.deepEqual([data['subject'], data['html_body']], ['Hi <Ada>', '<p>  &lt;ADA&gt;  </p>'])
 }
 
+/** Checks that the executable contains the pages and both descriptions, and that the pages can be searched. */
 async function checkDocs(url: string): Promise<void> {
-  const page = await (await fetch(`${url}/docs`)).text()
-  assert.ok(page.includes('/docs/sendEmail'), `/docs does not list the operations: ${page.slice(0, 500)}`)
+  const page = await checkEncodings(`${url}/docs`, /no-cache/)
+  const operation = /href="(\/docs\/[^"]+)"/.exec(page)?.[1]
+  assert.ok(operation, `/docs does not list the operations: ${page.slice(0, 500)}`)
+  await checkEncodings(`${url}${operation}`, /no-cache/)
+  assert.match(await checkEncodings(`${url}/openapi.json`, /no-cache/), /"\/v1\/emails"/)
+  assert.match(await checkEncodings(`${url}/openapi-operator.json`, /no-cache/), /"\/v1\/operator\//)
+  const found = await (await fetch(`${url}/docs?q=send+batch`)).text()
+  assert.deepEqual([found.includes('/v1/emails/batch'), found.includes('/v1/domains')], [true, false])
 }
 
-/** Checks that the executable contains the dashboard in each encoding. */
+/** Checks that the executable contains the dashboard. */
 async function checkDashboard(url: string): Promise<void> {
   const page = await (await fetch(`${url}/app`)).text()
   const script = /<script[^>]* src="([^"]+)"/.exec(page)?.[1]
   assert.ok(script, `no script in ${page}`)
+  await checkEncodings(`${url}${script}`, /immutable/)
+}
+
+/** Checks that the executable has a file in each encoding, and returns it. */
+async function checkEncodings(url: string, caching: RegExp): Promise<string> {
   const texts = await Promise.all(
     ['br', 'gzip', 'identity'].map(async (encoding) => {
-      const asset = await fetch(`${url}${script}`, { headers: { 'accept-encoding': encoding } })
-      assert.equal(asset.status, 200)
-      assert.equal(asset.headers.get('content-encoding') ?? 'identity', encoding)
-      assert.match(asset.headers.get('cache-control') ?? '', /immutable/)
-      return asset.text()
+      const file = await fetch(url, { headers: { 'accept-encoding': encoding } })
+      assert.equal(file.status, 200)
+      assert.equal(file.headers.get('content-encoding') ?? 'identity', encoding)
+      assert.match(file.headers.get('cache-control') ?? '', caching)
+      return file.text()
     }),
   )
-  assert.equal(new Set(texts).size, 1, 'the encodings of the script differ')
+  assert.equal(new Set(texts).size, 1, `the encodings of ${url} differ`)
+  return texts[0] ?? ''
 }
 
 let running: Running | undefined

@@ -39,6 +39,8 @@ export interface Attack {
   readonly name: string
   /** Settings that the attack needs in place of the usual ones. */
   readonly settings?: Readonly<Record<string, string>>
+  /** A path that is requested before: a run from sources makes what the executable contains. */
+  readonly madeOnce?: string
   run(context: AttackContext): Promise<void>
 }
 
@@ -477,6 +479,7 @@ export const attacks: readonly Attack[] = [
   {
     id: '12f',
     name: 'the API description and its pages, without a key, 8 at a time',
+    madeOnce: '/docs',
     run: (context) =>
       repeatUntilEnd(context, 8, (lane) => request(context, 'GET', lane % 2 === 0 ? '/openapi.json' : '/docs?q=email')),
   },

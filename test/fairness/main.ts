@@ -98,6 +98,7 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
   try {
     await waitUntilReady(service, url)
     await waitUntilListening()
+    for (const { madeOnce } of running) if (madeOnce !== undefined) await fetch(`${url}${madeOnce}`)
     load = await startHonestLoad({
       url,
       inboundPort: ports.inbound,

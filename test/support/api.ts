@@ -1,5 +1,7 @@
 /** @module A whole service with its HTTP API on a real socket, for tests, and a client that speaks to it. */
-import { type DashboardAssets, loadDashboardAssets } from '#app/dashboard/assets.ts'
+
+import type { BuiltFiles } from '#app/built-files/files.ts'
+import { loadDashboardFiles } from '#app/built-files/load.ts'
 import { createHttp, type HttpOptions } from '#app/http.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
@@ -39,11 +41,11 @@ export interface TestApiOptions extends TestAppOptions {
   readonly serves?: HttpOptions
 }
 
-let dashboard: Promise<DashboardAssets> | undefined
+let dashboard: Promise<BuiltFiles> | undefined
 
 /** Bundles the dashboard once for all services of a process. */
-function loadDashboard(): Promise<DashboardAssets> {
-  dashboard ??= loadDashboardAssets()
+function loadDashboard(): Promise<BuiltFiles> {
+  dashboard ??= loadDashboardFiles()
   return dashboard
 }
 

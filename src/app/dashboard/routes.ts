@@ -4,11 +4,18 @@
  */
 import { Elysia } from 'elysia'
 import type { AuthContext } from '#features/people/team/auth-context.ts'
-import { unknownRoute } from '#platform/http/error-response.ts'
 import { html, htmlResponse } from '#platform/http/html.ts'
+import { once } from '#platform/http/route-table.ts'
 import { randomBytes } from '#platform/ids.ts'
-import { type DashboardAssets, loadDashboardAssets, toAssetResponse } from './assets.ts'
-import { ASSETS_PATH } from './bundle.ts'
+import { type BuiltFiles, sendBuiltFile } from '../built-files/files.ts'
+
+export const ASSETS_PATH = '/app/assets/'
+
+/** The name of a file contains a hash of its content. */
+export const ASSET_HEADERS = {
+  'cache-control': 'public, max-age=31536000, immutable',
+  'cross-origin-resource-policy': 'same-origin',
+}
 
 const NONCE_BYTES = 16
 
@@ -26,21 +33,14 @@ const toContentSecurityPolicy = (nonce: string): string =>
     "frame-ancestors 'none'",
   ].join('; ')
 
-/** @param loadAssets called once, at the first request */
-export function dashboardRoutes(
-  auth: Pick<AuthContext, 'requireOwnHost'>,
-  loadAssets: () => Promise<DashboardAssets> = loadDashboardAssets,
-) {
-  let loading: Promise<DashboardAssets> | undefined
-  const load = (): Promise<DashboardAssets> => {
-    loading ??= loadAssets()
-    return loading
-  }
+/** @param loadFiles called once, at the first request */
+export function dashboardRoutes(auth: Pick<AuthContext, 'requireOwnHost'>, loadFiles: () => Promise<BuiltFiles>) {
+  const load = once(loadFiles)
   const showPage = async (request: Request): Promise<Response> => {
     auth.requireOwnHost(request)
-    const assets = await load()
+    const entries = findEntries(await load())
     const nonce = Buffer.from(randomBytes(NONCE_BYTES)).toString('base64')
-    return htmlResponse(renderShell(assets, nonce), 200, { 'content-security-policy': toContentSecurityPolicy(nonce) })
+    return htmlResponse(renderShell(entries, nonce), 200, { 'content-security-policy': toContentSecurityPolicy(nonce) })
   }
   const hidden = { detail: { hide: true } }
   return new Elysia()
@@ -48,9 +48,7 @@ export function dashboardRoutes(
       `${ASSETS_PATH}:name`,
       async ({ params, request }) => {
         auth.requireOwnHost(request)
-        const response = toAssetResponse(await load(), params.name, request.headers.get('accept-encoding'))
-        if (!response) throw unknownRoute()
-        return response
+        return sendBuiltFile(await load(), params.name, request, ASSET_HEADERS)
       },
       hidden,
     )
@@ -58,7 +56,17 @@ export function dashboardRoutes(
     .get('/app/*', ({ request }) => showPage(request), hidden)
 }
 
-const renderShell = ({ script, style }: DashboardAssets, nonce: string) => html`<!doctype html>
+/** What the page loads: the script, which loads all others, and the styles. */
+export function findEntries(files: ReadonlyMap<string, unknown>) {
+  const find = (pattern: RegExp): string => {
+    const found = [...files.keys()].find((name) => pattern.test(name))
+    if (found === undefined) throw new Error(`the bundle of the dashboard has no file ${pattern.source}`)
+    return found
+  }
+  return { script: find(/^main-\w+\.js$/), style: find(/^main-\w+\.css$/) }
+}
+
+const renderShell = ({ script, style }: ReturnType<typeof findEntries>, nonce: string) => html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">

@@ -1,9 +1,10 @@
 /**
- * @module The pages of /docs, generated from the API description: an index that can be searched, and a page for each
- * operation. They need no scripts.
+ * @module The files of /docs, generated from the routes: the API description, an index of its operations and a page for
+ * each. The pages need no scripts. Used at build time, and once in a run from sources.
  */
-import { yieldToEventLoop } from '#platform/time/clock.ts'
+import type { AnyElysia } from 'elysia'
 import { type Html, html, htmlPage } from './html.ts'
+import { type ApiInfo, describeApi } from './openapi.ts'
 import type { ExampleSchema } from './openapi-examples.ts'
 
 interface Schema extends ExampleSchema {
@@ -41,8 +42,11 @@ interface Operation {
   readonly responses: Readonly<Record<string, Response>>
 }
 
+/** What the pages need of an API description. */
 interface Description {
-  readonly info: { readonly title: string; readonly description: string }
+  /** Its file. */
+  readonly file: string
+  readonly info: { readonly title: string }
   readonly tags?: readonly { readonly name: string; readonly description: string }[]
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
   /** Requests to the URLs of users. */
@@ -54,27 +58,18 @@ interface Description {
   }
 }
 
-interface SpecDocument {
-  /** Where it is served. */
-  readonly path: string
-  readonly json: string
+interface TextFile {
+  /** As in its path, with an extension. */
+  readonly name: string
+  readonly content: string
 }
 
-interface Entry extends Operation {
+interface Entry {
   readonly api: Description
   readonly method: string
   /** For a webhook, its name. */
   readonly path: string
-  readonly isWebhook: boolean
-  /** All its words, in lower case. */
-  readonly words: string
-}
-
-export interface DocsPages {
-  /** @param search words; operations that have all of them are listed */
-  index(search: string): Html
-  /** undefined: there is no such operation. */
-  operation(id: string): Html | undefined
+  readonly operation: Operation
 }
 
 const STYLE = `
@@ -90,90 +85,84 @@ input, button { font: inherit; padding: .375rem .75rem; border: 1px solid var(--
 input { flex: 1 1 12rem; min-width: 0; }
 button { background: var(--strong); border-color: var(--strong); color: var(--on-strong); }
 .kind { color: var(--faint); }
+section:not(:has(li)) { display: none; }
 `
 
-/** The index is about all documents, under the title of the first. */
-export async function createDocsPages(documents: readonly [SpecDocument, ...SpecDocument[]]): Promise<DocsPages> {
-  const [main, ...others] = documents
-  const api = JSON.parse(main.json) as Description
-  const apis = [api, ...others.map(({ json }) => JSON.parse(json) as Description)]
-  const entries: Entry[] = []
-  for (const each of apis) entries.push(...(await listEntries(each)))
-  const tags = [...new Map(apis.flatMap(({ tags = [] }) => tags).map((tag) => [tag.name, tag])).values()]
-  const links = documents.map(({ path }, i) => ({ path, title: apis[i]?.info.title ?? path }))
-  return {
-    index: (search) => renderIndex({ ...api, tags }, links, entries, search),
-    operation: (id) => {
-      const entry = entries.find(({ operationId }) => operationId === id)
-      return entry && renderOperation(entry)
-    },
+/** All files of /docs: operations that no API key can call have a description of their own. */
+export async function createDocs(routes: readonly AnyElysia[], info: ApiInfo): Promise<TextFile[]> {
+  const { operators } = info
+  const isForOperators = (path: string): boolean => operators?.paths.some((start) => path.startsWith(start)) ?? false
+  const documents = new Map([['openapi.json', await describeApi(routes, info, (path) => !isForOperators(path))]])
+  if (operators) {
+    const restricted = { ...info, ...operators, webhooks: [] }
+    documents.set('openapi-operator.json', await describeApi(routes, restricted, isForOperators))
   }
-}
-
-async function listEntries(api: Description): Promise<Entry[]> {
-  const entries: Entry[] = []
-  for (const [path, methods] of Object.entries(api.paths)) {
-    await yieldToEventLoop()
-    for (const [method, operation] of Object.entries(methods))
-      entries.push(toEntry(api, method.toUpperCase(), path, operation))
-  }
-  for (const [name, { post }] of Object.entries(api.webhooks ?? {}))
-    entries.push(toEntry(api, WEBHOOK_METHOD, name, post))
-  return entries
+  const apis = [...documents].map(([file, json]): Description => ({ ...JSON.parse(json), file }))
+  const entries = apis.flatMap(listEntries)
+  const words = Object.fromEntries(
+    entries.map(({ method, path, operation }) => [
+      operation.operationId,
+      `${method} ${path} ${JSON.stringify(operation)}`.toLowerCase(),
+    ]),
+  )
+  return [
+    ...Array.from(documents, ([name, content]) => ({ name, content })),
+    { name: 'docs.html', content: renderIndex(info, apis, entries).text },
+    { name: 'docs-words.json', content: JSON.stringify(words) },
+    ...entries.map((entry) => ({
+      name: `docs/${entry.operation.operationId}.html`,
+      content: renderOperation(entry).text,
+    })),
+  ]
 }
 
 /** In the place of a method. */
 const WEBHOOK_METHOD = 'webhook'
 
-const toEntry = (api: Description, method: string, path: string, operation: Operation): Entry => ({
-  ...operation,
-  api,
-  method,
-  path,
-  isWebhook: method === WEBHOOK_METHOD,
-  words: `${method} ${path} ${JSON.stringify(operation)}`.toLowerCase(),
-})
+const listEntries = (api: Description): Entry[] => [
+  ...Object.entries(api.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ api, method: method.toUpperCase(), path, operation })),
+  ),
+  ...Object.entries(api.webhooks ?? {}).map(([path, { post }]) => ({
+    api,
+    method: WEBHOOK_METHOD,
+    path,
+    operation: post,
+  })),
+]
 
-function renderIndex(
-  { info, tags = [], components }: Description,
-  documents: readonly { readonly path: string; readonly title: string }[],
-  entries: readonly Entry[],
-  search: string,
-): Html {
-  const words = search.toLowerCase().split(/\s+/).filter(Boolean)
-  const found = entries.filter((entry) => words.every((word) => entry.words.includes(word)))
-  const known = new Set(tags.map(({ name }) => name))
-  const groups = [...tags, { name: 'Others', description: '' }].flatMap(({ name, description }) => {
-    const members = found.filter(({ tags: [tag = ''] = [] }) => (known.has(tag) ? tag === name : name === 'Others'))
-    return members.length === 0 ? [] : [{ name, description, members }]
-  })
+/** The index is about all descriptions, under the title of the first. */
+function renderIndex({ title, description }: ApiInfo, apis: readonly Description[], entries: readonly Entry[]): Html {
+  const security = Object.values(apis[0]?.components.securitySchemes ?? {})
+  const tags = new Map(apis.flatMap(({ tags = [] }) => tags.map((tag) => [tag.name, tag.description])))
+  const groups = Map.groupBy(entries, ({ operation }) => operation.tags?.[0] ?? 'Others')
   return htmlPage({
     icon: '/icon.svg',
-    title: info.title,
+    title,
     style: STYLE,
-    main: html`<h1>${info.title}</h1>
-<p>${info.description}</p>
-${documents.map(({ path, title }) => html`<p><a href="${path}">OpenAPI description of ${title}</a></p>`)}
+    main: html`<h1>${title}</h1>
+<p>${description}</p>
+${apis.map((api) => html`<p><a href="/${api.file}">OpenAPI description of ${api.info.title}</a></p>`)}
 <h2>Authentication</h2>
-<ul>${Object.values(components.securitySchemes).map(({ description }) => html`<li>${formatText(description)}</li>`)}</ul>
+<ul>${security.map((scheme) => html`<li>${formatText(scheme.description)}</li>`)}</ul>
 <h2>Operations</h2>
 <form action="/docs" role="search"><label for="q">Search paths, fields and descriptions</label>
-<input id="q" name="q" type="search" value="${search}"><button>Search</button></form>
-${words.length > 0 && html`<p>${found.length} of ${entries.length} operations. <a href="/docs">All</a></p>`}
-${groups.map(
-  ({ name, description, members }) => html`<h3>${name}</h3>
-${description && html`<p>${description}</p>`}
+<input id="q" name="q" type="search" value=""><button>Search</button></form>
+${[...groups].map(
+  ([tag, members]) => html`<section><h3>${tag}</h3>
+${tags.get(tag) && html`<p>${tags.get(tag)}</p>`}
 <ul>${members.map(
-    ({ operationId, method, path, summary }) =>
-      html`<li><a href="/docs/${encodeURIComponent(operationId)}"><code>${method} ${path}</code></a> ${summary}</li>`,
-  )}</ul>`,
+    ({ method, path, operation: { operationId, summary } }) =>
+      html`<li id="${operationId}"><a href="/docs/${encodeURIComponent(operationId)}"><code>${method} ${path}</code></a> ${summary}</li>`,
+  )}</ul></section>`,
 )}`,
   })
 }
 
 function renderOperation(entry: Entry): Html {
   const { components, info } = entry.api
-  const { method, path, summary, description, parameters = [], requestBody, responses } = entry
+  const { method, path, operation } = entry
+  const { summary, description, parameters = [], requestBody, responses } = operation
   const body = Object.entries(requestBody?.content ?? {})
   return htmlPage({
     icon: '/icon.svg',
@@ -267,9 +256,9 @@ function renderSchema(schema: Schema, schemas: Schemas): Html {
 }
 
 /** A curl command with the required fields; for a webhook, its body. */
-function renderExample({ method, path, isWebhook, requestBody }: Entry): string {
-  const body = requestBody?.content['application/json']
-  if (isWebhook) return JSON.stringify(body?.example, null, 2)
+function renderExample({ method, path, operation }: Entry): string {
+  const body = operation.requestBody?.content['application/json']
+  if (method === WEBHOOK_METHOD) return JSON.stringify(body?.example, null, 2)
   return [
     `curl ${method === 'GET' ? '' : `-X ${method} `}"$URL${path}"`,
     `  -H "Authorization: Bearer $KEY"`,

@@ -108,22 +108,18 @@ ${main}
 </html>
 `
 
-/** No scripts, nothing from other hosts, no framing; inline styles are allowed. */
-const PAGE_CONTENT_SECURITY_POLICY =
-  "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+/** Of a page: the policy forbids scripts, other hosts and framing; inline styles are allowed. */
+export const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy':
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+} as const
 
 /** A page as a response, with a Content-Security-Policy that forbids scripts. */
 export const htmlResponse = (page: Html, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
-  new Response(page.text, {
-    status,
-    headers: {
-      'content-type': 'text/html; charset=utf-8',
-      'content-security-policy': PAGE_CONTENT_SECURITY_POLICY,
-      'referrer-policy': 'no-referrer',
-      'cache-control': 'no-store',
-      ...headers,
-    },
-  })
+  new Response(page.text, { status, headers: { ...PAGE_HEADERS, ...headers } })
 
 /** Keeps a page, and redirects to the page or from it, out of search engines. */
 export const UNLISTED_HEADERS = { 'x-robots-tag': 'noindex, nofollow' } as const

@@ -1,6 +1,7 @@
 /**
  * @module What a response owes to the headers of its request: compression (RFC 9110 §12.5.3), and after a GET an entity
- * tag with 304 (§8.8.3 and §13.1.2). Only for JSON that is in memory as a whole, not for streams and downloads.
+ * tag with 304 (§8.8.3 and §13.1.2). Only for JSON that is in memory as a whole, not for streams, downloads and files
+ * that were made at build time.
  */
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
@@ -17,6 +18,15 @@ const compressors = {
   gzip: (body: Uint8Array) => promisify(gzip)(body),
 }
 
+export type Encoding = keyof typeof compressors
+
+/** An entity tag; weak, because the same content may be compressed or not. */
+export const createTag = (content: string | Uint8Array): string => `W/"${Bun.hash(content).toString(36)}"`
+
+/** Whether the client has the content with this tag. */
+export const isUnchanged = (headers: Headers, tag: string): boolean =>
+  listItems(headers.get('if-none-match')).some((known) => known === tag || known === '*')
+
 /**
  * Returns the response itself where nothing applies.
  * @param isList whether the response has rows. Other responses to a change, such as that of a send, are short: looking
@@ -25,7 +35,7 @@ const compressors = {
 export async function negotiate(request: Request, response: Response, isList: boolean): Promise<Response> {
   const { headers } = response
   const isJson = headers.get('content-type')?.startsWith('application/json') === true
-  if (!isJson || request.method === 'HEAD' || headers.has('content-disposition')) return response
+  if (!isJson || request.method === 'HEAD' || headers.has('content-disposition') || headers.has('etag')) return response
   const { status } = response
   const isTagged = request.method === 'GET' && status === 200
   if (!isTagged && !isList) return response
@@ -33,11 +43,10 @@ export async function negotiate(request: Request, response: Response, isList: bo
   if (!isTagged && !accepted) return response
   const body = new Uint8Array(await response.arrayBuffer())
   if (isTagged) {
-    // Weak, because the same content may be compressed or not.
-    const tag = `W/"${Bun.hash(body).toString(36)}"`
+    const tag = createTag(body)
     headers.set('etag', tag)
     headers.append('vary', 'Accept-Encoding')
-    if (listItems(request.headers.get('if-none-match')).some((known) => known === tag || known === '*')) {
+    if (isUnchanged(request.headers, tag)) {
       headers.delete('content-type')
       return new Response(null, { status: 304, headers })
     }
@@ -48,7 +57,7 @@ export async function negotiate(request: Request, response: Response, isList: bo
 }
 
 /** The best encoding that the client accepts. An encoding with `q=0` is refused. */
-function chooseEncoding(headers: Headers): keyof typeof compressors | undefined {
+export function chooseEncoding(headers: Headers): Encoding | undefined {
   const accepted = listItems(headers.get('accept-encoding'))
     .filter((item) => !/;\s*q=0(?:\.0*)?$/i.test(item))
     .map((item) => item.split(';', 1)[0]?.trim().toLowerCase())

@@ -3,7 +3,6 @@
  * generators then create one type for them. The names come from the paths (`/v1/domains/{id}` has a `Domain`) and from
  * the fields that hold them, or are the titles of the schemas.
  */
-import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { nameOfPath, toPascalCase, toSingular } from './openapi-names.ts'
 import type { Json, JsonObject } from './openapi-schemas.ts'
 import { EXTRA } from './response-shape.ts'
@@ -20,12 +19,9 @@ export interface NamedOperation {
  * Replaces repeated object schemas in the operations by references, in place.
  * @param components of the description, to which the schemas are added
  */
-export async function shareSchemas(operations: readonly NamedOperation[], components: JsonObject): Promise<void> {
+export function shareSchemas(operations: readonly NamedOperation[], components: JsonObject): void {
   const counts = new Map<string, number>()
-  for (const { operation } of operations) {
-    await yieldToEventLoop()
-    countObjects(operation, counts)
-  }
+  for (const { operation } of operations) countObjects(operation, counts)
   const names = new Map<string, string>()
   const schemas = components['schemas'] as JsonObject
   const taken = new Set(Object.keys(schemas))
@@ -67,7 +63,6 @@ export async function shareSchemas(operations: readonly NamedOperation[], compon
   }
   // The responses to reading one resource come first, so that its name is that of the resource itself.
   for (const { method, path, operation } of [...operations].sort(byPlainness)) {
-    await yieldToEventLoop()
     const name = nameOfPath(path)
     const action = toPascalCase(String(operation['operationId']))
     const requestName = method === 'webhook' ? `${name}Payload` : `${action}Request`

@@ -5,7 +5,6 @@
 import { swagger } from '@elysiajs/swagger'
 import type { TSchema } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
-import { yieldToEventLoop } from '#platform/time/clock.ts'
 import {
   CHANGES,
   COMMANDS_ONLY,
@@ -97,10 +96,11 @@ export interface ApiInfo {
   }
 }
 
-const SPEC_PATH = '/openapi.json'
+/** Where the collector describes the routes of one plugin; no plugin has it. */
+const COLLECTED_PATH = '/collected'
 
 /**
- * Describes routes under /v1, as JSON text, in many steps of a few milliseconds.
+ * Describes routes under /v1, as JSON text.
  * @param isDescribed whether the routes at a path belong to this document
  */
 export async function describeApi(
@@ -110,7 +110,6 @@ export async function describeApi(
 ): Promise<string> {
   const collected: Record<string, Record<string, JsonObject>> = {}
   for (const plugin of routes) {
-    await yieldToEventLoop()
     for (const [path, methods] of Object.entries(await collectPaths(plugin)))
       collected[path] = { ...collected[path], ...methods }
   }
@@ -124,7 +123,6 @@ export async function describeApi(
   const tags = new Set<string>()
   for (const [path, methods] of Object.entries(collected)) {
     if (!isOwnApiPath(path) || !isDescribed(path)) continue
-    await yieldToEventLoop()
     const operations: JsonObject = {}
     for (const [method, operation] of Object.entries(methods)) {
       const isReadable = collected[`${removeTrailingSlash(path)}/{id}`]?.['get'] !== undefined
@@ -136,7 +134,7 @@ export async function describeApi(
     paths[removeTrailingSlash(path)] = operations
   }
   const components = structuredClone(COMPONENTS)
-  await shareSchemas(finished, components)
+  shareSchemas(finished, components)
   return JSON.stringify({
     openapi: '3.1.0',
     info: { title, version, description, ...more },
@@ -151,8 +149,8 @@ export async function describeApi(
 }
 
 async function collectPaths(plugin: AnyElysia): Promise<Record<string, Record<string, JsonObject>>> {
-  const collector = new Elysia().use(swagger({ path: '/unused', specPath: SPEC_PATH, excludeStaticFile: false }))
-  const response = await collector.use(plugin).handle(new Request(`http://localhost${SPEC_PATH}`))
+  const collector = new Elysia().use(swagger({ path: '/unused', specPath: COLLECTED_PATH, excludeStaticFile: false }))
+  const response = await collector.use(plugin).handle(new Request(`http://localhost${COLLECTED_PATH}`))
   return ((await response.json()) as { paths: Record<string, Record<string, JsonObject>> }).paths
 }
 

@@ -1,14 +1,15 @@
 import { expect, test } from 'bun:test'
+import { gunzipSync } from 'node:zlib'
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { compressWhenRead } from '#app/built-files/files.ts'
+import { docsRoutes } from '#app/docs/routes.ts'
 import { requires } from '#platform/http/access.ts'
-import { docsRoutes } from '#platform/http/docs.ts'
-import { createDocsPages } from '#platform/http/docs-page.ts'
+import { createDocs } from '#platform/http/docs-page.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { describeApi } from '#platform/http/openapi.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { Nullable } from '#platform/http/schemas.ts'
-import { countDuring } from '#test/support/event-loop.ts'
 import { boxRoutes, planRoutes, startTestServer } from './fixture.ts'
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -16,7 +17,9 @@ const INFO = { title: 'Boxes & <more>', version: '1.2.3', description: 'A test.'
 
 const startWithDocs = () => {
   const features = [boxRoutes(), planRoutes()]
-  return startTestServer({ routes: [...features, docsRoutes(features, INFO)] })
+  return startTestServer({
+    routes: [...features, docsRoutes(async () => compressWhenRead(await createDocs(features, INFO)))],
+  })
 }
 
 interface Operation {
@@ -165,16 +168,16 @@ test('the page of an operation has its parameters, body, example and responses',
   expect(missing.status).toBe(404)
 })
 
-test('the description and its pages are made in steps, between which the event loop runs', async () => {
-  const routes = Array.from({ length: 20 }, (_, i) =>
-    new Elysia().get(`/v1/things${i}`, () => ({}), { detail: { summary: 'x', ...requires('boxes:read') } }),
-  )
-  let ticks = 0
-  const count = () => ++ticks
-  const description = describeApi(routes, INFO)
-  // Each plugin, and each operation as it is described, counted and named.
-  expect((await countDuring(description, count)).length).toBeGreaterThanOrEqual(80)
-  expect(
-    (await countDuring(createDocsPages([{ path: '/openapi.json', json: await description }]), count)).length,
-  ).toBeGreaterThanOrEqual(20)
+test('pages and descriptions are compressed once, as the client accepts, and a known one is a 304', async () => {
+  await using server = startWithDocs()
+  for (const path of ['/docs', '/docs/listBoxes', '/openapi.json']) {
+    const ask = (headers: Record<string, string>) => server.request(path, { headers, decompress: false } as RequestInit)
+    const plain = await ask({})
+    expect([plain.headers.get('content-encoding'), plain.headers.get('cache-control')]).toEqual([null, 'no-cache'])
+    const gzip = await ask({ 'accept-encoding': 'gzip' })
+    expect(gzip.headers.get('content-encoding')).toBe('gzip')
+    expect(gunzipSync(await gzip.bytes()).toString()).toBe(await plain.text())
+    const known = await ask({ 'if-none-match': gzip.headers.get('etag') ?? '' })
+    expect([known.status, await known.text()]).toEqual([304, ''])
+  }
 })

@@ -40,7 +40,8 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       ({ actor, request }) =>
         withoutTimeLimit(request, async () => insightWire(await generate(actor), actor.accountUuid)),
       {
-        response: InsightRecord,
+        // A copy: Elysia sets a keyword of a whole response at its first use, and other responses share the schema.
+        response: { ...InsightRecord },
         detail: {
           summary: 'Generate a report',
           description:
