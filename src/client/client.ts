@@ -80,7 +80,7 @@ export interface ClientOptions {
   /** Time limit of one attempt in milliseconds, of a download until it begins; default: 60,000. 0: none. */
   readonly timeoutMs?: number | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Makes the requests; default: the global `fetch`. */
+  /** Makes the requests; default: the global `fetch`. What it throws as a `TassisError` is thrown as it is. */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
   /** Makes JSON values of what a method was given as its body; default: they are sent as they are. */
   readonly prepare?: ((body: unknown) => Promise<unknown>) | undefined
@@ -280,6 +280,7 @@ async function tryOnce(request: () => Promise<Response>, isRaw: boolean): Promis
     if (!response.ok) return await toError(response)
     return isRaw ? response : parseBody(response, await response.text())
   } catch (cause) {
+    if (cause instanceof TassisError) return cause
     return new TassisError(0, { code: 'no_connection', message: `There was no response: ${toText(cause)}.` }, { cause })
   }
 }
@@ -343,7 +344,8 @@ const sleep = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
     signal?.addEventListener('abort', stop, { once: true })
   })
 
-const newIdempotencyKey = (): string =>
+/** A new key for `idempotencyKey`; works in insecure contexts too. */
+export const newIdempotencyKey = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
 
 function toQuery(query: Query = {}): string {
