@@ -7,7 +7,7 @@ import { RouterProvider } from '@tanstack/react-router'
 import { setNonce } from 'get-nonce'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
-import { ApiError } from './api/client.ts'
+import { TassisError } from '#client/client.ts'
 import { LiveProvider } from './api/live.tsx'
 import { SessionProvider } from './api/session.tsx'
 import { router } from './router.tsx'
@@ -41,7 +41,7 @@ const queries = new QueryClient({
       staleTime: 5000,
       // An error that the same request would meet again is shown immediately.
       retry: (count, error) =>
-        count < MAX_RETRIES && error instanceof ApiError && (error.status === 0 || error.status === 503),
+        count < MAX_RETRIES && error instanceof TassisError && (error.status === 0 || error.status === 503),
     },
   },
 })

@@ -165,7 +165,7 @@ const routeTree = root.addChildren([
   filtered(
     '/inbound/routes/$id',
     () => import('./screens/inbound-route.tsx'),
-    withPage(({ status }) => keep('status', readKnown<string>(DELIVERY_STATES, status))),
+    withPage(({ status }) => keep('status', readKnown(DELIVERY_STATES, status))),
   ),
   filtered('/inbound/mailboxes', () => import('./screens/mailboxes.tsx'), parsePage),
   filtered(

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
+import type { Broadcast } from '#client/api.ts'
 import {
   describeLeftOut,
   isDelayed,
@@ -9,7 +10,6 @@ import {
   toResults,
   toShare,
 } from '#dashboard/screens/broadcasts/states.ts'
-import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { UNLIMITED_WORK } from '#test/support/app.ts'
@@ -258,7 +258,7 @@ describe('a broadcast in words', () => {
     skipped: 1,
     sandbox: false,
     emails: { sent: 3, queued: 1, bounced: 0, failed: 0 },
-  } as unknown as BroadcastRecord
+  } as unknown as Broadcast
 
   test('its progress counts the skipped, and empty results that nobody expects are left out', () => {
     expect(toPercent(broadcast)).toBe(50)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import type { Domain, DomainDns } from '#client/api.ts'
 import {
   type DnsRecordView,
   describeDomain,
@@ -14,12 +15,11 @@ import {
   toPublish,
   toTypedDomain,
 } from '#dashboard/screens/domains/state.ts'
-import type { DomainWire, PublishedDnsWire } from '#features/setup/domains/model.ts'
 
 const VALUE = 'v=spf1 ip4:192.0.2.25 -all'
 
 /** A domain with these fields; those left out are not read. */
-const domainWith = (fields: Partial<DomainWire>): DomainWire =>
+const domainWith = (fields: Partial<Domain>): Domain =>
   ({
     status: 'pending',
     lost_records: [],
@@ -34,7 +34,7 @@ const domainWith = (fields: Partial<DomainWire>): DomainWire =>
     return_path_verified: false,
     mx_verified: false,
     ...fields,
-  }) as DomainWire
+  }) as Domain
 
 test('former DKIM keys are listed with both names, and whether their records may go', () => {
   const former = [
@@ -62,8 +62,7 @@ const recordWith = (fields: Partial<DnsRecordView>): DnsRecordView => ({
   ...fields,
 })
 
-const dnsWith = (records: Partial<PublishedDnsWire['records']>): PublishedDnsWire =>
-  ({ records }) as unknown as PublishedDnsWire
+const dnsWith = (records: Partial<DomainDns['records']>): DomainDns => ({ records }) as unknown as DomainDns
 
 describe('the state of a domain in words', () => {
   test('is what its verification means', () => {
@@ -97,7 +96,7 @@ describe('the state of a domain in words', () => {
   })
 
   test('counts the inbound MX and the tracking host only if they are used', () => {
-    const keys = (domain: DomainWire) => listMarks(domain).map(({ key }) => key)
+    const keys = (domain: Domain) => listMarks(domain).map(({ key }) => key)
     expect(keys(domainWith({}))).toEqual(['spf', 'return_path', 'dkim', 'dmarc'])
     const both = domainWith({ inbound_enabled: true, tracking_domain: 'links.example.com', mx_verified: true })
     expect(listMarks(both).slice(-2)).toEqual([

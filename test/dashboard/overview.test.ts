@@ -1,12 +1,9 @@
 /** @module Which steps and notices the Overview shows. */
 import { describe, expect, test } from 'bun:test'
+import type { Account, DeadLetter, Domain, Webhook } from '#client/api.ts'
 import { findEventScreen, sumHours } from '#dashboard/screens/overview/format.ts'
 import { listNotices } from '#dashboard/screens/overview/notices.ts'
 import { listSteps } from '#dashboard/screens/overview/steps.ts'
-import type { AccountRecord } from '#features/core/accounts/model.ts'
-import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
-import type { DomainWire } from '#features/setup/domains/model.ts'
-import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 
 const NOTHING = {
   capturesMail: false,
@@ -16,7 +13,7 @@ const NOTHING = {
   deadLetters: undefined,
 }
 
-const account = (fields: Partial<AccountRecord>): AccountRecord => ({
+const account = (fields: Partial<Account>): Account => ({
   id: 'a',
   name: 'Demo',
   email: 'ada@example.test',
@@ -91,7 +88,7 @@ describe('steps', () => {
 describe('notices', () => {
   test('are none when all is in order', () => {
     expect(listNotices(NOTHING)).toEqual([])
-    const domains = [{ id: 'd', domain: 'a.example', lost_records: [] } as unknown as DomainWire]
+    const domains = [{ id: 'd', domain: 'a.example', lost_records: [] } as unknown as Domain]
     expect(listNotices({ ...NOTHING, account: account({}), domains, webhooks: [] })).toEqual([])
   })
 
@@ -103,7 +100,7 @@ describe('notices', () => {
 
   test('name the records that a domain lost, and until when it sends', () => {
     const lost = { id: 'd', domain: 'a.example', lost_records: ['spf', 'return_path'], sends_until: 'T' }
-    const [notice] = listNotices({ ...NOTHING, domains: [lost as unknown as DomainWire] })
+    const [notice] = listNotices({ ...NOTHING, domains: [lost as unknown as Domain] })
     expect(notice).toMatchObject({
       level: 'problem',
       title: 'a.example lost a DNS record',
@@ -119,7 +116,7 @@ describe('notices', () => {
       webhook({ is_active: false, failure_count: 10, last_failure_reason: 'It failed.', last_failure_at: 'T' }),
       webhook({ is_active: false, failure_count: 0 }),
       webhook({ is_active: true, failure_count: 3 }),
-    ] as WebhookRecord[]
+    ] as Webhook[]
     const notices = listNotices({ ...NOTHING, webhooks })
     expect(notices.map(({ action, text }) => [action.to, text])).toEqual([
       ['/webhooks/w', 'https://a.example gets no events. It failed.'],
@@ -127,7 +124,7 @@ describe('notices', () => {
   })
 
   test('count uncertain mail and other dead letters apart', () => {
-    const letter = (original_status: string) => ({ original_status }) as DeadLetterRecord
+    const letter = (original_status: string) => ({ original_status }) as DeadLetter
     const data = [letter('uncertain'), letter('bounced'), letter('failed')]
     const keys = (total: number) => listNotices({ ...NOTHING, deadLetters: { data, total } }).map(({ text }) => text)
     expect(keys(3)).toEqual([

@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import type { WebhookDeliverySummary } from '#client/api.ts'
+import { STREAMED_TYPES } from '#dashboard/api/event-types.ts'
 import { formatDuration } from '#dashboard/parts/format.ts'
 import { updateRows } from '#dashboard/parts/rows.ts'
 import { EVENT_GROUPS, EVENT_NAMES } from '#dashboard/screens/webhooks/events.ts'
@@ -14,13 +16,13 @@ import {
   toWebhookName,
   toWebhookState,
 } from '#dashboard/screens/webhooks/state.ts'
+import { EVENT_TYPES } from '#features/core/events/record.ts'
 import { DEACTIVATION_REASON } from '#features/webhooks/webhooks/deliver/failures.ts'
 import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
-import type { DeliveryRecord } from '#features/webhooks/webhooks/history/model.ts'
 
 const at = (minute: number): string => `2026-01-01T00:${String(minute).padStart(2, '0')}:00.000Z`
 
-const delivery = (more: Partial<DeliveryRecord>): DeliveryRecord => ({
+const delivery = (more: Partial<WebhookDeliverySummary>): WebhookDeliverySummary => ({
   id: 'd',
   webhook_id: 'w',
   email_id: null,
@@ -47,6 +49,10 @@ test('the state of a webhook tells failures from its owner', () => {
   expect(state(false, 10, DEACTIVATION_REASON)).toBe('deactivated')
   expect(state(false, 3, 'The response status was 500.')).toBe('off')
   expect(state(false, 0)).toBe('off')
+})
+
+test('live updates listen to every type of event', () => {
+  expect(STREAMED_TYPES).toEqual([...EVENT_TYPES])
 })
 
 test('every event is offered once, in one group', () => {

@@ -1,41 +1,9 @@
-/** @module Requests to `/v1` with the session cookie, and their errors. */
-import type { Pagination } from '#platform/http/envelope.ts'
+/** @module The client of the API with the session of this browser: `api` for changes, `read` for what screens show. */
+import { API, type Api } from '#client/api.ts'
+import { createClient, TassisError } from '#client/client.ts'
+import { OPERATOR_API, type OperatorApi } from '#client/operator-api.ts'
 
-/** An error response of `/v1`, or a request without a response. */
-export class ApiError extends Error {
-  /** 0: there was no response. */
-  readonly status: number
-  readonly code: string
-  readonly requestId: string | undefined
-  readonly details: readonly { readonly field?: string; readonly message: string }[]
-  /** Seconds after which a retry may succeed. */
-  readonly retryAfter: number | undefined
-
-  constructor(status: number, body: ErrorFields) {
-    super(body.message ?? `The server responded with status ${status}.`)
-    this.status = status
-    this.code = body.code ?? 'unknown'
-    this.requestId = body.request_id
-    this.details = body.details ?? []
-    this.retryAfter = body.retry_after
-  }
-}
-
-interface ErrorFields {
-  readonly code?: string
-  readonly message?: string
-  readonly request_id?: string
-  readonly details?: readonly { readonly field?: string; readonly message: string }[]
-  readonly retry_after?: number
-}
-
-/** The response of a list. */
-export interface PageOf<Row> {
-  readonly data: readonly Row[]
-  readonly pagination: Pagination
-}
-
-export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>
+type WholeApi = Api & OperatorApi
 
 let csrfToken = ''
 /** Held in memory only: a page of another origin must not find it. */
@@ -55,78 +23,104 @@ export const listenForForbidden = (listener: () => void): void => {
   onForbidden = listener
 }
 
-/** `/v1` path with the query; undefined and empty values are left out. */
-export function toUrl(path: string, query: QueryValues = {}): string {
-  const parameters = new URLSearchParams()
-  for (const [name, value] of Object.entries(query))
-    if (value !== undefined && value !== '') parameters.set(name, String(value))
-  return parameters.size === 0 ? path : `${path}?${parameters}`
-}
-
-export interface RequestOptions {
-  readonly query?: QueryValues
-  /** Sent as JSON; a Blob as it is, with its type. */
-  readonly body?: unknown
-  readonly signal?: AbortSignal
-  /** Lets a request be repeated without a second effect, where the route takes such a key. */
-  readonly idempotencyKey?: string
-  /** Further headers, such as the confirmation of a deletion. */
-  readonly headers?: Readonly<Record<string, string>>
-}
-
-/** A new key for `idempotencyKey`; works in insecure contexts too. */
-export const newIdempotencyKey = (): string =>
-  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')
-
-/** Sends a request and returns the JSON of the response; undefined for 204. @throws ApiError */
-export async function request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-  const { query, body, signal, idempotencyKey, headers } = options
-  const response = await send(toUrl(path, query), {
-    method,
-    headers: {
-      accept: 'application/json',
-      ...(body !== undefined && { 'content-type': body instanceof Blob ? body.type : 'application/json' }),
-      ...(method !== 'GET' && { 'x-csrf-token': csrfToken }),
-      ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
-      ...headers,
+/** Makes a request with the session; the page also learns of one that has ended and of a role that was changed. */
+export async function fetchWithSession(url: string, init: RequestInit): Promise<Response> {
+  const headers = { ...init.headers, ...(init.method !== 'GET' && { 'x-csrf-token': csrfToken }) }
+  const response = await fetch(url, { ...init, headers, credentials: 'same-origin', cache: 'no-store' }).catch(
+    (error) => {
+      if (init.signal?.aborted) throw error
+      throw new TassisError(0, { code: 'no_connection', message: 'The server cannot be reached.' })
     },
-    ...(body !== undefined && { body: body instanceof Blob ? body : JSON.stringify(body) }),
-    ...(signal && { signal }),
-  })
-  if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T
-  throw await toRequestError(response, method, path)
-}
-
-/** As `request`, for a response with `data`, which it returns. */
-export const requestData = async <T>(method: string, path: string, options?: RequestOptions): Promise<T> =>
-  (await request<{ data: T }>(method, path, options)).data
-
-/** The error of a response; the page also learns of a session that has ended and of a role that was changed. */
-export async function toRequestError(response: Response, method: string, path: string): Promise<ApiError> {
-  const error = await toApiError(response)
+  )
   // The sign-in itself also responds with 401, which is about the password.
-  if (error.status === 401 && path !== '/v1/auth/login') {
+  if (response.status === 401 && url !== '/v1/auth/login') {
     onSignedOut()
-    return new ApiError(401, { code: error.code, message: 'Your session had ended. Sign in again, then repeat this.' })
+    const message = 'Your session had ended. Sign in again, then repeat this.'
+    throw new TassisError(401, { ...(await readCode(response)), message })
   }
   // Only the age of the password; the role is the same.
-  if (error.status === 403 && method !== 'GET' && error.code !== 'password_required') onForbidden()
-  return error
+  if (response.status === 403 && init.method !== 'GET' && (await readCode(response)).code !== 'password_required')
+    onForbidden()
+  return response
 }
 
-export const get = <T>(path: string, query?: QueryValues, signal?: AbortSignal): Promise<T> =>
-  request('GET', path, { ...(query && { query }), ...(signal && { signal }) })
+const readCode = async (response: Response): Promise<{ readonly code?: string }> =>
+  (await response
+    .clone()
+    .json()
+    .catch(() => ({}))) as { readonly code?: string }
 
-export async function send(url: string, init: RequestInit): Promise<Response> {
-  try {
-    return await fetch(url, { ...init, credentials: 'same-origin', cache: 'no-store' })
-  } catch (error) {
-    if (error instanceof DOMException && error.name === 'AbortError') throw error
-    throw new ApiError(0, { code: 'no_connection', message: 'The server cannot be reached.' })
+/** Errors are shown, and queries repeat what may succeed later, so that nothing is repeated here. */
+const OPTIONS = { fetch: fetchWithSession, retries: 0, timeoutMs: 0 }
+const TABLE: Readonly<Record<string, Readonly<Record<string, string>>>> = { ...API, ...OPERATOR_API }
+
+export const api = createClient<WholeApi>(TABLE, OPTIONS)
+
+/** A request that reads: the key by which its response is kept, and how it is made. */
+export interface Read<Result extends PromiseLike<unknown>> {
+  /** Resource, method, ids, and the query. */
+  readonly queryKey: readonly unknown[]
+  readonly queryFn: (context: { readonly signal: AbortSignal }) => Promise<Awaited<Result>>
+  readonly call: (signal: AbortSignal) => Result
+  /** For links that the browser follows. */
+  readonly url: string
+}
+
+type Reads<Methods> = {
+  readonly [Name in keyof Methods]: Methods[Name] extends (...args: infer Args) => infer Result
+    ? Result extends PromiseLike<unknown>
+      ? (...args: Args) => Read<Result>
+      : never
+    : never
+}
+
+/** Requests for `useQuery` and the hooks of `data.ts`, by the names of the client: `read.domains.get(id)`. */
+export const read = mapValues(TABLE, (requests, resource) =>
+  mapValues(requests, (request, name) => toRead(resource, name, request)),
+) as { readonly [Resource in keyof WholeApi]: Reads<WholeApi[Resource]> }
+
+function mapValues<In, Out>(values: Readonly<Record<string, In>>, map: (value: In, name: string) => Out): unknown {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, map(value, name)]))
+}
+
+type Methods = Readonly<Record<string, Readonly<Record<string, (...args: unknown[]) => PromiseLike<unknown>>>>>
+
+function toRead(resource: string, name: string, request: string) {
+  const [, path = '', ...traits] = request.split(' ')
+  const idCount = path.split('{').length - 1
+  return (...args: readonly unknown[]): Read<PromiseLike<unknown>> => {
+    const ids = args.slice(0, idCount)
+    const query = traits.includes('query')
+      ? toQuery(args[idCount] as Query | undefined, traits.includes('pages'))
+      : undefined
+    const input = query ? [query] : traits.includes('body') ? [args[idCount]] : []
+    const call = (signal: AbortSignal) =>
+      (api as unknown as Methods)[resource]?.[name]?.(...ids, ...input, { signal }) as PromiseLike<unknown>
+    return {
+      queryKey: [resource, name, ...ids, ...input],
+      queryFn: async ({ signal }) => await call(signal),
+      call,
+      url: toUrl(path, ids, query),
+    }
   }
 }
 
-async function toApiError(response: Response): Promise<ApiError> {
-  const fields = (await response.json().catch(() => ({}))) as ErrorFields
-  return new ApiError(response.status, fields)
+type Query = Readonly<Record<string, string | number | boolean | undefined>>
+
+const PAGE_SIZE = 50
+
+/** A filter without a text is none. */
+const toQuery = (query: Query = {}, isPaged: boolean): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries<Query[string]>({ ...(isPaged && { per_page: PAGE_SIZE }), ...query }).flatMap(([name, value]) =>
+      value === undefined || value === '' ? [] : [[name, String(value)]],
+    ),
+  )
+
+function toUrl(path: string, ids: readonly unknown[], query: Record<string, string> = {}): string {
+  const rest = ids.values()
+  const parameters = new URLSearchParams(query).toString()
+  return (
+    path.replace(/\{\w+\}/g, () => encodeURIComponent(String(rest.next().value))) + (parameters && `?${parameters}`)
+  )
 }

@@ -1,4 +1,4 @@
-/** @module Reads and changes of `/v1` for screens. */
+/** @module Reads and changes of the API for screens. */
 import {
   keepPreviousData,
   type QueryClient,
@@ -8,82 +8,92 @@ import {
   useQuery,
   useQueryClient,
 } from '@tanstack/react-query'
-import { ApiError, get, type PageOf, type QueryValues } from './client.ts'
+import type { Pagination } from '#client/api.ts'
+import { type Pages, TassisError } from '#client/client.ts'
+import type { Read, read } from './client.ts'
 
-type Options<T> = Omit<UseQueryOptions<T>, 'queryKey' | 'queryFn'>
+type Options<Body, Data = Body> = Omit<UseQueryOptions<Body, Error, Data>, 'queryKey' | 'queryFn' | 'select'>
 
-interface RecordOptions<T> extends Options<T> {
-  readonly query?: QueryValues
-}
+const toData = <T>({ data }: { readonly data: T }): T => data
 
-/** Reads what a response has as its data. */
-export const useRecord = <T>(queryKey: QueryKey, path: string, { query = {}, ...options }: RecordOptions<T> = {}) =>
-  useQuery({ ...options, queryKey, queryFn: async ({ signal }) => (await get<{ data: T }>(path, query, signal)).data })
+/** Reads what a response has as its data. A response as it is: `useQuery(read.emails.list())`. */
+export const useData = <T>(
+  { queryKey, queryFn }: Read<PromiseLike<{ readonly data: T }>>,
+  options: Options<{ readonly data: T }, T> = {},
+) => useQuery({ ...options, queryKey, queryFn, select: toData })
 
-const PAGE_SIZE = 50
+/** Reads a page of a list; the one before stays until it is there. */
+export const usePage = <Body>(
+  { queryKey, queryFn }: Read<PromiseLike<Body>>,
+  options: Omit<Options<Body>, 'placeholderData'> = {},
+) => useQuery({ ...options, queryKey, queryFn, placeholderData: keepPreviousData })
 
-/** Reads a page of a list; the one before stays until it is there. @param queryKey of all its pages */
-export const usePage = <Row>(
-  queryKey: QueryKey,
-  path: string,
-  query: QueryValues,
-  options: Omit<Options<PageOf<Row>>, 'placeholderData'> = {},
+/** Rows beyond these are not read. */
+const MAX_ROWS = 1000
+
+/** Reads all pages of a list, to choose from or to find names by ids. */
+export const useAll = <Row>(
+  { queryKey, call }: Read<Pages<{ readonly data: readonly Row[] }>>,
+  options: Options<readonly Row[]> = {},
 ) =>
   useQuery({
     ...options,
-    queryKey: [...queryKey, query],
-    queryFn: ({ signal }) => get<PageOf<Row>>(path, { per_page: PAGE_SIZE, ...query }, signal),
-    placeholderData: keepPreviousData,
-  })
-
-const MAX_PER_PAGE = 100
-/** Rows beyond these are not read. */
-const MAX_PAGES = 10
-
-/** Reads all pages of a list, to choose from or to find names by ids. */
-export const useAll = <Row>(queryKey: QueryKey, path: string, options: { readonly staleTime?: number } = {}) =>
-  useQuery({
-    ...options,
-    queryKey,
+    queryKey: [...queryKey, 'all'],
     queryFn: async ({ signal }): Promise<readonly Row[]> => {
       const rows: Row[] = []
-      for (let page = 1; page <= MAX_PAGES; page++) {
-        const { data, pagination } = await get<PageOf<Row>>(path, { page, per_page: MAX_PER_PAGE }, signal)
-        rows.push(...data)
-        if (page >= pagination.total_pages) break
-      }
+      for await (const row of call(signal)) if (rows.push(row) >= MAX_ROWS) break
       return rows
     },
   })
 
-const readAgain = (queries: QueryClient, keys: readonly QueryKey[]): void => {
-  for (const queryKey of keys) void queries.invalidateQueries({ queryKey })
+/** The response of a list. */
+export interface PageOf<Row> {
+  readonly data: readonly Row[]
+  readonly pagination: Pagination
 }
 
-/** A change. What the keys name is read again, also after an error: it may have changed since it was shown. */
+type Resource = keyof typeof read
+/** What is read again after a change: all of a resource, or what one method of it reads. */
+export type Stale = Resource | readonly [Resource, ...(readonly unknown[])]
+
+const toKey = (stale: Stale): QueryKey => (typeof stale === 'string' ? [stale] : stale)
+
+export const readAgain = (queries: QueryClient, ...stale: readonly Stale[]): void => {
+  for (const each of stale) void queries.invalidateQueries({ queryKey: toKey(each) })
+}
+
+/** Drops what no screen shows of the resources, so that nothing of before a change is ever shown. */
+export function forget(queries: QueryClient, ...stale: readonly Stale[]): void {
+  for (const each of stale) queries.removeQueries({ queryKey: toKey(each).slice(0, 1), type: 'inactive' })
+}
+
+/** A change. What it names is read again, also after an error: it may have changed since it was shown. */
 export function useChange<Input = void, Output = unknown>(
-  change: (input: Input) => Promise<Output>,
-  ...keys: readonly QueryKey[]
-) {
-  const queries = useQueryClient()
-  return useMutation({ mutationFn: change, onSettled: () => readAgain(queries, keys) })
-}
-
-/** A change whose response is the thing as it is now, which `toKey` names; the lists are read again. */
-export function useStore<Input, Stored>(
-  change: (input: Input) => Promise<Stored>,
-  toKey: (stored: Stored) => QueryKey,
-  ...lists: readonly QueryKey[]
+  change: (input: Input) => PromiseLike<Output>,
+  ...stale: readonly Stale[]
 ) {
   const queries = useQueryClient()
   return useMutation({
-    mutationFn: change,
-    onSuccess: (stored) => {
-      queries.setQueryData(toKey(stored), stored)
-      readAgain(queries, lists)
+    mutationFn: async (input: Input) => await change(input),
+    onSettled: () => readAgain(queries, ...stale),
+  })
+}
+
+/** A change whose response is the thing as it is now, which `toRead` reads; the rest that it names is read again. */
+export function useStore<Input, Body>(
+  change: (input: Input) => PromiseLike<Body>,
+  toRead: (body: Body) => Read<PromiseLike<Body>>,
+  ...stale: readonly Stale[]
+) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async (input: Input) => await change(input),
+    onSuccess: (body) => {
+      queries.setQueryData(toRead(body).queryKey, body)
+      readAgain(queries, ...stale)
     },
   })
 }
 
 /** Whether something does not exist for this account: it was deleted, or belongs to another. */
-export const isMissing = (error: unknown): boolean => error instanceof ApiError && error.status === 404
+export const isMissing = (error: unknown): boolean => error instanceof TassisError && error.status === 404

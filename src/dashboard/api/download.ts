@@ -1,19 +1,20 @@
 /** @module Saves responses of `/v1` as files. */
-import { ApiError, type QueryValues, send, toRequestError, toUrl } from './client.ts'
+import { TassisError } from '#client/client.ts'
+import { fetchWithSession } from './client.ts'
 
 /**
  * Has the browser save a response of any length as a file. Only what forbids it is an error here: the browser reports
  * a download that breaks off.
- * @throws ApiError
+ * @param url as `read` has it
+ * @throws TassisError
  */
-export async function download(path: string, query: QueryValues = {}): Promise<void> {
-  const url = toUrl(path, query)
+export async function download(url: string): Promise<void> {
   // A HEAD begins nothing, but its response has no text.
-  if (!(await send(url, { method: 'HEAD' })).ok) {
-    const response = await send(url, { method: 'GET' })
-    if (!response.ok) throw await toRequestError(response, 'GET', path)
+  if (!(await fetchWithSession(url, { method: 'HEAD' })).ok) {
+    const response = await fetchWithSession(url, { method: 'GET' })
+    if (!response.ok) throw new TassisError(response.status, await response.json().catch(() => ({})))
     await response.body?.cancel()
-    throw new ApiError(503, { code: 'unavailable', message: 'The server was busy. Try again.' })
+    throw new TassisError(503, { code: 'unavailable', message: 'The server was busy. Try again.' })
   }
   const link = document.createElement('a')
   link.href = url

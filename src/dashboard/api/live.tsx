@@ -5,17 +5,15 @@
  */
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query'
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useRef, useState } from 'react'
-import type { FeedEvent } from '#features/core/events/model.ts'
-import type { EventType } from '#features/core/events/record.ts'
+import type { Event } from '#client/api.ts'
+import { STREAMED_TYPES } from './event-types.ts'
 import { useSession } from './session.tsx'
 
 /** `connecting`: unknown yet; `polling`: there is no stream now. */
 export type LiveState = 'connecting' | 'live' | 'polling'
 
-type Message =
-  | { readonly kind: 'event'; readonly event: FeedEvent }
-  | { readonly kind: 'state'; readonly state: LiveState }
-type Listener = (event: FeedEvent) => void
+type Message = { readonly kind: 'event'; readonly event: Event } | { readonly kind: 'state'; readonly state: LiveState }
+type Listener = (event: Event) => void
 
 const POLL_MS = 15_000
 /** A stream that has not opened after this time counts as none; it may still open. */
@@ -91,31 +89,6 @@ function openLiveChannel(accountId: string, receive: (message: Message) => void)
   }
 }
 
-/** The stream names each event by its type, and a browser passes named events only to listeners of that name. */
-const STREAMED_TYPES: Readonly<Record<EventType, true>> = {
-  queued: true,
-  scheduled: true,
-  cancelled: true,
-  sent: true,
-  delivered: true,
-  deferred: true,
-  bounced: true,
-  failed: true,
-  rejected: true,
-  opened: true,
-  clicked: true,
-  complained: true,
-  unsubscribed: true,
-  uncertain: true,
-  'email.inbound': true,
-  'mailbox.message.received': true,
-  'account.auto_paused': true,
-  'insights.generated': true,
-  'domain.records_lost': true,
-  'domain.records_restored': true,
-  'domain.unverified': true,
-}
-
 /** Reads the stream until `signal`; resolves then. */
 function readStream(send: (message: Message) => void, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -136,8 +109,8 @@ function readStream(send: (message: Message) => void, signal: AbortSignal): Prom
         if (source?.readyState !== EventSource.CLOSED) return
         timer = setTimeout(open, RETRY_MS)
       }
-      const onEvent = ({ data }: MessageEvent<string>) => send({ kind: 'event', event: JSON.parse(data) as FeedEvent })
-      for (const type of Object.keys(STREAMED_TYPES)) source.addEventListener(type, onEvent)
+      const onEvent = ({ data }: MessageEvent<string>) => send({ kind: 'event', event: JSON.parse(data) as Event })
+      for (const type of STREAMED_TYPES) source.addEventListener(type, onEvent)
     }
     const opening = setTimeout(() => state === 'connecting' && setState('polling'), OPEN_TIMEOUT_MS)
     open()
@@ -177,7 +150,7 @@ export function useRefreshSoon(refresh: () => unknown, intervalMs = REFRESH_INTE
  * Reads a query again after an event. A first read that is in progress may be older than the event; `refetch` only waits
  * for it, so it is repeated.
  */
-export async function readAgain(query: UseQueryResult<unknown>): Promise<void> {
+export async function refetch(query: UseQueryResult<unknown>): Promise<void> {
   const isFirstRead = query.data === undefined || query.isPlaceholderData
   await query.refetch()
   if (isFirstRead) await query.refetch()
@@ -186,10 +159,10 @@ export async function readAgain(query: UseQueryResult<unknown>): Promise<void> {
 /** Reads a query again soon after the events that concern it. */
 export function useReadAgainAfter(
   query: UseQueryResult<unknown>,
-  isConcerned: (event: FeedEvent) => boolean,
+  isConcerned: (event: Event) => boolean,
   intervalMs?: number,
 ): void {
-  const refreshSoon = useRefreshSoon(() => readAgain(query), intervalMs)
+  const refreshSoon = useRefreshSoon(() => refetch(query), intervalMs)
   useLiveEvents((event) => {
     if (isConcerned(event)) refreshSoon()
   })

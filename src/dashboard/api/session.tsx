@@ -2,13 +2,15 @@
 import { Alert, Anchor, Button, Modal, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
-import type { SessionState } from '#features/people/team/model.ts'
+import { TassisError } from '#client/client.ts'
+import type { Session } from '#client/operator-api.ts'
 import { ErrorState, LoadingState } from '../parts/page.tsx'
-import { ApiError, get, listenForForbidden, listenForSignOut, rememberCsrfToken, request } from './client.ts'
+import { api, listenForForbidden, listenForSignOut, read, rememberCsrfToken } from './client.ts'
+import { readAgain } from './data.ts'
 
-const SessionContext = createContext<SessionState | undefined>(undefined)
+const SessionContext = createContext<Session | undefined>(undefined)
 
-export function useSession(): SessionState {
+export function useSession(): Session {
   const session = useContext(SessionContext)
   if (!session) throw new Error('no session')
   return session
@@ -24,10 +26,13 @@ export function useAllowed(needed: 'developer' | 'admin' | 'owner'): string | un
     : `Your role is ${role}; this needs the role ${needed}${needed === 'owner' ? '' : ' or above'}.`
 }
 
-const readSession = async (signal: AbortSignal): Promise<SessionState> => {
-  const { data } = await get<{ data: SessionState }>('/v1/auth/session', {}, signal)
-  rememberCsrfToken(data.csrf_token)
-  return data
+/** By which the session is kept, to read it again. */
+export const SESSION = ['auth', 'getSession'] as const
+
+async function readSession(context: { readonly signal: AbortSignal }): Promise<{ readonly data: Session }> {
+  const session = await read.auth.getSession().queryFn(context)
+  rememberCsrfToken(session.data.csrf_token)
+  return session
 }
 
 const ACCOUNT_CHANNEL = 'tassis-account'
@@ -44,7 +49,7 @@ function useAccountSwitch(accountId: string | undefined): void {
   const queries = useQueryClient()
   const first = useRef(accountId)
   useEffect(() => {
-    const refresh = () => void queries.invalidateQueries({ queryKey: ['session'] })
+    const refresh = () => readAgain(queries, SESSION)
     listenForForbidden(refresh)
     const channel = new BroadcastChannel(ACCOUNT_CHANNEL)
     channel.onmessage = refresh
@@ -60,24 +65,24 @@ function useAccountSwitch(accountId: string | undefined): void {
 export function SessionProvider({ children }: { readonly children: ReactNode }) {
   const [hasEnded, setHasEnded] = useState(false)
   const queries = useQueryClient()
-  const session = useQuery({ queryKey: ['session'], queryFn: ({ signal }) => readSession(signal), retry: false })
-  const isSignedIn = session.data !== undefined
-  useAccountSwitch(session.data?.account.id)
+  const session = useQuery({ queryKey: SESSION, queryFn: readSession, retry: false })
+  const state = session.data?.data
+  useAccountSwitch(state?.account.id)
   useEffect(() => listenForSignOut(() => setHasEnded(true)), [])
-  const isStranger = !isSignedIn && session.error instanceof ApiError && session.error.status === 401
+  const isStranger = !state && session.error instanceof TassisError && session.error.status === 401
   useEffect(() => {
     if (isStranger) location.replace(`/login?next=${encodeURIComponent(location.pathname + location.search)}`)
   }, [isStranger])
-  if (session.data)
+  if (state)
     return (
-      <SessionContext value={session.data}>
+      <SessionContext value={state}>
         {children}
         <SignInAgain
-          email={session.data.user.email}
+          email={state.user.email}
           isOpen={hasEnded}
-          onSignedIn={async (state) => {
-            rememberCsrfToken(state.csrf_token)
-            queries.setQueryData(['session'], state)
+          onSignedIn={async (renewed) => {
+            rememberCsrfToken(renewed.data.csrf_token)
+            queries.setQueryData(SESSION, renewed)
             setHasEnded(false)
             await queries.invalidateQueries()
           }}
@@ -91,7 +96,7 @@ export function SessionProvider({ children }: { readonly children: ReactNode }) 
 interface SignInAgainProps {
   readonly email: string
   readonly isOpen: boolean
-  onSignedIn(state: SessionState): Promise<void>
+  onSignedIn(renewed: { readonly data: Session }): Promise<void>
 }
 
 /** Asks for the password over the current screen, which stays as it is. */
@@ -104,12 +109,11 @@ function SignInAgain({ email, isOpen, onSignedIn }: SignInAgainProps) {
     event.preventDefault()
     setIsSending(true)
     try {
-      const body = { email, password, ...(code && { code }) }
-      const { data } = await request<{ data: SessionState }>('POST', '/v1/auth/login', { body })
+      const renewed = await api.auth.login({ email, password, ...(code && { code }) })
       setPassword('')
       setCode('')
       setError(undefined)
-      await onSignedIn(data)
+      await onSignedIn(renewed)
     } catch (cause) {
       setError(cause instanceof Error ? cause.message : String(cause))
     } finally {

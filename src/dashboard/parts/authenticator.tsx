@@ -3,8 +3,10 @@ import { Anchor, Button, Code, Group, Modal, PasswordInput, Skeleton, Stack, Tex
 import { useDisclosure } from '@mantine/hooks'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, lazy, Suspense, useState } from 'react'
-import type { RecoveryCodes, TotpSecret } from '#features/people/team/model.ts'
-import { requestData } from '../api/client.ts'
+import type { CreateTotpResult } from '#client/operator-api.ts'
+import { api } from '../api/client.ts'
+import { readAgain } from '../api/data.ts'
+import { SESSION } from '../api/session.tsx'
 import { Copy } from './copy.tsx'
 import { FormError, findFieldError } from './form.tsx'
 import { showRecoveryCodes } from './recovery-codes.tsx'
@@ -28,21 +30,19 @@ export function Authenticator() {
 
 function Setup({ onEnd }: { onEnd(): void }) {
   const queries = useQueryClient()
-  const begin = useMutation({
-    mutationFn: (password: string) => requestData<TotpSecret>('POST', '/v1/auth/totp', { body: { password } }),
-  })
+  const begin = useMutation({ mutationFn: (password: string) => api.auth.createTotp({ password }) })
   const confirm = useMutation({
-    mutationFn: (code: string) => requestData<RecoveryCodes>('POST', '/v1/auth/totp/confirm', { body: { code } }),
-    onSuccess: ({ recovery_codes: codes }) => {
-      showRecoveryCodes({ done: 'The app is set up.', codes })
+    mutationFn: (code: string) => api.auth.confirmTotp({ code }),
+    onSuccess: ({ data }) => {
+      showRecoveryCodes({ done: 'The app is set up.', codes: data.recovery_codes })
       onEnd()
-      return queries.invalidateQueries({ queryKey: ['session'] })
+      readAgain(queries, SESSION)
     },
   })
   if (begin.data)
     return (
       <CodeForm
-        secret={begin.data}
+        secret={begin.data.data}
         isBusy={confirm.isPending}
         error={confirm.error}
         onSubmit={(code) => confirm.mutate(code)}
@@ -92,7 +92,7 @@ function CodeForm({
   isBusy,
   error,
   onSubmit,
-}: StepProps & { secret: TotpSecret }) {
+}: StepProps & { secret: CreateTotpResult }) {
   const [code, setCode] = useState('')
   const fieldError = findFieldError(error, 'code')
   return (

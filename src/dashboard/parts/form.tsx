@@ -12,11 +12,11 @@ import {
   TextInput,
   Tooltip,
 } from '@mantine/core'
-import { type QueryKey, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
 import { type ReactNode, type RefObject, useCallback, useEffect, useRef, useState } from 'react'
-import { ApiError, request } from '../api/client.ts'
-import { useChange } from '../api/data.ts'
+import { TassisError } from '#client/client.ts'
+import { forget, type Stale, useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 
 interface ActionProps extends ButtonProps {
@@ -57,7 +57,7 @@ export const SubmitButton = ({ reason, children, ...props }: SubmitProps) =>
 
 /** The message for a field in a 422; undefined for other errors. */
 export function findFieldError(error: unknown, field: string): string | undefined {
-  if (!(error instanceof ApiError) || error.status !== 422) return undefined
+  if (!(error instanceof TassisError) || error.status !== 422) return undefined
   return error.details.find((detail) => detail.field === field)?.message
 }
 
@@ -71,7 +71,7 @@ interface FormErrorProps {
 export function FormError({ error: thrown, fields = [] }: FormErrorProps) {
   const error = omitFieldErrors(thrown, fields)
   if (!error) return null
-  if (!(error instanceof ApiError)) return <Alert color="red">{String(error)}</Alert>
+  if (!(error instanceof TassisError)) return <Alert color="red">{String(error)}</Alert>
   const { message, details, retryAfter, requestId } = error
   return (
     <Alert color="red" role="alert">
@@ -122,7 +122,8 @@ export function SaveRow({ save, isUnchanged, reason, label = 'Save', children }:
 
 /** The error, unless every part of it is shown beside one of these fields. */
 function omitFieldErrors(error: unknown, fields: readonly string[]): unknown {
-  if (!(error instanceof ApiError) || !fields.some((field) => findFieldError(error, field) !== undefined)) return error
+  if (!(error instanceof TassisError) || !fields.some((field) => findFieldError(error, field) !== undefined))
+    return error
   return error.details.every(({ field }) => field !== undefined && fields.includes(field)) ? undefined : error
 }
 
@@ -233,32 +234,29 @@ export function DialogFrame(props: DialogFrameProps) {
 
 interface DeleteButtonProps extends Pick<DialogFrameProps, 'title' | 'confirm' | 'typed' | 'children'> {
   readonly label: string
-  /** Path in `/v1` of what is deleted. */
-  readonly path: string
-  /** Names what was read of it. */
-  readonly forgets?: QueryKey
-  /** Names the lists that it is in. */
-  readonly refreshes?: readonly QueryKey[]
+  /** The lists that it is in. */
+  readonly refreshes: readonly Stale[]
   /** Why it cannot be deleted, besides the role. */
   readonly reason?: string | undefined
   /** The role that may delete it; default: developer. */
   readonly needs?: 'developer' | 'admin'
   readonly size?: 'xs' | 'sm'
+  remove(): PromiseLike<unknown>
   /** Resolves when its screen was left, if it has one. */
   onDeleted(): unknown
 }
 
 /** A button with a dialog that asks before something is deleted. */
 export function DeleteButton(props: DeleteButtonProps) {
-  const { label, path, forgets, refreshes = [], reason, needs = 'developer', size = 'sm', onDeleted, ...dialog } = props
+  const { label, refreshes, reason, needs = 'developer', size = 'sm', remove, onDeleted, ...dialog } = props
   const [isAsking, setIsAsking] = useState(false)
   const roleReason = useAllowed(needs)
   const queries = useQueryClient()
-  const remove = useChange(() => request('DELETE', path), ...refreshes)
+  const removal = useChange(remove, ...refreshes)
   const finish = async () => {
     setIsAsking(false)
     await onDeleted()
-    if (forgets) queries.removeQueries({ queryKey: forgets })
+    forget(queries, ...refreshes)
   }
   return (
     <>
@@ -269,8 +267,8 @@ export function DeleteButton(props: DeleteButtonProps) {
         <DialogFrame
           {...dialog}
           isDangerous
-          work={remove}
-          onConfirm={() => remove.mutate(undefined, { onSuccess: finish })}
+          work={removal}
+          onConfirm={() => removal.mutate(undefined, { onSuccess: finish })}
           onClose={() => setIsAsking(false)}
         />
       )}

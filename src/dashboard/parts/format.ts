@@ -36,3 +36,10 @@ export const quote = (text: string): string =>
 
 /** The value of a limit that stands for "no limit". */
 export const UNLIMITED = 2147483647
+
+/** What an event has beside its type, such as the reply of a server. */
+export const toEventData = ({
+  raw_payload: data,
+}: {
+  readonly raw_payload?: unknown
+}): Readonly<Record<string, unknown>> => (data ?? {}) as Readonly<Record<string, unknown>>

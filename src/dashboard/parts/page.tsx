@@ -16,7 +16,7 @@ import {
 import type { UseQueryResult } from '@tanstack/react-query'
 import { Link, useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef } from 'react'
-import { ApiError } from '../api/client.ts'
+import { TassisError } from '#client/client.ts'
 import { isMissing } from '../api/data.ts'
 import { SmallLink } from './links.tsx'
 
@@ -99,7 +99,7 @@ interface ErrorStateProps {
 /** What went wrong, the request id to quote, and a button to try again. */
 export function ErrorState({ error, onRetry }: ErrorStateProps) {
   const { message, requestId, retryAfter } =
-    error instanceof ApiError ? error : { message: String(error), requestId: undefined, retryAfter: undefined }
+    error instanceof TassisError ? error : { message: String(error), requestId: undefined, retryAfter: undefined }
   return (
     <Alert color="red" title="This could not be loaded" role="alert">
       <Stack gap="xs" align="flex-start">

@@ -4,7 +4,8 @@
  */
 import { Button, Group, Modal, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
 import { createContext, type FormEvent, type ReactNode, useCallback, useContext, useRef, useState } from 'react'
-import { ApiError, request } from '../api/client.ts'
+import { TassisError } from '#client/client.ts'
+import { api } from '../api/client.ts'
 import { useSession } from '../api/session.tsx'
 import { FormError, findFieldError } from './form.tsx'
 
@@ -17,16 +18,16 @@ const AskContext = createContext<AskPassword>(() => Promise.resolve(false))
  * Returns a function that runs a request. When the response is 403 `password_required`, it asks for the password and
  * repeats the request. Throws the error of the request, and one with the same code when the user did not type it.
  */
-export function usePasswordAgain(): <T>(work: () => Promise<T>) => Promise<T> {
+export function usePasswordAgain(): <T>(work: () => PromiseLike<T>) => Promise<T> {
   const ask = useContext(AskContext)
   return useCallback(
     async (work) => {
       try {
         return await work()
       } catch (error) {
-        if (!(error instanceof ApiError) || error.code !== 'password_required') throw error
+        if (!(error instanceof TassisError) || error.code !== 'password_required') throw error
         if (await ask()) return await work()
-        throw new ApiError(403, { code: error.code, message: 'Nothing was done, because this needs your password.' })
+        throw new TassisError(403, { code: error.code, message: 'Nothing was done, because this needs your password.' })
       }
     },
     [ask],
@@ -78,7 +79,7 @@ function PasswordForm({ onDone }: { onDone(isTyped: boolean): void }) {
     if (isSending) return
     setIsSending(true)
     try {
-      await request('POST', '/v1/auth/session/password', { body: { password } })
+      await api.auth.confirmSessionPassword({ password })
       setPassword('')
       onDone(true)
     } catch (cause) {

@@ -1,7 +1,7 @@
 /** @module A list that never jumps: rows change in place, and new ones are counted until the reader asks for them. */
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { PageOf } from '../api/client.ts'
+import type { PageOf } from '../api/data.ts'
 
 interface Row {
   readonly id: string

@@ -1,8 +1,6 @@
 /** @module What each scope allows, in plain words; and common choices of scopes. */
-import type { Scope } from '#features/setup/api-keys/scopes.ts'
 
-/** Complete by its type. */
-export const SCOPE_TEXTS: Readonly<Record<Scope, string>> = {
+export const SCOPE_TEXTS = {
   'emails:send':
     'Send, cancel and repeat emails, change streams; broadcasts and newsletters also need to read contacts',
   'emails:read': 'Read emails with their content, events and captured mail; validate addresses',
@@ -26,7 +24,9 @@ export const SCOPE_TEXTS: Readonly<Record<Scope, string>> = {
   'account:read': 'Read the account, its team, subscription and audit log',
   'account:admin':
     'Do everything above, and alone: API keys, team, settings, insights, billing, export and deletion of the account',
-}
+} as const
+
+type Scope = keyof typeof SCOPE_TEXTS
 
 export const ALL_SCOPES = Object.keys(SCOPE_TEXTS) as readonly Scope[]
 

@@ -19,10 +19,9 @@ import { useDisclosure } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { useEffect } from 'react'
-import type { SessionState } from '#features/people/team/model.ts'
-import { request } from '../api/client.ts'
+import { api } from '../api/client.ts'
 import { useLiveState } from '../api/live.tsx'
-import { announceAccount, useSession } from '../api/session.tsx'
+import { announceAccount, SESSION, useSession } from '../api/session.tsx'
 import { Keyboard } from './keyboard.tsx'
 import { listNavigationGroups } from './navigation.ts'
 import { PasswordAgainProvider } from './password-again.tsx'
@@ -133,14 +132,14 @@ function AccountMenu() {
   const { colorScheme, setColorScheme } = useMantineColorScheme()
   const queries = useQueryClient()
   const switchTo = async (id: string) => {
-    const { data } = await request<{ data: SessionState }>('PUT', '/v1/auth/session', { body: { account_id: id } })
+    const session = await api.auth.setSession({ account_id: id })
     queries.clear()
-    queries.setQueryData(['session'], data)
+    queries.setQueryData(SESSION, session)
     announceAccount()
     location.assign('/app')
   }
   const signOut = async () => {
-    await request('POST', '/v1/auth/logout')
+    await api.auth.logout()
     location.assign('/login')
   }
   return (

@@ -2,17 +2,9 @@
 import { Anchor, Group, NativeSelect, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
-import type { DomainRecord, Overview } from '#features/reporting/analytics/model.ts'
-import type { StreamDetail } from '#features/setup/streams/model.ts'
-import {
-  ANALYTICS_KEY,
-  useOverview,
-  useRecipientDomains,
-  useStream,
-  useStreams,
-  useTimeseries,
-} from '../api/analytics.ts'
-import { toUrl } from '../api/client.ts'
+import type { AnalyticsDomain, AnalyticsOverview, Stream } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { readAgain, useData, usePage } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
@@ -30,7 +22,7 @@ export default function AnalyticsScreen() {
   const navigate = route.useNavigate()
   const change = (next: AnalyticsFilters) => void navigate({ search: next as never, resetScroll: false })
   const queries = useQueryClient()
-  const refresh = useRefreshSoon(() => queries.invalidateQueries({ queryKey: ANALYTICS_KEY }), REFRESH_INTERVAL_MS)
+  const refresh = useRefreshSoon(() => readAgain(queries, 'analytics', ['streams', 'get']), REFRESH_INTERVAL_MS)
   useLiveEvents(refresh)
   return (
     <Page title="Analytics" action={<TextLink to="/analytics/insights">Insights</TextLink>}>
@@ -57,7 +49,7 @@ const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFrac
 const formatRate = (rate: number | null): string => (rate === null ? '–' : PERCENT.format(rate))
 
 function Totals({ filters }: SectionProps) {
-  const query = useOverview(toPeriodQuery(filters), true)
+  const query = usePage(read.analytics.getOverview(toPeriodQuery(filters)))
   return (
     <Section title="Whole period">
       <QueryView query={query}>{({ data }) => <Figures figures={toFigures(data)} />}</QueryView>
@@ -71,7 +63,7 @@ interface Figure {
   readonly note?: string
 }
 
-const toFigures = (data: Overview): readonly Figure[] => [
+const toFigures = (data: AnalyticsOverview): readonly Figure[] => [
   { label: 'Sent', count: data.sent },
   { label: 'Delivered', count: data.delivered, note: `${formatRate(data.delivery_rate)} of sent` },
   { label: 'Bounced', count: data.bounced, note: `${formatRate(data.bounce_rate_pct / 100)} of sent` },
@@ -98,9 +90,9 @@ const Figures = ({ figures }: { readonly figures: readonly Figure[] }) => (
 )
 
 function Reputation({ slug }: { readonly slug: string }) {
-  const streams = useStreams()
+  const streams = usePage(read.streams.list({ per_page: 100 }), { staleTime: 300_000 })
   const id = streams.data?.data.find((stream) => stream.slug === slug)?.id
-  const query = useStream(id)
+  const query = useData(read.streams.get(id ?? ''), { enabled: id !== undefined })
   if (streams.data && id === undefined) return null
   return (
     <Section title="This stream in the last 30 days">
@@ -109,7 +101,7 @@ function Reputation({ slug }: { readonly slug: string }) {
   )
 }
 
-const toStreamFigures = ({ reputation }: StreamDetail): readonly Figure[] => [
+const toStreamFigures = ({ reputation }: Stream): readonly Figure[] => [
   { label: 'Sent', count: reputation.sent },
   { label: 'Delivered', count: reputation.delivered },
   {
@@ -121,7 +113,7 @@ const toStreamFigures = ({ reputation }: StreamDetail): readonly Figure[] => [
 ]
 
 function SeriesSection({ filters, onChange }: ChangingProps) {
-  const query = useTimeseries(toTimeseriesQuery(filters))
+  const query = usePage(read.analytics.getTimeseries(toTimeseriesQuery(filters)))
   return (
     <Section title={filters.interval === 'hour' ? 'By hour' : 'By day'}>
       <QueryView query={query}>
@@ -129,7 +121,7 @@ function SeriesSection({ filters, onChange }: ChangingProps) {
       </QueryView>
       {filters.stream === undefined && (
         <Text size="sm">
-          <Anchor href={toUrl('/v1/analytics/export', toPeriodQuery(filters))} download>
+          <Anchor href={read.analytics.export(toPeriodQuery(filters)).url} download>
             Export the days as CSV
           </Anchor>
         </Text>
@@ -138,7 +130,7 @@ function SeriesSection({ filters, onChange }: ChangingProps) {
   )
 }
 
-const COLUMNS: readonly Column<DomainRecord>[] = [
+const COLUMNS: readonly Column<AnalyticsDomain>[] = [
   {
     header: 'Domain',
     width: '28%',
@@ -163,7 +155,7 @@ const Share = ({ count, rate }: { readonly count: number; readonly rate: number 
 
 function Domains({ filters, onChange }: ChangingProps) {
   const { domains: limit = DOMAIN_COUNTS[0] } = filters
-  const query = useRecipientDomains({ ...toPeriodQuery(filters), limit })
+  const query = usePage(read.analytics.listDomains({ ...toPeriodQuery(filters), limit: String(limit) }))
   return (
     <Section title="Recipient domains">
       {filters.stream !== undefined && (

@@ -2,22 +2,23 @@
 import { Button, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
-import { toContactPath, useContact, useContactChange, useContactList } from '../api/audience.ts'
-import { request } from '../api/client.ts'
+import type { Contact } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, DeleteButton, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
 import { Done, Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES, parseMetadataText, toMetadataText } from './audience/contact-search.ts'
 import { ContactStatusLabel } from './audience/parts.tsx'
+import { useContactChange } from './audience/queries.ts'
 
 const route = getRouteApi('/audience/lists/$id/contacts/$email')
 
 export default function AudienceContactScreen() {
   const { id, email } = route.useParams()
-  const query = useContact(id, email)
-  const list = useContactList(id)
+  const query = useData(read.contactLists.getContact(id, email))
+  const list = useData(read.contactLists.get(id))
   const navigate = useNavigate()
   const toList = () => void navigate({ to: '/audience/lists/$id', params: { id } })
   return (
@@ -33,11 +34,10 @@ export default function AudienceContactScreen() {
   )
 }
 
-function ContactView({ contact, onRemoved }: { readonly contact: ContactRecord; onRemoved(): void }) {
+function ContactView({ contact, onRemoved }: { readonly contact: Contact; onRemoved(): void }) {
   const [asked, setAsked] = useState(false)
   const reason = useAllowed('developer')
-  const path = toContactPath(contact.list_id, contact.email)
-  const ask = useContactChange(contact.list_id, (_: undefined) => request('POST', `${path}/confirmation`))
+  const ask = useContactChange(() => api.contactLists.createContactConfirmation(contact.list_id, contact.email))
   return (
     <Stack gap="lg">
       <Paper withBorder p="md">
@@ -69,9 +69,11 @@ function ContactView({ contact, onRemoved }: { readonly contact: ContactRecord; 
               size="xs"
               title="Remove this contact?"
               confirm="Remove"
-              path={path}
-              forgets={['contacts', contact.list_id]}
-              refreshes={[['lists'], ['contact', contact.list_id]]}
+              remove={() => api.contactLists.deleteContact(contact.list_id, contact.email)}
+              refreshes={[
+                ['contactLists', 'list'],
+                ['contactLists', 'get'],
+              ]}
               onDeleted={onRemoved}
             >
               <Text>
@@ -101,13 +103,13 @@ function ContactView({ contact, onRemoved }: { readonly contact: ContactRecord; 
   )
 }
 
-function MetadataForm({ contact }: { readonly contact: ContactRecord }) {
+function MetadataForm({ contact }: { readonly contact: Contact }) {
   const [text, setText] = useState(toMetadataText(contact.metadata))
   const [problem, setProblem] = useState<string>()
   const [isSaved, setIsSaved] = useState(false)
   const reason = useAllowed('developer')
-  const save = useContactChange(contact.list_id, (metadata: Readonly<Record<string, unknown>>) =>
-    request('PATCH', toContactPath(contact.list_id, contact.email), { body: { metadata } }),
+  const save = useContactChange((metadata: Readonly<Record<string, unknown>>) =>
+    api.contactLists.updateContact(contact.list_id, contact.email, { metadata }),
   )
   const submit = (event: FormEvent) => {
     event.preventDefault()

@@ -16,16 +16,9 @@ import {
 } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import type { FormRecord } from '#features/audience/signup-forms/model.ts'
-import {
-  FORMS_KEY,
-  formKey,
-  toFormPath,
-  useChangeForm,
-  useContactList,
-  useForm,
-  useToggleForm,
-} from '../api/audience.ts'
+import type { SignupForm, UpdateSignupFormRequest } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useData, useStore } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { ActionButton, DeleteButton, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
@@ -50,7 +43,7 @@ const route = getRouteApi('/audience/forms/$id')
 
 export default function AudienceFormScreen() {
   const { id } = route.useParams()
-  const query = useForm(id)
+  const query = useData(read.signupForms.get(id))
   return (
     <RecordPage
       title={query.data?.title ?? 'Sign-up form'}
@@ -64,7 +57,11 @@ export default function AudienceFormScreen() {
   )
 }
 
-const FormView = ({ form }: { readonly form: FormRecord }) => (
+/** A change of the form, which the response has as it is now. */
+const useFormChange = <Input,>(id: string, change: (input: Input) => PromiseLike<{ readonly data: SignupForm }>) =>
+  useStore(change, () => read.signupForms.get(id), ['signupForms', 'list'])
+
+const FormView = ({ form }: { readonly form: SignupForm }) => (
   <Stack gap="xl">
     <Overview form={form} />
     <Preview form={form} />
@@ -85,11 +82,11 @@ const FormView = ({ form }: { readonly form: FormRecord }) => (
 )
 
 /** Where the form is, what it does, and whether it is on. */
-function Overview({ form }: { readonly form: FormRecord }) {
+function Overview({ form }: { readonly form: SignupForm }) {
   const navigate = useNavigate()
   const reason = useAllowed('developer')
-  const toggle = useToggleForm(form.id)
-  const list = useContactList(form.list_id)
+  const toggle = useFormChange(form.id, (_: undefined) => api.signupForms.toggle(form.id))
+  const list = useData(read.contactLists.get(form.list_id))
   return (
     <Stack gap="sm">
       <StatusLabel tone={form.is_active ? 'good' : 'neutral'}>
@@ -136,9 +133,8 @@ function Overview({ form }: { readonly form: FormRecord }) {
           size="xs"
           title="Delete this form?"
           confirm="Delete the form"
-          path={toFormPath(form.id)}
-          forgets={formKey(form.id)}
-          refreshes={[FORMS_KEY]}
+          remove={() => api.signupForms.delete(form.id)}
+          refreshes={[['signupForms', 'list']]}
           onDeleted={() => navigate({ to: '/audience/forms' })}
         >
           <Text>Its page and the pages that embed it say that there is no form. Contacts that it added stay.</Text>
@@ -149,7 +145,7 @@ function Overview({ form }: { readonly form: FormRecord }) {
   )
 }
 
-const Preview = ({ form }: { readonly form: FormRecord }) => (
+const Preview = ({ form }: { readonly form: SignupForm }) => (
   <Section title="Preview">
     {form.is_active ? (
       <iframe
@@ -169,7 +165,7 @@ const Preview = ({ form }: { readonly form: FormRecord }) => (
   </Section>
 )
 
-function Settings({ form }: { readonly form: FormRecord }) {
+function Settings({ form }: { readonly form: SignupForm }) {
   const [texts, setTexts] = useState(() => toFormTexts(form))
   const [fields, setFields] = useState<readonly EditedField[]>(() =>
     form.custom_fields.map((field, key) => ({ ...field, key })),
@@ -177,7 +173,7 @@ function Settings({ form }: { readonly form: FormRecord }) {
   const [isEmbeddable, setIsEmbeddable] = useState(form.theme['embed'] === true)
   const [isUnbranded, setIsUnbranded] = useState(form.theme['hide_branding'] === true)
   const [isSaved, setIsSaved] = useState(false)
-  const save = useChangeForm(form.id)
+  const save = useFormChange(form.id, (body: UpdateSignupFormRequest) => api.signupForms.update(form.id, body))
   const reason = useAllowed('developer')
   const change = (next: FormTexts) => {
     setTexts((before) => ({ ...before, ...next }))
@@ -189,9 +185,9 @@ function Settings({ form }: { readonly form: FormRecord }) {
     if (reason !== undefined) return
     const switches = { embed: isEmbeddable, hide_branding: isUnbranded }
     save.mutate(toFormBody(form, texts, switches, fields), {
-      onSuccess: (saved) => {
+      onSuccess: ({ data }) => {
         setIsSaved(true)
-        setTexts(toFormTexts(saved))
+        setTexts(toFormTexts(data))
       },
     })
   }

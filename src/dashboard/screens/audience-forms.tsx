@@ -2,9 +2,10 @@
 import { NativeSelect, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { FormRecord } from '#features/audience/signup-forms/model.ts'
-import { useAllLists, useCreateForm, useForms } from '../api/audience.ts'
-import { ApiError } from '../api/client.ts'
+import type { SignupForm } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api, read } from '../api/client.ts'
+import { useAll, usePage, useStore } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
@@ -16,12 +17,12 @@ import { AudienceNavigation } from './audience/parts.tsx'
 
 export default function AudienceFormsScreen() {
   const { page = 1 } = useSearch({ from: '/audience/forms' })
-  const query = useForms(page)
-  const lists = useAllLists()
+  const query = usePage(read.signupForms.list({ page }))
+  const lists = useAll(read.contactLists.list({ per_page: 100 }))
   const reason = useAllowed('developer')
   const [isCreating, setIsCreating] = useState(false)
   const names = new Map(lists.data?.map(({ id, name }) => [id, name]))
-  const columns: readonly Column<FormRecord>[] = [
+  const columns: readonly Column<SignupForm>[] = [
     {
       header: 'Form',
       cell: ({ id, title }) => <NameLink to="/audience/forms/$id" id={id} name={title} />,
@@ -67,12 +68,12 @@ export default function AudienceFormsScreen() {
 }
 
 function CreateDialog({ onClose }: { onClose(): void }) {
-  const lists = useAllLists()
-  const create = useCreateForm()
+  const lists = useAll(read.contactLists.list({ per_page: 100 }))
+  const create = useStore(api.signupForms.create, ({ data }) => read.signupForms.get(data.id), ['signupForms', 'list'])
   const { values, field, fields } = useFields({ list_id: '', title: '' }, create.error)
   const navigate = useNavigate()
   const { error } = create
-  const listError = error instanceof ApiError && error.code === 'signup_form_exists' ? error.message : undefined
+  const listError = error instanceof TassisError && error.code === 'signup_form_exists' ? error.message : undefined
   return (
     <DialogFrame
       title="New sign-up form"
@@ -83,7 +84,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
       onConfirm={() =>
         create.mutate(
           { ...values, title: values.title.trim() },
-          { onSuccess: ({ id }) => void navigate({ to: '/audience/forms/$id', params: { id } }) },
+          { onSuccess: ({ data }) => void navigate({ to: '/audience/forms/$id', params: { id: data.id } }) },
         )
       }
       onClose={onClose}

@@ -5,28 +5,22 @@
 import { Alert, Button, Checkbox, FileInput, Group, Progress, Stack, Table, Text, Title } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
-import type { ContactListRecord, ImportPreviewRecord } from '#features/audience/contact-lists/model.ts'
-import type { OperationRecord } from '#features/core/operations/model.ts'
-import {
-  hasEnded,
-  toImportDetails,
-  useCancelImport,
-  useContactList,
-  useOperation,
-  usePreviewImport,
-  useStartImport,
-} from '../api/audience.ts'
-import { ApiError } from '../api/client.ts'
+import type { ContactList, Operation, PreviewContactImportResult } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api, read } from '../api/client.ts'
+import { useChange, useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, DialogFrame, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { NameLink } from '../parts/links.tsx'
+import { hasEnded, useOperation } from '../parts/operation.ts'
 import { Facts, Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
+import { toImportDetails, usePreviewImport, useStartImport } from './audience/import.ts'
 import { type Answers, ImportQuestions, type Question } from './audience/import-questions.tsx'
 import { MetadataLine } from './audience/parts.tsx'
 
-function describeColumn({ name, kind }: ImportPreviewRecord['columns'][number]): string {
+function describeColumn({ name, kind }: PreviewContactImportResult['columns'][number]): string {
   switch (kind) {
     case 'email':
       return 'The address'
@@ -50,7 +44,7 @@ function describeColumn({ name, kind }: ImportPreviewRecord['columns'][number]):
 }
 
 /** One sentence. */
-function describeImport(operation: OperationRecord): string {
+function describeImport(operation: Operation): string {
   const { status, completed_items: completed, failed_items: failed, error_summary: problem } = operation
   if (status === 'pending') return 'The import is about to begin.'
   if (status === 'processing') return 'The import is running. You can leave this page; it continues.'
@@ -66,7 +60,7 @@ const route = getRouteApi('/audience/lists/$id/import')
 export default function AudienceImportScreen() {
   const { id } = route.useParams()
   const { operation } = route.useSearch()
-  const list = useContactList(id)
+  const list = useData(read.contactLists.get(id))
   return (
     <Page title="Import contacts">
       <NameLink to="/audience/lists/$id" id={id} name={list.data?.name ?? 'The list'} />
@@ -83,7 +77,7 @@ export default function AudienceImportScreen() {
   )
 }
 
-function ChooseFile({ list }: { readonly list: ContactListRecord }) {
+function ChooseFile({ list }: { readonly list: ContactList }) {
   const [file, setFile] = useState<File | null>(null)
   const [isConfirmed, setIsConfirmed] = useState(false)
   const [answers, setAnswers] = useState<Answers>({})
@@ -125,7 +119,7 @@ function ChooseFile({ list }: { readonly list: ContactListRecord }) {
           // Browsers report no second choice of the same file, unless none was chosen in between.
           if (isFileChanged(error)) setFile(null)
           // A question about a line that the preview did not reach.
-          if (error instanceof ApiError && error.code === 'unclear_columns')
+          if (error instanceof TassisError && error.code === 'unclear_columns')
             ask(error.details.map(({ field = '' }) => ({ column: field.replace('columns.', ''), values: [] })))
         },
       },
@@ -191,11 +185,11 @@ function ChooseFile({ list }: { readonly list: ContactListRecord }) {
 
 const toParameter = (answers: Answers): string => (Object.keys(answers).length > 0 ? JSON.stringify(answers) : '')
 
-const isFileChanged = (error: unknown): boolean => error instanceof ApiError && error.code === 'file_changed'
+const isFileChanged = (error: unknown): boolean => error instanceof TassisError && error.code === 'file_changed'
 
-type ShownPreview = ImportPreviewRecord & { readonly isPartial: boolean }
-type PreviewColumn = ImportPreviewRecord['columns'][number] & { readonly key: string }
-type PreviewContact = ImportPreviewRecord['contacts'][number]
+type ShownPreview = PreviewContactImportResult & { readonly isPartial: boolean }
+type PreviewColumn = PreviewContactImportResult['columns'][number] & { readonly key: string }
+type PreviewContact = PreviewContactImportResult['contacts'][number]
 interface LineProblem {
   readonly line: number
   readonly error: string
@@ -289,7 +283,7 @@ function Problems({ title, problems, count }: ProblemsProps) {
 }
 
 interface ImportProgressProps {
-  readonly list: ContactListRecord
+  readonly list: ContactList
   readonly operationId: string
 }
 
@@ -305,7 +299,7 @@ const ImportProgress = ({ list, operationId }: ImportProgressProps) => (
   </QueryView>
 )
 
-function ImportView({ list, operation }: { readonly list: ContactListRecord; readonly operation: OperationRecord }) {
+function ImportView({ list, operation }: { readonly list: ContactList; readonly operation: Operation }) {
   const [isCancelling, setIsCancelling] = useState(false)
   const reason = useAllowed('developer')
   const isOver = hasEnded(operation)
@@ -367,7 +361,7 @@ interface CancelDialogProps {
 }
 
 function CancelDialog({ listId, operationId, onClose }: CancelDialogProps) {
-  const cancel = useCancelImport(listId, operationId)
+  const cancel = useChange(() => api.contactLists.cancelImport(listId, operationId), ['operations', 'get', operationId])
   return (
     <DialogFrame
       title="Cancel this import?"

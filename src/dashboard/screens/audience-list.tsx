@@ -2,8 +2,9 @@
 import { Alert, Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ContactListRecord, ContactRecord } from '#features/audience/contact-lists/model.ts'
-import { toListPath, useContactList, useContacts, useOpenImports } from '../api/audience.ts'
+import type { Contact, ContactList } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useData, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, DeleteButton } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
@@ -22,11 +23,14 @@ const route = getRouteApi('/audience/lists/$id')
 /** A search counts no further. */
 const MAX_COUNTED = 10_000
 
+/** How often running imports are read again. */
+const REFRESH_MS = 3000
+
 type Dialog = 'add' | 'edit'
 
 export default function AudienceListScreen() {
   const { id } = route.useParams()
-  const query = useContactList(id)
+  const query = useData(read.contactLists.get(id))
   const navigate = useNavigate()
   const [dialog, setDialog] = useState<Dialog>()
   // What one adds oneself is shown without being asked for.
@@ -60,7 +64,7 @@ export default function AudienceListScreen() {
             >
               Import a CSV file
             </ActionButton>
-            <Button size="xs" variant="default" component="a" href={toListPath(id, '/contacts/export')} download>
+            <Button size="xs" variant="default" component="a" href={read.contactLists.exportContacts(id).url} download>
               Export as CSV
             </Button>
             <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('edit')}>
@@ -72,9 +76,8 @@ export default function AudienceListScreen() {
               title="Delete this list?"
               confirm="Delete the list"
               typed={list.name}
-              path={toListPath(id)}
-              forgets={['lists', 'one', id]}
-              refreshes={[['lists'], ['forms']]}
+              remove={() => api.contactLists.delete(id)}
+              refreshes={[['contactLists', 'list'], 'signupForms']}
               onDeleted={() => navigate({ to: '/audience' })}
             >
               <Text>
@@ -101,7 +104,7 @@ export default function AudienceListScreen() {
   )
 }
 
-const ListFacts = ({ list }: { readonly list: ContactListRecord }) => (
+const ListFacts = ({ list }: { readonly list: ContactList }) => (
   <Facts
     facts={[
       ['Contacts', list.contact_count.toLocaleString()],
@@ -116,7 +119,9 @@ const ListFacts = ({ list }: { readonly list: ContactListRecord }) => (
 
 /** Imports that have not ended, so that whoever left their screen finds them again. */
 function OpenImports({ listId }: { readonly listId: string }) {
-  const { data = [] } = useOpenImports(listId)
+  const { data = [] } = useData(read.contactLists.listImports(listId), {
+    refetchInterval: ({ state: { data: running } }) => (running?.data.length ? REFRESH_MS : false),
+  })
   if (data.length === 0) return null
   return (
     <Alert color="blue" title="An import is running">
@@ -137,10 +142,10 @@ function OpenImports({ listId }: { readonly listId: string }) {
   )
 }
 
-function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): void }) {
+function Contacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void }) {
   const { cursor, ...search } = route.useSearch()
   const navigate = route.useNavigate()
-  const query = useContacts(list.id, { ...toContactQuery(search), cursor })
+  const query = usePage(read.contactLists.listContacts(list.id, { ...toContactQuery(search), cursor }))
   const isFiltered = search.q !== undefined || search.status !== undefined
   const rows = useLiveRows(query, JSON.stringify([cursor, search]), ({ created_at: at }) => at)
   const { page } = rows
@@ -200,9 +205,9 @@ function Contacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): 
   )
 }
 
-function NoContacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd(): void }) {
+function NoContacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void }) {
   const reason = useAllowed('developer')
-  const command = `curl ${location.origin}${toListPath(list.id, '/contacts')} \\
+  const command = `curl ${location.origin}/v1/contact-lists/${list.id}/contacts \\
   -H 'Authorization: Bearer YOUR_API_KEY' \\
   -H 'Content-Type: application/json' \\
   -d '{"email": "bob@example.com", "metadata": {"first_name": "Bob"}}'`
@@ -219,8 +224,8 @@ function NoContacts({ list, onAdd }: { readonly list: ContactListRecord; onAdd()
   )
 }
 
-function ContactTable({ listId, contacts }: { readonly listId: string; readonly contacts: readonly ContactRecord[] }) {
-  const columns: readonly Column<ContactRecord>[] = [
+function ContactTable({ listId, contacts }: { readonly listId: string; readonly contacts: readonly Contact[] }) {
+  const columns: readonly Column<Contact>[] = [
     {
       header: 'Address',
       width: '34%',

@@ -3,9 +3,9 @@ import { Text } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ContactListRow } from '#features/audience/contact-lists/model.ts'
-import { useContactLists } from '../api/audience.ts'
-import type { PageOf } from '../api/client.ts'
+import type { ContactListSummary } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { type PageOf, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
@@ -16,7 +16,7 @@ import { Time } from '../parts/time.tsx'
 import { ListDialog } from './audience/list-form.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
 
-const COLUMNS: readonly Column<ContactListRow>[] = [
+const COLUMNS: readonly Column<ContactListSummary>[] = [
   {
     header: 'List',
     cell: ({ id, name, description }) => (
@@ -46,7 +46,7 @@ const COLUMNS: readonly Column<ContactListRow>[] = [
 
 export default function AudienceScreen() {
   const { page = 1 } = useSearch({ from: '/audience' })
-  const query = useContactLists(page)
+  const query = usePage(read.contactLists.list({ page }))
   const reason = useAllowed('developer')
   const navigate = useNavigate()
   const [isCreating, setIsCreating] = useState(false)
@@ -84,7 +84,13 @@ export default function AudienceScreen() {
   )
 }
 
-function ListTable({ query, page }: { readonly query: UseQueryResult<PageOf<ContactListRow>>; readonly page: number }) {
+function ListTable({
+  query,
+  page,
+}: {
+  readonly query: UseQueryResult<PageOf<ContactListSummary>>
+  readonly page: number
+}) {
   const list = useLiveRows(query, String(page), ({ created_at: at }) => at)
   const { data = [], pagination } = list.page ?? {}
   return (

@@ -2,8 +2,9 @@
 import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
-import { DRAFTS_KEY, draftKey, toDraftPath, useDraft, useSaveDraft, useSendTest } from '../api/broadcasts.ts'
+import type { Newsletter } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useChange, useData } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { ActionButton, DeleteButton, FormError } from '../parts/form.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
@@ -11,6 +12,7 @@ import { RecordPage, Section } from '../parts/page.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
 import { DraftPreview } from './broadcasts/preview.tsx'
+import { useSaveDraft } from './broadcasts/queries.ts'
 import { SendStep } from './broadcasts/send-step.tsx'
 import { StepList } from './broadcasts/step-list.tsx'
 import type { Step } from './broadcasts/steps.ts'
@@ -22,7 +24,7 @@ const MAX_TITLE_LENGTH = 80
 
 export default function BroadcastDraftScreen() {
   const { id } = route.useParams()
-  const query = useDraft(id)
+  const query = useData(read.newsletters.get(id))
   const { data } = query
   return (
     <RecordPage
@@ -38,7 +40,7 @@ export default function BroadcastDraftScreen() {
   )
 }
 
-const Sent = ({ draft }: { readonly draft: NewsletterRecord }) => (
+const Sent = ({ draft }: { readonly draft: Newsletter }) => (
   <Stack align="flex-start">
     <Text>This is no draft any more: it was sent or scheduled.</Text>
     {draft.operation_id !== null && (
@@ -49,7 +51,7 @@ const Sent = ({ draft }: { readonly draft: NewsletterRecord }) => (
   </Stack>
 )
 
-function DraftView({ draft }: { readonly draft: NewsletterRecord }) {
+function DraftView({ draft }: { readonly draft: Newsletter }) {
   const { step = 'content' } = route.useSearch()
   const navigate = route.useNavigate()
   const [contact, setContact] = useState('')
@@ -86,9 +88,8 @@ function DraftView({ draft }: { readonly draft: NewsletterRecord }) {
           size="xs"
           title="Delete this draft?"
           confirm="Delete the draft"
-          path={toDraftPath(draft.id)}
-          forgets={draftKey(draft.id)}
-          refreshes={[DRAFTS_KEY]}
+          remove={() => api.newsletters.delete(draft.id)}
+          refreshes={[['newsletters', 'list']]}
           onDeleted={() => navigate({ to: '/broadcasts' })}
         >
           <Text>Its text is lost. Test emails that were sent stay.</Text>
@@ -98,7 +99,7 @@ function DraftView({ draft }: { readonly draft: NewsletterRecord }) {
   )
 }
 
-function ListStep({ draft, onDone }: { readonly draft: NewsletterRecord; onDone(): void }) {
+function ListStep({ draft, onDone }: { readonly draft: Newsletter; onDone(): void }) {
   const save = useSaveDraft(draft.id)
   const reason = useAllowed('developer')
   return (
@@ -113,7 +114,7 @@ function ListStep({ draft, onDone }: { readonly draft: NewsletterRecord; onDone(
 }
 
 interface TestStepProps {
-  readonly draft: NewsletterRecord
+  readonly draft: Newsletter
   readonly contact: string
   onDone(): void
 }
@@ -121,7 +122,9 @@ interface TestStepProps {
 function TestStep({ draft, contact, onDone }: TestStepProps) {
   const { user } = useSession()
   const reason = useAllowed('developer')
-  const send = useSendTest(draft.id)
+  const send = useChange(() =>
+    api.newsletters.sendTestEmail(draft.id, contact === '' ? {} : { contact_email: contact }),
+  )
   // Stays when another one fails.
   const [sentId, setSentId] = useState<string>()
   return (
@@ -135,7 +138,7 @@ function TestStep({ draft, contact, onDone }: TestStepProps) {
           reason={reason}
           variant={sentId === undefined ? 'filled' : 'default'}
           loading={send.isPending}
-          onClick={() => send.mutate(contact, { onSuccess: ({ id }) => setSentId(id) })}
+          onClick={() => send.mutate(undefined, { onSuccess: ({ data }) => setSentId(data.id) })}
         >
           {sentId === undefined ? 'Send a test email' : 'Send another'}
         </ActionButton>

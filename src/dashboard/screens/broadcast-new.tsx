@@ -1,7 +1,8 @@
 /** @module The first steps of a broadcast: its list and its content, which make it a draft. */
 import { Group, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import { useContactList } from '../api/audience.ts'
+import { read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { Page, QueryView } from '../parts/page.tsx'
@@ -29,7 +30,7 @@ export default function BroadcastNewScreen() {
 }
 
 function NewContent({ listId }: { readonly listId: string }) {
-  const query = useContactList(listId)
+  const query = useData(read.contactLists.get(listId))
   const navigate = route.useNavigate()
   return (
     <QueryView query={query}>

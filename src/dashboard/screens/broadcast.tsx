@@ -2,15 +2,17 @@
 import { Alert, Group, Paper, Progress, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { BroadcastRecord } from '#features/sending/broadcasts/read-routes.ts'
-import { useBroadcast, useControl, useEngagement } from '../api/broadcasts.ts'
-import { useReadAgainAfter } from '../api/live.tsx'
+import type { Broadcast } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useChange, useData } from '../api/data.ts'
+import { useLiveState, useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, DialogFrame, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
 import { NameLink, SmallLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
+import { isMoving, POLL_MS, SLOW_POLL_MS } from './broadcasts/queries.ts'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
 import {
   describeProgress,
@@ -27,7 +29,13 @@ const route = getRouteApi('/broadcasts/$id')
 const REFRESH_INTERVAL_MS = 2000
 export default function BroadcastScreen() {
   const { id } = route.useParams()
-  const query = useBroadcast(id)
+  const query = useData(read.broadcasts.get(id), {
+    refetchInterval: ({ state }) => {
+      const shown = state.data?.data
+      const hasOpenMail = shown && (shown.emails['queued'] ?? 0) + (shown.emails['processing'] ?? 0) > 0
+      return shown && (isMoving(shown) || hasOpenMail) ? POLL_MS : SLOW_POLL_MS
+    },
+  })
   useReadAgainAfter(
     query,
     ({ email_id: email }) => email !== null && query.data !== undefined && !isOver(query.data.state),
@@ -46,7 +54,7 @@ export default function BroadcastScreen() {
   )
 }
 
-const BroadcastView = ({ broadcast }: { readonly broadcast: BroadcastRecord }) => (
+const BroadcastView = ({ broadcast }: { readonly broadcast: Broadcast }) => (
   <Stack gap="lg">
     <Paper withBorder p="md">
       <Stack gap="sm">
@@ -84,7 +92,7 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: BroadcastRecord }) =
   </Stack>
 )
 
-const StateLine = ({ broadcast }: { readonly broadcast: BroadcastRecord }) => (
+const StateLine = ({ broadcast }: { readonly broadcast: Broadcast }) => (
   <Text component="div" role="status" data-state={broadcast.state}>
     <BroadcastStateLabel broadcast={broadcast} />
   </Text>
@@ -100,12 +108,16 @@ const ListLink = ({ broadcast: { list_id: id, list_name: name, list_deleted: isD
   )
 
 interface ListLinkProps {
-  readonly broadcast: BroadcastRecord
+  readonly broadcast: Broadcast
 }
 
-function Actions({ broadcast }: { readonly broadcast: BroadcastRecord }) {
+function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
   const [isCancelling, setIsCancelling] = useState(false)
-  const control = useControl(broadcast.id)
+  const control = useChange(
+    (verb: 'pause' | 'resume' | 'cancel') => api.operations[verb](broadcast.id),
+    'broadcasts',
+    'newsletters',
+  )
   const reason = useAllowed('developer')
   const { verbs } = toBroadcastState(broadcast.state)
   if (verbs.length === 0) return null
@@ -146,7 +158,7 @@ function Actions({ broadcast }: { readonly broadcast: BroadcastRecord }) {
   )
 }
 
-function Results({ broadcast }: { readonly broadcast: BroadcastRecord }) {
+function Results({ broadcast }: { readonly broadcast: Broadcast }) {
   const results = toResults(broadcast)
   const delivered = broadcast.emails['sent'] ?? 0
   return (
@@ -218,8 +230,14 @@ const Figure = ({ label, count, share }: FigureProps) => (
   </Paper>
 )
 
-function Engagement({ broadcast, delivered }: { readonly broadcast: BroadcastRecord; readonly delivered: number }) {
-  const query = useEngagement(broadcast.id)
+function Engagement({ broadcast, delivered }: { readonly broadcast: Broadcast; readonly delivered: number }) {
+  const isPolling = useLiveState() === 'polling'
+  // Counting takes seconds for a large broadcast, so it is not repeated often.
+  const query = useData(read.broadcasts.getEngagement(broadcast.id), {
+    staleTime: SLOW_POLL_MS,
+    refetchInterval: isPolling ? false : SLOW_POLL_MS,
+    retry: false,
+  })
   if (!query.data)
     return query.error ? (
       <FormError error={query.error} />

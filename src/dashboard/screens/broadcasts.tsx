@@ -2,10 +2,9 @@
 import { Progress, Stack, Text } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import type { BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
-import type { NewsletterRow } from '#features/sending/newsletters/model.ts'
-import { useBroadcasts, useDrafts } from '../api/broadcasts.ts'
-import type { PageOf } from '../api/client.ts'
+import type { BroadcastSummary, NewsletterSummary } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { type PageOf, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { NameLink, SmallLink } from '../parts/links.tsx'
@@ -13,6 +12,7 @@ import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
 import { type Column, DataTable, NewRows, Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
+import { isMoving, POLL_MS, SLOW_POLL_MS, useDrafts } from './broadcasts/queries.ts'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
 import { describeProgress, toPercent } from './broadcasts/states.ts'
 
@@ -39,7 +39,9 @@ export default function BroadcastsScreen() {
 }
 
 function Overview({ page, create }: { readonly page: number; readonly create: React.ReactNode }) {
-  const broadcasts = useBroadcasts(page)
+  const broadcasts = usePage(read.broadcasts.list({ page, per_page: 25 }), {
+    refetchInterval: ({ state: { data } }) => (data?.data.some(isMoving) ? POLL_MS : SLOW_POLL_MS),
+  })
   const drafts = useDrafts(1, SHOWN_DRAFTS)
   const isEmpty = broadcasts.data?.pagination.total === 0 && drafts.data?.pagination.total === 0
   return (
@@ -78,7 +80,7 @@ function Overview({ page, create }: { readonly page: number; readonly create: Re
 }
 
 interface BroadcastTableProps {
-  readonly query: UseQueryResult<PageOf<BroadcastRow>>
+  readonly query: UseQueryResult<PageOf<BroadcastSummary>>
   readonly page: number
 }
 
@@ -109,7 +111,7 @@ const AllDrafts = ({ page }: { readonly page: number }) => (
   </QueryView>
 )
 
-const DRAFT_COLUMNS: readonly Column<NewsletterRow>[] = [
+const DRAFT_COLUMNS: readonly Column<NewsletterSummary>[] = [
   {
     header: 'Subject',
     cell: ({ id, subject }) => (
@@ -120,11 +122,11 @@ const DRAFT_COLUMNS: readonly Column<NewsletterRow>[] = [
   { header: 'Changed', width: '18%', cell: ({ updated_at: at }) => <Time iso={at} /> },
 ]
 
-const DraftTable = ({ drafts }: { readonly drafts: readonly NewsletterRow[] }) => (
+const DraftTable = ({ drafts }: { readonly drafts: readonly NewsletterSummary[] }) => (
   <DataTable label="Drafts, newest first" columns={DRAFT_COLUMNS} rows={drafts} toKey={({ id }) => id} />
 )
 
-const BROADCAST_COLUMNS: readonly Column<BroadcastRow>[] = [
+const BROADCAST_COLUMNS: readonly Column<BroadcastSummary>[] = [
   {
     header: 'Subject',
     cell: ({ id, subject }) => (

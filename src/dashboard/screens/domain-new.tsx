@@ -1,20 +1,27 @@
 /** @module The first step of adding a domain: its name. The page of the domain has the next ones. */
 import { Alert, Group, Stack, Text, TextInput } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import { ApiError } from '../api/client.ts'
-import { useCreateDomain } from '../api/domains.ts'
+import { TassisError } from '#client/client.ts'
+import { api, read } from '../api/client.ts'
+import { useStore } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { CODE_INPUT, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Steps } from './domains/marks.tsx'
-import { toTypedDomain } from './domains/state.ts'
+import { toTypedDomain, toWarningsKey } from './domains/state.ts'
 
 export default function DomainNewScreen() {
   const [name, setName] = useState('')
   const [isMissing, setIsMissing] = useState(false)
-  const create = useCreateDomain()
+  const queries = useQueryClient()
+  const create = useStore(
+    (domain: string) => api.domains.create({ domain }),
+    ({ data }) => read.domains.get(data.id),
+    ['domains', 'list'],
+  )
   const navigate = useNavigate()
   const reason = useAllowed('developer')
   const submit = (event: FormEvent) => {
@@ -23,10 +30,15 @@ export default function DomainNewScreen() {
     setName(domain)
     setIsMissing(domain === '')
     if (domain === '' || reason !== undefined || create.isPending) return
-    create.mutate(domain, { onSuccess: ({ data }) => navigate({ to: `/domains/${data.id}` }) })
+    create.mutate(domain, {
+      onSuccess: ({ data, warnings = [] }) => {
+        queries.setQueryData(toWarningsKey(data.id), warnings)
+        return navigate({ to: `/domains/${data.id}` })
+      },
+    })
   }
   const fieldError = isMissing ? 'Enter a domain, such as example.com.' : findFieldError(create.error, 'domain')
-  const isKnown = create.error instanceof ApiError && create.error.code === 'domain_exists'
+  const isKnown = create.error instanceof TassisError && create.error.code === 'domain_exists'
   return (
     <Page title="Add a domain">
       <Steps current={1} />

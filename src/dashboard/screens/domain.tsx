@@ -3,29 +3,24 @@
  * leaves and returns continues there.
  */
 import { Alert, Group, List, Stack, Text } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { DomainWire } from '#features/setup/domains/model.ts'
-import {
-  DOMAINS_KEY,
-  dnsKey,
-  toDomainPath,
-  useDomain,
-  useDomainEvents,
-  useSendTestEmail,
-  useWarnings,
-} from '../api/domains.ts'
+import type { Domain } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useChange, useData } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { ActionButton, DeleteButton, FormError } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { DomainStatus, Steps } from './domains/marks.tsx'
+import { useDomainEvents } from './domains/queries.ts'
 import { DomainRecords } from './domains/records.tsx'
 import { DomainSettings } from './domains/settings.tsx'
-import { isNew, listFormerKeys } from './domains/state.ts'
+import { isNew, listFormerKeys, toWarningsKey } from './domains/state.ts'
 
-function FormerKeys({ domain }: { readonly domain: DomainWire }) {
+function FormerKeys({ domain }: { readonly domain: Domain }) {
   const former = listFormerKeys(domain, Date.now())
   if (former.length === 0) return null
   return (
@@ -51,10 +46,10 @@ function FormerKeys({ domain }: { readonly domain: DomainWire }) {
   )
 }
 
-function TestEmail({ domain }: { readonly domain: DomainWire }) {
+function TestEmail({ domain }: { readonly domain: Domain }) {
   const { user } = useSession()
   const reason = useAllowed('developer')
-  const send = useSendTestEmail(domain.id)
+  const send = useChange(() => api.domains.sendTestEmail(domain.id, {}))
   // Stays when another one fails.
   const [sentId, setSentId] = useState<string>()
   return (
@@ -65,7 +60,7 @@ function TestEmail({ domain }: { readonly domain: DomainWire }) {
       <ActionButton
         reason={reason}
         loading={send.isPending}
-        onClick={() => send.mutate(undefined, { onSuccess: ({ id }) => setSentId(id) })}
+        onClick={() => send.mutate(undefined, { onSuccess: ({ data }) => setSentId(data.id) })}
         variant={sentId === undefined ? 'filled' : 'default'}
       >
         {sentId === undefined ? 'Send a test email' : 'Send another'}
@@ -85,7 +80,7 @@ function TestEmail({ domain }: { readonly domain: DomainWire }) {
   )
 }
 
-function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
+function DeleteDomain({ domain }: { readonly domain: Domain }) {
   const navigate = useNavigate()
   return (
     <Section title="Delete" size="h3" align="flex-start">
@@ -98,9 +93,8 @@ function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
         title={`Delete ${domain.domain}?`}
         confirm="Delete"
         typed={domain.domain}
-        path={toDomainPath(domain.id)}
-        forgets={dnsKey(domain.id)}
-        refreshes={[DOMAINS_KEY]}
+        remove={() => api.domains.delete(domain.id)}
+        refreshes={[['domains', 'list']]}
         onDeleted={() => navigate({ to: '/domains' })}
       >
         <List size="sm">
@@ -115,7 +109,7 @@ function DeleteDomain({ domain }: { readonly domain: DomainWire }) {
 
 export default function DomainScreen() {
   const { id } = useParams({ from: '/domains/$id' })
-  const query = useDomain(id)
+  const query = useData(read.domains.get(id))
   const navigate = useNavigate()
   useEscape(() => void navigate({ to: '/domains' }))
   useDomainEvents()
@@ -129,9 +123,9 @@ export default function DomainScreen() {
   )
 }
 
-function DomainView({ domain }: { readonly domain: DomainWire }) {
+function DomainView({ domain }: { readonly domain: Domain }) {
   const reason = useAllowed('developer')
-  const warnings = useWarnings(domain.id)
+  const warnings = useQueryClient().getQueryData<readonly string[]>(toWarningsKey(domain.id)) ?? []
   // The steps stay until the page is left, so that the last one follows the moment of verification.
   const [isWizard] = useState(() => isNew(domain))
   return (
@@ -164,7 +158,7 @@ function DomainView({ domain }: { readonly domain: DomainWire }) {
 }
 
 /** What the state of the domain means for its mail, and what to do. */
-function Consequence({ domain }: { readonly domain: DomainWire }) {
+function Consequence({ domain }: { readonly domain: Domain }) {
   if (domain.covered_by)
     return (
       <Text maw={720}>

@@ -1,16 +1,18 @@
 /** @module The list of domains. */
 import { Code, Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import type { DomainWire } from '#features/setup/domains/model.ts'
-import { useDomainEvents, useDomains } from '../api/domains.ts'
+import type { Domain } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
 import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { DomainStatus, RecordMarks } from './domains/marks.tsx'
+import { useDomainEvents } from './domains/queries.ts'
 
-const COLUMNS: readonly Column<DomainWire>[] = [
+const COLUMNS: readonly Column<Domain>[] = [
   {
     header: 'Domain',
     cell: ({ id, domain }) => <TextLink to={`/domains/${id}`}>{domain}</TextLink>,
@@ -23,7 +25,7 @@ const COLUMNS: readonly Column<DomainWire>[] = [
 
 export default function DomainsScreen() {
   const { page = 1 } = useSearch({ from: '/domains' })
-  const query = useDomains(page)
+  const query = usePage(read.domains.list({ page }))
   const reason = useAllowed('developer')
   const navigate = useNavigate()
   useDomainEvents()

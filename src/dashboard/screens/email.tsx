@@ -2,8 +2,9 @@
 
 import { Paper, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { EmailDetail } from '#features/sending/emails/model.ts'
-import { useRecord } from '../api/data.ts'
+import type { Email } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
@@ -21,7 +22,7 @@ const route = getRouteApi('/emails/$id')
 const REFRESH_INTERVAL_MS = 1000
 export default function EmailScreen() {
   const { id } = route.useParams()
-  const query = useRecord<EmailDetail>(['email', id], `/v1/emails/${encodeURIComponent(id)}`)
+  const query = useData(read.emails.get(id))
   useReadAgainAfter(query, (event) => event.email_id === id, REFRESH_INTERVAL_MS)
   return (
     <RecordPage
@@ -37,7 +38,7 @@ export default function EmailScreen() {
   )
 }
 
-function EmailView({ email }: { readonly email: EmailDetail }) {
+function EmailView({ email }: { readonly email: Email }) {
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   return (
@@ -71,7 +72,7 @@ function EmailView({ email }: { readonly email: EmailDetail }) {
   )
 }
 
-const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
+const EmailFacts = ({ email }: { readonly email: Email }) => (
   <Facts
     facts={[
       ['Subject', email.subject],
@@ -94,7 +95,7 @@ const EmailFacts = ({ email }: { readonly email: EmailDetail }) => (
 )
 
 /** A link to the email that this one repeats. */
-function toOriginalLink(email: EmailDetail) {
+function toOriginalLink(email: Email) {
   const { resend_of: original } = email as { readonly resend_of?: unknown }
   if (typeof original !== 'string') return null
   return (

@@ -3,11 +3,11 @@
 import { Anchor, Badge, Button, Group, Stack, Text, VisuallyHidden } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
-import type { EmailRow } from '#features/sending/emails/model.ts'
-import { useStreams } from '../api/analytics.ts'
-import { ApiError } from '../api/client.ts'
+import type { EmailSummary } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { read } from '../api/client.ts'
 import { toSendCommand } from '../api/commands.ts'
-import { useExampleDomain } from '../api/domains.ts'
+import { usePage } from '../api/data.ts'
 import { formatCount } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
@@ -15,6 +15,7 @@ import { StatusBadge } from '../parts/status.tsx'
 import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { useStable } from '../parts/use-stable.ts'
+import { useExampleDomain } from './domains/queries.ts'
 import { FilterBar } from './emails/filter-bar.tsx'
 import { FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
 import { countRecipients, useLiveList } from './emails/live-list.ts'
@@ -55,7 +56,7 @@ export default function EmailsScreen() {
 
 /** The problems of a 422, by filter. */
 const toFieldErrors = (error: unknown): Record<string, string> =>
-  error instanceof ApiError && error.status === 422
+  error instanceof TassisError && error.status === 422
     ? Object.fromEntries(error.details.flatMap(({ field, message }) => (field ? [[field, message]] : [])))
     : {}
 
@@ -98,11 +99,11 @@ function useFocusOfLastOpened(): void {
   }, [])
 }
 
-function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
-  const { data: streams = [] } = useStreams().data ?? {}
+function EmailTable({ rows }: { readonly rows: readonly EmailSummary[] }) {
+  const { data: streams = [] } = usePage(read.streams.list({ per_page: 100 }), { staleTime: 300_000 }).data ?? {}
   const slugs = new Map(streams.map(({ id, slug }) => [id, slug]))
   useFocusOfLastOpened()
-  const columns: readonly Column<EmailRow>[] = [
+  const columns: readonly Column<EmailSummary>[] = [
     { header: 'Recipient', width: '30%', cell: (row) => <Recipient row={row} /> },
     {
       header: 'Subject',
@@ -124,7 +125,7 @@ function EmailTable({ rows }: { readonly rows: readonly EmailRow[] }) {
   return <DataTable label="Emails" columns={columns} rows={rows} toKey={({ id }) => id} />
 }
 
-function Recipient({ row }: { readonly row: EmailRow }) {
+function Recipient({ row }: { readonly row: EmailSummary }) {
   const more = countRecipients(row) - 1
   return (
     <Anchor

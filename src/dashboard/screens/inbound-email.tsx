@@ -2,8 +2,9 @@
 
 import { Group, Paper, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { InboundDetail } from '#features/receiving/inbound/api/model.ts'
-import { inboundPath, useAllDomains, useAllRoutes, useInboundDeliveries, useInboundEmail } from '../api/inbound.ts'
+import type { InboundEmail } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useData, usePage } from '../api/data.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { ContentTabs } from '../parts/content-tabs.tsx'
 import { DeleteButton } from '../parts/form.tsx'
@@ -14,6 +15,7 @@ import { MailFrame } from '../parts/mail-frame.tsx'
 import { Facts, QueryView, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
+import { useAllDomains } from './domains/queries.ts'
 import { Attachments } from './inbound/attachments.tsx'
 import { Checks } from './inbound/checks.tsx'
 import { Deliveries } from './inbound/deliveries.tsx'
@@ -21,16 +23,20 @@ import { INBOUND_TABS, type InboundTab } from './inbound/filters.ts'
 import { formatRoute } from './inbound/format.ts'
 import { InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
+import { useAllRoutes } from './inbound/queries.ts'
 import { Source } from './inbound/source.tsx'
 import { findClaimedAddress, toVisible } from './inbound/visible.ts'
 
 const MAX_TITLE_LENGTH = 200
 
+/** How often waiting deliveries are read again. */
+const DELIVERY_REFRESH_MS = 5000
+
 const route = getRouteApi('/inbound/$id')
 
 export default function InboundEmailScreen() {
   const { id } = route.useParams()
-  const query = useInboundEmail(id)
+  const query = useData(read.inboundEmails.get(id))
   const back = useBack('/inbound')
   return (
     <RecordPage
@@ -47,7 +53,7 @@ export default function InboundEmailScreen() {
 }
 
 interface EmailProps {
-  readonly email: InboundDetail
+  readonly email: InboundEmail
 }
 
 function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
@@ -77,8 +83,8 @@ function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
               size="xs"
               title="Delete this message?"
               confirm="Delete the message"
-              path={inboundPath(email.id)}
-              refreshes={[['inbound', 'list']]}
+              remove={() => api.inboundEmails.delete(email.id)}
+              refreshes={[['inboundEmails', 'list']]}
               onDeleted={onDeleted}
             >
               <Text>It is deleted with its attachments, and waiting deliveries of it end. This cannot be undone.</Text>
@@ -101,7 +107,7 @@ function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
       <Section title="Attachments">
         <Attachments
           attachments={email.attachments}
-          toPath={(index) => inboundPath(email.id, `/attachments/${index}`)}
+          toUrl={(index) => read.inboundEmails.getAttachment(email.id, String(index)).url}
         />
       </Section>
       <Section title="Route and deliveries">
@@ -165,7 +171,7 @@ function EmailFacts({ email }: EmailProps) {
 }
 
 function Panel({ name, email }: EmailProps & { readonly name: InboundTab }) {
-  if (name === 'source') return <Source path={inboundPath(email.id, '/raw')} />
+  if (name === 'source') return <Source raw={read.inboundEmails.getRaw(email.id)} />
   if (name === 'headers') return <Headers headers={email.raw_headers} />
   const body = name === 'html' ? email.html_body : email.text_body
   if (body === null || body === '')
@@ -180,7 +186,7 @@ function Panel({ name, email }: EmailProps & { readonly name: InboundTab }) {
   return <LongText label="Text of the message" text={body} />
 }
 
-function Headers({ headers }: { readonly headers: InboundDetail['raw_headers'] }) {
+function Headers({ headers }: { readonly headers: InboundEmail['raw_headers'] }) {
   if (headers === null) return <Text>The headers are not stored.</Text>
   const lines = Object.entries(headers).flatMap(([name, value]) =>
     [value].flat().map((text) => `${toVisible(name)}: ${unfold(String(text))}`),
@@ -194,7 +200,11 @@ const unfold = (value: string): string => toVisible(value.replace(/\r?\n[\t ]+/g
 function RouteAndDeliveries({ email }: EmailProps) {
   const { data: routes } = useAllRoutes()
   const { data: domains = [] } = useAllDomains()
-  const query = useInboundDeliveries(email.id, (deliveries) => deliveries.some(({ status }) => status === 'pending'))
+  const query = usePage(read.inboundEmails.listDeliveries(email.id, { per_page: 100 }), {
+    // An attempt has no event.
+    refetchInterval: ({ state: { data } }) =>
+      data?.data.some(({ status }) => status === 'pending') ? DELIVERY_REFRESH_MS : false,
+  })
   useLiveEvents(({ event_type: type }) => {
     if (type === 'email.inbound') void query.refetch()
   })

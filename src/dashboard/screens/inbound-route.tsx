@@ -2,17 +2,18 @@
 import { Alert, Group, NativeSelect, Stack, Switch, Text, TextInput } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import type { RouteDelivery, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import { requestData } from '../api/client.ts'
-import { useChange, usePage, useRecord } from '../api/data.ts'
-import { routePath, useAllDomains } from '../api/inbound.ts'
+import type { CreateInboundRouteRequest, InboundRoute, UpdateInboundRouteRequest } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useChange, useData, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, CODE_INPUT, DeleteButton, FormError, findFieldError } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { Facts, Page, QueryView, RecordPage, Section, useEscape } from '../parts/page.tsx'
+import { keep, readKnown } from '../parts/search.ts'
 import { Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
+import { useAllDomains } from './domains/queries.ts'
 import { Deliveries } from './inbound/deliveries.tsx'
 import { DELIVERY_STATES } from './inbound/filters.ts'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
@@ -20,14 +21,11 @@ import { toDeliveryWord } from './inbound/marks.tsx'
 import { ReplayRange } from './inbound/replay-range.tsx'
 import { RouteState } from './inbound-routes.tsx'
 
-const api = getRouteApi('/inbound/routes/$id')
+const screen = getRouteApi('/inbound/routes/$id')
 
 export function InboundRouteNewScreen() {
   const navigate = useNavigate()
-  const save = useChange(
-    (body: RouteChange) => requestData<RouteRecord>('POST', '/v1/inbound-routes', { body }),
-    ['inbound-routes'],
-  )
+  const save = useChange(api.inboundRoutes.create, 'inboundRoutes')
   useEscape(() => void navigate({ to: '/inbound/routes' }))
   return (
     <Page title="Create a route">
@@ -38,7 +36,7 @@ export function InboundRouteNewScreen() {
         error={save.error}
         onSave={(values) =>
           save.mutate(values, {
-            onSuccess: ({ id }) => void navigate({ to: `/inbound/routes/${id}` as never }),
+            onSuccess: ({ data }) => void navigate({ to: `/inbound/routes/${data.id}` as never }),
           })
         }
       />
@@ -47,8 +45,8 @@ export function InboundRouteNewScreen() {
 }
 
 export default function InboundRouteScreen() {
-  const { id } = api.useParams()
-  const query = useRecord<RouteRecord>(['inbound-routes', 'one', id], routePath(id))
+  const { id } = screen.useParams()
+  const query = useData(read.inboundRoutes.get(id))
   const { data: domains = [] } = useAllDomains()
   const domain = domains.find((one) => one.id === query.data?.domain_id)
   return (
@@ -65,17 +63,15 @@ export default function InboundRouteScreen() {
 }
 
 interface RouteProps {
-  readonly route: RouteRecord
+  readonly route: InboundRoute
 }
 
 function RouteView({ route }: RouteProps) {
-  const save = useChange(
-    (body: RouteChange) => requestData<RouteRecord>('PUT', routePath(route.id), { body }),
-    ['inbound-routes'],
-  )
+  const save = useChange((body: UpdateInboundRouteRequest) => api.inboundRoutes.update(route.id, body), 'inboundRoutes')
   const [saved, setSaved] = useState<string>()
   const reason = useAllowed('developer')
-  const change = (values: RouteChange, message: string) => save.mutate(values, { onSuccess: () => setSaved(message) })
+  const change = (values: UpdateInboundRouteRequest, message: string) =>
+    save.mutate(values, { onSuccess: () => setSaved(message) })
   const activate = (isActive: boolean) =>
     change({ is_active: isActive }, isActive ? 'The route is active.' : 'The route is inactive; it gets no mail.')
   return (
@@ -157,9 +153,8 @@ function DeleteRoute({ route }: RouteProps) {
       size="xs"
       title="Delete this route?"
       confirm="Delete the route"
-      path={routePath(route.id)}
-      forgets={['inbound-routes', 'one', route.id]}
-      refreshes={[['inbound-routes']]}
+      remove={() => api.inboundRoutes.delete(route.id)}
+      refreshes={[['inboundRoutes', 'list']]}
       onDeleted={() => navigate({ to: '/inbound/routes' })}
     >
       <Text>
@@ -170,22 +165,18 @@ function DeleteRoute({ route }: RouteProps) {
   )
 }
 
-/** The body of a POST or PUT. */
-interface RouteChange {
-  readonly domain_id?: string
-  readonly match_type?: RouteRecord['match_type']
-  readonly pattern?: string
-  readonly priority?: number
-  readonly webhook_url?: string | null
-  readonly is_active?: boolean
-}
-
 /** As it is typed. */
 type RouteTexts = Readonly<Record<'domain_id' | 'match_type' | 'pattern' | 'priority' | 'webhook_url', string>>
 
-const toBody = ({ domain_id, match_type, pattern, priority, webhook_url: url }: RouteTexts): RouteChange => ({
+const toBody = ({
   domain_id,
-  match_type: match_type as RouteRecord['match_type'],
+  match_type,
+  pattern,
+  priority,
+  webhook_url: url,
+}: RouteTexts): CreateInboundRouteRequest => ({
+  domain_id,
+  match_type: match_type as InboundRoute['match_type'],
   pattern: match_type === 'catch_all' ? '' : pattern.trim(),
   // What is no number gets the server's answer.
   priority: priority.trim() === '' ? 0 : Number(priority),
@@ -193,10 +184,10 @@ const toBody = ({ domain_id, match_type, pattern, priority, webhook_url: url }: 
 })
 
 /** Only what is different, so that two people who change different fields lose nothing. */
-const toChange = (route: RouteRecord, wanted: RouteChange): RouteChange =>
+const toChange = (route: InboundRoute, wanted: CreateInboundRouteRequest): UpdateInboundRouteRequest =>
   Object.fromEntries(Object.entries(wanted).filter(([name, value]) => Reflect.get(route, name) !== value))
 
-const toTexts = (route: RouteRecord | undefined): RouteTexts => ({
+const toTexts = (route: InboundRoute | undefined): RouteTexts => ({
   domain_id: route?.domain_id ?? '',
   match_type: route?.match_type ?? 'exact',
   pattern: route?.pattern ?? '',
@@ -205,11 +196,11 @@ const toTexts = (route: RouteRecord | undefined): RouteTexts => ({
 })
 
 interface RouteFormProps {
-  readonly route?: RouteRecord
+  readonly route?: InboundRoute
   readonly label: string
   readonly isBusy: boolean
   readonly error: unknown
-  onSave(body: RouteChange): void
+  onSave(body: CreateInboundRouteRequest): void
 }
 
 function RouteForm({ route, label, isBusy, error, onSave }: RouteFormProps) {
@@ -294,12 +285,9 @@ function RouteForm({ route, label, isBusy, error, onSave }: RouteFormProps) {
 }
 
 function RouteDeliveries({ route }: RouteProps) {
-  const { page = 1, status } = api.useSearch()
-  const navigate = api.useNavigate()
-  const query = usePage<RouteDelivery>(['inbound-routes', 'deliveries', route.id], routePath(route.id, '/deliveries'), {
-    page,
-    status,
-  })
+  const { page = 1, status } = screen.useSearch()
+  const navigate = screen.useNavigate()
+  const query = usePage(read.inboundRoutes.listDeliveries(route.id, { page, status }))
   useReadAgainAfter(query, ({ event_type: type }) => type === 'email.inbound' && page === 1)
   return (
     <Stack gap="sm">
@@ -312,8 +300,8 @@ function RouteDeliveries({ route }: RouteProps) {
             ...DELIVERY_STATES.map((state) => ({ value: state, label: toDeliveryWord(state) })),
           ]}
           onChange={(event) => {
-            const next = event.currentTarget.value
-            void navigate({ search: next === '' ? {} : { status: next }, resetScroll: false })
+            const next = readKnown(DELIVERY_STATES, event.currentTarget.value)
+            void navigate({ search: keep('status', next), resetScroll: false })
           }}
         />
         <ReplayRange route={route} />

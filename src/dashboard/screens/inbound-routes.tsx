@@ -2,10 +2,9 @@
 import { Button, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import type { AddressMatchRecord, RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import { requestData } from '../api/client.ts'
+import type { InboundRoute, InboundRouteMatch } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
 import { useChange, usePage } from '../api/data.ts'
-import { useAllDomains, useAllRoutes } from '../api/inbound.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, CODE_INPUT, FormError, findFieldError } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
@@ -13,8 +12,10 @@ import { InlineLink, NameLink } from '../parts/links.tsx'
 import { EmptyState, Page, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
+import { useAllDomains } from './domains/queries.ts'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
+import { useAllRoutes } from './inbound/queries.ts'
 import { toVisible } from './inbound/visible.ts'
 import { SigningSecret } from './webhooks/secret.tsx'
 
@@ -22,7 +23,7 @@ const route = getRouteApi('/inbound/routes')
 
 export default function InboundRoutesScreen() {
   const { page = 1 } = route.useSearch()
-  const query = usePage<RouteRecord>(['inbound-routes', 'list'], '/v1/inbound-routes', { page })
+  const query = usePage(read.inboundRoutes.list({ page }))
   const { data: domains } = useAllDomains()
   const reason = useAllowed('developer')
   const navigate = useNavigate()
@@ -72,7 +73,12 @@ export default function InboundRoutesScreen() {
         <Text size="sm" maw={720}>
           One secret signs the requests to the URLs of all routes of the account.
         </Text>
-        <SigningSecret path="/v1/inbound-routes/secret" title="Replace the secret of all routes?" receiver="receivers">
+        <SigningSecret
+          reveal={api.inboundRoutes.revealSecret}
+          rotate={api.inboundRoutes.rotateSecret}
+          title="Replace the secret of all routes?"
+          receiver="receivers"
+        >
           <Text>
             The new secret signs every later request of every route, including retries. The old one also signs for a
             day, but only in the header webhook-signature: receivers that verify another header must know the new one
@@ -84,7 +90,7 @@ export default function InboundRoutesScreen() {
   )
 }
 
-const toColumns = (names: ReadonlyMap<string, string>): readonly Column<RouteRecord>[] => [
+const toColumns = (names: ReadonlyMap<string, string>): readonly Column<InboundRoute>[] => [
   {
     header: 'Addresses',
     cell: (row) => (
@@ -112,7 +118,7 @@ const toColumns = (names: ReadonlyMap<string, string>): readonly Column<RouteRec
   { header: 'State', width: '9.5rem', cell: (row) => <RouteState route={row} /> },
 ]
 
-export function RouteState({ route: found }: { readonly route: RouteRecord }) {
+export function RouteState({ route: found }: { readonly route: InboundRoute }) {
   if (!found.is_active)
     return (
       <StatusLabel tone="neutral" title="It gets no mail.">
@@ -136,9 +142,7 @@ export function RouteState({ route: found }: { readonly route: RouteRecord }) {
 
 function AddressTest() {
   const [address, setAddress] = useState('')
-  const test = useChange(() =>
-    requestData<AddressMatchRecord>('GET', '/v1/inbound-routes/match', { query: { address: address.trim() } }),
-  )
+  const test = useChange(() => api.inboundRoutes.match({ address: address.trim() }))
   const submit = (event: FormEvent) => {
     event.preventDefault()
     if (address.trim() !== '') test.mutate()
@@ -165,7 +169,7 @@ function AddressTest() {
         </Group>
       </form>
       <FormError error={test.error} fields={['address']} />
-      <div role="status">{test.data && <MatchResult match={test.data} />}</div>
+      <div role="status">{test.data && <MatchResult match={test.data.data} />}</div>
     </Stack>
   )
 }
@@ -177,7 +181,7 @@ const REJECTIONS: Readonly<Record<string, string>> = {
   server_not_receiving: 'the server does not listen for mail; its operator sets TASSIS_INBOUND_ADDR',
 }
 
-function MatchResult({ match }: { readonly match: AddressMatchRecord }) {
+function MatchResult({ match }: { readonly match: InboundRouteMatch }) {
   const { address, rejection, mailbox_id: mailbox, route_id: id, domain_id: domain } = match
   const { data: routes } = useAllRoutes()
   const { data: domains = [] } = useAllDomains()

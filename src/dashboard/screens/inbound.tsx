@@ -1,10 +1,10 @@
 /** @module The list of received mail: newest first, with filters, live. */
 import { Button, Code, Group, List, Stack, Text } from '@mantine/core'
 import { getRouteApi, useRouterState } from '@tanstack/react-router'
-import type { InboundRecord } from '#features/receiving/inbound/api/model.ts'
-import type { Pagination } from '#platform/http/envelope.ts'
-import { ApiError } from '../api/client.ts'
-import { useAllDomains, useInbound } from '../api/inbound.ts'
+import type { InboundEmailSummary, Pagination } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { read } from '../api/client.ts'
+import { usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, NameLink, SmallLink, TextLink } from '../parts/links.tsx'
@@ -13,6 +13,7 @@ import { useLiveRows } from '../parts/rows.ts'
 import { StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable, NewRows } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
+import { useAllDomains } from './domains/queries.ts'
 import { InboundFilterBar } from './inbound/filter-bar.tsx'
 import { INBOUND_FILTER_NAMES, toInboundQuery } from './inbound/filters.ts'
 import { InboundNavigation, InboundStatus } from './inbound/marks.tsx'
@@ -23,6 +24,9 @@ import { findDisplayName, toVisible } from './inbound/visible.ts'
 interface ListState {
   readonly newer?: readonly string[]
 }
+
+/** Mail without a route has no event, so the list is also read again after this time. */
+const REFRESH_MS = 30_000
 
 interface Place {
   readonly cursor?: string | undefined
@@ -81,7 +85,7 @@ export default function InboundScreen() {
   const { newer = [] } = useRouterState({ select: ({ location }) => location.state as ListState })
   const values = { ...toInboundQuery(filters), ...(cursor ? { cursor } : { page }) }
   const isFirstPage = cursor === undefined && page === 1
-  const query = useInbound(values, isFirstPage)
+  const query = usePage(read.inboundEmails.list(values), { refetchInterval: isFirstPage ? REFRESH_MS : false })
   const rows = useLiveRows(query, JSON.stringify(values), ({ created_at: at }) => at)
   useReadAgainAfter(query, ({ event_type: type }) => type === 'email.inbound')
   const hasFilters = INBOUND_FILTER_NAMES.some((name) => filters[name] !== undefined)
@@ -90,7 +94,7 @@ export default function InboundScreen() {
       <InboundNavigation />
       <InboundFilterBar
         filters={filters}
-        error={query.error instanceof ApiError ? query.error : undefined}
+        error={query.error instanceof TassisError ? query.error : undefined}
         onChange={(next) => void navigate({ search: next })}
       />
       {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
@@ -179,7 +183,7 @@ function NothingYet() {
   )
 }
 
-const COLUMNS: readonly Column<InboundRecord>[] = [
+const COLUMNS: readonly Column<InboundEmailSummary>[] = [
   { header: 'From', width: '28%', cell: (email) => <Sender email={email} /> },
   { header: 'Subject', cell: (email) => <Subject email={email} /> },
   {
@@ -197,7 +201,7 @@ const COLUMNS: readonly Column<InboundRecord>[] = [
 
 const MAX_TOOLTIP_LENGTH = 1000
 
-const InboundTable = ({ rows }: { readonly rows: readonly InboundRecord[] }) => (
+const InboundTable = ({ rows }: { readonly rows: readonly InboundEmailSummary[] }) => (
   <DataTable label="Received mail" columns={COLUMNS} rows={rows} toKey={({ id }) => id} />
 )
 
@@ -221,7 +225,7 @@ function Sender({ email: { id, from_address: from, from_header: header, mail_fro
 }
 
 interface RowProps {
-  readonly email: InboundRecord
+  readonly email: InboundEmailSummary
 }
 
 function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: size } }: RowProps) {

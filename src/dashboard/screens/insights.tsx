@@ -1,9 +1,10 @@
 /** @module Reports on the stats of the account, with what to do about each finding. */
 import { Alert, Card, Group, Stack, Text, Title } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
-import type { InsightRecord } from '#features/reporting/insights/model.ts'
-import { useAcknowledgeInsight, useGenerateInsight, useInsights } from '../api/analytics.ts'
-import { ApiError } from '../api/client.ts'
+import type { Insight } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api, read } from '../api/client.ts'
+import { useChange, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, FormError } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
@@ -17,8 +18,8 @@ import type { Tone } from '../parts/tone.ts'
 export default function InsightsScreen() {
   const { page = 1 } = useSearch({ from: '/analytics/insights' })
   const reason = useAllowed('admin')
-  const query = useInsights(page, reason === undefined)
-  const generate = useGenerateInsight()
+  const query = usePage(read.insights.list({ page, per_page: 10 }), { enabled: reason === undefined })
+  const generate = useChange(() => api.insights.generate(), 'insights')
   const run = (
     <ActionButton reason={reason} loading={generate.isPending} onClick={() => generate.mutate()}>
       Generate a report
@@ -66,7 +67,8 @@ export default function InsightsScreen() {
 
 /** @param at when it was asked for, in milliseconds */
 function GenerateError({ error, at }: { readonly error: unknown; readonly at: number }) {
-  if (!(error instanceof ApiError) || error.code !== 'insights_generated_recently') return <FormError error={error} />
+  if (!(error instanceof TassisError) || error.code !== 'insights_generated_recently')
+    return <FormError error={error} />
   return (
     <Alert color="yellow" role="alert">
       There is a report from the last 24 hours.{' '}
@@ -81,15 +83,15 @@ function GenerateError({ error, at }: { readonly error: unknown; readonly at: nu
 }
 
 const SEVERITIES: Readonly<
-  Record<InsightRecord['findings'][number]['severity'], { readonly word: string; readonly tone: Tone }>
+  Record<Insight['findings'][number]['severity'], { readonly word: string; readonly tone: Tone }>
 > = {
   critical: { word: 'Critical', tone: 'bad' },
   warn: { word: 'Warning', tone: 'warning' },
   info: { word: 'Note', tone: 'neutral' },
 }
 
-function Report({ report }: { readonly report: InsightRecord }) {
-  const acknowledge = useAcknowledgeInsight(report.id)
+function Report({ report }: { readonly report: Insight }) {
+  const acknowledge = useChange(() => api.insights.acknowledge(report.id), 'insights')
   const titleId = `report-${report.id}`
   return (
     <Card withBorder component="article" aria-labelledby={titleId}>

@@ -1,34 +1,38 @@
 /** @module Creates an API key and shows it once. */
 import { Alert, Code, Group, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
-import type { CreatedApiKey } from '#features/setup/api-keys/model.ts'
-import { useExampleDomain } from '../api/domains.ts'
-import { useCreateApiKey } from '../api/keys.ts'
+import type { CreateApiKeyResult } from '#client/api.ts'
+import { api } from '../api/client.ts'
+import { useChange } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { SubmitButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { CommandBlock, Page } from '../parts/page.tsx'
 import { summariseScopes } from '../parts/scopes.ts'
+import { useExampleDomain } from './domains/queries.ts'
 import { toExampleCommand } from './keys/example.ts'
 import { isComplete, KeyFields, NEW_KEY, toKeyPatch } from './keys/fields.tsx'
 
 export default function ApiKeyNewScreen() {
-  const [created, setCreated] = useState<CreatedApiKey>()
+  const [created, setCreated] = useState<CreateApiKeyResult>()
   return created ? <CreatedKey apiKey={created} /> : <NewKeyForm onCreated={setCreated} />
 }
 
-function NewKeyForm({ onCreated }: { onCreated(key: CreatedApiKey): void }) {
+function NewKeyForm({ onCreated }: { onCreated(key: CreateApiKeyResult): void }) {
   const [input, setInput] = useState(NEW_KEY)
   const [isChecked, setIsChecked] = useState(false)
-  const create = useCreateApiKey()
+  const create = useChange(api.apiKeys.create, 'apiKeys')
   const reason = useAllowed('admin')
   const submit = (event: FormEvent) => {
     event.preventDefault()
     setIsChecked(true)
     if (!isComplete(input) || reason !== undefined || create.isPending) return
     const { name, scopes } = input
-    create.mutate({ ...toKeyPatch(NEW_KEY, input), name: name.trim(), scopes: [...scopes] }, { onSuccess: onCreated })
+    create.mutate(
+      { ...toKeyPatch(NEW_KEY, input), name: name.trim(), scopes: [...scopes] },
+      { onSuccess: ({ data }) => onCreated(data) },
+    )
   }
   return (
     <Page title="Create an API key">
@@ -48,7 +52,7 @@ function NewKeyForm({ onCreated }: { onCreated(key: CreatedApiKey): void }) {
   )
 }
 
-function CreatedKey({ apiKey }: { readonly apiKey: CreatedApiKey }) {
+function CreatedKey({ apiKey }: { readonly apiKey: CreateApiKeyResult }) {
   const { user } = useSession()
   const domain = useExampleDomain()?.domain
   const { key, name, scopes } = apiKey

@@ -2,8 +2,9 @@
 import { Alert, Button, Code, Group, List, Stack, Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
-import { toKeyPath, useApiKeys, useChangeApiKey } from '../api/keys.ts'
+import type { ApiKey, UpdateApiKeyRequest } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useChange, useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { DeleteButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
@@ -16,7 +17,7 @@ import { isComplete, KeyFields, type KeyInput, toKeyInput, toKeyPatch } from './
 export default function ApiKeyScreen() {
   const { id } = useParams({ from: '/keys/$id' })
   const reason = useAllowed('admin')
-  const query = useApiKeys(reason === undefined)
+  const query = useData(read.apiKeys.list(), { enabled: reason === undefined })
   const navigate = useNavigate()
   useEscape(() => void navigate({ to: '/keys' }))
   const key = query.data?.find((one) => one.id === id)
@@ -39,7 +40,7 @@ const Missing = () => (
 )
 
 interface KeyProps {
-  readonly apiKey: ApiKeyRecord
+  readonly apiKey: ApiKey
 }
 
 const KeyDetails = ({ apiKey: key }: KeyProps) => (
@@ -82,7 +83,7 @@ function KeySettings({ apiKey: key }: KeyProps) {
   /** What is typed, and the key as it was when that began; undefined: the form is closed. */
   const [edit, setEdit] = useState<{ readonly before: KeyInput; readonly input: KeyInput }>()
   const [isChecked, setIsChecked] = useState(false)
-  const change = useChangeApiKey(key.id)
+  const change = useChange((body: UpdateApiKeyRequest) => api.apiKeys.update(key.id, body), 'apiKeys')
   const open = () => {
     const before = toKeyInput(key)
     change.reset()
@@ -143,8 +144,8 @@ function RevokeButton({ apiKey: key }: KeyProps) {
       needs="admin"
       title="Revoke this key?"
       confirm="Revoke the key"
-      path={toKeyPath(key.id)}
-      refreshes={[['api-keys']]}
+      remove={() => api.apiKeys.delete(key.id)}
+      refreshes={['apiKeys']}
       onDeleted={() => navigate({ to: '/keys' })}
     >
       <Text>

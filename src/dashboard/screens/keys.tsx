@@ -1,8 +1,9 @@
 /** @module The list of API keys. */
 import { Alert, Code, Stack, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import type { ApiKeyRecord } from '#features/setup/api-keys/model.ts'
-import { useApiKeys } from '../api/keys.ts'
+import type { ApiKey } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
@@ -12,7 +13,7 @@ import { StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 
-const COLUMNS: readonly Column<ApiKeyRecord>[] = [
+const COLUMNS: readonly Column<ApiKey>[] = [
   {
     header: 'Name',
     width: '30%',
@@ -41,7 +42,7 @@ const COLUMNS: readonly Column<ApiKeyRecord>[] = [
 
 export default function ApiKeysScreen() {
   const reason = useAllowed('admin')
-  const query = useApiKeys(reason === undefined)
+  const query = useData(read.apiKeys.list(), { enabled: reason === undefined })
   const navigate = useNavigate()
   const create = (
     <ActionButton reason={reason} onClick={() => navigate({ to: '/keys/new' })}>

@@ -2,11 +2,9 @@
 import { Group, Stack, Text } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
-import type { FeedEvent } from '#features/core/events/model.ts'
-import type { ListedMessage, ListedThread, MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts'
-import { get, type PageOf } from '../api/client.ts'
-import { usePage, useRecord } from '../api/data.ts'
-import { mailboxPath } from '../api/inbound.ts'
+import type { Event, Mailbox, MailboxMessageSummary, MailboxThreadSummary } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useData, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { DeleteButton, findFieldError } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
@@ -19,13 +17,13 @@ import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id')
 
-const isNewMessage = ({ event_type: type }: FeedEvent): boolean => type === 'mailbox.message.received'
+const isNewMessage = ({ event_type: type }: Event): boolean => type === 'mailbox.message.received'
 
 export default function MailboxScreen() {
   const { id } = route.useParams()
   const { q, page = 1 } = route.useSearch()
   const navigate = route.useNavigate()
-  const query = useRecord<MailboxRecord>(['mailboxes', 'one', id], mailboxPath(id))
+  const query = useData(read.mailboxes.get(id))
   useReadAgainAfter(query, isNewMessage)
   return (
     <RecordPage
@@ -60,7 +58,7 @@ export default function MailboxScreen() {
 }
 
 interface MailboxProps {
-  readonly mailbox: MailboxRecord
+  readonly mailbox: Mailbox
 }
 
 function MailboxFacts({ mailbox }: MailboxProps) {
@@ -98,8 +96,7 @@ function DeleteMailbox({ mailbox }: MailboxProps) {
         title="Delete this mailbox?"
         confirm="Delete the mailbox"
         typed={mailbox.address}
-        path={mailboxPath(mailbox.id)}
-        forgets={['mailboxes', 'one', mailbox.id]}
+        remove={() => api.mailboxes.delete(mailbox.id)}
         refreshes={[['mailboxes', 'list']]}
         onDeleted={() => navigate({ to: '/inbound/mailboxes' })}
       >
@@ -120,18 +117,15 @@ const toThreadPath = (mailboxId: string, threadId: string): string =>
 function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
   const { id } = mailbox
   const query = useQuery({
-    queryKey: ['mailboxes', 'threads', id, page],
-    queryFn: async ({ signal }) => {
-      const list = await get<PageOf<ListedThread>>(mailboxPath(id, '/threads'), { page, per_page: 50 }, signal)
-      // A thread keeps its row when a message comes.
-      return { ...list, data: list.data.map((row) => ({ ...row, id: row.thread_id })) }
-    },
+    ...read.mailboxes.listThreads(id, { page }),
+    // A thread keeps its row when a message comes.
+    select: (list) => ({ ...list, data: list.data.map((row) => ({ ...row, id: row.thread_id })) }),
     placeholderData: keepPreviousData,
   })
   const rows = useLiveRows(query, `${id} ${page}`, ({ last_message_at: at }) => at)
   useReadAgainAfter(query, isNewMessage)
   if (!rows.page) return <QueryView query={query}>{() => null}</QueryView>
-  const columns: readonly Column<ListedThread>[] = [
+  const columns: readonly Column<MailboxThreadSummary>[] = [
     {
       header: 'Subject',
       cell: ({ id: threadId, subject }) => (
@@ -169,11 +163,8 @@ interface FoundProps {
 }
 
 function Found({ mailboxId, words, page }: FoundProps) {
-  const query = usePage<ListedMessage>(['mailboxes', 'search', mailboxId], mailboxPath(mailboxId, '/messages/search'), {
-    q: words,
-    page,
-  })
-  const columns: readonly Column<ListedMessage>[] = [
+  const query = usePage(read.mailboxes.searchMessages(mailboxId, { q: words, page }))
+  const columns: readonly Column<MailboxMessageSummary>[] = [
     {
       header: 'Subject',
       cell: ({ thread_id: threadId, subject }) => (

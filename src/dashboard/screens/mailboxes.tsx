@@ -2,11 +2,9 @@
 import { NativeSelect, Text, TextInput } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { MailboxRecord } from '#features/receiving/agent-mailboxes/model.ts'
-import type { DomainWire } from '#features/setup/domains/model.ts'
-import { requestData } from '../api/client.ts'
+import type { Domain, Mailbox } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
 import { useChange, usePage } from '../api/data.ts'
-import { useAllDomains } from '../api/inbound.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, CODE_INPUT, DialogFrame, useFields } from '../parts/form.tsx'
@@ -15,11 +13,12 @@ import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
 import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
+import { useAllDomains } from './domains/queries.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
 
 const route = getRouteApi('/inbound/mailboxes')
 
-const COLUMNS: readonly Column<MailboxRecord>[] = [
+const COLUMNS: readonly Column<Mailbox>[] = [
   {
     header: 'Address',
     cell: ({ id, address, display_name: name }) => (
@@ -53,12 +52,12 @@ const createCommand = () => `curl ${location.origin}/v1/agent-mailboxes \\
   -H 'Content-Type: application/json' \\
   -d '{"local_part": "agent"}'`
 
-const isReceiving = ({ status, inbound_enabled: isEnabled }: DomainWire): boolean => status === 'verified' && isEnabled
+const isReceiving = ({ status, inbound_enabled: isEnabled }: Domain): boolean => status === 'verified' && isEnabled
 
 export default function MailboxesScreen() {
   const { page = 1 } = route.useSearch()
   const [isOpen, setIsOpen] = useState(false)
-  const query = usePage<MailboxRecord>(['mailboxes', 'list'], '/v1/agent-mailboxes', { page })
+  const query = usePage(read.mailboxes.list({ page }))
   useReadAgainAfter(query, ({ event_type: type }) => type === 'mailbox.message.received')
   const { data: domains } = useAllDomains()
   const reason = useAllowed('developer')
@@ -109,22 +108,19 @@ export default function MailboxesScreen() {
 }
 
 interface NewMailboxProps {
-  readonly domains: readonly DomainWire[]
+  readonly domains: readonly Domain[]
   onClose(): void
 }
 
 function NewMailbox({ domains, onClose }: NewMailboxProps) {
   const navigate = useNavigate()
-  const create = useChange(
-    (body: object) => requestData<MailboxRecord>('POST', '/v1/agent-mailboxes', { body }),
-    ['mailboxes', 'list'],
-  )
+  const create = useChange(api.mailboxes.create, ['mailboxes', 'list'])
   const initial = { local_part: '', display_name: '', domain_id: domains[0]?.id ?? '' }
   const { values, field, fields } = useFields(initial, create.error)
   const submit = () => {
     const typed = Object.entries(values).map(([name, value]) => [name, value.trim()])
     create.mutate(Object.fromEntries(typed.filter(([, value]) => value !== '')), {
-      onSuccess: ({ id }) => void navigate({ to: `/inbound/mailboxes/${id}` as never }),
+      onSuccess: ({ data }) => void navigate({ to: `/inbound/mailboxes/${data.id}` as never }),
     })
   }
   return (

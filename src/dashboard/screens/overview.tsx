@@ -1,7 +1,8 @@
 /** @module The first screen: what is left to set up, what needs attention, the last 24 hours, the newest events. */
 
 import { Alert, Card, Stack, Text } from '@mantine/core'
-import type { UseQueryResult } from '@tanstack/react-query'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
+import { read } from '../api/client.ts'
 import { useSession } from '../api/session.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { ErrorState, LoadingState, Page, QueryView, Section } from '../parts/page.tsx'
@@ -9,7 +10,7 @@ import { Time } from '../parts/time.tsx'
 import { Checklist } from './overview/checklist.tsx'
 import { type Counts, SHOWN_METRICS, type ShownMetric, sumHours } from './overview/format.ts'
 import { listNotices, type Notice, type NoticeAction } from './overview/notices.ts'
-import { isForbidden, useOverviewQueries, useRefreshByEvents, useTimeseries } from './overview/queries.ts'
+import { isForbidden, useOverviewQueries, useRefreshByEvents } from './overview/queries.ts'
 import { RecentEvents } from './overview/recent-events.tsx'
 import { listSteps } from './overview/steps.ts'
 
@@ -29,13 +30,15 @@ const toDay = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
 function Figures() {
   const now = Date.now()
-  const series = useTimeseries({
-    // 48 hours begin two days ago.
-    from: toDay(now - 2 * DAY_MS),
-    to: toDay(now),
-    interval: 'hour',
-    metrics: SHOWN_METRICS.join(','),
-  })
+  const series = useQuery(
+    read.analytics.getTimeseries({
+      // 48 hours begin two days ago.
+      from: toDay(now - 2 * DAY_MS),
+      to: toDay(now),
+      interval: 'hour',
+      metrics: SHOWN_METRICS.join(','),
+    }),
+  )
   return (
     <Section title="Last 24 hours">
       <QueryView query={series}>{({ data }) => <Grid {...sumHours(data)} />}</QueryView>

@@ -4,16 +4,16 @@ import { Button, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import { getRouteApi, Outlet, useParams } from '@tanstack/react-router'
 import { createContext, useContext, useEffect, useRef, useState } from 'react'
-import { useInbox, useUnreadCount } from '../api/captured.ts'
 import { toSendCommand } from '../api/commands.ts'
-import { useExampleDomain } from '../api/domains.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
 import { SearchForm } from '../parts/table.tsx'
+import { useExampleDomain } from './domains/queries.ts'
 import { DeleteDialog, type Deletion } from './sandbox/delete.tsx'
 import { InboxList, NewEmails } from './sandbox/list.tsx'
 import { MessageView } from './sandbox/message.tsx'
+import { useInbox, useUnreadCount } from './sandbox/queries.ts'
 import type { InboxSearch } from './sandbox/search.ts'
 
 const route = getRouteApi('/sandbox')
@@ -27,8 +27,8 @@ export default function SandboxScreen() {
   const { q, unread, cursor } = route.useSearch()
   const navigate = route.useNavigate()
   const { id: openId }: { readonly id?: string } = useParams({ strict: false })
-  const inbox = useInbox({ q, unread, cursor })
-  const { data: unreadCount } = useUnreadCount()
+  const inbox = useInbox({ q, unread: unread && 'true', cursor })
+  const unreadCount = useUnreadCount()
   const roleReason = useAllowed('developer')
   const [deletion, setDeletion] = useState<Deletion>()
   const isNarrow = useMediaQuery(NARROW, undefined, { getInitialValueInEffect: false })

@@ -1,8 +1,8 @@
 /** @module The state of the whole service, for operators. */
 import { List, Stack, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
-import type { ServerHealth } from '#app/status-model.ts'
-import { useHealth } from '../api/server.ts'
+import type { OperatorHealth } from '#client/operator-api.ts'
+import { read } from '../api/client.ts'
 import { formatBytes } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { Facts, Section } from '../parts/page.tsx'
@@ -11,9 +11,10 @@ import { Time } from '../parts/time.tsx'
 import { DeliveryAlerts } from './server/alerts.tsx'
 import { Checks } from './server/checks.tsx'
 import { ServerPage } from './server/frame.tsx'
+import { useOne } from './server/queries.ts'
 
 export default function ServerScreen() {
-  const query = useHealth()
+  const query = useOne(read.operator.getHealth())
   return (
     <ServerPage title="Server" query={query}>
       {(health) => <Health health={health} />}
@@ -21,7 +22,7 @@ export default function ServerScreen() {
   )
 }
 
-function Health({ health }: { readonly health: ServerHealth }) {
+function Health({ health }: { readonly health: OperatorHealth }) {
   const { problems, warnings } = health
   return (
     <Stack gap="lg">
@@ -64,7 +65,7 @@ function Health({ health }: { readonly health: ServerHealth }) {
   )
 }
 
-function toSubmissionWords(submission: ServerHealth['submission']): string {
+function toSubmissionWords(submission: OperatorHealth['submission']): string {
   if (!submission) return 'Nowhere: TASSIS_SUBMISSION_ADDR is not set'
   const { addrs, sessions, accepted, deferred, rejected, failed_logins } = submission
   const counts = [
@@ -84,7 +85,7 @@ const DELIVERY_WORDS: Readonly<Record<string, string>> = {
 }
 const toDeliveryWords = (mode: string): string => DELIVERY_WORDS[mode] ?? mode
 
-function Figures({ health: { queue, received, disk, webhooks, accounts } }: { readonly health: ServerHealth }) {
+function Figures({ health: { queue, received, disk, webhooks, accounts } }: { readonly health: OperatorHealth }) {
   return (
     <dl className="figures">
       <Figure name="Waiting for delivery" to="/server/queue" value={queue.waiting.toLocaleString()}>

@@ -2,17 +2,17 @@
 
 import { Alert, Code, Group, Stack, Switch, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
-import type { AccountChange, AccountRecord } from '#features/core/accounts/model.ts'
-import { request } from '../api/client.ts'
+import type { Account, UpdateAccountRequest } from '#client/api.ts'
+import { api } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
+import { SESSION, useAllowed } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { FormError, findFieldError, SaveRow } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { Facts, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { SettingsPage } from './settings/frame.tsx'
-import { ACCOUNT_KEY, formatLimit, useAccount } from './settings/queries.ts'
+import { formatLimit, useAccount } from './settings/queries.ts'
 
 export default function SettingsScreen() {
   const query = useAccount()
@@ -31,7 +31,7 @@ export default function SettingsScreen() {
   )
 }
 
-const Paused = ({ account: { paused } }: { readonly account: AccountRecord }) =>
+const Paused = ({ account: { paused } }: { readonly account: Account }) =>
   paused ? (
     <Alert color="red" title="Sending is paused">
       {paused.reason} Since <Time iso={paused.since} />. Queued mail is kept. The operator of this server can resume
@@ -39,19 +39,19 @@ const Paused = ({ account: { paused } }: { readonly account: AccountRecord }) =>
     </Alert>
   ) : null
 
-function AccountForm({ account }: { readonly account: AccountRecord }) {
+function AccountForm({ account }: { readonly account: Account }) {
   const roleReason = useAllowed('admin')
   // Only what was changed here is sent: somebody else may be changing the rest.
-  const [changes, setChanges] = useState<AccountChange>({})
+  const [changes, setChanges] = useState<UpdateAccountRequest>({})
   const save = useChange(
-    (body: AccountChange) => request('PATCH', '/v1/account', { body }),
-    ACCOUNT_KEY,
+    (body: UpdateAccountRequest) => api.account.update(body),
+    'account',
     // The frame shows the name.
-    ['session'],
+    SESSION,
   )
   const { name, tracking_default, tracking_privacy } = { ...account, ...changes }
   const isUnchanged = Object.keys(changes).length === 0
-  const set = (change: AccountChange) => {
+  const set = (change: UpdateAccountRequest) => {
     save.reset()
     setChanges((before) => ({ ...before, ...change }))
   }
@@ -98,7 +98,7 @@ function AccountForm({ account }: { readonly account: AccountRecord }) {
   )
 }
 
-const AccountFacts = ({ account }: { readonly account: AccountRecord }) => (
+const AccountFacts = ({ account }: { readonly account: Account }) => (
   <Section title="About this account">
     <Facts
       facts={[

@@ -13,9 +13,10 @@ import {
   Textarea,
   Title,
 } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
+import { readAgain } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { useRefreshSuppressions } from '../api/suppressions.ts'
 import { ActionButton, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { TextLink } from '../parts/links.tsx'
@@ -135,7 +136,7 @@ function useImport(preview: FilePreview) {
   const [state, setState] = useState<RunState>({ kind: 'idle' })
   const [progress, setProgress] = useState<ImportProgress>(NO_PROGRESS)
   const ending = useRef<AbortController>(undefined)
-  const refresh = useRefreshSuppressions()
+  const queries = useQueryClient()
   useEffect(() => () => ending.current?.abort(), [])
   useEffect(() => {
     if (state.kind !== 'running') return
@@ -153,7 +154,7 @@ function useImport(preview: FilePreview) {
     } catch (error) {
       setState(controller.signal.aborted ? { kind: 'cancelled' } : { kind: 'failed', error })
     } finally {
-      void refresh()
+      readAgain(queries, 'suppressions')
     }
   }
   return { state, progress, start, cancel: () => ending.current?.abort() }

@@ -2,10 +2,11 @@
 import { Alert, Anchor, Button, Code, Group, List, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
-import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
+import type { Suppression } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useChange, useData, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { EXPORT_URL, useRemoveSuppression, useSuppressions, useSuppressionsOf } from '../api/suppressions.ts'
 import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
@@ -26,8 +27,8 @@ interface RemoveDialogProps {
 }
 
 function RemoveDialog({ address, onClose }: RemoveDialogProps) {
-  const suppressions = useSuppressionsOf(address)
-  const remove = useRemoveSuppression()
+  const suppressions = useData(read.suppressions.list({ email: address, per_page: 100 }), { staleTime: 0 })
+  const remove = useChange(api.suppressions.delete, 'suppressions')
   const rows = suppressions.data ?? []
   const warnings = listWarnings(rows)
   const name = isErased(address) ? 'an erased person' : address
@@ -73,7 +74,7 @@ const route = getRouteApi('/suppressions')
 export default function SuppressionsScreen() {
   const { cursor, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
-  const query = useSuppressions({ ...filters, cursor })
+  const query = usePage(read.suppressions.list({ ...filters, cursor }))
   const [dialog, setDialog] = useState<
     { readonly kind: 'add' } | { readonly kind: 'remove'; readonly address: string }
   >()
@@ -104,7 +105,7 @@ export default function SuppressionsScreen() {
             <FilterForm filters={filters} onChange={(next) => void navigate({ search: next })} />
             <Group gap="md">
               <SmallLink to="/suppressions/import">Import</SmallLink>
-              <Anchor href={EXPORT_URL} download="suppressions.csv" size="sm">
+              <Anchor href={read.suppressions.export().url} download="suppressions.csv" size="sm">
                 Export all as CSV
               </Anchor>
             </Group>
@@ -255,14 +256,14 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
 const ADDS_ROWS: readonly string[] = ['bounced', 'complained', 'unsubscribed']
 
 interface TableProps {
-  readonly rows: readonly SuppressionRecord[]
+  readonly rows: readonly Suppression[]
   /** Why nothing can be removed. */
   readonly reason: string | undefined
   onRemove(address: string): void
 }
 
 function SuppressionTable({ rows, reason, onRemove }: TableProps) {
-  const columns: readonly Column<SuppressionRecord>[] = [
+  const columns: readonly Column<Suppression>[] = [
     { header: 'Address', width: '30%', cell: ({ email_address: address }) => <Address address={address} /> },
     {
       header: 'Reason',

@@ -1,7 +1,8 @@
 /** @module A new template: empty, from the example, or as a copy. */
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import { useTemplate } from '../api/templates.ts'
+import { read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
 import { Page, QueryView } from '../parts/page.tsx'
 import { TemplateEditor } from './templates/editor.tsx'
 import { proposeData } from './templates/json-data.ts'
@@ -13,7 +14,7 @@ const EXAMPLE = 'example'
 
 export default function TemplateNewScreen() {
   const { from } = useSearch({ from: '/templates/new' })
-  const copied = useTemplate(from === EXAMPLE ? undefined : from)
+  const copied = useData(read.templates.get(from ?? ''), { enabled: from !== undefined && from !== EXAMPLE })
   if (from === undefined) return <NewTemplate key="" initial={EMPTY_FIELDS} initialData={'{\n}\n'} />
   if (from === EXAMPLE) return <NewTemplate key={from} initial={STARTER} initialData={STARTER_DATA} />
   if (!copied.data)

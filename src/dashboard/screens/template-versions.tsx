@@ -2,10 +2,10 @@
 import { Group, Stack, Tabs, Text, Title } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { MemberRecord } from '#features/people/team/model.ts'
-import type { TemplateRecord, TemplateVersionRecord, TemplateVersionRow } from '#features/setup/templates/model.ts'
+import type { TeamMember, Template, TemplateVersion, TemplateVersionSummary } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
+import { useData, useStore } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { useMembers, useRestoreVersion, useTemplate, useVersion, useVersions } from '../api/templates.ts'
 import { CodeEditor } from '../parts/code-editor.tsx'
 import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
@@ -18,8 +18,8 @@ import { DiffView } from './templates/diff-view.tsx'
 export default function TemplateVersionsScreen() {
   const { id } = useParams({ from: '/templates/$id/versions' })
   const { version } = useSearch({ from: '/templates/$id/versions' })
-  const template = useTemplate(id)
-  const versions = useVersions(id)
+  const template = useData(read.templates.get(id))
+  const versions = useData(read.templates.listVersions(id))
   return (
     <Page title={template.data ? `Versions of ${template.data.name}` : 'Versions'}>
       <nav aria-label="Path">
@@ -51,14 +51,14 @@ export default function TemplateVersionsScreen() {
 }
 
 interface VersionTableProps {
-  readonly rows: readonly TemplateVersionRow[]
-  readonly template: TemplateRecord
+  readonly rows: readonly TemplateVersionSummary[]
+  readonly template: Template
 }
 
 function VersionTable({ rows, template }: VersionTableProps) {
-  const members = useMembers().data ?? []
+  const members = useData(read.team.listMembers({ per_page: 100 }), { staleTime: 60_000 }).data ?? []
   const { user } = useSession()
-  const columns: readonly Column<TemplateVersionRow>[] = [
+  const columns: readonly Column<TemplateVersionSummary>[] = [
     {
       header: 'Version',
       width: '24%',
@@ -92,7 +92,7 @@ const OTHER_ACTORS: Readonly<Record<string, string>> = {
   system: 'The service',
 }
 
-function toAuthor(row: TemplateVersionRow, ownId: string, members: readonly MemberRecord[]): string {
+function toAuthor(row: TemplateVersionSummary, ownId: string, members: readonly TeamMember[]): string {
   const { actor_type, actor_id } = row
   if (actor_type === 'user' && actor_id === ownId) return 'You'
   const member = actor_type === 'user' ? members.find(({ id }) => id === actor_id) : undefined
@@ -100,12 +100,15 @@ function toAuthor(row: TemplateVersionRow, ownId: string, members: readonly Memb
 }
 
 interface ShownVersionProps {
-  readonly template: TemplateRecord
+  readonly template: Template
   readonly version: number
 }
 
 function ShownVersion({ template, version }: ShownVersionProps) {
-  const query = useVersion(template.id, version)
+  const query = useData(read.templates.getVersion(template.id, String(version)), {
+    // A stored version does not change.
+    staleTime: Number.POSITIVE_INFINITY,
+  })
   const reason = useAllowed('developer')
   const [isAsking, setIsAsking] = useState(false)
   return (
@@ -127,8 +130,8 @@ function ShownVersion({ template, version }: ShownVersionProps) {
 }
 
 interface ContentsProps {
-  readonly template: TemplateRecord
-  readonly shown: TemplateVersionRecord
+  readonly template: Template
+  readonly shown: TemplateVersion
 }
 
 function Contents({ template, shown }: ContentsProps) {
@@ -161,13 +164,18 @@ interface RestoreProps extends ShownVersionProps {
 }
 
 function Restore({ template, version, onClose }: RestoreProps) {
-  const restore = useRestoreVersion(template.id)
+  const restore = useStore(
+    () => api.templates.restoreVersion(template.id, String(version), { if_version: template.version }),
+    () => read.templates.get(template.id),
+    ['templates', 'list'],
+    ['templates', 'listVersions', template.id],
+  )
   return (
     <DialogFrame
       title={`Restore version ${version}?`}
       confirm="Restore"
       work={restore}
-      onConfirm={() => restore.mutate({ version, ifVersion: template.version }, { onSuccess: onClose })}
+      onConfirm={() => restore.mutate(undefined, { onSuccess: onClose })}
       onClose={onClose}
     >
       <Text>

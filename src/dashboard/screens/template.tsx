@@ -1,7 +1,8 @@
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { TemplateRecord } from '#features/setup/templates/model.ts'
-import { useTemplate } from '../api/templates.ts'
+import type { Template } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
 import { TextLink } from '../parts/links.tsx'
 import { Page, QueryView } from '../parts/page.tsx'
 import { TemplateEditor } from './templates/editor.tsx'
@@ -11,7 +12,7 @@ import { useTemplateDraft } from './templates/use-draft.ts'
 
 export default function TemplateScreen() {
   const { id } = useParams({ from: '/templates/$id' })
-  const query = useTemplate(id)
+  const query = useData(read.templates.get(id))
   if (query.data) return <SavedTemplate key={id} template={query.data} />
   return (
     <Page title="Template">
@@ -23,7 +24,7 @@ export default function TemplateScreen() {
   )
 }
 
-function SavedTemplate({ template }: { readonly template: TemplateRecord }) {
+function SavedTemplate({ template }: { readonly template: Template }) {
   const { tab = 'html' } = useSearch({ from: '/templates/$id' })
   const navigate = useNavigate()
   const [initial] = useState(() => toFields(template))

@@ -2,17 +2,17 @@
 
 import { Code, Group, Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import type { TemplateRow } from '#features/setup/templates/model.ts'
-import type { PageOf } from '../api/client.ts'
+import type { TemplateSummary } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { type PageOf, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { useTemplates } from '../api/templates.ts'
 import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView } from '../parts/page.tsx'
 import { type Column, DataTable, Pages, SearchForm } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 
-const COLUMNS: readonly Column<TemplateRow>[] = [
+const COLUMNS: readonly Column<TemplateSummary>[] = [
   {
     header: 'Name',
     cell: ({ id, name }) => (
@@ -35,7 +35,7 @@ const toShort = (text: string): string =>
 
 export default function TemplatesScreen() {
   const { page = 1, search } = useSearch({ from: '/templates' })
-  const query = useTemplates(page, search)
+  const query = usePage(read.templates.list({ page, search }))
   const reason = useAllowed('developer')
   const navigate = useNavigate()
   const add = (
@@ -88,7 +88,7 @@ export default function TemplatesScreen() {
 }
 
 interface TemplateTableProps {
-  readonly found: PageOf<TemplateRow>
+  readonly found: PageOf<TemplateSummary>
   readonly page: number
   readonly search: string | undefined
 }

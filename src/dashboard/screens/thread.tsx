@@ -3,9 +3,10 @@ import { Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import type { ListedMessage, ThreadPage } from '#features/receiving/agent-mailboxes/model.ts'
-import { get, newIdempotencyKey, requestData } from '../api/client.ts'
-import { mailboxPath } from '../api/inbound.ts'
+import type { MailboxMessageSummary, ReplyToMailboxMessageResult } from '#client/api.ts'
+import { newIdempotencyKey } from '#client/client.ts'
+import { api, read } from '../api/client.ts'
+import { readAgain } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, FormError } from '../parts/form.tsx'
@@ -26,16 +27,16 @@ const THREAD_PAGE_SIZE = 50
 
 interface ShownThread {
   readonly subject: string
-  readonly messages: readonly ListedMessage[]
+  readonly messages: readonly MailboxMessageSummary[]
   readonly totalPages: number
 }
 
 /** @param page 1: the newest messages */
-async function readThread(path: string, page: number, signal: AbortSignal): Promise<ShownThread> {
-  const head = await get<ThreadPage>(path, { limit: 1 }, signal)
+async function readThread(mailbox: string, id: string, page: number, signal: AbortSignal): Promise<ShownThread> {
+  const head = await api.mailboxes.getThread(mailbox, id, { per_page: 1 }, { signal })
   const totalPages = Math.max(1, Math.ceil(head.pagination.total / THREAD_PAGE_SIZE))
-  const offset = Math.max(0, totalPages - page) * THREAD_PAGE_SIZE
-  const { data, thread } = await get<ThreadPage>(path, { limit: THREAD_PAGE_SIZE, offset }, signal)
+  const query = { page: Math.max(1, totalPages - page + 1), per_page: THREAD_PAGE_SIZE }
+  const { data, thread } = await api.mailboxes.getThread(mailbox, id, query, { signal })
   return { subject: thread.subject, messages: data, totalPages }
 }
 
@@ -44,8 +45,8 @@ export default function ThreadScreen() {
   const { page = 1 } = route.useSearch()
   const mailboxScreen = `/inbound/mailboxes/${id}`
   const query = useQuery({
-    queryKey: ['mailboxes', 'thread', id, threadId, page],
-    queryFn: ({ signal }) => readThread(mailboxPath(id, `/threads/${encodeURIComponent(threadId)}`), page, signal),
+    queryKey: read.mailboxes.getThread(id, threadId, { page }).queryKey,
+    queryFn: ({ signal }) => readThread(id, threadId, page, signal),
     placeholderData: keepPreviousData,
   })
   useReadAgainAfter(query, ({ event_type: type }) => type === 'mailbox.message.received')
@@ -72,14 +73,8 @@ export default function ThreadScreen() {
   )
 }
 
-interface SentReply {
-  readonly id: string
-  readonly to: string
-  readonly status: string
-}
-
 /** Replies to the newest received message. */
-function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }) {
+function ReplyForm({ messages }: { readonly messages: readonly MailboxMessageSummary[] }) {
   const [text, setText] = useState('')
   // One key for all tries of this text: without a response it is unknown whether the reply was accepted.
   const [key, setKey] = useState(newIdempotencyKey)
@@ -87,15 +82,12 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
   const reason = useAllowed('developer')
   const newest = messages.findLast(({ direction }) => direction === 'received')
   const reply = useMutation({
-    mutationFn: ({ mailbox_id: mailbox, id }: ListedMessage) =>
-      requestData<SentReply>('POST', mailboxPath(mailbox, `/messages/${encodeURIComponent(id)}/reply`), {
-        body: { text_body: text },
-        idempotencyKey: key,
-      }),
+    mutationFn: ({ mailbox_id: mailbox, id }: MailboxMessageSummary) =>
+      api.mailboxes.replyToMessage(mailbox, id, { text_body: text }, { idempotencyKey: key }),
     onSuccess: () => {
       setText('')
       setKey(newIdempotencyKey())
-      return queries.invalidateQueries({ queryKey: ['mailboxes'] })
+      readAgain(queries, 'mailboxes')
     },
   })
   if (!newest) return null
@@ -140,14 +132,14 @@ function ReplyForm({ messages }: { readonly messages: readonly ListedMessage[] }
           >
             Send the reply
           </ActionButton>
-          <div role="status">{reply.data && text === '' && <Outcome sent={reply.data} />}</div>
+          <div role="status">{reply.data && text === '' && <Outcome sent={reply.data.data} />}</div>
         </Stack>
       </form>
     </Section>
   )
 }
 
-const Outcome = ({ sent }: { readonly sent: SentReply }) => (
+const Outcome = ({ sent }: { readonly sent: ReplyToMailboxMessageResult }) => (
   <Paper withBorder p="sm">
     <StatusLabel tone={sent.status === 'rejected' ? 'warning' : 'good'}>
       {sent.status === 'rejected' ? 'Not sent: the recipient is suppressed' : 'Accepted'}

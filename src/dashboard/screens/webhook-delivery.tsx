@@ -2,9 +2,10 @@
 import { Alert, Code, Group, Stack, Switch, Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { DeliveryDetail, DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
+import type { Webhook, WebhookDelivery, WebhookDeliverySummary } from '#client/api.ts'
+import { api } from '../api/client.ts'
+import { useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { useDelivery, useReplayDelivery, useWebhook } from '../api/webhooks.ts'
 import { Copy } from '../parts/copy.tsx'
 import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { formatDuration } from '../parts/format.ts'
@@ -13,6 +14,7 @@ import { LongText } from '../parts/long-text.tsx'
 import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { DeliveryStatus } from './webhooks/marks.tsx'
+import { useDelivery, useWebhook } from './webhooks/queries.ts'
 import { toPrettyJson, toWebhookName } from './webhooks/state.ts'
 
 export default function WebhookDeliveryScreen() {
@@ -46,8 +48,8 @@ export default function WebhookDeliveryScreen() {
 }
 
 interface SummaryProps {
-  readonly delivery: DeliveryDetail
-  readonly webhook: WebhookRecord | undefined
+  readonly delivery: WebhookDelivery
+  readonly webhook: Webhook | undefined
 }
 
 function Summary({ delivery, webhook }: SummaryProps) {
@@ -81,7 +83,7 @@ function Summary({ delivery, webhook }: SummaryProps) {
 }
 
 /** What happened, and what happens next. */
-function Sentence({ delivery }: { readonly delivery: DeliveryRecord }) {
+function Sentence({ delivery }: { readonly delivery: WebhookDeliverySummary }) {
   const { status, attempts, next_attempt_at: next, status_code: code, duration_ms: ms, error, event } = delivery
   if (status === 'delivered')
     return (
@@ -106,7 +108,7 @@ function Sentence({ delivery }: { readonly delivery: DeliveryRecord }) {
 
 function Replay({ delivery, webhook }: SummaryProps) {
   const [isAsking, setIsAsking] = useState(false)
-  const replay = useReplayDelivery(delivery.webhook_id, delivery.id)
+  const replay = useChange(() => api.webhooks.replayDelivery(delivery.webhook_id, delivery.id), 'webhooks')
   const roleReason = useAllowed('developer')
   const reason = roleReason ?? findReplayRefusal(delivery, webhook)
   return (
@@ -119,7 +121,7 @@ function Replay({ delivery, webhook }: SummaryProps) {
           <Alert color="green">
             It is sent again as{' '}
             <TextLink
-              to={`/webhooks/${delivery.webhook_id}/deliveries/${replay.data.id}`}
+              to={`/webhooks/${delivery.webhook_id}/deliveries/${replay.data.data.id}`}
               c="inherit"
               underline="always"
             >
@@ -148,7 +150,7 @@ function Replay({ delivery, webhook }: SummaryProps) {
   )
 }
 
-function findReplayRefusal({ payload, event }: DeliveryDetail, webhook: WebhookRecord | undefined): string | undefined {
+function findReplayRefusal({ payload, event }: WebhookDelivery, webhook: Webhook | undefined): string | undefined {
   if (payload === null) return 'The event is no longer kept, so there is nothing to send.'
   if (webhook && !webhook.is_active) return 'The webhook is not active; activate it first.'
   if (webhook && event !== 'test' && !webhook.events.includes(event))
@@ -156,7 +158,7 @@ function findReplayRefusal({ payload, event }: DeliveryDetail, webhook: WebhookR
   return undefined
 }
 
-function Request({ delivery, url }: { readonly delivery: DeliveryDetail; readonly url: string | undefined }) {
+function Request({ delivery, url }: { readonly delivery: WebhookDelivery; readonly url: string | undefined }) {
   const [isExact, setIsExact] = useState(false)
   const { payload, headers } = delivery
   return (
@@ -204,7 +206,7 @@ function Request({ delivery, url }: { readonly delivery: DeliveryDetail; readonl
   )
 }
 
-function Response({ delivery }: { readonly delivery: DeliveryDetail }) {
+function Response({ delivery }: { readonly delivery: WebhookDelivery }) {
   const { status_code: code, response, error, duration_ms: ms, attempted_at: at } = delivery
   return (
     <Section title="Response" size="h3">

@@ -2,21 +2,22 @@
 import { Alert, Group, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import { flushSync } from 'react-dom'
-import type { CreatedWebhook } from '#features/webhooks/webhooks/history/model.ts'
+import type { CreateWebhookResult } from '#client/api.ts'
+import { api } from '../api/client.ts'
+import { useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { useCreateWebhook, type WebhookInput } from '../api/webhooks.ts'
 import { FormError, SubmitButton, useFocusInvalid } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { USUAL_EVENTS } from './webhooks/events.ts'
-import { findProblems, WEBHOOK_FIELDS, WebhookFields } from './webhooks/fields.tsx'
+import { findProblems, WEBHOOK_FIELDS, WebhookFields, type WebhookInput } from './webhooks/fields.tsx'
 import { SecretText, VerifyHint } from './webhooks/secret.tsx'
 import { SendTest } from './webhooks/send-test.tsx'
 
 const EMPTY: WebhookInput = { url: '', description: '', events: USUAL_EVENTS, format: 'tassis' }
 
 export default function WebhookNewScreen() {
-  const [created, setCreated] = useState<CreatedWebhook>()
+  const [created, setCreated] = useState<CreateWebhookResult>()
   return (
     <Page title={created ? 'The webhook was added' : 'Add a webhook'}>
       {created ? <Created webhook={created} /> : <NewForm onCreated={setCreated} />}
@@ -24,10 +25,10 @@ export default function WebhookNewScreen() {
   )
 }
 
-function NewForm({ onCreated }: { onCreated(webhook: CreatedWebhook): void }) {
+function NewForm({ onCreated }: { onCreated(webhook: CreateWebhookResult): void }) {
   const [input, setInput] = useState(EMPTY)
   const [isChecked, setIsChecked] = useState(false)
-  const create = useCreateWebhook()
+  const create = useChange(api.webhooks.create, 'webhooks')
   const reason = useAllowed('developer')
   const { form, focusInvalid } = useFocusInvalid(create.error)
   const problems = isChecked ? findProblems(input) : {}
@@ -36,7 +37,7 @@ function NewForm({ onCreated }: { onCreated(webhook: CreatedWebhook): void }) {
     flushSync(() => setIsChecked(true))
     if (Object.keys(findProblems(input)).length > 0) return focusInvalid()
     if (reason !== undefined || create.isPending) return
-    create.mutate({ ...input, url: input.url.trim() }, { onSuccess: onCreated })
+    create.mutate({ ...input, url: input.url.trim() }, { onSuccess: ({ data }) => onCreated(data) })
   }
   return (
     <form ref={form} onSubmit={submit} noValidate>
@@ -55,7 +56,7 @@ function NewForm({ onCreated }: { onCreated(webhook: CreatedWebhook): void }) {
   )
 }
 
-function Created({ webhook }: { readonly webhook: CreatedWebhook }) {
+function Created({ webhook }: { readonly webhook: CreateWebhookResult }) {
   return (
     <Stack align="flex-start" maw={720}>
       <Text>

@@ -2,9 +2,9 @@
 import { Alert, List, Stack, Text } from '@mantine/core'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
+import type { Webhook } from '#client/api.ts'
+import { api } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { toWebhookPath, webhookKey } from '../api/webhooks.ts'
 import { ActionButton, DeleteButton } from '../parts/form.tsx'
 import { Section } from '../parts/page.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
@@ -14,7 +14,7 @@ import { WebhookSecret } from './webhooks/secret.tsx'
 import { SendTest } from './webhooks/send-test.tsx'
 import { WebhookSettings } from './webhooks/settings.tsx'
 
-function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) {
+function DeleteWebhook({ webhook }: { readonly webhook: Webhook }) {
   const navigate = useNavigate()
   return (
     <Section title="Delete" size="h3" align="flex-start">
@@ -26,8 +26,7 @@ function DeleteWebhook({ webhook }: { readonly webhook: WebhookRecord }) {
         title="Delete this webhook?"
         confirm="Delete"
         typed={new URL(webhook.url).hostname}
-        path={toWebhookPath(webhook.id)}
-        forgets={webhookKey(webhook.id)}
+        remove={() => api.webhooks.delete(webhook.id)}
         refreshes={[['webhooks', 'list']]}
         onDeleted={() => navigate({ to: '/webhooks' })}
       >
@@ -67,7 +66,7 @@ export default function WebhookScreen() {
   )
 }
 
-function Actions({ webhook }: { readonly webhook: WebhookRecord }) {
+function Actions({ webhook }: { readonly webhook: Webhook }) {
   const [isAsking, setIsAsking] = useState(false)
   const [done, setDone] = useState<string>()
   const roleReason = useAllowed('developer')

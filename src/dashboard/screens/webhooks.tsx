@@ -2,15 +2,17 @@
 
 import { Stack, Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
+import type { Webhook } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { usePage } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { useWebhooks } from '../api/webhooks.ts'
 import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
 import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { WebhookStatus } from './webhooks/marks.tsx'
+import { REFRESH_MS } from './webhooks/queries.ts'
 import { findLastAttempt, toWebhookName } from './webhooks/state.ts'
 
 const createCommand = () => `curl ${location.origin}/v1/webhooks \\
@@ -18,7 +20,7 @@ const createCommand = () => `curl ${location.origin}/v1/webhooks \\
   -H 'Content-Type: application/json' \\
   -d '{"url": "https://your-server.example/webhook", "events": ["delivered", "bounced"]}'`
 
-const COLUMNS: readonly Column<WebhookRecord>[] = [
+const COLUMNS: readonly Column<Webhook>[] = [
   {
     header: 'Webhook',
     width: '32%',
@@ -50,7 +52,7 @@ const COLUMNS: readonly Column<WebhookRecord>[] = [
   },
 ]
 
-function LastAttempt({ webhook }: { readonly webhook: WebhookRecord }) {
+function LastAttempt({ webhook }: { readonly webhook: Webhook }) {
   const last = findLastAttempt(webhook)
   if (!last) return <>None yet</>
   return (
@@ -62,7 +64,7 @@ function LastAttempt({ webhook }: { readonly webhook: WebhookRecord }) {
 
 export default function WebhooksScreen() {
   const { page = 1 } = useSearch({ from: '/webhooks' })
-  const query = useWebhooks(page)
+  const query = usePage(read.webhooks.list({ page }), { refetchInterval: REFRESH_MS })
   const reason = useAllowed('developer')
   const navigate = useNavigate()
   const { account } = useSession()

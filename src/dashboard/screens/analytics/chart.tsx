@@ -3,12 +3,12 @@ import 'uplot/dist/uPlot.min.css'
 import { Text, useComputedColorScheme } from '@mantine/core'
 import { useEffect, useRef, useState } from 'react'
 import uPlot from 'uplot'
-import type { Metric, TimePoint } from '#features/reporting/analytics/model.ts'
-import { toLabel } from './filters.ts'
+import type { AnalyticsTimeseries } from '#client/api.ts'
+import { type Metric, toLabel } from './filters.ts'
 import { formatPoint, LINE_STYLES, toSeconds, toValues } from './series.ts'
 
 interface ChartProps {
-  readonly points: readonly TimePoint[]
+  readonly points: readonly AnalyticsTimeseries[]
   readonly metrics: readonly Metric[]
 }
 

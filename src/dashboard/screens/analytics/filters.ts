@@ -1,5 +1,7 @@
 /** @module Period, interval, stream and metrics of the stats: in the URL, and as `/v1` takes them. */
-import type { Metric } from '#features/reporting/analytics/model.ts'
+import type { AnalyticsTimeseries } from '#client/api.ts'
+
+export type Metric = Exclude<keyof AnalyticsTimeseries, 'date' | 'time'>
 
 type Query = Readonly<Record<string, string | undefined>>
 

@@ -1,16 +1,16 @@
 /** @module A time series: its chart, the choice of its lines, and the same numbers as a table. */
 import { Checkbox, Group, Stack, Table, Text, useComputedColorScheme } from '@mantine/core'
 import { lazy, Suspense, useMemo, useState } from 'react'
-import type { Metric, TimePoint } from '#features/reporting/analytics/model.ts'
+import type { AnalyticsTimeseries } from '#client/api.ts'
 import { Copy } from '../../parts/copy.tsx'
 import { EmptyState, LoadingState } from '../../parts/page.tsx'
-import { type AnalyticsFilters, listMetrics, listShown, toggleMetric, toLabel } from './filters.ts'
+import { type AnalyticsFilters, listMetrics, listShown, type Metric, toggleMetric, toLabel } from './filters.ts'
 import { formatPoint, hasActivity, LINE_STYLES, toText } from './series.ts'
 
 const Chart = lazy(() => import('./chart.tsx'))
 
 interface SeriesProps {
-  readonly points: readonly TimePoint[]
+  readonly points: readonly AnalyticsTimeseries[]
   readonly filters: AnalyticsFilters
   onChange(filters: AnalyticsFilters): void
 }
@@ -81,7 +81,7 @@ function Swatch({ metric }: { readonly metric: Metric }) {
 const NUMBER = new Intl.NumberFormat(undefined)
 
 interface NumbersProps {
-  readonly points: readonly TimePoint[]
+  readonly points: readonly AnalyticsTimeseries[]
   readonly metrics: readonly Metric[]
 }
 

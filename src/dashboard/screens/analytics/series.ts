@@ -1,6 +1,6 @@
 /** @module A time series as a chart and as text. */
-import type { Metric, TimePoint } from '#features/reporting/analytics/model.ts'
-import { toLabel } from './filters.ts'
+import type { AnalyticsTimeseries } from '#client/api.ts'
+import { type Metric, toLabel } from './filters.ts'
 
 /** Of a line: readable without colour, because every metric has dashes of its own. */
 export interface LineStyle {
@@ -21,14 +21,14 @@ export const LINE_STYLES: Readonly<Record<Metric, LineStyle>> = {
 }
 
 /** Seconds since the epoch of each point, as the chart takes them. */
-export const toSeconds = (points: readonly TimePoint[]): number[] =>
+export const toSeconds = (points: readonly AnalyticsTimeseries[]): number[] =>
   points.map(({ date, time }) => Date.parse(time ?? `${date}T00:00:00Z`) / 1000)
 
-export const toValues = (points: readonly TimePoint[], metric: Metric): number[] =>
+export const toValues = (points: readonly AnalyticsTimeseries[], metric: Metric): number[] =>
   points.map((point) => point[metric] ?? 0)
 
 /** Tabs between the cells, so that spreadsheets take it. */
-export const toText = (points: readonly TimePoint[], metrics: readonly Metric[]): string =>
+export const toText = (points: readonly AnalyticsTimeseries[], metrics: readonly Metric[]): string =>
   [
     ['Time (UTC)', ...metrics.map(toLabel)],
     ...points.map((point) => [point.time ?? point.date, ...metrics.map((metric) => String(point[metric] ?? 0))]),
@@ -40,8 +40,8 @@ const DAY_UTC = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZo
 const HOUR = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
 /** A day as it is in UTC, or the beginning of an hour in the reader's zone. */
-export const formatPoint = ({ date, time }: TimePoint): string =>
+export const formatPoint = ({ date, time }: AnalyticsTimeseries): string =>
   time === undefined ? DAY_UTC.format(new Date(`${date}T00:00:00Z`)) : HOUR.format(new Date(time))
 
-export const hasActivity = (points: readonly TimePoint[], metrics: readonly Metric[]): boolean =>
+export const hasActivity = (points: readonly AnalyticsTimeseries[], metrics: readonly Metric[]): boolean =>
   points.some((point) => metrics.some((metric) => (point[metric] ?? 0) !== 0))

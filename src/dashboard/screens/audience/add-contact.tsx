@@ -1,25 +1,24 @@
 /** @module The dialog that adds a contact to a list. */
 import { Alert, Checkbox, Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import type { ContactListRecord, ContactRecord } from '#features/audience/contact-lists/model.ts'
-import { toListPath, useContactChange } from '../../api/audience.ts'
-import { ApiError, requestData } from '../../api/client.ts'
+import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api } from '../../api/client.ts'
 import { CODE_INPUT, DialogFrame, useFields } from '../../parts/form.tsx'
 import { CONTACT_STATES, type ContactStatus, parseMetadataText } from './contact-search.ts'
+import { useContactChange } from './queries.ts'
 
 const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']
 
-export function AddContactDialog({ list, onClose }: { readonly list: ContactListRecord; onClose(): void }) {
+export function AddContactDialog({ list, onClose }: { readonly list: ContactList; onClose(): void }) {
   const [problem, setProblem] = useState<string>()
   const [isConfirmed, setIsConfirmed] = useState(false)
-  const [added, setAdded] = useState<ContactRecord>()
-  const add = useContactChange(list.id, (body: Readonly<Record<string, unknown>>) =>
-    requestData<ContactRecord>('POST', toListPath(list.id, '/contacts'), { body }),
-  )
+  const [added, setAdded] = useState<Contact>()
+  const add = useContactChange((body: AddContactsRequest) => api.contactLists.addContacts(list.id, body))
   const { error } = add
   const { values, set, field, fields } = useFields({ email: '', metadata: '' }, error)
   const email = values.email.trim()
-  const takenError = error instanceof ApiError && error.code === 'contact_exists' ? error.message : undefined
+  const takenError = error instanceof TassisError && error.code === 'contact_exists' ? error.message : undefined
   const submit = () => {
     const parsed = parseMetadataText(values.metadata)
     setProblem('problem' in parsed ? parsed.problem : undefined)
@@ -29,8 +28,8 @@ export function AddContactDialog({ list, onClose }: { readonly list: ContactList
       { email, metadata: parsed.metadata, ...(list.double_opt_in && { confirmed: isConfirmed }) },
       {
         // Stays open for the next one.
-        onSuccess: (contact) => {
-          setAdded(contact)
+        onSuccess: ({ data }) => {
+          setAdded(data as Contact)
           set({ email: '' })
         },
       },

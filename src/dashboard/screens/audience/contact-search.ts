@@ -1,8 +1,8 @@
 /** @module The search of a contact list: in the URL and as `/v1` takes it. */
-import type { ContactRecord } from '#features/audience/contact-lists/model.ts'
+import type { Contact } from '#client/api.ts'
 import { keep, readKnown, readText, type Search } from '../../parts/search.ts'
 
-export type ContactStatus = ContactRecord['status']
+export type ContactStatus = Contact['status']
 
 export interface ContactSearch {
   /** The beginning of an address. */
@@ -28,7 +28,7 @@ export function parseContactSearch({ q, status }: Search): ContactSearch {
 }
 
 /** The parameters of the list of contacts. */
-export const toContactQuery = ({ q, status }: ContactSearch): Readonly<Record<string, string | undefined>> => ({
+export const toContactQuery = ({ q, status }: ContactSearch) => ({
   starts_with: q,
   status,
 })

@@ -1,7 +1,7 @@
 /** @module The fields of a signup form as they are edited, and as `/v1` takes them. */
-import type { FormRecord } from '#features/audience/signup-forms/model.ts'
+import type { SignupForm, UpdateSignupFormRequest } from '#client/api.ts'
 
-export type FormField = FormRecord['custom_fields'][number]
+export type FormField = SignupForm['custom_fields'][number]
 /** `key` tells rows apart while their names are edited. */
 export type EditedField = FormField & { readonly key: number }
 
@@ -74,7 +74,7 @@ const ALL = [...MAIN_FIELDS, ...CONFIRMATION_FIELDS, ...THEME_FIELDS, ...MESSAGE
 
 type Groups = Readonly<Record<string, unknown>>
 
-export function toFormTexts(form: FormRecord): FormTexts {
+export function toFormTexts(form: SignupForm): FormTexts {
   return Object.fromEntries(
     ALL.map(({ name }) => {
       const [first = '', second] = name.split('.')
@@ -92,11 +92,11 @@ interface FormSwitches {
 
 /** The body of a change. Theme and messages are replaced as a whole, so what is not edited here is kept from the form. */
 export function toFormBody(
-  form: FormRecord,
+  form: SignupForm,
   texts: FormTexts,
   switches: FormSwitches,
   fields: readonly EditedField[],
-): Readonly<Record<string, unknown>> {
+): UpdateSignupFormRequest {
   const group = (prefix: string, before: object) => ({
     ...before,
     ...Object.fromEntries(

@@ -1,8 +1,8 @@
 /** @module Asks what a file says about who gets no mail, where the server does not know its words. */
 import { Alert, Group, NativeSelect, Stack, Text } from '@mantine/core'
-import type { ImportPreviewRecord } from '#features/audience/contact-lists/model.ts'
+import type { PreviewContactImportResult } from '#client/api.ts'
 
-export type Question = ImportPreviewRecord['questions'][number]
+export type Question = PreviewContactImportResult['questions'][number]
 /** As the parameter `columns` has them: the meaning of a column, or of its values. */
 export type Answers = Readonly<Record<string, string | Readonly<Record<string, string>>>>
 

@@ -1,25 +1,29 @@
 /** @module The dialog that creates a contact list or changes its name, purpose and way of joining. */
 import { Checkbox, Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import type { ContactListRecord } from '#features/audience/contact-lists/model.ts'
-import { useSaveList } from '../../api/audience.ts'
-import { ApiError } from '../../api/client.ts'
+import type { ContactList, CreateContactListRequest } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { DialogFrame, useFields } from '../../parts/form.tsx'
 
 interface ListDialogProps {
   /** Undefined: a new list. */
-  readonly list?: ContactListRecord
-  onSaved(list: ContactListRecord): void
+  readonly list?: ContactList
+  onSaved(list: ContactList): void
   onClose(): void
 }
 
 export function ListDialog({ list, onSaved, onClose }: ListDialogProps) {
   const [isDoubleOptIn, setIsDoubleOptIn] = useState(list?.double_opt_in ?? false)
-  const save = useSaveList(list?.id)
+  const save = useChange(
+    (body: CreateContactListRequest) => (list ? api.contactLists.update(list.id, body) : api.contactLists.create(body)),
+    'contactLists',
+  )
   const { error } = save
   const { values, field } = useFields({ name: list?.name ?? '', description: list?.description ?? '' }, error)
   const name = values.name.trim()
-  const takenError = error instanceof ApiError && error.code === 'contact_list_exists' ? error.message : undefined
+  const takenError = error instanceof TassisError && error.code === 'contact_list_exists' ? error.message : undefined
   return (
     <DialogFrame
       title={list ? 'Edit this list' : 'New list'}
@@ -30,7 +34,7 @@ export function ListDialog({ list, onSaved, onClose }: ListDialogProps) {
       onConfirm={() =>
         save.mutate(
           { name, description: values.description.trim() || null, double_opt_in: isDoubleOptIn },
-          { onSuccess: onSaved },
+          { onSuccess: ({ data }) => onSaved(data) },
         )
       }
       onClose={onClose}

@@ -1,17 +1,19 @@
 /** @module The second step: sender, subject and content. What was typed stays until it is stored as a draft. */
 import { Code, Group, NativeSelect, Radio, Stack, Text, Textarea, TextInput } from '@mantine/core'
 import { type FormEvent, useRef, useState } from 'react'
-import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
-import { type DraftFields, useSaveDraft, useSenderDomains, useTemplates } from '../../api/broadcasts.ts'
+import type { Newsletter, UpdateNewsletterRequest } from '#client/api.ts'
+import { read } from '../../api/client.ts'
+import { useAll, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, CODE_INPUT, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
+import { useSaveDraft } from './queries.ts'
 
 interface ContentFormProps {
   readonly listId: string
   /** Undefined: nothing is stored yet. */
-  readonly draft?: NewsletterRecord
+  readonly draft?: Newsletter
   /** @param goesOn whether the next step was asked for */
-  onSaved(draft: NewsletterRecord, goesOn: boolean): void
+  onSaved(draft: Newsletter, goesOn: boolean): void
 }
 
 interface Values {
@@ -23,7 +25,7 @@ interface Values {
   readonly template_id: string
 }
 
-const toValues = (draft: NewsletterRecord | undefined): Values => ({
+const toValues = (draft: Newsletter | undefined): Values => ({
   from_address: draft?.from_address ?? '',
   subject: draft?.subject ?? '',
   reply_to: draft?.reply_to ?? '',
@@ -35,7 +37,7 @@ const toValues = (draft: NewsletterRecord | undefined): Values => ({
 type Source = 'own' | 'template'
 
 /** A template supplies both bodies; own bodies need none. */
-const toFields = (values: Values, source: Source): DraftFields => ({
+const toFields = (values: Values, source: Source): UpdateNewsletterRequest => ({
   from_address: values.from_address.trim(),
   subject: values.subject,
   reply_to: values.reply_to.trim() || null,
@@ -60,7 +62,7 @@ function useContent({ listId, draft, onSaved }: ContentFormProps) {
     if (reason !== undefined || save.isPending) return
     const body = { ...(draft ? {} : { list_id: listId }), ...toFields(values, source) }
     save.mutate(body, {
-      onSuccess: (saved) => {
+      onSuccess: ({ data: saved }) => {
         isLeaving.current = true
         setIsDirty(false)
         onSaved(saved, goesOn)
@@ -178,7 +180,7 @@ interface FieldProps {
 }
 
 function SenderField(props: FieldProps) {
-  const { data = [] } = useSenderDomains()
+  const { data = [] } = useData(read.domains.list({ per_page: 100 }))
   const verified = data.filter(({ status }) => status === 'verified').map(({ domain }) => domain)
   return (
     <TextInput
@@ -204,7 +206,7 @@ interface TemplateFieldProps {
 }
 
 function TemplateField({ value, error, isReadOnly, onChoose }: TemplateFieldProps) {
-  const { data = [], isPending } = useTemplates()
+  const { data = [], isPending } = useAll(read.templates.list({ per_page: 100 }))
   return (
     <NativeSelect
       label="Template"

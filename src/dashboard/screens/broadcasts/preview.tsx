@@ -1,23 +1,23 @@
 /** @module A draft as one contact would get it. */
 import { Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
-import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
-import type { NewsletterPreviewRecord } from '#features/sending/newsletters/preview.ts'
-import { usePreview } from '../../api/broadcasts.ts'
+import type { Newsletter, NewsletterPreview } from '#client/api.ts'
+import { read } from '../../api/client.ts'
+import { useData } from '../../api/data.ts'
 import { FormError } from '../../parts/form.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { Facts, LoadingState } from '../../parts/page.tsx'
 
 interface DraftPreviewProps {
-  readonly draft: NewsletterRecord
+  readonly draft: Newsletter
   /** Address of the contact for whom it is rendered; empty: the newest. */
   readonly contact: string
   onContact(contact: string): void
 }
 
 export function DraftPreview({ draft, contact, onContact }: DraftPreviewProps) {
-  const query = usePreview(draft, contact)
+  const query = useData(read.newsletters.preview(draft.id, { contact_email: contact }), { retry: false })
   const [typed, setTyped] = useState(contact)
   const submit = (event: FormEvent) => {
     event.preventDefault()
@@ -57,7 +57,7 @@ export function DraftPreview({ draft, contact, onContact }: DraftPreviewProps) {
 }
 
 interface RenderedProps extends Pick<DraftPreviewProps, 'draft' | 'contact'> {
-  readonly preview: NewsletterPreviewRecord
+  readonly preview: NewsletterPreview
 }
 
 function Rendered({ draft, contact, preview }: RenderedProps) {

@@ -2,20 +2,19 @@
 import { Alert, Button, Group, List, Radio, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { RecipientCountRecord } from '#features/sending/broadcasts/read-routes.ts'
-import type { NewsletterRecord } from '#features/sending/newsletters/model.ts'
-import { useContactList } from '../../api/audience.ts'
-import { useRecipientCount, useSend } from '../../api/broadcasts.ts'
-import { ApiError } from '../../api/client.ts'
+import type { ContactListRecipient, Newsletter, SendNewsletterRequest } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, DialogFrame } from '../../parts/form.tsx'
 import { ErrorState, Facts } from '../../parts/page.tsx'
 import { formatTime } from '../../parts/time.tsx'
 import { describeLeftOut } from './states.ts'
 
-export function SendStep({ draft }: { readonly draft: NewsletterRecord }) {
-  const count = useRecipientCount(draft.list_id)
-  const list = useContactList(draft.list_id)
+export function SendStep({ draft }: { readonly draft: Newsletter }) {
+  const count = useData(read.contactLists.getRecipient(draft.list_id), { staleTime: 0, retry: false })
+  const list = useData(read.contactLists.get(draft.list_id))
   const [isLater, setIsLater] = useState(false)
   const [time, setTime] = useState('')
   const [isConfirming, setIsConfirming] = useState(false)
@@ -91,7 +90,7 @@ const describeRecipients = (count: number): string =>
   count === 1 ? '1 recipient' : `${count.toLocaleString()} recipients`
 
 interface RecipientsProps {
-  readonly count: RecipientCountRecord
+  readonly count: ContactListRecipient
   readonly isCounting: boolean
   onRecount(): void
 }
@@ -121,7 +120,7 @@ function Recipients({ count, isCounting, onRecount }: RecipientsProps) {
 }
 
 interface ConfirmDialogProps {
-  readonly draft: NewsletterRecord
+  readonly draft: Newsletter
   readonly recipients: number
   readonly listName: string
   /** Undefined: now. */
@@ -131,15 +130,20 @@ interface ConfirmDialogProps {
 }
 
 function ConfirmDialog({ draft, recipients, listName, at, onRecount, onClose }: ConfirmDialogProps) {
-  const send = useSend(draft.id)
+  const send = useChange(
+    (body: SendNewsletterRequest) => api.newsletters.send(draft.id, body),
+    'broadcasts',
+    'newsletters',
+  )
   const navigate = useNavigate()
   const confirm = () =>
     send.mutate(
       { max_recipients: recipients, send_at: at === undefined ? null : at.toISOString() },
       {
-        onSuccess: ({ operation_id: id }) => void navigate({ to: '/broadcasts/$id', params: { id }, replace: true }),
+        onSuccess: ({ data: { operation_id: id } }) =>
+          void navigate({ to: '/broadcasts/$id', params: { id }, replace: true }),
         onError: (error) => {
-          if (error instanceof ApiError && error.code === 'too_many_recipients') onRecount()
+          if (error instanceof TassisError && error.code === 'too_many_recipients') onRecount()
         },
       },
     )

@@ -1,5 +1,5 @@
 /** @module The state of a broadcast by word, shape and colour. */
-import type { BroadcastRow } from '#features/sending/broadcasts/read-routes.ts'
+import type { BroadcastSummary } from '#client/api.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Tone } from '../../parts/tone.ts'
 import { type BroadcastState, isDelayed, toBroadcastState } from './states.ts'
@@ -15,7 +15,11 @@ const TONES: Readonly<Record<BroadcastState, Tone>> = {
   failed: 'bad',
 }
 
-export const BroadcastStateLabel = ({ broadcast }: { readonly broadcast: Pick<BroadcastRow, 'state' | 'message'> }) =>
+export const BroadcastStateLabel = ({
+  broadcast,
+}: {
+  readonly broadcast: Pick<BroadcastSummary, 'state' | 'message'>
+}) =>
   isDelayed(broadcast) ? (
     <StatusLabel tone="warning">Delayed</StatusLabel>
   ) : (

@@ -1,7 +1,7 @@
 /** @module The states of a broadcast in words, and what can be done in each. */
-import type { BroadcastRecord, BroadcastRow, RecipientCountRecord } from '#features/sending/broadcasts/read-routes.ts'
+import type { Broadcast, BroadcastSummary, ContactListRecipient } from '#client/api.ts'
 
-export type BroadcastState = BroadcastRow['state']
+export type BroadcastState = BroadcastSummary['state']
 export type Verb = 'pause' | 'resume' | 'cancel'
 
 interface KnownState {
@@ -26,20 +26,20 @@ export const toBroadcastState = (state: string): KnownState =>
   (STATES as Readonly<Record<string, KnownState>>)[state] ?? { ...UNKNOWN, word: state }
 
 /** Whether something delays it, such as the fence after a restore; its message says what. */
-export const isDelayed = ({ state, message }: Pick<BroadcastRow, 'state' | 'message'>): boolean =>
+export const isDelayed = ({ state, message }: Pick<BroadcastSummary, 'state' | 'message'>): boolean =>
   state === 'sending' && message !== null
 
 /** Whether nothing changes any more, other than what readers do. */
 export const isOver = (state: string): boolean => ['done', 'cancelled', 'failed'].includes(state)
 
 /** Percent of the recipients for whom it is decided whether an email is sent. */
-export function toPercent({ enqueued, skipped, total_recipients: total, state }: BroadcastRow): number {
+export function toPercent({ enqueued, skipped, total_recipients: total, state }: BroadcastSummary): number {
   if (total === 0) return isOver(state) ? 100 : 0
   return Math.min(100, ((enqueued + skipped) / total) * 100)
 }
 
 /** The progress in a few words. */
-export function describeProgress(broadcast: BroadcastRow): string {
+export function describeProgress(broadcast: BroadcastSummary): string {
   const { enqueued, skipped, total_recipients: total } = broadcast
   return `${(enqueued + skipped).toLocaleString()} of ${total.toLocaleString()}`
 }
@@ -52,7 +52,7 @@ export interface Result {
 }
 
 /** What became of the emails, in the order of a reader's interest; a result that nobody expects is left out if it is 0. */
-export function toResults({ emails, skipped, sandbox }: BroadcastRecord): readonly Result[] {
+export function toResults({ emails, skipped, sandbox }: Broadcast): readonly Result[] {
   const count = (status: string): number => emails[status] ?? 0
   const open = count('queued') + count('processing') + count('scheduled')
   const results: readonly (Result & { readonly isRare?: boolean })[] = [
@@ -71,7 +71,7 @@ export function toResults({ emails, skipped, sandbox }: BroadcastRecord): readon
 export const toShare = (count: number, whole: number): string | undefined =>
   whole === 0 ? undefined : `${((count / whole) * 100).toFixed(1)} %`
 
-const REASONS: Readonly<Record<keyof RecipientCountRecord['left_out'], string>> = {
+const REASONS: Readonly<Record<keyof ContactListRecipient['left_out'], string>> = {
   suppressed: 'on the suppression list',
   unsubscribed: 'unsubscribed',
   pending: 'not confirmed yet',
@@ -80,7 +80,7 @@ const REASONS: Readonly<Record<keyof RecipientCountRecord['left_out'], string>> 
 }
 
 /** One sentence for each reason that applies to somebody. */
-export const describeLeftOut = ({ left_out: leftOut }: RecipientCountRecord): readonly string[] =>
+export const describeLeftOut = ({ left_out: leftOut }: ContactListRecipient): readonly string[] =>
   (Object.keys(REASONS) as (keyof typeof REASONS)[])
     .filter((reason) => leftOut[reason] > 0)
     .map((reason) => `${leftOut[reason].toLocaleString()} ${REASONS[reason]}`)

@@ -1,11 +1,11 @@
 /** @module States of domains and of their records, by word, shape and colour; and the steps of setting one up. */
 import { VisuallyHidden } from '@mantine/core'
-import type { DomainWire } from '#features/setup/domains/model.ts'
+import type { Domain } from '#client/api.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { describeDomain, listMarks, RECORD_NAMES } from './state.ts'
 
-export function DomainStatus({ domain }: { readonly domain: DomainWire }) {
+export function DomainStatus({ domain }: { readonly domain: Domain }) {
   const { tone, word, detail, until } = describeDomain(domain)
   return (
     <StatusLabel tone={tone}>
@@ -19,7 +19,7 @@ export function DomainStatus({ domain }: { readonly domain: DomainWire }) {
   )
 }
 
-export const RecordMarks = ({ domain }: { readonly domain: DomainWire }) => (
+export const RecordMarks = ({ domain }: { readonly domain: Domain }) => (
   <ul className="marks">
     {listMarks(domain).map(({ key, isVerified }) => (
       <li key={key}>

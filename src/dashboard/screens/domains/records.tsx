@@ -1,8 +1,11 @@
 /** @module The DNS records of a domain: what to publish, what DNS has now, checked again while one is missing. */
 import { Alert, Anchor, Button, Group, Paper, Stack, Switch, Text, Title, VisuallyHidden } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
-import type { DomainWire, PublishedDnsWire } from '#features/setup/domains/model.ts'
-import { toZoneFileUrl, useDomainDns, useRefreshDomain, useVerify } from '../../api/domains.ts'
+import type { Domain, DomainDns } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api, read } from '../../api/client.ts'
+import { readAgain, useData, useStore } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { FormError } from '../../parts/form.tsx'
@@ -25,23 +28,47 @@ import {
 
 const TTL_SECONDS = 3600
 
-export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
-  const query = useDomainDns(domain.id, (dns) => isDone(domain, dns))
-  const refresh = useRefreshDomain(domain.id)
-  const verify = useVerify(domain.id)
+/** While records are missing, DNS is checked this often. */
+const CHECK_INTERVAL_MS = 10_000
+
+/** What DNS has now; read again while the page is visible, until nothing more is to be waited for. A 429 is respected. */
+const useDomainDns = (domain: Domain) =>
+  useData(read.domains.getDns(domain.id), {
+    staleTime: CHECK_INTERVAL_MS,
+    refetchInterval: ({ state: { data, error } }) => {
+      if (data && isDone(domain, data.data) && error === null) return false
+      const waitMs = error instanceof TassisError ? (error.retryAfter ?? 0) * 1000 : 0
+      return Math.max(CHECK_INTERVAL_MS, waitMs)
+    },
+  })
+
+/** Has the service check DNS and store the results, for the domain or for its tracking host. */
+const useVerify = ({ id, tracking_domain: trackingDomain }: Domain) =>
+  useStore(
+    async (): Promise<{ readonly data: Domain }> => {
+      const { data } = await api.domains.verify(id)
+      return trackingDomain ? api.domains.verifyTracking(id) : { data: data.domain }
+    },
+    () => read.domains.get(id),
+    ['domains', 'list'],
+  )
+
+export function DomainRecords({ domain }: { readonly domain: Domain }) {
+  const query = useDomainDns(domain)
+  const queries = useQueryClient()
+  const verify = useVerify(domain)
   const isReader = useAllowed('developer') !== undefined
   const [isAbsolute, setIsAbsolute] = useState(false)
-  const hasTracking = Boolean(domain.tracking_domain)
   const { data, dataUpdatedAt } = query
   // biome-ignore lint/correctness/useExhaustiveDependencies: once after each check
   useEffect(() => {
     if (!data || !hasImproved(domain, data)) return
     // Whoever may not have it stored waits for the scheduled check.
-    if (isReader) void refresh()
-    else if (!verify.isPending) verify.mutate({ hasTracking })
+    if (isReader) readAgain(queries, ['domains', 'get', domain.id])
+    else if (!verify.isPending) verify.mutate(undefined)
   }, [dataUpdatedAt])
   const checkNow = async () => {
-    if (!isReader) await verify.mutateAsync({ hasTracking }).catch(() => undefined)
+    if (!isReader) await verify.mutateAsync(undefined).catch(() => undefined)
     await query.refetch()
   }
   return (
@@ -67,7 +94,7 @@ export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
                 checked={isAbsolute}
                 onChange={(event) => setIsAbsolute(event.currentTarget.checked)}
               />
-              <Button component="a" href={toZoneFileUrl(domain.id)} download variant="default" size="xs">
+              <Button component="a" href={read.domains.getZoneFile(domain.id).url} download variant="default" size="xs">
                 Download as a zone file
               </Button>
             </Group>
@@ -94,7 +121,7 @@ export function DomainRecords({ domain }: { readonly domain: DomainWire }) {
   )
 }
 
-function Provider({ dns: { provider, nameservers, zone } }: { readonly dns: PublishedDnsWire }) {
+function Provider({ dns: { provider, nameservers, zone } }: { readonly dns: DomainDns }) {
   const servers = nameservers.join(', ')
   if (nameservers.length === 0)
     return (
@@ -143,7 +170,7 @@ const CheckBar = ({ isDone: isAllVerified, checkedAt, isChecking, onCheck }: Che
 )
 
 /** Announces which records turned green, and the verification of the domain. */
-function Changes({ domain, dns }: { readonly domain: DomainWire; readonly dns: PublishedDnsWire }) {
+function Changes({ domain, dns }: { readonly domain: Domain; readonly dns: DomainDns }) {
   const before = useRef<{ readonly keys: ReadonlySet<string>; readonly status: string }>(undefined)
   const [text, setText] = useState('')
   useEffect(() => {
@@ -164,7 +191,7 @@ function Changes({ domain, dns }: { readonly domain: DomainWire; readonly dns: P
 
 interface RecordCardProps {
   readonly record: DnsRecordView
-  readonly dns: PublishedDnsWire
+  readonly dns: DomainDns
   readonly isAbsolute: boolean
 }
 
@@ -208,7 +235,7 @@ function RecordCard({ record, dns, isAbsolute }: RecordCardProps) {
 }
 
 /** Records that stay, and what the check found. */
-function Notes({ record, dns }: { readonly record: DnsRecordView; readonly dns: PublishedDnsWire }) {
+function Notes({ record, dns }: { readonly record: DnsRecordView; readonly dns: DomainDns }) {
   const kept = describeKept(record)
   return (
     <>

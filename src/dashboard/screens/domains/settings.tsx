@@ -1,15 +1,25 @@
 /** @module The switches of a domain: inbound mail, and a host of its own for tracked links. */
 import { Button, Group, Modal, Stack, Switch, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
-import type { DomainWire } from '#features/setup/domains/model.ts'
-import { useChangeDomain } from '../../api/domains.ts'
+import type { Domain } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { useStore } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { CODE_INPUT, FormError, findFieldError } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
 
 interface SettingProps {
-  readonly domain: DomainWire
+  readonly domain: Domain
 }
+
+/** A change of the domain, which the response has as it is now. */
+const useDomainChange = (id: string) =>
+  useStore(
+    (change: () => PromiseLike<{ readonly data: Domain }>) => change(),
+    () => read.domains.get(id),
+    ['domains', 'list'],
+    ['domains', 'getDns', id],
+  )
 
 export const DomainSettings = ({ domain }: SettingProps) => (
   <Section title="Settings" size="h3" gap="lg">
@@ -19,7 +29,7 @@ export const DomainSettings = ({ domain }: SettingProps) => (
 )
 
 function InboundSetting({ domain }: SettingProps) {
-  const change = useChangeDomain(domain.id)
+  const change = useDomainChange(domain.id)
   const reason = useAllowed('developer')
   return (
     <Stack gap="xs" maw={720}>
@@ -28,7 +38,9 @@ function InboundSetting({ domain }: SettingProps) {
         description={`Mail to addresses at ${domain.domain} is accepted here. Turning this on shows the MX record that leads it here; publish that only if no mailboxes of this domain are elsewhere, because they would get no more mail.`}
         checked={domain.inbound_enabled}
         disabled={reason !== undefined || change.isPending}
-        onChange={(event) => change.mutate({ kind: 'inbound', isEnabled: event.currentTarget.checked })}
+        onChange={({ currentTarget: { checked } }) =>
+          change.mutate(() => api.domains.update(domain.id, { inbound_enabled: checked }))
+        }
       />
       <FormError error={change.error} />
     </Stack>
@@ -36,7 +48,7 @@ function InboundSetting({ domain }: SettingProps) {
 }
 
 function TrackingSetting({ domain }: SettingProps) {
-  const change = useChangeDomain(domain.id)
+  const change = useDomainChange(domain.id)
   const reason = useAllowed('developer')
   const [isTyping, setIsTyping] = useState(false)
   const [isRemoving, setIsRemoving] = useState(false)
@@ -78,7 +90,11 @@ function TrackingSetting({ domain }: SettingProps) {
             <Button
               color="red"
               loading={change.isPending}
-              onClick={() => change.mutate({ kind: 'tracking', host: null }, { onSuccess: () => setIsRemoving(false) })}
+              onClick={() =>
+                change.mutate(() => api.domains.deleteTrackingDomain(domain.id), {
+                  onSuccess: () => setIsRemoving(false),
+                })
+              }
             >
               Stop using it
             </Button>
@@ -93,7 +109,7 @@ function TrackingSetting({ domain }: SettingProps) {
 }
 
 interface TrackingFormProps extends SettingProps {
-  readonly change: ReturnType<typeof useChangeDomain>
+  readonly change: ReturnType<typeof useDomainChange>
   onDone(): void
 }
 
@@ -101,7 +117,8 @@ function TrackingForm({ domain, change, onDone }: TrackingFormProps) {
   const [host, setHost] = useState(`links.${domain.domain}`)
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    change.mutate({ kind: 'tracking', host: host.trim() }, { onSuccess: onDone })
+    const body = { tracking_domain: host.trim() }
+    change.mutate(() => api.domains.setTrackingDomain(domain.id, body), { onSuccess: onDone })
   }
   return (
     <form onSubmit={submit} noValidate>

@@ -1,8 +1,8 @@
 /** @module What the state of a domain and of its records means, in words. Pure. */
-import type { DomainWire, PublishedDnsWire } from '#features/setup/domains/model.ts'
+import type { Domain, DomainDns } from '#client/api.ts'
 
-export type RecordKey = keyof PublishedDnsWire['records']
-export type DnsRecordView = PublishedDnsWire['records']['spf'] & { readonly key: RecordKey }
+export type RecordKey = keyof DomainDns['records']
+export type DnsRecordView = DomainDns['records']['spf'] & { readonly key: RecordKey }
 
 /** The tones of `StatusLabel` that occur here. */
 type DomainTone = 'good' | 'waiting' | 'warning' | 'bad'
@@ -64,7 +64,7 @@ export const RECORD_STATES: Readonly<
 const listNames = (keys: readonly string[]): string =>
   keys.map((key) => RECORD_NAMES[key as RecordKey] ?? key).join(', ')
 
-export function describeDomain(domain: DomainWire): DomainState {
+export function describeDomain(domain: Domain): DomainState {
   const lost = listNames(domain.lost_records ?? [])
   const until = domain.sends_until ?? null
   if (domain.status === 'verified') {
@@ -78,7 +78,7 @@ export function describeDomain(domain: DomainWire): DomainState {
 }
 
 /** Whether the domain was never verified: its mail is captured and not sent, unless a domain above it signs it. */
-export const isNew = (domain: DomainWire): boolean => domain.status === 'pending' && !domain.records_lost_at
+export const isNew = (domain: Domain): boolean => domain.status === 'pending' && !domain.records_lost_at
 
 export interface RecordMark {
   readonly key: RecordKey
@@ -93,16 +93,16 @@ const isNext = (key: RecordKey): key is 'dkim_next' | 'dkim_ed25519_next' =>
   key === 'dkim_next' || key === 'dkim_ed25519_next'
 
 /** The records that matter to a domain with its settings, as last stored. */
-export function listMarks(domain: DomainWire): RecordMark[] {
+export function listMarks(domain: Domain): RecordMark[] {
   const isUsed = (key: RecordKey): boolean =>
     key === 'mx' ? domain.inbound_enabled : key === 'tracking' ? Boolean(domain.tracking_domain) : !isOptional(key)
   return ORDER.filter(isUsed).map((key) => ({ key, isVerified: isVerified(domain, key) }))
 }
 
-const isVerified = (domain: DomainWire, key: RecordKey): boolean =>
+const isVerified = (domain: Domain, key: RecordKey): boolean =>
   key === 'tracking' ? domain.tracking_domain_verified : !isNext(key) && domain[`${key}_verified`]
 
-export const listRecords = ({ records }: PublishedDnsWire): DnsRecordView[] =>
+export const listRecords = ({ records }: DomainDns): DnsRecordView[] =>
   ORDER.flatMap((key) => {
     const record = records[key]
     return record ? [{ ...record, key }] : []
@@ -112,7 +112,7 @@ export const listRecords = ({ records }: PublishedDnsWire): DnsRecordView[] =>
  * Whether DNS has a record that is stored as unverified. Only then does an open page have the results stored: a record
  * that is missing for a moment is left to the scheduled checks, which tolerate that.
  */
-export const hasImproved = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
+export const hasImproved = (domain: Domain, dns: DomainDns): boolean =>
   listRecords(dns).some(
     ({ key, status }) => status === 'verified' && !isVerified(domain, key) && (!isNext(key) || canRotate(domain, dns)),
   )
@@ -125,7 +125,7 @@ interface FormerKey {
   readonly isRemovable: boolean
 }
 
-export const listFormerKeys = ({ domain, former_dkim_selectors: former = [] }: DomainWire, now: number): FormerKey[] =>
+export const listFormerKeys = ({ domain, former_dkim_selectors: former = [] }: Domain, now: number): FormerKey[] =>
   former.map(({ selector, keep_until: keepUntil }) => ({
     names: [selector, `${selector}e`].map((label) => `${label}._domainkey.${domain}`),
     keepUntil,
@@ -133,15 +133,15 @@ export const listFormerKeys = ({ domain, former_dkim_selectors: former = [] }: D
   }))
 
 /** Whether DNS has the records without which the new keys do not replace the present ones. */
-const canRotate = ({ dkim_ed25519_verified: needsBoth }: DomainWire, { records }: PublishedDnsWire): boolean =>
+const canRotate = ({ dkim_ed25519_verified: needsBoth }: Domain, { records }: DomainDns): boolean =>
   records.dkim_next?.status === 'verified' && (!needsBoth || records.dkim_ed25519_next?.status === 'verified')
 
 /** Whether DNS has all records of the domain, and all are stored as verified. */
-export const isDone = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
+export const isDone = (domain: Domain, dns: DomainDns): boolean =>
   listRecords(dns).every(({ key, status }) => status === 'verified' || isOptional(key)) && !hasImproved(domain, dns)
 
 /** Whether a domain counts as verified although DNS now lacks one of its records, and no check has stored that. */
-export const isUnproven = (domain: DomainWire, dns: PublishedDnsWire): boolean =>
+export const isUnproven = (domain: Domain, dns: DomainDns): boolean =>
   domain.status === 'verified' &&
   !domain.records_lost_at &&
   listRecords(dns).some(
@@ -175,3 +175,6 @@ export function toFinding(record: DnsRecordView): string {
   const advice = detail.lastIndexOf('Publish a')
   return advice < 0 ? detail : detail.slice(0, advice).trimEnd()
 }
+
+/** By which is kept what the service remarked on when the domain was registered a moment ago. */
+export const toWarningsKey = (id: string) => ['domain-warnings', id]

@@ -3,9 +3,9 @@
 import { Alert, Button, Checkbox, Group, Radio, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { SendResponse } from '#features/sending/accept/model.ts'
-import type { EmailDetail } from '#features/sending/emails/model.ts'
-import { newIdempotencyKey, request } from '../../api/client.ts'
+import type { Email } from '#client/api.ts'
+import { newIdempotencyKey } from '#client/client.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, DialogFrame } from '../../parts/form.tsx'
@@ -16,7 +16,7 @@ import { toStatusWord } from '../../parts/status.tsx'
 type Dialog = 'cancel' | 'reschedule' | 'resend' | 'suppress'
 
 interface EmailActionsProps {
-  readonly email: EmailDetail
+  readonly email: Email
 }
 
 const OPEN: readonly string[] = ['queued', 'scheduled', 'processing']
@@ -62,16 +62,8 @@ interface DialogProps extends EmailActionsProps {
   onClose(message?: string): void
 }
 
-/** A change of the email; its data is read again afterwards. */
-const useEmailChange = <Input,>(email: EmailDetail, change: (input: Input, path: string) => Promise<unknown>) =>
-  useChange(
-    (input: Input) => change(input, `/v1/emails/${encodeURIComponent(email.id)}`),
-    ['email', email.id],
-    ['emails'],
-  )
-
 function CancelDialog({ email, onClose }: DialogProps) {
-  const cancel = useEmailChange(email, (_: undefined, path) => request('POST', `${path}/cancel`))
+  const cancel = useChange(() => api.emails.cancel(email.id), 'emails')
   return (
     <DialogFrame
       title="Cancel this email?"
@@ -88,9 +80,7 @@ function CancelDialog({ email, onClose }: DialogProps) {
 
 function RescheduleDialog({ email, onClose }: DialogProps) {
   const [time, setTime] = useState(email.scheduled_at ? toLocalMinute(new Date(email.scheduled_at)) : '')
-  const change = useEmailChange(email, (sendAt: string | null, path) =>
-    request('PATCH', path, { body: { send_at: sendAt } }),
-  )
+  const change = useChange((sendAt: string | null) => api.emails.update(email.id, { send_at: sendAt }), 'emails')
   const isIncomplete = Number.isNaN(new Date(time).getTime())
   return (
     <DialogFrame
@@ -131,17 +121,16 @@ function ResendDialog({ email, onClose }: DialogProps) {
   // One key for all tries of this dialog: without a reply it is unknown whether the email was accepted.
   const [idempotencyKey] = useState(newIdempotencyKey)
   const navigate = useNavigate()
-  const resend = useEmailChange(email, (to: readonly string[], path) => {
+  const resend = useChange((to: readonly string[]) => {
     const isSubset = to.length < addresses.length
-    return request<{ data: SendResponse }>('POST', `${path}/resend`, { body: isSubset ? { to } : {}, idempotencyKey })
-  })
+    return api.emails.resend(email.id, isSubset ? { to } : {}, { idempotencyKey })
+  }, 'emails')
   const mayHaveIt = email.recipients.filter(({ address, status }) => status === 'uncertain' && chosen.includes(address))
   const haveIt = email.explanations.filter(({ address, state }) => state === 'sent' && chosen.includes(address))
   const suppressed = email.recipients.filter(({ address, status }) => status === 'rejected' && chosen.includes(address))
   const send = () =>
     resend.mutate(chosen, {
-      onSuccess: (response) => {
-        const { data } = response as { data: SendResponse }
+      onSuccess: ({ data }) => {
         onClose()
         void navigate({ to: '/emails/$id', params: { id: data.id } })
       },
@@ -188,9 +177,7 @@ function ResendDialog({ email, onClose }: DialogProps) {
 function SuppressDialog({ email, onClose }: DialogProps) {
   const addresses = [...new Set(email.recipients.map(({ address }) => address))]
   const [address, setAddress] = useState(addresses.length === 1 ? (addresses[0] ?? '') : '')
-  const suppress = useEmailChange(email, (_: undefined) =>
-    request('POST', '/v1/suppressions', { body: { email_address: address } }),
-  )
+  const suppress = useChange(() => api.suppressions.create({ email_address: address }), 'emails', 'suppressions')
   return (
     <DialogFrame
       title="Suppress a recipient?"

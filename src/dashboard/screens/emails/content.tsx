@@ -1,11 +1,10 @@
 /** @module The content of an email, in tabs: HTML, text, headers, source, links. */
 
 import { Button, Code, CopyButton, Group, Stack, Text } from '@mantine/core'
-import { useQuery } from '@tanstack/react-query'
-import type { EmailDetail } from '#features/sending/emails/model.ts'
-import type { LinkRecord } from '#features/sending/tracking/routes.ts'
-import { ApiError, get } from '../../api/client.ts'
-import { useRecord } from '../../api/data.ts'
+import type { Email, EmailLink } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { read } from '../../api/client.ts'
+import { isMissing, useData } from '../../api/data.ts'
 import { ContentTabs } from '../../parts/content-tabs.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
@@ -16,7 +15,7 @@ import { Time } from '../../parts/time.tsx'
 import { EMAIL_TABS, type EmailTab } from './filters.ts'
 
 interface EmailContentProps {
-  readonly email: EmailDetail
+  readonly email: Email
   readonly tab: EmailTab | undefined
   onTab(tab: EmailTab): void
 }
@@ -27,7 +26,7 @@ export const EmailContent = ({ email, tab, onTab }: EmailContentProps) => (
   </ContentTabs>
 )
 
-function Panel({ name, email }: { readonly name: EmailTab; readonly email: EmailDetail }) {
+function Panel({ name, email }: { readonly name: EmailTab; readonly email: Email }) {
   if (name === 'html')
     return email.html_body ? (
       <MailFrame html={email.html_body ?? ''} src={`/app/mail/${email.id}/html`} />
@@ -44,7 +43,7 @@ function Panel({ name, email }: { readonly name: EmailTab; readonly email: Email
   return name === 'source' ? <Source id={email.id} /> : <Links id={email.id} />
 }
 
-const NoBody = ({ email, what }: { readonly email: EmailDetail; readonly what: string }) => (
+const NoBody = ({ email, what }: { readonly email: Email; readonly what: string }) => (
   <Text>
     {email.content === 'missing'
       ? 'The content is missing from the storage of this service; ask its operator to restore it from a backup.'
@@ -52,7 +51,7 @@ const NoBody = ({ email, what }: { readonly email: EmailDetail; readonly what: s
   </Text>
 )
 
-function Headers({ email }: { readonly email: EmailDetail }) {
+function Headers({ email }: { readonly email: Email }) {
   const own = Object.entries(email.headers).map(
     ([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)] as const,
   )
@@ -78,44 +77,16 @@ function Headers({ email }: { readonly email: EmailDetail }) {
 
 /** The message as it is composed, when `/v1` has it. */
 function Source({ id }: { readonly id: string }) {
-  const query = useQuery({
-    queryKey: ['email-source', id],
-    queryFn: ({ signal }) => readSource(id, signal),
-    staleTime: 60_000,
-  })
+  const query = useData(read.emails.getSource(id), { staleTime: 60_000 })
+  if (isMissing(query.error)) return <Text>The source of this email is not available.</Text>
   return (
     <QueryView query={query}>
-      {(source) =>
-        source === null ? (
-          <Text>The source of this email is not available.</Text>
-        ) : (
-          <LongText label="Source of the email" text={source} />
-        )
-      }
+      {({ source, headers }) => <LongText label="Source of the email" text={source ?? headers} />}
     </QueryView>
   )
 }
 
-/** @returns null when there is none */
-async function readSource(id: string, signal: AbortSignal): Promise<string | null> {
-  try {
-    const { data } = await get<{ data: unknown }>(`/v1/emails/${encodeURIComponent(id)}/source`, {}, signal)
-    return toSourceText(data)
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null
-    throw error
-  }
-}
-
-function toSourceText(data: unknown): string | null {
-  if (typeof data === 'string') return data
-  if (typeof data !== 'object' || data === null) return null
-  const { source, headers } = data as { source?: unknown; headers?: unknown }
-  if (typeof source === 'string') return source
-  return typeof headers === 'string' ? headers : null
-}
-
-const LINK_COLUMNS: readonly Column<LinkRecord>[] = [
+const LINK_COLUMNS: readonly Column<EmailLink>[] = [
   {
     header: 'Link',
     cell: ({ url }) => (
@@ -138,8 +109,8 @@ const LINK_COLUMNS: readonly Column<LinkRecord>[] = [
 ]
 
 function Links({ id }: { readonly id: string }) {
-  const query = useRecord<LinkRecord[]>(['email-links', id], `/v1/emails/${encodeURIComponent(id)}/links`)
-  if (query.error instanceof ApiError && query.error.code === 'tracking_not_in_plan')
+  const query = useData(read.emails.listLinks(id))
+  if (query.error instanceof TassisError && query.error.code === 'tracking_not_in_plan')
     return <Text>{query.error.message}</Text>
   return (
     <QueryView query={query}>

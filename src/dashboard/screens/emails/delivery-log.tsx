@@ -2,8 +2,8 @@
 import { Button, Code, Paper, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { Attempt } from '#features/sending/delivery/control/attempt-routes.ts'
-import { get, type PageOf } from '../../api/client.ts'
+import type { EmailAttempt } from '#client/api.ts'
+import { read } from '../../api/client.ts'
 import { Facts, QueryView } from '../../parts/page.tsx'
 import { EventBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -44,11 +44,7 @@ interface AttemptPageProps {
 }
 
 function AttemptPage({ id, page, onMore }: AttemptPageProps) {
-  const query = useQuery({
-    queryKey: ['email', id, 'attempts', page],
-    queryFn: ({ signal }) =>
-      get<PageOf<Attempt>>(`/v1/emails/${encodeURIComponent(id)}/attempts`, { page, per_page: PAGE_SIZE }, signal),
-  })
+  const query = useQuery(read.emails.listAttempts(id, { page, per_page: PAGE_SIZE }))
   return (
     <QueryView query={query}>
       {({ data, pagination }) => (
@@ -70,7 +66,7 @@ function AttemptPage({ id, page, onMore }: AttemptPageProps) {
   )
 }
 
-function AttemptEntry({ attempt }: { readonly attempt: Attempt }) {
+function AttemptEntry({ attempt }: { readonly attempt: EmailAttempt }) {
   const { host, address, dialogue, smtp_response: reply, reason } = attempt
   const dialogueText = dialogue && formatDialogue(dialogue)
   return (
@@ -80,7 +76,7 @@ function AttemptEntry({ attempt }: { readonly attempt: Attempt }) {
         <Facts
           facts={[
             ['Recipient', attempt.recipient],
-            ['Attempt', String(attempt.attempt)],
+            ['EmailAttempt', String(attempt.attempt)],
             ['Ended', <Time key="ended" iso={attempt.ended_at} isExact />],
             ['Server', host && `${host} [${address}]`],
             ['Sent from', attempt.source],

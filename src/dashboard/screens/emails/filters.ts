@@ -1,4 +1,5 @@
 /** @module The filters of the list of emails: in the URL, as the reader sees them, and as `/v1` takes them. */
+import type { Api } from '#client/api.ts'
 import { readText, type Search } from '../../parts/search.ts'
 
 export const EMAIL_TABS = ['html', 'text', 'headers', 'source', 'links'] as const
@@ -12,7 +13,7 @@ export interface EmailFilters {
   readonly tag?: string
   readonly stream?: string
   readonly domain?: string
-  readonly status?: string
+  readonly status?: (typeof STATUS_FILTERS)[number]
   readonly from_date?: string
   readonly to_date?: string
   /** Id of a broadcast or another operation; it comes from links only. */
@@ -72,7 +73,7 @@ export function toEmailQuery({
   from_date: first,
   to_date: last,
   ...filters
-}: EmailFilters): Readonly<Record<string, string | undefined>> {
+}: EmailFilters): NonNullable<Parameters<Api['emails']['list']>[0]> {
   return { ...filters, from_date: toInstant(first, 'T00:00:00.000'), to_date: toInstant(last, 'T23:59:59.999') }
 }
 

@@ -1,6 +1,8 @@
 /** @module How the screens of emails show who must act, and the dialogue and timings of an attempt. Pure. */
-import type { DialogueLine } from '#features/sending/delivery/control/attempt-routes.ts'
-import type { Responsible } from '#features/sending/emails/model.ts'
+import type { EmailAttempt, RecipientExplanation } from '#client/api.ts'
+
+type DialogueLine = NonNullable<EmailAttempt['dialogue']>[number]
+type Responsible = RecipientExplanation['who_must_act']
 
 export const RESPONSIBLE_LABELS: Readonly<Record<Responsible, string>> = {
   nobody: 'Nobody',

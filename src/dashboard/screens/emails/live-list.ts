@@ -1,23 +1,22 @@
 /** @module The list of emails, whose states also follow from the events. */
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
-import type { FeedEvent } from '#features/core/events/model.ts'
-import type { EmailRow } from '#features/sending/emails/model.ts'
-import type { PageOf, QueryValues } from '../../api/client.ts'
-import { usePage } from '../../api/data.ts'
-import { readAgain, useLiveEvents, useRefreshSoon } from '../../api/live.tsx'
+import type { EmailSummary, Event } from '#client/api.ts'
+import { read } from '../../api/client.ts'
+import { type PageOf, usePage } from '../../api/data.ts'
+import { refetch, useLiveEvents, useRefreshSoon } from '../../api/live.tsx'
 import { type LiveRows, useLiveRows } from '../../parts/rows.ts'
 
-export interface LiveList extends LiveRows<EmailRow> {
-  readonly query: UseQueryResult<PageOf<EmailRow>>
+export interface LiveList extends LiveRows<EmailSummary> {
+  readonly query: UseQueryResult<PageOf<EmailSummary>>
 }
 
 /** @param values parameters of `GET /v1/emails` */
-export function useLiveList(values: QueryValues): LiveList {
+export function useLiveList(values: Parameters<typeof read.emails.list>[0]): LiveList {
   const key = JSON.stringify(values)
-  const query = usePage<EmailRow>(['emails', key], '/v1/emails', values)
+  const query = usePage(read.emails.list(values))
   const list = useLiveRows(query, key, ({ created_at: at }) => at)
-  const refreshSoon = useRefreshSoon(() => readAgain(query))
+  const refreshSoon = useRefreshSoon(() => refetch(query))
   const [statuses, setStatuses] = useState<ReadonlyMap<string, string>>(new Map())
   useLiveEvents((event) => {
     if (event.email_id === null) return
@@ -55,10 +54,10 @@ const STATUS_AFTER: Readonly<Record<string, string>> = {
 }
 
 /** The status of an email after an event; undefined when it depends on other recipients. */
-function toRowStatus(row: EmailRow, { event_type: type }: FeedEvent): string | undefined {
+function toRowStatus(row: EmailSummary, { event_type: type }: Event): string | undefined {
   return countRecipients(row) === 1 ? STATUS_AFTER[type] : undefined
 }
 
 /** `to` joins the addresses; their names are not in it. */
-export const countRecipients = ({ to, cc, bcc }: Pick<EmailRow, 'to' | 'cc' | 'bcc'>): number =>
+export const countRecipients = ({ to, cc, bcc }: Pick<EmailSummary, 'to' | 'cc' | 'bcc'>): number =>
   (to === '' ? 0 : to.split(', ').length) + cc.length + bcc.length

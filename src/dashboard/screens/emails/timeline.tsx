@@ -1,20 +1,21 @@
 /** @module What happened to an email, recipient by recipient. */
 import { Accordion, Button, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { EmailDetail, EmailRecipient, RecipientExplanation } from '#features/sending/emails/model.ts'
+import type { Email, EmailRecipient, RecipientExplanation } from '#client/api.ts'
+import { toEventData } from '../../parts/format.ts'
 import { Facts } from '../../parts/page.tsx'
 import { EventBadge, StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { RESPONSIBLE_LABELS } from './format.ts'
 
-type Event = EmailDetail['events'][number]
+type Event = Email['events'][number]
 
 /** Events shown at first: an email that many people open has thousands. */
 const MAX_EVENTS = 40
 /** Recipients with a problem whose timelines are open from the start. */
 const MAX_OPENED = 3
 
-export function Timeline({ email }: { readonly email: EmailDetail }) {
+export function Timeline({ email }: { readonly email: Email }) {
   const [only] = email.recipients
   if (email.recipients.length === 1 && only)
     return <RecipientTimeline email={email} recipient={only} explanation={email.explanations[0]} />
@@ -45,7 +46,7 @@ export function Timeline({ email }: { readonly email: EmailDetail }) {
 }
 
 interface RecipientTimelineProps {
-  readonly email: EmailDetail
+  readonly email: Email
   readonly recipient: EmailRecipient
   readonly explanation: RecipientExplanation | undefined
 }
@@ -87,18 +88,18 @@ function RecipientTimeline({ email, recipient, explanation }: RecipientTimelineP
 }
 
 /** Without `sent`, which says nothing beside the `delivered` that comes with it. */
-function toTimelineEvents(email: EmailDetail, { address }: EmailRecipient): Event[] {
+function toTimelineEvents(email: Email, { address }: EmailRecipient): Event[] {
   const events = email.events.filter(({ recipient }) => recipient === null || recipient === address)
   const isDelivered = events.some(({ event_type: type }) => type === 'delivered')
   return isDelivered ? events.filter(({ event_type: type }) => type !== 'sent') : events
 }
 
 function EventEntry({ event }: { readonly event: Event }) {
-  const { event_type: type, created_at: at, raw_payload: data } = event
+  const { event_type: type, created_at: at } = event
   return (
     <Stack gap={4}>
       <Group gap="sm">
-        <EventBadge type={data?.captured ? 'captured' : type} />
+        <EventBadge type={toEventData(event)['captured'] ? 'captured' : type} />
         <Text size="sm" c="dimmed" component="span">
           <Time iso={at} isExact />
         </Text>
@@ -111,7 +112,7 @@ function EventEntry({ event }: { readonly event: Event }) {
 /** What the event has of reply, server, encryption and cause; only texts, whoever wrote them. */
 function toFacts(event: Event): [string, string | null | undefined][] {
   const text = (name: string): string | undefined => {
-    const value = event.raw_payload?.[name]
+    const value = toEventData(event)[name]
     return typeof value === 'string' && value !== '' ? value : undefined
   }
   const isReaction = ['opened', 'clicked', 'complained', 'unsubscribed'].includes(event.event_type)

@@ -13,21 +13,21 @@ export interface ShownAttachment {
 interface AttachmentsProps {
   readonly attachments: readonly ShownAttachment[]
   /** Path in `/v1` of an attachment, by its position. */
-  toPath(index: number): string
+  toUrl(index: number): string
 }
 
 interface Row extends ShownAttachment {
   readonly index: number
 }
 
-export function Attachments({ attachments, toPath }: AttachmentsProps) {
+export function Attachments({ attachments, toUrl }: AttachmentsProps) {
   if (attachments.length === 0) return <Text size="sm">It has none.</Text>
   const columns: readonly Column<Row>[] = [
     {
       header: 'Name',
       cell: ({ filename, index }) => (
         // The server names the file; it is saved and never shown.
-        <Anchor href={toPath(index)} download size="sm">
+        <Anchor href={toUrl(index)} download size="sm">
           <bdi>{toVisible(filename ?? '') || `attachment ${index + 1}`}</bdi>
         </Anchor>
       ),

@@ -1,10 +1,9 @@
 /** @module A list of deliveries to the webhook of a route, each with its response and a replay. */
 
 import { Code, Stack, Text } from '@mantine/core'
-import type { RouteDelivery } from '#features/webhooks/inbound-routes/model.ts'
-import { request } from '../../api/client.ts'
+import type { InboundEmailDelivery } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { routePath } from '../../api/inbound.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
@@ -13,7 +12,7 @@ import { Time } from '../../parts/time.tsx'
 import { DeliveryStatus } from './marks.tsx'
 
 interface DeliveriesProps {
-  readonly deliveries: readonly RouteDelivery[]
+  readonly deliveries: readonly InboundEmailDelivery[]
   /** Whether each row links to its email. */
   readonly hasEmails: boolean
 }
@@ -21,16 +20,15 @@ interface DeliveriesProps {
 /** A replay creates a new delivery and leaves the old one as it is. */
 const useReplay = () =>
   useChange(
-    ({ id, route_id }: Pick<RouteDelivery, 'id' | 'route_id'>) =>
-      request('POST', routePath(route_id, `/deliveries/${encodeURIComponent(id)}/replay`)),
-    ['inbound'],
-    ['inbound-routes'],
+    ({ id, route_id }: Pick<InboundEmailDelivery, 'id' | 'route_id'>) => api.inboundRoutes.replayDelivery(route_id, id),
+    'inboundEmails',
+    'inboundRoutes',
   )
 
 export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
   const reason = useAllowed('developer')
   const replay = useReplay()
-  const columns: readonly Column<RouteDelivery>[] = [
+  const columns: readonly Column<InboundEmailDelivery>[] = [
     { header: 'Created', width: '18%', cell: (delivery) => <Created delivery={delivery} isLink={hasEmails} /> },
     { header: 'State', width: '24%', cell: ({ status }) => <DeliveryStatus status={status} /> },
     { header: 'Tries', width: '12%', cell: (delivery) => <Attempts delivery={delivery} /> },
@@ -61,7 +59,7 @@ export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
   )
 }
 
-function Created({ delivery, isLink }: { readonly delivery: RouteDelivery; readonly isLink: boolean }) {
+function Created({ delivery, isLink }: { readonly delivery: InboundEmailDelivery; readonly isLink: boolean }) {
   const { created_at: at, inbound_email_id: email } = delivery
   if (!isLink || email === null) return <Time iso={at} />
   return (
@@ -71,7 +69,7 @@ function Created({ delivery, isLink }: { readonly delivery: RouteDelivery; reado
   )
 }
 
-const Attempts = ({ delivery: { attempts, next_attempt_at: next } }: { readonly delivery: RouteDelivery }) => (
+const Attempts = ({ delivery: { attempts, next_attempt_at: next } }: { readonly delivery: InboundEmailDelivery }) => (
   <Text size="sm">
     {attempts}
     {next && (
@@ -88,7 +86,7 @@ const MAX_SHOWN_LENGTH = 300
 function Reply({
   delivery: { status_code: code, duration_ms: ms, response, error },
 }: {
-  readonly delivery: RouteDelivery
+  readonly delivery: InboundEmailDelivery
 }) {
   return (
     <>

@@ -1,18 +1,19 @@
 /** @module The form with the filters of received mail. */
 import { Button, Group, NativeSelect, TextInput } from '@mantine/core'
 import { type FormEvent, useEffect, useState } from 'react'
-import type { ApiError } from '../../api/client.ts'
-import { useAllDomains, useAllRoutes } from '../../api/inbound.ts'
+import type { TassisError } from '#client/client.ts'
 import { findFieldError } from '../../parts/form.tsx'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
+import { useAllDomains } from '../domains/queries.ts'
 import { INBOUND_STATUS_FILTERS, type InboundFilterName, type InboundFilters, parseInboundFilters } from './filters.ts'
 import { formatRoute } from './format.ts'
 import { toInboundWord } from './marks.tsx'
+import { useAllRoutes } from './queries.ts'
 
 interface FilterBarProps {
   readonly filters: InboundFilters
   /** A 422 about one of them. */
-  readonly error: ApiError | undefined
+  readonly error: TassisError | undefined
   onChange(filters: InboundFilters): void
 }
 

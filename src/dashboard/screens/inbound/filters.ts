@@ -11,7 +11,7 @@ export type InboundTab = (typeof INBOUND_TABS)[number]
 /** All optional. `domain` and `route` are ids. */
 export interface InboundFilters {
   readonly from?: string
-  readonly status?: string
+  readonly status?: (typeof INBOUND_STATUS_FILTERS)[number]
   readonly domain?: string
   readonly route?: string
 }

@@ -1,14 +1,14 @@
 /** @module Inbound routes in words. Pure. */
-import type { RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
+import type { InboundRoute } from '#client/api.ts'
 
 /** The words of the match types, in the order in which they are tried. */
 export const MATCH_TYPE_WORDS = {
   exact: 'This address',
   prefix: 'Addresses that begin so',
   catch_all: 'All addresses of the domain',
-} as const satisfies Readonly<Record<RouteRecord['match_type'], string>>
+} as const satisfies Readonly<Record<InboundRoute['match_type'], string>>
 
-type Described = Pick<RouteRecord, 'pattern' | 'match_type'>
+type Described = Pick<InboundRoute, 'pattern' | 'match_type'>
 
 /** The addresses of a route as one label, such as `support@example.com` or `sales-…@example.com`. */
 export function formatRoute({ pattern, match_type: type }: Described, domain = 'unknown domain'): string {
@@ -24,5 +24,5 @@ export const isDeactivated = ({
   is_active: isActive,
   webhook_url: url,
   last_failure_reason: reason,
-}: Pick<RouteRecord, 'is_active' | 'webhook_url' | 'last_failure_reason'>): boolean =>
+}: Pick<InboundRoute, 'is_active' | 'webhook_url' | 'last_failure_reason'>): boolean =>
   isActive && url !== null && /^deactivated\b/.test(reason ?? '')

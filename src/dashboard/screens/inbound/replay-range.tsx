@@ -1,13 +1,10 @@
 /** @module Replays all mail of a route from a time on: after its receiver was broken. */
 
 import { Checkbox, Text, TextInput } from '@mantine/core'
-import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { RouteRecord } from '#features/webhooks/inbound-routes/model.ts'
-import type { ReplayResult } from '#features/webhooks/webhooks/history/model.ts'
-import { requestData } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
-import { routePath } from '../../api/inbound.ts'
+import type { InboundRoute } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, DialogFrame } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
@@ -22,17 +19,8 @@ interface Range {
   readonly undelivered: boolean
 }
 
-/** What a replay would send again; undefined while the range is not complete. */
-const useCount = (id: string, range: Range | undefined) =>
-  useQuery({
-    queryKey: ['inbound-routes', 'replay-count', id, range],
-    queryFn: ({ signal }) => requestData<ReplayResult>('POST', routePath(id, '/replay/count'), { body: range, signal }),
-    enabled: range !== undefined,
-    retry: false,
-  })
-
 /** Why nothing can be replayed; undefined: it can. */
-const findObstacle = (route: RouteRecord): string | undefined =>
+const findObstacle = (route: InboundRoute): string | undefined =>
   route.webhook_url === null
     ? 'The route has no URL.'
     : !route.is_active || isDeactivated(route)
@@ -45,19 +33,22 @@ const toRange = (from: string, to: string, undelivered: boolean): Range | undefi
     ? { from: new Date(from).toISOString(), ...(to !== '' && { to: new Date(to).toISOString() }), undelivered }
     : undefined
 
-export function ReplayRange({ route }: { readonly route: RouteRecord }) {
+export function ReplayRange({ route }: { readonly route: InboundRoute }) {
   const [isOpen, setIsOpen] = useState(false)
   const [from, setFrom] = useState('')
   const [to, setTo] = useState('')
   const [isMissed, setIsMissed] = useState(true)
   const roleReason = useAllowed('developer')
   const range = toRange(from, to, isMissed)
-  const counted = useCount(route.id, isOpen ? range : undefined)
+  const counted = useData(read.inboundRoutes.countReplay(route.id, range ?? {}), {
+    enabled: isOpen && range !== undefined,
+    retry: false,
+  })
   const replay = useChange(
-    () => requestData<ReplayResult>('POST', routePath(route.id, '/replay'), { body: range }),
-    ['inbound-routes', 'deliveries', route.id],
+    () => api.inboundRoutes.replay(route.id, range ?? {}),
+    ['inboundRoutes', 'listDeliveries', route.id],
   )
-  const count = replay.data?.deliveries
+  const count = replay.data?.data.deliveries
   return (
     <>
       <ActionButton variant="default" reason={roleReason ?? findObstacle(route)} onClick={() => setIsOpen(true)}>

@@ -1,7 +1,8 @@
 /** @module The source of a received message: its beginning as text, all of it as a file. */
 import { Anchor, Stack, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { ApiError } from '../../api/client.ts'
+import { TassisError } from '#client/client.ts'
+import type { Read } from '../../api/client.ts'
 import { formatBytes } from '../../parts/format.ts'
 import { LongText } from '../../parts/long-text.tsx'
 import { QueryView } from '../../parts/page.tsx'
@@ -10,14 +11,13 @@ import { QueryView } from '../../parts/page.tsx'
 const MAX_SHOWN_BYTES = 256 * 1024
 
 interface SourceProps {
-  /** Path of the raw message in `/v1`. */
-  readonly path: string
+  readonly raw: Read<Promise<Response>>
 }
 
-export function Source({ path }: SourceProps) {
+export function Source({ raw }: SourceProps) {
   const query = useQuery({
-    queryKey: ['source', path],
-    queryFn: ({ signal }) => readStart(path, signal),
+    queryKey: raw.queryKey,
+    queryFn: ({ signal }) => readStart(raw, signal),
     staleTime: 60_000,
   })
   return (
@@ -30,7 +30,7 @@ export function Source({ path }: SourceProps) {
             <LongText label="Source of the message" text={start.text} />
             <Text size="sm">
               {start.isCut && `The first ${formatBytes(MAX_SHOWN_BYTES)} are shown. `}
-              <Anchor href={path} download size="sm" underline="always">
+              <Anchor href={raw.url} download size="sm" underline="always">
                 Download the message
               </Anchor>
             </Text>
@@ -43,15 +43,14 @@ export function Source({ path }: SourceProps) {
 
 /** Reads no more than is shown. Null: it is not stored. */
 async function readStart(
-  path: string,
+  raw: SourceProps['raw'],
   signal: AbortSignal,
 ): Promise<{ readonly text: string; readonly isCut: boolean } | null> {
-  const response = await fetch(path, { signal, credentials: 'same-origin', cache: 'no-store' }).catch((error) => {
-    if (error instanceof DOMException && error.name === 'AbortError') throw error
-    throw new ApiError(0, { code: 'no_connection', message: 'The server cannot be reached.' })
+  const response = await raw.call(signal).catch((error: unknown) => {
+    if (error instanceof TassisError && (error.status === 404 || error.status === 410)) return null
+    throw error
   })
-  if (response.status === 404 || response.status === 410) return null
-  if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => ({})))
+  if (response === null) return null
   const reader = response.body?.getReader()
   const decoder = new TextDecoder()
   let text = ''

@@ -1,10 +1,10 @@
 /** @module One message of a thread: closed it shows one line, open its text, checks, labels, attachments. */
 import { Anchor, Badge, Button, Collapse, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
 import { useId, useState } from 'react'
-import type { ListedMessage, MessageRecord } from '#features/receiving/agent-mailboxes/model.ts'
-import { ApiError, request } from '../../api/client.ts'
-import { useChange, useRecord } from '../../api/data.ts'
-import { mailboxPath } from '../../api/inbound.ts'
+import type { MailboxMessage, MailboxMessageSummary } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, DeleteButton, DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
@@ -20,14 +20,11 @@ import { toProof } from './proof.ts'
 import { toVisible } from './visible.ts'
 
 interface ThreadMessageProps {
-  readonly message: ListedMessage
+  readonly message: MailboxMessageSummary
   readonly isOpenFirst: boolean
 }
 
 const MAX_SNIPPET_LENGTH = 160
-
-const toPath = ({ mailbox_id: mailbox, id }: ListedMessage, rest = ''): string =>
-  mailboxPath(mailbox, `/messages/${encodeURIComponent(id)}${rest}`)
 
 export function ThreadMessage({ message, isOpenFirst }: ThreadMessageProps) {
   const [isOpen, setIsOpen] = useState(isOpenFirst)
@@ -82,7 +79,7 @@ export function ThreadMessage({ message, isOpenFirst }: ThreadMessageProps) {
 function MessageState({
   message: { direction, read_at: readAt, email_id: email, parse_error: error },
 }: {
-  readonly message: ListedMessage
+  readonly message: MailboxMessageSummary
 }) {
   if (direction === 'sent')
     return email === null ? (
@@ -103,8 +100,8 @@ function MessageState({
 }
 
 /** Reads the whole message: threads have the beginning of its bodies, and no checks. */
-function OpenMessage({ message }: { readonly message: ListedMessage }) {
-  const query = useRecord<MessageRecord>(['mailboxes', 'message', message.mailbox_id, message.id], toPath(message))
+function OpenMessage({ message }: { readonly message: MailboxMessageSummary }) {
+  const query = useData(read.mailboxes.getMessage(message.mailbox_id, message.id))
   return (
     <QueryView query={query}>
       {(whole) => (
@@ -112,10 +109,13 @@ function OpenMessage({ message }: { readonly message: ListedMessage }) {
           {whole.direction === 'received' && <Sender message={whole} />}
           <Body message={whole} />
           {whole.attachments.length > 0 && (
-            <Attachments attachments={whole.attachments} toPath={(index) => toPath(message, `/attachments/${index}`)} />
+            <Attachments
+              attachments={whole.attachments}
+              toUrl={(index) => read.mailboxes.getMessageAttachment(message.mailbox_id, message.id, String(index)).url}
+            />
           )}
           <Actions message={message} />
-          <Details message={whole} rawPath={toPath(message, '/raw')} />
+          <Details message={whole} rawUrl={read.mailboxes.getMessageRaw(message.mailbox_id, message.id).url} />
         </Stack>
       )}
     </QueryView>
@@ -123,14 +123,14 @@ function OpenMessage({ message }: { readonly message: ListedMessage }) {
 }
 
 interface WholeProps {
-  readonly message: MessageRecord
+  readonly message: MailboxMessage
 }
 
 /** The address in a From header. */
 const findAddress = (header: string): string | null =>
   /<([^<>]*)>[^<>]*$/.exec(header)?.[1]?.trim() || (header.includes('@') ? header.trim() : null)
 
-const toChecked = ({ authentication, from_header: from }: MessageRecord) => ({
+const toChecked = ({ authentication, from_header: from }: MailboxMessage) => ({
   authentication,
   from: findAddress(from),
 })
@@ -181,7 +181,7 @@ function Body({ message }: WholeProps) {
   )
 }
 
-function Details({ message, rawPath }: WholeProps & { readonly rawPath: string }) {
+function Details({ message, rawUrl }: WholeProps & { readonly rawUrl: string }) {
   const [isOpen, setIsOpen] = useState(false)
   const isReceived = message.direction === 'received'
   return (
@@ -207,7 +207,7 @@ function Details({ message, rawPath }: WholeProps & { readonly rawPath: string }
           />
           {isReceived && <Checks message={toChecked(message)} />}
           {isReceived && (
-            <Anchor href={rawPath} download size="sm">
+            <Anchor href={rawUrl} download size="sm">
               Download the message as it came in
             </Anchor>
           )}
@@ -217,7 +217,7 @@ function Details({ message, rawPath }: WholeProps & { readonly rawPath: string }
   )
 }
 
-function Actions({ message }: { readonly message: ListedMessage }) {
+function Actions({ message }: { readonly message: MailboxMessageSummary }) {
   const [isLabelling, setIsLabelling] = useState(false)
   const reason = useAllowed('developer')
   return (
@@ -230,8 +230,8 @@ function Actions({ message }: { readonly message: ListedMessage }) {
         size="xs"
         title="Delete this message?"
         confirm="Delete the message"
-        path={toPath(message)}
-        refreshes={[['mailboxes']]}
+        remove={() => api.mailboxes.deleteMessage(message.mailbox_id, message.id)}
+        refreshes={['mailboxes']}
         onDeleted={() => undefined}
       >
         <Text>
@@ -246,21 +246,21 @@ function Actions({ message }: { readonly message: ListedMessage }) {
 }
 
 interface LabelsDialogProps {
-  readonly message: ListedMessage
+  readonly message: MailboxMessageSummary
   onClose(): void
 }
 
 /** The error of the list, or of one label. */
 function findLabelError(error: unknown): string | undefined {
-  if (!(error instanceof ApiError) || error.status !== 422) return undefined
+  if (!(error instanceof TassisError) || error.status !== 422) return undefined
   return error.details.find(({ field }) => field !== undefined && /^labels\b/.test(field))?.message
 }
 
 function LabelsDialog({ message, onClose }: LabelsDialogProps) {
   const [text, setText] = useState(message.labels.join(' '))
   const save = useChange(
-    (labels: readonly string[]) => request('PUT', toPath(message, '/labels'), { body: { labels } }),
-    ['mailboxes'],
+    (labels: readonly string[]) => api.mailboxes.setMessageLabels(message.mailbox_id, message.id, { labels }),
+    'mailboxes',
   )
   const fieldError = findLabelError(save.error)
   return (

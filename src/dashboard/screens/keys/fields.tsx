@@ -1,6 +1,6 @@
 /** @module The fields of an API key: name, scopes, and what restricts it. */
 import { Alert, Button, Checkbox, Code, Fieldset, Group, SimpleGrid, Stack, Text, TextInput } from '@mantine/core'
-import type { ApiKeyPatch, ApiKeyRecord } from '#features/setup/api-keys/model.ts'
+import type { ApiKey, UpdateApiKeyRequest } from '#client/api.ts'
 import { FormError, findFieldError } from '../../parts/form.tsx'
 import { toLocalMinute } from '../../parts/format.ts'
 import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS } from '../../parts/scopes.ts'
@@ -24,7 +24,7 @@ export const NEW_KEY: KeyInput = {
   networks: '',
 }
 
-export const toKeyInput = ({ name, scopes, expires_at: expiresAt, domains, networks }: ApiKeyRecord): KeyInput => ({
+export const toKeyInput = ({ name, scopes, expires_at: expiresAt, domains, networks }: ApiKey): KeyInput => ({
   name,
   scopes,
   expiresAt: expiresAt === null ? '' : toLocalMinute(new Date(expiresAt)),
@@ -33,7 +33,10 @@ export const toKeyInput = ({ name, scopes, expires_at: expiresAt, domains, netwo
 })
 
 /** The fields that differ: an unchanged time of expiry may be past, and is more exact than its field. */
-export function toKeyPatch(before: KeyInput, { name, scopes, expiresAt, domains, networks }: KeyInput): ApiKeyPatch {
+export function toKeyPatch(
+  before: KeyInput,
+  { name, scopes, expiresAt, domains, networks }: KeyInput,
+): UpdateApiKeyRequest {
   return {
     ...(name.trim() !== before.name && { name: name.trim() }),
     ...(scopes !== before.scopes && { scopes: [...scopes] }),

@@ -3,11 +3,11 @@ import { Anchor, Button, Card, Group, Progress, Stack, Text, Title } from '@mant
 import { useLocalStorage } from '@mantine/hooks'
 import { type ReactNode, useState } from 'react'
 import { API_KEY_HINT, toSendCommand } from '../../api/commands.ts'
-import { useExampleDomain } from '../../api/domains.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { CommandBlock } from '../../parts/page.tsx'
+import { useExampleDomain } from '../domains/queries.ts'
 import type { Step, StepName } from './steps.ts'
 
 interface StepText {

@@ -1,14 +1,11 @@
 /** @module The screen that an event leads to. */
-import type { FeedEvent } from '#features/core/events/model.ts'
-import type { TimePoint } from '#features/reporting/analytics/model.ts'
+import type { AnalyticsTimeseries, Event } from '#client/api.ts'
+import { toEventData } from '../../parts/format.ts'
 
 /** Path of the screen; undefined: the event has none. */
-export function findEventScreen({
-  email_id,
-  raw_payload,
-}: Pick<FeedEvent, 'email_id' | 'raw_payload'>): string | undefined {
-  if (email_id !== null) return `/emails/${email_id}`
-  const data = (raw_payload ?? {}) as Readonly<Record<string, string | undefined>>
+export function findEventScreen(event: Pick<Event, 'email_id' | 'raw_payload'>): string | undefined {
+  if (event.email_id !== null) return `/emails/${event.email_id}`
+  const data = toEventData(event)
   if (data['domain_id'] !== undefined) return `/domains/${data['domain_id']}`
   if (data['inbound_email_id'] !== undefined) return `/inbound/${data['inbound_email_id']}`
   return data['mailbox_id'] === undefined ? undefined : `/inbound/mailboxes/${data['mailbox_id']}`
@@ -21,12 +18,14 @@ export type ShownMetric = (typeof SHOWN_METRICS)[number]
 export type Counts = Readonly<Record<ShownMetric, number>>
 
 /** @param points one for each hour, oldest first, up to the current hour */
-export const sumHours = (points: readonly TimePoint[]): { readonly now: Counts; readonly before: Counts } => ({
+export const sumHours = (
+  points: readonly AnalyticsTimeseries[],
+): { readonly now: Counts; readonly before: Counts } => ({
   now: sum(points.slice(-HOURS)),
   before: sum(points.slice(-2 * HOURS, -HOURS)),
 })
 
-const sum = (points: readonly TimePoint[]): Counts =>
+const sum = (points: readonly AnalyticsTimeseries[]): Counts =>
   Object.fromEntries(
     SHOWN_METRICS.map((metric) => [metric, points.reduce((total, point) => total + (point[metric] ?? 0), 0)]),
   ) as Record<ShownMetric, number>

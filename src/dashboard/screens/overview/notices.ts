@@ -1,8 +1,5 @@
 /** @module What needs attention, from what `/v1` returned; the most urgent first. */
-import type { AccountRecord } from '#features/core/accounts/model.ts'
-import type { DeadLetterRecord } from '#features/sending/dead-letters/model.ts'
-import type { DomainWire } from '#features/setup/domains/model.ts'
-import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
+import type { Account, DeadLetter, Domain, Webhook } from '#client/api.ts'
 import { UNLIMITED } from '../../parts/format.ts'
 
 /** The one action of a notice: a link. */
@@ -24,10 +21,10 @@ export interface Notice {
 
 interface NoticeFacts {
   readonly capturesMail: boolean
-  readonly account: AccountRecord | undefined
-  readonly domains: readonly DomainWire[] | undefined
-  readonly webhooks: readonly WebhookRecord[] | undefined
-  readonly deadLetters: { readonly data: readonly DeadLetterRecord[]; readonly total: number } | undefined
+  readonly account: Account | undefined
+  readonly domains: readonly Domain[] | undefined
+  readonly webhooks: readonly Webhook[] | undefined
+  readonly deadLetters: { readonly data: readonly DeadLetter[]; readonly total: number } | undefined
 }
 
 const QUOTA_WARNING_FRACTION = 0.8
@@ -51,7 +48,7 @@ const CAPTURE_NOTICE: Notice = {
   action: { label: 'See captured mail', to: '/sandbox' },
 }
 
-const toPauseNotice = ({ reason, since }: NonNullable<AccountRecord['paused']>): Notice => ({
+const toPauseNotice = ({ reason, since }: NonNullable<Account['paused']>): Notice => ({
   key: 'paused',
   level: 'problem',
   title: 'Sending is paused',
@@ -62,7 +59,7 @@ const toPauseNotice = ({ reason, since }: NonNullable<AccountRecord['paused']>):
 
 const RECORD_NAMES: Readonly<Record<string, string>> = { spf: 'SPF', dkim: 'DKIM', return_path: 'return path' }
 
-function listDomainNotices({ id, domain, lost_records: lost = [], sends_until: until }: DomainWire): Notice[] {
+function listDomainNotices({ id, domain, lost_records: lost = [], sends_until: until }: Domain): Notice[] {
   if (lost.length === 0) return []
   const names = lost.map((name) => RECORD_NAMES[name] ?? name).join(', ')
   return [
@@ -85,7 +82,7 @@ function listWebhookNotices({
   failure_count,
   last_failure_at: at,
   last_failure_reason: reason,
-}: WebhookRecord): Notice[] {
+}: Webhook): Notice[] {
   if (is_active || failure_count === 0) return []
   return [
     {
@@ -142,11 +139,7 @@ function listDeadLetterNotices({ data, total }: NonNullable<NoticeFacts['deadLet
   ]
 }
 
-function listQuotaNotices({
-  monthly_quota: quota,
-  emails_sent_this_month: used,
-  quota_reset_at,
-}: AccountRecord): Notice[] {
+function listQuotaNotices({ monthly_quota: quota, emails_sent_this_month: used, quota_reset_at }: Account): Notice[] {
   if (quota >= UNLIMITED || used < quota * QUOTA_WARNING_FRACTION) return []
   const percent = quota === 0 ? 100 : Math.floor((used / quota) * 100)
   return [

@@ -3,9 +3,10 @@
 import { Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { FeedEvent, FeedPage } from '#features/core/events/model.ts'
-import { get } from '../../api/client.ts'
+import type { Event } from '#client/api.ts'
+import { read } from '../../api/client.ts'
 import { useLiveEvents } from '../../api/live.tsx'
+import { toEventData } from '../../parts/format.ts'
 import { ROW_MARK } from '../../parts/keyboard.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { EmptyState, QueryView } from '../../parts/page.tsx'
@@ -13,35 +14,27 @@ import { StatusBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { findEventScreen } from './format.ts'
 
-const QUERY_KEY = ['newest-events']
 const MAX_SHOWN = 20
-
-type NewestEvents = Pick<FeedPage, 'data'>
+const NEWEST = read.events.list({ order: 'newest', limit: 2 * MAX_SHOWN })
 
 /** Every `delivered` comes with a `sent`, which would tell the same twice. */
-const isShown = ({ type }: FeedEvent): boolean => type !== 'sent'
-
-const readNewest = async (signal: AbortSignal): Promise<NewestEvents> => {
-  const { data } = await get<NewestEvents>('/v1/events', { order: 'newest', limit: 2 * MAX_SHOWN }, signal)
-  return { data: data.filter(isShown).slice(0, MAX_SHOWN) }
-}
+const isShown = ({ type }: Event): boolean => type !== 'sent'
 
 export function RecentEvents() {
   const queries = useQueryClient()
-  const [added, setAdded] = useState<readonly FeedEvent[]>([])
+  const [added, setAdded] = useState<readonly Event[]>([])
   const newest = useQuery({
-    queryKey: QUERY_KEY,
-    queryFn: ({ signal }) => readNewest(signal),
+    ...NEWEST,
     // Only a click brings new rows.
     staleTime: Number.POSITIVE_INFINITY,
     refetchOnWindowFocus: false,
     refetchOnReconnect: false,
   })
   useLiveEvents((event) => isShown(event) && setAdded((before) => [event, ...before]))
-  const known = newest.data?.data ?? []
+  const known = newest.data?.data.filter(isShown).slice(0, MAX_SHOWN) ?? []
   const fresh = added.filter(({ seq }) => known.every((event) => event.seq !== seq))
   const show = () => {
-    queries.setQueryData<NewestEvents>(QUERY_KEY, { data: [...fresh, ...known].slice(0, MAX_SHOWN) })
+    queries.setQueryData(NEWEST.queryKey, { ...newest.data, data: [...fresh, ...known] })
     setAdded([])
   }
   return (
@@ -59,14 +52,14 @@ export function RecentEvents() {
         </span>
       </Group>
       <QueryView query={newest}>
-        {({ data }) =>
-          data.length === 0 ? (
+        {() =>
+          known.length === 0 ? (
             <EmptyState title="No events yet">
               <Text>Each acceptance, delivery, bounce, open and click of your mail will appear here.</Text>
             </EmptyState>
           ) : (
             <Stack component="ul" gap={0} p={0} m={0} style={{ listStyle: 'none' }}>
-              {data.map((event) => (
+              {known.map((event) => (
                 <EventRow key={event.seq} event={event} />
               ))}
             </Stack>
@@ -77,9 +70,9 @@ export function RecentEvents() {
   )
 }
 
-function EventRow({ event }: { readonly event: FeedEvent }) {
+function EventRow({ event }: { readonly event: Event }) {
   const to = findEventScreen(event)
-  const badge = <StatusBadge status={event.raw_payload?.captured ? 'captured' : event.type} />
+  const badge = <StatusBadge status={toEventData(event)['captured'] ? 'captured' : event.type} />
   return (
     <Group
       component="li"

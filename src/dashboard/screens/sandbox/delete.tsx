@@ -1,8 +1,8 @@
 /** @module Asks before captured mail is deleted. */
 import { Text } from '@mantine/core'
 import { useRef } from 'react'
-import { useDeleteCaptured } from '../../api/captured.ts'
 import { DialogFrame } from '../../parts/form.tsx'
+import { useDeleteCaptured } from './queries.ts'
 
 export interface Deletion {
   /** Id of the email; undefined: all captured mail. */
@@ -23,8 +23,8 @@ function findNeighbour(id: string): HTMLElement | null | undefined {
 }
 
 export function DeleteDialog({ deletion, onClose, onDeleted }: DeleteDialogProps) {
-  const remove = useDeleteCaptured()
   const { id } = deletion
+  const remove = useDeleteCaptured(id)
   const isAll = id === undefined
   const neighbour = useRef<HTMLElement | null>(null)
   return (
@@ -34,16 +34,13 @@ export function DeleteDialog({ deletion, onClose, onDeleted }: DeleteDialogProps
       isDangerous
       work={remove}
       onConfirm={() =>
-        remove.mutate(
-          { id },
-          {
-            onSuccess() {
-              // Before the row is removed.
-              neighbour.current = isAll ? null : (findNeighbour(id) ?? null)
-              onDeleted(deletion)
-            },
+        remove.mutate(undefined, {
+          onSuccess() {
+            // Before the row is removed.
+            neighbour.current = isAll ? null : (findNeighbour(id) ?? null)
+            onDeleted(deletion)
           },
-        )
+        })
       }
       onClose={onClose}
       findNextFocus={() => neighbour.current}

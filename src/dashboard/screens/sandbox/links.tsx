@@ -1,12 +1,15 @@
 /** @module The check of the links of a captured message; runs on request only. */
 import { Code, Stack, Text } from '@mantine/core'
-import type { CheckedLink } from '#features/sending/capture/model.ts'
-import { useCheckLinks } from '../../api/captured.ts'
+import type { CheckCapturedEmailLinksResult } from '#client/api.ts'
+import { api } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import type { Tone } from '../../parts/tone.ts'
+
+type CheckedLink = CheckCapturedEmailLinksResult['links'][number]
 
 const RESULTS: Readonly<Record<CheckedLink['result'], readonly [word: string, tone: Tone]>> = {
   ok: ['Works', 'good'],
@@ -39,9 +42,10 @@ const LinkDetails = ({ link }: { readonly link: CheckedLink }) => (
 )
 
 export function LinkCheckPanel({ id }: { readonly id: string }) {
-  const check = useCheckLinks(id)
+  const check = useChange(() => api.capturedEmails.checkLinks(id))
   const reason = useAllowed('developer')
-  const { data, isPending, error } = check
+  const { isPending, error } = check
+  const data = check.data?.data
   return (
     <Stack gap="sm" align="stretch">
       <Text size="sm" maw={720}>

@@ -2,12 +2,12 @@
 import { Anchor, Button, VisuallyHidden } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
-import type { CapturedRow } from '#features/sending/capture/model.ts'
+import type { CapturedEmailSummary } from '#client/api.ts'
 import { ROW_MARK } from '../../parts/keyboard.tsx'
 import { Time } from '../../parts/time.tsx'
 
 interface InboxListProps {
-  readonly rows: readonly CapturedRow[]
+  readonly rows: readonly CapturedEmailSummary[]
   readonly openId: string | undefined
 }
 
@@ -31,7 +31,7 @@ export function InboxList({ rows, openId }: InboxListProps) {
   )
 }
 
-function InboxItem({ row, isOpen }: { readonly row: CapturedRow; readonly isOpen: boolean }) {
+function InboxItem({ row, isOpen }: { readonly row: CapturedEmailSummary; readonly isOpen: boolean }) {
   const [first, ...others] = row.rcpt_to
   return (
     <li

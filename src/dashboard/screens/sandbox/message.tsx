@@ -3,9 +3,9 @@
 import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
-import type { CapturedDetail } from '#features/sending/capture/model.ts'
-import { toAttachmentUrl, useCaptured, useCapturedSource, useMarkRead } from '../../api/captured.ts'
-import { isMissing } from '../../api/data.ts'
+import type { CapturedEmail } from '#client/api.ts'
+import { read } from '../../api/client.ts'
+import { isMissing, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ContentTabs } from '../../parts/content-tabs.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
@@ -14,6 +14,7 @@ import { MailFrame } from '../../parts/mail-frame.tsx'
 import { Facts, QueryView, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { LinkCheckPanel } from './links.tsx'
+import { useMarkRead } from './queries.ts'
 import { CAPTURED_TABS, type CapturedTab } from './search.ts'
 
 const route = getRouteApi('/sandbox/$id')
@@ -25,7 +26,7 @@ interface MessageViewProps {
 
 export function MessageView({ id, onDelete }: MessageViewProps) {
   const navigate = route.useNavigate()
-  const query = useCaptured(id)
+  const query = useData(read.capturedEmails.get(id), { staleTime: 300_000 })
   useEscape(() => void navigate({ to: '/sandbox', search: (before) => ({ ...before, tab: undefined }) as never }))
   return (
     <Stack gap="sm" component="section" aria-label="Message" miw={0}>
@@ -52,17 +53,17 @@ export function MessageView({ id, onDelete }: MessageViewProps) {
   )
 }
 
-function Message({ email, onDelete }: { readonly email: CapturedDetail; onDelete(): void }) {
+function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(): void }) {
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const roleReason = useAllowed('developer')
-  const mark = useMarkRead()
+  const mark = useMarkRead(email.id)
   // Once for each opening: an email that is marked as unread stays so.
   const isMarked = useRef(false)
   useEffect(() => {
     if (isMarked.current || roleReason !== undefined || email.read) return
     isMarked.current = true
-    mark.mutate({ id: email.id, isRead: true })
+    mark.mutate(true)
   }, [email, roleReason, mark.mutate])
   return (
     <>
@@ -83,7 +84,7 @@ function Message({ email, onDelete }: { readonly email: CapturedDetail; onDelete
           reason={roleReason}
           onClick={() => {
             isMarked.current = true
-            mark.mutate({ id: email.id, isRead: !email.read })
+            mark.mutate(!email.read)
           }}
         >
           {email.read ? 'Mark as unread' : 'Mark as read'}
@@ -119,7 +120,7 @@ function Message({ email, onDelete }: { readonly email: CapturedDetail; onDelete
   )
 }
 
-function Panel({ name, email }: { readonly name: CapturedTab; readonly email: CapturedDetail }) {
+function Panel({ name, email }: { readonly name: CapturedTab; readonly email: CapturedEmail }) {
   switch (name) {
     case 'html':
       return email.html === null ? <NoBody name="HTML" email={email} /> : <Preview email={email} html={email.html} />
@@ -140,7 +141,7 @@ function Panel({ name, email }: { readonly name: CapturedTab; readonly email: Ca
   }
 }
 
-const NoBody = ({ name, email }: { readonly name: 'HTML' | 'text'; readonly email: CapturedDetail }) => (
+const NoBody = ({ name, email }: { readonly name: 'HTML' | 'text'; readonly email: CapturedEmail }) => (
   <Text>{email.truncated ? `The first MiB of this email has no ${name}.` : `This email has no ${name}.`}</Text>
 )
 
@@ -150,7 +151,7 @@ const WIDTHS = [
 ] as const
 
 /** The message as wide as on a phone, or as the window allows. */
-function Preview({ email, html }: { readonly email: CapturedDetail; readonly html: string }) {
+function Preview({ email, html }: { readonly email: CapturedEmail; readonly html: string }) {
   const [width, setWidth] = useState<'desktop' | 'phone'>('desktop')
   return (
     <Stack gap="xs">
@@ -174,7 +175,7 @@ function Preview({ email, html }: { readonly email: CapturedDetail; readonly htm
   )
 }
 
-const Headers = ({ headers }: { readonly headers: CapturedDetail['headers'] }) => (
+const Headers = ({ headers }: { readonly headers: CapturedEmail['headers'] }) => (
   <dl className="facts">
     {headers.map(({ name, value }, index) => (
       // biome-ignore lint/suspicious/noArrayIndexKey: a field may occur more than once
@@ -195,11 +196,11 @@ const HeaderField = ({ name, value }: { readonly name: string; readonly value: s
 )
 
 function Source({ id }: { readonly id: string }) {
-  const query = useCapturedSource(id)
-  return <QueryView query={query}>{(source) => <LongText label="Source of the email" text={source} />}</QueryView>
+  const query = useData(read.emails.getAsCaptured(id), { staleTime: 300_000 })
+  return <QueryView query={query}>{({ raw }) => <LongText label="Source of the email" text={raw} />}</QueryView>
 }
 
-const Attachments = ({ email }: { readonly email: CapturedDetail }) =>
+const Attachments = ({ email }: { readonly email: CapturedEmail }) =>
   email.attachments.length === 0 ? (
     <Text>This email has no attachments.</Text>
   ) : (
@@ -207,7 +208,12 @@ const Attachments = ({ email }: { readonly email: CapturedDetail }) =>
       {email.attachments.map(({ filename, content_type: type, size }, number) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: its number is its identity
         <li key={number}>
-          <Anchor href={toAttachmentUrl(email.id, number)} download underline="always" size="sm">
+          <Anchor
+            href={read.capturedEmails.getAttachment(email.id, String(number)).url}
+            download
+            underline="always"
+            size="sm"
+          >
             <bdi>{filename || '(no name)'}</bdi>
           </Anchor>{' '}
           <Text span size="sm" c="dimmed">

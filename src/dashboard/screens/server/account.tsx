@@ -3,8 +3,9 @@
 import { Alert, Button, Group, Stack, Text, Textarea } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { OperatorAccountDetail } from '#features/reporting/abuse/model.ts'
-import { useAccount, usePauseAccount, useResumeAccount } from '../../api/server.ts'
+import type { OperatorAccount, PauseOperatorAccountRequest } from '#client/operator-api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { DialogFrame, useFields } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
@@ -15,6 +16,7 @@ import { AccountLink } from './account-link.tsx'
 import { AccountBadge, formatQuota } from './accounts.tsx'
 import { shorten, toSourceName } from './format.ts'
 import { ServerPage } from './frame.tsx'
+import { useOne } from './queries.ts'
 
 const route = getRouteApi('/server/accounts/$id')
 const MAX_REASON_LENGTH = 300
@@ -22,7 +24,7 @@ const MAX_TITLE_LENGTH = 80
 
 export default function AccountScreen() {
   const { id } = route.useParams()
-  const query = useAccount(id)
+  const query = useOne(read.operator.getAccount(id))
   const account = query.data
   const [dialog, setDialog] = useState<'pause' | 'resume'>()
   const [message, setMessage] = useState<string>()
@@ -57,7 +59,7 @@ export default function AccountScreen() {
   )
 }
 
-function Account({ account }: { readonly account: OperatorAccountDetail }) {
+function Account({ account }: { readonly account: OperatorAccount }) {
   const { id, paused, stopped, disabled_at: disabledAt } = account
   return (
     <>
@@ -113,7 +115,7 @@ function Account({ account }: { readonly account: OperatorAccountDetail }) {
 
 const formatRate = (rate: number | null, unit: string): string => (rate === null ? 'no data yet' : `${rate} ${unit}`)
 
-function Rates({ account }: { readonly account: OperatorAccountDetail }) {
+function Rates({ account }: { readonly account: OperatorAccount }) {
   const { last_24_hours: day, thresholds, last_30_days: month, judged } = account
   return (
     <Section title="Rates" gap="xs">
@@ -144,12 +146,12 @@ function Rates({ account }: { readonly account: OperatorAccountDetail }) {
 }
 
 interface DialogProps {
-  readonly account: OperatorAccountDetail
+  readonly account: OperatorAccount
   onClose(done?: string): void
 }
 
 function PauseDialog({ account: { id, name }, onClose }: DialogProps) {
-  const pause = usePauseAccount(id)
+  const pause = useChange((body: PauseOperatorAccountRequest) => api.operator.pauseAccount(id, body), 'operator')
   const { values, field, fields } = useFields({ reason: '' }, pause.error)
   return (
     <DialogFrame
@@ -159,7 +161,7 @@ function PauseDialog({ account: { id, name }, onClose }: DialogProps) {
       work={pause}
       fields={fields}
       isIncomplete={values.reason.trim() === ''}
-      onConfirm={() => pause.mutate(values.reason, { onSuccess: () => onClose('The account is paused.') })}
+      onConfirm={() => pause.mutate(values, { onSuccess: () => onClose('The account is paused.') })}
       onClose={() => onClose()}
     >
       <Text>
@@ -181,15 +183,15 @@ function PauseDialog({ account: { id, name }, onClose }: DialogProps) {
 }
 
 function ResumeDialog({ account: { id, name, held }, onClose }: DialogProps) {
-  const resume = useResumeAccount(id)
+  const resume = useChange(() => api.operator.resumeAccount(id), 'operator')
   return (
     <DialogFrame
       title="Resume this account?"
       confirm="Resume"
       work={resume}
       onConfirm={() =>
-        resume.mutate(undefined as never, {
-          onSuccess: ({ released, released_is_at_least: isAtLeast, still_stopped: block }) =>
+        resume.mutate(undefined, {
+          onSuccess: ({ data: { released, released_is_at_least: isAtLeast, still_stopped: block } }) =>
             onClose(
               block === null && released === 0 && !isAtLeast
                 ? 'The account is resumed. No mail was held.'

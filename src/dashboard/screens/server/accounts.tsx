@@ -1,8 +1,8 @@
 /** @module All accounts of the service. */
 import { NativeSelect, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { OperatorAccount } from '#features/core/accounts/model.ts'
-import { useAccounts } from '../../api/server.ts'
+import type { OperatorAccountSummary } from '#client/operator-api.ts'
+import { read } from '../../api/client.ts'
 import { formatCount } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { EmptyState } from '../../parts/page.tsx'
@@ -11,6 +11,7 @@ import { type Column, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ACCOUNT_STATES, type AccountState } from './filters.ts'
 import { ServerList } from './frame.tsx'
+import { useList } from './queries.ts'
 
 const route = getRouteApi('/server/accounts')
 
@@ -19,7 +20,7 @@ const STATE_WORDS: Readonly<Record<AccountState, string>> = { active: 'Active', 
 export const AccountBadge = ({
   account: { paused_at: pausedAt, disabled_at: disabledAt },
 }: {
-  readonly account: Pick<OperatorAccount, 'paused_at' | 'disabled_at'>
+  readonly account: Pick<OperatorAccountSummary, 'paused_at' | 'disabled_at'>
 }) =>
   pausedAt !== null ? (
     <StatusLabel tone="bad">Paused</StatusLabel>
@@ -33,10 +34,10 @@ export const AccountBadge = ({
 export const formatQuota = ({
   used_this_month: used,
   monthly_quota: quota,
-}: Pick<OperatorAccount, 'used_this_month' | 'monthly_quota'>): string =>
+}: Pick<OperatorAccountSummary, 'used_this_month' | 'monthly_quota'>): string =>
   `${used.toLocaleString()} of ${quota === null ? 'unlimited' : quota.toLocaleString()}`
 
-const COLUMNS: readonly Column<OperatorAccount>[] = [
+const COLUMNS: readonly Column<OperatorAccountSummary>[] = [
   {
     header: 'Account',
     cell: ({ id, name }) => <NameLink to="/server/accounts/$id" id={id} name={name || '(no name)'} />,
@@ -55,7 +56,7 @@ const COLUMNS: readonly Column<OperatorAccount>[] = [
 export default function AccountsScreen() {
   const filters = route.useSearch()
   const { q, state } = filters
-  const query = useAccounts(filters)
+  const query = useList(read.operator.listAccounts(filters))
   const navigate = route.useNavigate()
   const search = (next: { q?: string | undefined; state?: AccountState | undefined }) =>
     void navigate({ search: { ...(next.q && { q: next.q }), ...(next.state && { state: next.state }) } })

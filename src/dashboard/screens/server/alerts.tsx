@@ -1,17 +1,18 @@
 /** @module Replies that blame our addresses or set-up, and what to do; nothing while there are none. */
 import { Alert, Stack, Text } from '@mantine/core'
-import type { DeliveryAlert } from '#features/sending/delivery/control/operator-provider-model.ts'
-import { useAlerts } from '../../api/server.ts'
+import type { OperatorAlert } from '#client/operator-api.ts'
+import { read } from '../../api/client.ts'
 import { formatCount } from '../../parts/format.ts'
 import { Time } from '../../parts/time.tsx'
 import { shorten } from './format.ts'
+import { useList } from './queries.ts'
 
 const MAX_SHOWN = 5
 /** Replies of remote servers can be long. */
 const MAX_REPLY_LENGTH = 200
 
 export function DeliveryAlerts() {
-  const { data: alerts = [], pagination } = useAlerts().data ?? {}
+  const { data: alerts = [], pagination } = useList(read.operator.listAlerts()).data ?? {}
   const more = (pagination?.total ?? 0) - MAX_SHOWN
   if (alerts.length === 0) return null
   return (
@@ -24,7 +25,7 @@ export function DeliveryAlerts() {
   )
 }
 
-const OneAlert = ({ alert }: { readonly alert: DeliveryAlert }) => (
+const OneAlert = ({ alert }: { readonly alert: OperatorAlert }) => (
   <Alert color="yellow" title={`Mail to ${alert.provider} is rejected because of our address or set-up`}>
     <Stack gap={2}>
       <Text size="sm">

@@ -1,13 +1,13 @@
 /** @module What the hourly checks of the service found: what is bad with its fix, and the rest on request. */
 import { Alert, Code, List, Stack, Text } from '@mantine/core'
-import type { DoctorFinding } from '#app/status-model.ts'
-import { useDoctor } from '../../api/server.ts'
+import { read } from '../../api/client.ts'
 import { formatCount } from '../../parts/format.ts'
 import { Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { Tone } from '../../parts/tone.ts'
-import { describeOther, listBad, listOther, toWords } from './format.ts'
+import { type DoctorFinding, describeOther, listBad, listOther, toWords } from './format.ts'
+import { useOne } from './queries.ts'
 
 const MAX_SHOWN = 20
 
@@ -17,7 +17,7 @@ interface ChecksProps {
 }
 
 export function Checks({ warnings }: ChecksProps) {
-  const report = useDoctor().data
+  const report = useOne(read.operator.getDoctor()).data
   if (!report?.checked_at)
     return warnings.map((warning) => (
       <Alert key={warning} color="yellow" title="A setting needs attention">

@@ -1,13 +1,15 @@
 /** @module Spam complaints about mail of all accounts. */
 import { Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { OperatorComplaint } from '#features/receiving/complaints/model.ts'
-import { useComplaints } from '../../api/server.ts'
+import type { OperatorComplaint } from '#client/operator-api.ts'
+import { read } from '../../api/client.ts'
 import { EmptyState } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
+import { toAccountQuery } from './filters.ts'
 import { ServerList } from './frame.tsx'
+import { useList } from './queries.ts'
 
 const route = getRouteApi('/server/complaints')
 
@@ -26,7 +28,7 @@ const COLUMNS: readonly Column<OperatorComplaint>[] = [
 
 export default function ComplaintsScreen() {
   const filters = route.useSearch()
-  const query = useComplaints(filters)
+  const query = useList(read.operator.listComplaints(toAccountQuery(filters)))
   const navigate = route.useNavigate()
   return (
     <ServerList

@@ -1,8 +1,8 @@
 /** @module What uses the disk, how long it is retained, and what is deleted next. */
 import { Group, Progress, Stack, Text, Title } from '@mantine/core'
 import type { ReactNode } from 'react'
-import type { ServerDisk } from '#features/lifecycle/retention/disk-model.ts'
-import { useDisk } from '../../api/server.ts'
+import type { OperatorDisk } from '#client/operator-api.ts'
+import { read } from '../../api/client.ts'
 import { formatBytes } from '../../parts/format.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
@@ -10,12 +10,13 @@ import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
 import { findDeletion, formatPercent, toGroupName, toKindName } from './format.ts'
 import { ServerPage } from './frame.tsx'
+import { useOne } from './queries.ts'
 
-type Use = NonNullable<ServerDisk['use']>
+type Use = NonNullable<OperatorDisk['use']>
 type Kind = Use['kinds'][number]
 
 export default function DiskScreen() {
-  const query = useDisk()
+  const query = useOne(read.operator.getDisk())
   return (
     <ServerPage title="Disk" query={query}>
       {(disk) => <Disk disk={disk} />}
@@ -23,7 +24,11 @@ export default function DiskScreen() {
   )
 }
 
-const Disk = ({ disk: { file_system: fileSystem, is_measuring: isMeasuring, use } }: { readonly disk: ServerDisk }) => (
+const Disk = ({
+  disk: { file_system: fileSystem, is_measuring: isMeasuring, use },
+}: {
+  readonly disk: OperatorDisk
+}) => (
   <Stack gap="xl">
     <FileSystem {...fileSystem} />
     {use === null ? (
@@ -38,7 +43,7 @@ const Disk = ({ disk: { file_system: fileSystem, is_measuring: isMeasuring, use 
   </Stack>
 )
 
-function FileSystem({ size_bytes: size, free_bytes: free, wanted_free_bytes: wanted }: ServerDisk['file_system']) {
+function FileSystem({ size_bytes: size, free_bytes: free, wanted_free_bytes: wanted }: OperatorDisk['file_system']) {
   const isLow = free < wanted
   return (
     <section aria-label="The disk">

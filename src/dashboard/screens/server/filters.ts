@@ -30,6 +30,12 @@ export const parseOfAccount = (search: Search) => ({
   ...keep('account', readText(search['account'])),
 })
 
+/** The same as parameters of `/v1`. */
+export const toAccountQuery = ({ page, account }: { readonly page?: number; readonly account?: string }) => ({
+  page,
+  account_id: account,
+})
+
 export const parseReportFilters = (search: Search) => ({
   ...keep('domain', readText(search['domain'])),
 })

@@ -1,19 +1,21 @@
 /** @module What the monitoring of accounts found: suspicions, and pauses. */
 import { Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { Finding } from '#features/reporting/abuse/model.ts'
-import { useFindings } from '../../api/server.ts'
+import type { OperatorFinding } from '#client/operator-api.ts'
+import { read } from '../../api/client.ts'
 import { EmptyState, Facts } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
+import { toAccountQuery } from './filters.ts'
 import { toDetailText, toSourceName } from './format.ts'
 import { ServerList } from './frame.tsx'
+import { useList } from './queries.ts'
 
 const route = getRouteApi('/server/findings')
 
-const COLUMNS: readonly Column<Finding>[] = [
+const COLUMNS: readonly Column<OperatorFinding>[] = [
   { header: 'Account', width: '16%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
   { header: 'Found', width: '14%', cell: ({ created_at: at }) => <Time iso={at} /> },
   { header: 'Source', width: '14%', cell: ({ source }) => toSourceName(source) },
@@ -23,10 +25,10 @@ const COLUMNS: readonly Column<Finding>[] = [
     cell: ({ paused }) =>
       paused ? <StatusLabel tone="bad">Paused</StatusLabel> : <StatusLabel tone="warning">Only noted</StatusLabel>,
   },
-  { header: 'Finding', cell: (finding) => <Details finding={finding} /> },
+  { header: 'OperatorFinding', cell: (finding) => <Details finding={finding} /> },
 ]
 
-function Details({ finding: { reason, detail, email_id: emailId } }: { readonly finding: Finding }) {
+function Details({ finding: { reason, detail, email_id: emailId } }: { readonly finding: OperatorFinding }) {
   const facts =
     typeof detail === 'object' && detail !== null
       ? Object.entries(detail).map(([name, value]) => [name.replaceAll('_', ' '), toDetailText(value)] as const)
@@ -46,7 +48,7 @@ function Details({ finding: { reason, detail, email_id: emailId } }: { readonly 
 
 export default function FindingsScreen() {
   const filters = route.useSearch()
-  const query = useFindings(filters)
+  const query = useList(read.operator.listFindings(toAccountQuery(filters)))
   const navigate = route.useNavigate()
   return (
     <ServerList

@@ -1,6 +1,8 @@
 /** @module Shares and states of the operator's screens in words. */
+import type { OperatorDoctor } from '#client/operator-api.ts'
 
-import type { DoctorFinding } from '#app/status-model.ts'
+export type DoctorFinding = OperatorDoctor['findings'][number]
+
 /** Parts of a whole in percent; a dash when there is no whole. */
 export const formatPercent = (part: number, whole: number): string =>
   whole <= 0 ? '–' : `${Math.round((100 * part) / whole)} %`

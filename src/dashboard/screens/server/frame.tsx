@@ -2,8 +2,10 @@
 import { Button, Group, Stack, Text } from '@mantine/core'
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useEffect, useRef } from 'react'
-import { ApiError, type PageOf, request } from '../../api/client.ts'
-import { useSession } from '../../api/session.tsx'
+import { TassisError } from '#client/client.ts'
+import { api } from '../../api/client.ts'
+import { type PageOf, readAgain } from '../../api/data.ts'
+import { SESSION, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { FormError } from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
@@ -86,13 +88,13 @@ function useRefusal({ error, data }: UseQueryResult<unknown>): ReactNode | undef
   const queries = useQueryClient()
   // While the view is read again there is no error for a moment: an open dialog must not close.
   const last = useRef<string>(undefined)
-  if (error instanceof ApiError && error.status === 403) last.current = error.code
+  if (error instanceof TassisError && error.status === 403) last.current = error.code
   else if (error || data !== undefined) last.current = undefined
   const code = last.current
   const hasLostRight = code === 'operator_required' && user.is_operator
   useEffect(() => {
     // The navigation no longer offers these screens.
-    if (hasLostRight) void queries.invalidateQueries({ queryKey: ['session'] })
+    if (hasLostRight) readAgain(queries, SESSION)
   }, [hasLostRight, queries])
   if (!user.is_operator || code === 'operator_required') return <NoOperator email={user.email} />
   if (code === 'authenticator_required') return <NeedsAuthenticator />
@@ -114,7 +116,7 @@ function NeedsAuthenticator() {
   const { user } = useSession()
   const isSetUp = user.totp_enabled
   useEffect(() => {
-    if (isSetUp) void queries.invalidateQueries({ queryKey: ['server'] })
+    if (isSetUp) readAgain(queries, 'operator')
   }, [isSetUp, queries])
   return (
     <EmptyState title="Set up your authenticator app first">
@@ -129,7 +131,7 @@ function NeedsAuthenticator() {
 function NeedsCode() {
   const signInAgain = async () => {
     const next = encodeURIComponent(location.pathname + location.search)
-    await request('POST', '/v1/auth/logout')
+    await api.auth.logout()
     location.assign(`/login?next=${next}`)
   }
   return (

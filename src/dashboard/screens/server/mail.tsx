@@ -1,9 +1,11 @@
 /** @module Mail for the operator: to postmaster and abuse, and reports that could not be parsed. Its authors are strangers. */
 import { Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { OperatorMailDetail, OperatorMailRecord } from '#features/receiving/postmaster/model.ts'
-import { useMailAction, useMessage, useOperatorMail } from '../../api/server.ts'
+import type { OperatorMessage, OperatorMessageSummary } from '#client/operator-api.ts'
+import { api, read } from '../../api/client.ts'
+import { useData } from '../../api/data.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
@@ -14,6 +16,7 @@ import { Time } from '../../parts/time.tsx'
 import { MAIL_KINDS, type MailKind } from './filters.ts'
 import { shorten } from './format.ts'
 import { ServerList, ServerPage } from './frame.tsx'
+import { useList } from './queries.ts'
 
 const listRoute = getRouteApi('/server/mail')
 const oneRoute = getRouteApi('/server/mail/$id')
@@ -33,7 +36,7 @@ const toKindWord = (kind: string): string =>
 /** A subject may be as long as a header. */
 const MAX_TITLE_LENGTH = 80
 
-const COLUMNS: readonly Column<OperatorMailRecord>[] = [
+const COLUMNS: readonly Column<OperatorMessageSummary>[] = [
   {
     header: 'Subject',
     width: '26%',
@@ -50,7 +53,7 @@ const COLUMNS: readonly Column<OperatorMailRecord>[] = [
 
 export default function MailScreen() {
   const filters = listRoute.useSearch()
-  const query = useOperatorMail(filters)
+  const query = useList(read.operator.listMessages(filters))
   const navigate = listRoute.useNavigate()
   return (
     <ServerList
@@ -86,7 +89,7 @@ export default function MailScreen() {
 
 export function MessageScreen() {
   const { id } = oneRoute.useParams()
-  const query = useMessage(id)
+  const query = useData(read.operator.getMessage(id))
   const [dialog, setDialog] = useState<'retry' | 'delete'>()
   return (
     <ServerPage
@@ -121,7 +124,7 @@ export function MessageScreen() {
   )
 }
 
-const Message = ({ message }: { readonly message: OperatorMailDetail }) => (
+const Message = ({ message }: { readonly message: OperatorMessage }) => (
   <Stack>
     <Facts
       facts={[
@@ -167,7 +170,11 @@ interface ActionDialogProps {
 
 function ActionDialog({ id, action, onClose }: ActionDialogProps) {
   const { text, ...texts } = ACTIONS[action]
-  const work = useMailAction(id, action)
+  const queries = useQueryClient()
+  const work = useMutation({
+    mutationFn: () => (action === 'retry' ? api.operator.retryMessage(id) : api.operator.deleteMessage(id)),
+    onSuccess: () => queries.removeQueries({ queryKey: ['operator', 'listMessages'] }),
+  })
   const navigate = useNavigate()
   return (
     <DialogFrame

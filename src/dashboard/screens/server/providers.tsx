@@ -3,8 +3,9 @@
 import { Button, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ServerProvider } from '#features/sending/delivery/control/operator-provider-model.ts'
-import { useProviders, useResumeProvider } from '../../api/server.ts'
+import type { OperatorProvider } from '#client/operator-api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { Done } from '../../parts/page.tsx'
@@ -14,6 +15,7 @@ import { Time } from '../../parts/time.tsx'
 import { DeliveryAlerts } from './alerts.tsx'
 import { shorten } from './format.ts'
 import { ServerList } from './frame.tsx'
+import { useList } from './queries.ts'
 import { QueueActions } from './queue-actions.tsx'
 
 /** Replies of remote servers can be long. */
@@ -21,7 +23,7 @@ const MAX_REASON_LENGTH = 200
 
 const route = getRouteApi('/server/providers')
 
-const COLUMNS: readonly Column<ServerProvider>[] = [
+const COLUMNS: readonly Column<OperatorProvider>[] = [
   {
     header: 'Provider',
     width: '20%',
@@ -53,7 +55,7 @@ const COLUMNS: readonly Column<ServerProvider>[] = [
   { header: 'State', cell: (row) => <State row={row} /> },
 ]
 
-function State({ row }: { readonly row: ServerProvider }) {
+function State({ row }: { readonly row: OperatorProvider }) {
   const { suspension, rate_factor: factor, warm_up: warmUp, waiting_lanes: waiting } = row
   return (
     <Stack gap={2}>
@@ -85,7 +87,7 @@ function State({ row }: { readonly row: ServerProvider }) {
 export default function ProvidersScreen() {
   const search = route.useSearch()
   const { page, provider } = search
-  const query = useProviders(page)
+  const query = useList(read.operator.listProviders({ page }))
   const [isResuming, setIsResuming] = useState(false)
   const [message, setMessage] = useState<string>()
   return (
@@ -128,15 +130,13 @@ export default function ProvidersScreen() {
 }
 
 function ResumeDialog({ provider, onClose }: { readonly provider: string; onClose(message?: string): void }) {
-  const resume = useResumeProvider(provider)
+  const resume = useChange(() => api.operator.resumeProvider(provider), 'operator')
   return (
     <DialogFrame
       title="Resume this provider?"
       confirm="Resume"
       work={resume}
-      onConfirm={() =>
-        resume.mutate(undefined as never, { onSuccess: () => onClose(`${provider} is back to its limits.`) })
-      }
+      onConfirm={() => resume.mutate(undefined, { onSuccess: () => onClose(`${provider} is back to its limits.`) })}
       onClose={() => onClose()}
     >
       <Text style={{ overflowWrap: 'anywhere' }}>

@@ -1,9 +1,11 @@
 /** @module Holds, releases, retries, bounces and drops mail in the queue; each dialog says first how much matches. */
 import { Button, Group, Text, Textarea } from '@mantine/core'
 import { useState } from 'react'
-import { type QueueAction, type QueueSelector, useQueueAction, useSelection } from '../../api/server.ts'
+import { read } from '../../api/client.ts'
+import { useData } from '../../api/data.ts'
 import { DialogFrame, useFields } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
+import { type QueueAction, type QueueSelector, useQueueAction } from './queries.ts'
 import { ACTIONS, describeResult, describeSelector } from './queue-format.ts'
 
 const MAX_REASON_LENGTH = 300
@@ -46,7 +48,7 @@ interface QueueDialogProps {
 
 export function QueueDialog({ action, selector, onClose }: QueueDialogProps) {
   const { title, button, effect, isDangerous = false } = ACTIONS[action]
-  const selection = useSelection(selector)
+  const selection = useData(read.operator.getQueueSelection(selector), { gcTime: 0 })
   const run = useQueueAction(action, selector)
   const { values, field, fields } = useFields({ reason: '' }, run.error)
   const hasReason = action === 'hold' || action === 'bounce'

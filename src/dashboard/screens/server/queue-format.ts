@@ -1,7 +1,7 @@
 /** @module Words about what an operator does with mail in the queue. */
-import type { QueueRuleRecord } from '#features/sending/delivery/control/operator-queue-model.ts'
-import type { QueueAction, QueueResult, QueueSelector } from '../../api/server.ts'
+import type { OperatorQueueRule } from '#client/operator-api.ts'
 import { formatCount } from '../../parts/format.ts'
+import type { QueueAction, QueueResult, QueueSelector } from './queries.ts'
 
 interface ActionWords {
   readonly button: string
@@ -53,7 +53,13 @@ export function describeSelector({ domain, provider, account_id: account, email_
 }
 
 /** Which mail a hold or redirect is about: `Mail of Acme to example.com`. */
-export function describeRule({ domain, provider, account, account_id: id, email_id: email }: QueueRuleRecord): string {
+export function describeRule({
+  domain,
+  provider,
+  account,
+  account_id: id,
+  email_id: email,
+}: OperatorQueueRule): string {
   if (email !== null) return `The email ${email}`
   return [
     'Mail',
@@ -64,7 +70,7 @@ export function describeRule({ domain, provider, account, account_id: id, email_
 }
 
 /** What a rule names, so that it can be released. */
-export const toRuleSelector = ({ domain, provider, account_id, email_id }: QueueRuleRecord): QueueSelector =>
+export const toRuleSelector = ({ domain, provider, account_id, email_id }: OperatorQueueRule): QueueSelector =>
   email_id === null
     ? {
         ...(domain !== null && { domain }),

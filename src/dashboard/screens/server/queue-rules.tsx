@@ -1,10 +1,11 @@
 /** @module The holds and redirects of operators, each with a button that ends it. */
 import { Button, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { QueueRuleRecord } from '#features/sending/delivery/control/operator-queue-model.ts'
-import { useQueueRules } from '../../api/server.ts'
+import type { OperatorQueueRule } from '#client/operator-api.ts'
+import { read } from '../../api/client.ts'
 import { Section } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
+import { useOne } from './queries.ts'
 import { QueueDialog } from './queue-actions.tsx'
 import { describeRule, toRuleSelector } from './queue-format.ts'
 
@@ -12,8 +13,8 @@ const MAX_SHOWN = 20
 
 /** Nothing when there are none. */
 export function QueueRules({ onDone }: { onDone(message: string): void }) {
-  const rules = useQueueRules().data ?? []
-  const [released, setReleased] = useState<QueueRuleRecord>()
+  const rules = useOne(read.operator.listQueueRules()).data ?? []
+  const [released, setReleased] = useState<OperatorQueueRule>()
   // The dialog outlives the last rule, to say that it ended.
   if (rules.length === 0 && !released) return null
   return (

@@ -6,8 +6,8 @@
 import { Button, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { QueueLane, QueueRecipient } from '#features/sending/delivery/control/operator-queue-model.ts'
-import { type QueueSelector, useLane, useQueue } from '../../api/server.ts'
+import type { OperatorQueue, OperatorQueueRecipient } from '#client/operator-api.ts'
+import { read } from '../../api/client.ts'
 import { formatCount } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { Done, EmptyState } from '../../parts/page.tsx'
@@ -16,15 +16,16 @@ import { type Column, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
 import { ServerList, ServerPage, SteadyTable } from './frame.tsx'
+import { type QueueSelector, useList } from './queries.ts'
 import { QueueActions } from './queue-actions.tsx'
 import { QueueRules } from './queue-rules.tsx'
 
 const route = getRouteApi('/server/queue')
 
-const toDestination = ({ domain, is_broadcast: isBroadcast }: Pick<QueueLane, 'domain' | 'is_broadcast'>): string =>
+const toDestination = ({ domain, is_broadcast: isBroadcast }: Pick<OperatorQueue, 'domain' | 'is_broadcast'>): string =>
   `${domain === 'sandbox' ? 'Sandbox' : domain}${isBroadcast ? ' (broadcasts)' : ''}`
 
-const COLUMNS: readonly Column<QueueLane>[] = [
+const COLUMNS: readonly Column<OperatorQueue>[] = [
   {
     header: 'Destination',
     cell: (row) => (
@@ -55,7 +56,9 @@ export default function QueueScreen() {
 function Lanes() {
   const { lane: _, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
-  const query = useQueue(filters)
+  const query = useList(
+    read.operator.getQueue({ page: filters.page, domain: filters.domain, account_id: filters.account }),
+  )
   const [message, setMessage] = useState<string>()
   const hasFilters = filters.domain !== undefined || filters.account !== undefined
   return (
@@ -112,7 +115,7 @@ function Lanes() {
   )
 }
 
-const RECIPIENT_COLUMNS: readonly Column<QueueRecipient>[] = [
+const RECIPIENT_COLUMNS: readonly Column<OperatorQueueRecipient>[] = [
   { header: 'Recipient', cell: ({ recipient }) => <bdi>{recipient}</bdi> },
   { header: 'Status', width: '16%', cell: ({ status }) => <StatusBadge status={status} /> },
   { header: 'Attempts', width: '14%', cell: ({ attempts }) => attempts },
@@ -120,13 +123,13 @@ const RECIPIENT_COLUMNS: readonly Column<QueueRecipient>[] = [
   { header: 'Last error', width: '30%', cell: ({ last_error: error }) => <bdi>{error ?? '–'}</bdi> },
 ]
 
-function NextAttempt({ next_at: at, waits_for: waitsFor }: Pick<QueueRecipient, 'next_at' | 'waits_for'>) {
+function NextAttempt({ next_at: at, waits_for: waitsFor }: Pick<OperatorQueueRecipient, 'next_at' | 'waits_for'>) {
   if (waitsFor === null) return <Time iso={at} />
   return waitsFor === 'hold' ? 'Held' : 'Waits as restored'
 }
 
 function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: string | undefined }) {
-  const query = useLane(lane)
+  const query = useList(read.operator.listQueueRecipients({ lane }))
   const [message, setMessage] = useState<string>()
   const account = query.data?.data[0]?.account
   const domain = lane.slice(lane.lastIndexOf(':') + 1)

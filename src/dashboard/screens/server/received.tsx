@@ -2,8 +2,9 @@
 import { Button, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ReceivedEntry, UnparsedMessage } from '#features/receiving/inbound/process/operator-model.ts'
-import { useReceived, useRetryUnparsed, useUnparsed } from '../../api/server.ts'
+import type { OperatorReceivedMessage, OperatorUnparsedMessage } from '#client/operator-api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { Done, QueryView, Section } from '../../parts/page.tsx'
@@ -11,10 +12,11 @@ import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ServerPage, SteadyTable } from './frame.tsx'
+import { useList } from './queries.ts'
 
 const route = getRouteApi('/server/received')
 
-const ENTRY_COLUMNS: readonly Column<ReceivedEntry>[] = [
+const ENTRY_COLUMNS: readonly Column<OperatorReceivedMessage>[] = [
   { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
   { header: 'To', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
   { header: 'From', cell: ({ mail_from: from }) => <bdi>{from || '<> (no sender)'}</bdi> },
@@ -36,7 +38,7 @@ const ENTRY_COLUMNS: readonly Column<ReceivedEntry>[] = [
 
 export default function ReceivedScreen() {
   const { page = 1 } = route.useSearch()
-  const query = useReceived(page)
+  const query = useList(read.operator.listReceivedMessages({ page }))
   return (
     <ServerPage title="Received mail" query={query}>
       {({ data, pagination }) => (
@@ -67,10 +69,10 @@ export default function ReceivedScreen() {
 
 function Unparsed() {
   const { after } = route.useSearch()
-  const query = useUnparsed(after)
-  const [chosen, setChosen] = useState<UnparsedMessage>()
+  const query = useList(read.operator.listUnparsedMessages({ after }))
+  const [chosen, setChosen] = useState<OperatorUnparsedMessage>()
   const [message, setMessage] = useState<string>()
-  const columns: readonly Column<UnparsedMessage>[] = [
+  const columns: readonly Column<OperatorUnparsedMessage>[] = [
     { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
     { header: 'To', cell: ({ to }) => <bdi>{to}</bdi> },
     { header: 'From', cell: ({ from }) => <bdi>{from}</bdi> },
@@ -143,16 +145,22 @@ function Unparsed() {
   )
 }
 
-function RetryDialog({ message, onClose }: { readonly message: UnparsedMessage; onClose(done?: string): void }) {
-  const retry = useRetryUnparsed()
+function RetryDialog({
+  message,
+  onClose,
+}: {
+  readonly message: OperatorUnparsedMessage
+  onClose(done?: string): void
+}) {
+  const retry = useChange(() => api.operator.retryUnparsedMessage(message.id), 'operator')
   return (
     <DialogFrame
       title="Parse this message again?"
       confirm="Parse it again"
       work={retry}
       onConfirm={() =>
-        retry.mutate(message.id, {
-          onSuccess: ({ parse_error: problem }) =>
+        retry.mutate(undefined, {
+          onSuccess: ({ data: { parse_error: problem } }) =>
             onClose(problem === null ? 'The message was parsed.' : `It still cannot be parsed: ${problem}`),
         })
       }

@@ -1,8 +1,9 @@
 /** @module DMARC and TLS reports that other hosts send about domains of this service. */
 import { Button, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import type { DomainReport } from '#features/receiving/domain-reports/model.ts'
-import { useReport, useReports } from '../../api/server.ts'
+import type { OperatorReportSummary } from '#client/operator-api.ts'
+import { read } from '../../api/client.ts'
+import { useData } from '../../api/data.ts'
 import { findFieldError } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
@@ -11,13 +12,14 @@ import { EmptyState, Facts } from '../../parts/page.tsx'
 import { type Column, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ServerList, ServerPage } from './frame.tsx'
+import { useList } from './queries.ts'
 
 const listRoute = getRouteApi('/server/reports')
 const oneRoute = getRouteApi('/server/reports/$id')
 
 const toKindWords = (kind: string): string => (kind === 'tls' ? 'TLS' : 'DMARC')
 
-const COLUMNS: readonly Column<DomainReport>[] = [
+const COLUMNS: readonly Column<OperatorReportSummary>[] = [
   {
     header: 'Domain',
     cell: ({ id, domain }) => <NameLink to="/server/reports/$id" id={id} name={domain} />,
@@ -30,7 +32,7 @@ const COLUMNS: readonly Column<DomainReport>[] = [
 ]
 
 /** Reports cover whole days in UTC. */
-function Period({ report: { period_start: start, period_end: end } }: { readonly report: DomainReport }) {
+function Period({ report: { period_start: start, period_end: end } }: { readonly report: OperatorReportSummary }) {
   const [first, last] = [start?.slice(0, 10), end?.slice(0, 10)]
   return (
     <>{first === undefined || last === undefined || first === last ? (first ?? last ?? '–') : `${first} to ${last}`}</>
@@ -39,7 +41,7 @@ function Period({ report: { period_start: start, period_end: end } }: { readonly
 
 export default function ReportsScreen() {
   const filters = listRoute.useSearch()
-  const query = useReports(filters)
+  const query = useList(read.operator.listReports(filters))
   const navigate = listRoute.useNavigate()
   return (
     <ServerList
@@ -73,7 +75,7 @@ export default function ReportsScreen() {
 
 export function ReportScreen() {
   const { id } = oneRoute.useParams()
-  const query = useReport(id)
+  const query = useData(read.operator.getReport(id))
   return (
     <ServerPage
       title={query.data ? `${toKindWords(query.data.kind)} report about ${query.data.domain}` : 'Domain report'}

@@ -1,11 +1,12 @@
 /** @module The settings of the running service, and where each comes from. */
 import { Code, Stack, Switch, Text, Title } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { SettingRecord } from '#app/status-model.ts'
-import { useSettings } from '../../api/server.ts'
+import type { OperatorSetting } from '#client/operator-api.ts'
+import { read } from '../../api/client.ts'
 import { EmptyState } from '../../parts/page.tsx'
 import { type Column, DataTable, SearchForm } from '../../parts/table.tsx'
 import { ServerPage } from './frame.tsx'
+import { useOne } from './queries.ts'
 
 const route = getRouteApi('/server/settings')
 
@@ -15,7 +16,7 @@ const SOURCE_WORDS: Readonly<Record<string, string>> = {
   default: 'Default',
 }
 
-const COLUMNS: readonly Column<SettingRecord>[] = [
+const COLUMNS: readonly Column<OperatorSetting>[] = [
   { header: 'Setting', width: '28%', cell: ({ variable }) => <Code>{variable}</Code> },
   { header: 'Value', width: '22%', cell: ({ value }) => (value === '' ? '–' : <bdi>{value}</bdi>) },
   { header: 'From', width: '14%', cell: ({ source }) => SOURCE_WORDS[source] ?? source },
@@ -34,7 +35,7 @@ const COLUMNS: readonly Column<SettingRecord>[] = [
 
 export default function ServerSettingsScreen() {
   const { q, set } = route.useSearch()
-  const query = useSettings()
+  const query = useOne(read.operator.listSettings())
   const navigate = route.useNavigate()
   const search = (next: { q?: string | undefined; set?: boolean | undefined }) =>
     void navigate({ search: { ...(next.q && { q: next.q }), ...(next.set && { set: true }) }, replace: true })
@@ -63,7 +64,7 @@ export default function ServerSettingsScreen() {
   )
 }
 
-function Settings({ settings }: { readonly settings: readonly SettingRecord[] }) {
+function Settings({ settings }: { readonly settings: readonly OperatorSetting[] }) {
   if (settings.length === 0)
     return (
       <EmptyState title="No setting matches">
@@ -97,10 +98,10 @@ function Settings({ settings }: { readonly settings: readonly SettingRecord[] })
 
 /** @param isSetOnly whether to leave out those with their default */
 const filterSettings = (
-  settings: readonly SettingRecord[],
+  settings: readonly OperatorSetting[],
   q: string | undefined,
   isSetOnly: boolean,
-): readonly SettingRecord[] => {
+): readonly OperatorSetting[] => {
   const wanted = q?.toLowerCase() ?? ''
   return settings.filter(
     ({ variable, toml_key: key, description, source }) =>

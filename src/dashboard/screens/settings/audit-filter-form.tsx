@@ -2,6 +2,7 @@
 import { Button, Group, NativeSelect, SimpleGrid, Stack, TextInput } from '@mantine/core'
 import { type FormEvent, useId, useState } from 'react'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
+import type { Search } from '../../parts/search.ts'
 import { ACTOR_TYPES, type AuditFilters, hasFilters, parseAuditSearch } from './audit-filters.ts'
 import { KNOWN_ACTIONS, type KnownActors } from './audit-format.ts'
 
@@ -18,7 +19,7 @@ const ID_PREFIX = 'id '
 const toActorChoice = ({ actor_id: id, actor_type: type }: AuditFilters): string =>
   id !== undefined ? ID_PREFIX + id : type !== undefined ? TYPE_PREFIX + type : ''
 
-function toActorFilter(choice: string): AuditFilters {
+function toActorFilter(choice: string): Search {
   if (choice.startsWith(ID_PREFIX)) return { actor_id: choice.slice(ID_PREFIX.length) }
   return choice.startsWith(TYPE_PREFIX) ? { actor_type: choice.slice(TYPE_PREFIX.length) } : {}
 }

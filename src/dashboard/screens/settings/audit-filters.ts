@@ -15,7 +15,9 @@ const FILTER_NAMES = [
 type FilterName = (typeof FILTER_NAMES)[number]
 
 /** Dates are days in the reader's zone, such as 2026-11-21. */
-export type AuditFilters = { readonly [Name in FilterName]?: string }
+export type AuditFilters = { readonly [Name in Exclude<FilterName, 'actor_type'>]?: string } & {
+  readonly actor_type?: keyof typeof ACTOR_TYPES
+}
 
 export interface AuditSearch extends AuditFilters {
   /** Of a page after the first. */

@@ -1,5 +1,5 @@
 /** @module Entries of the audit log in words: who, what, to which thing. */
-import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
+import type { AuditLog } from '#client/api.ts'
 
 export interface KnownActors {
   /** Addresses of members, by id. */
@@ -85,7 +85,7 @@ const NAME_FIELDS = ['name', 'domain', 'email', 'email_address', 'address', 'slu
 
 /** What people know the changed thing by; undefined when the entry does not say. */
 export function findResourceName(
-  { metadata, resource_id: id }: Pick<AuditLogRecord, 'metadata' | 'resource_id'>,
+  { metadata, resource_id: id }: Pick<AuditLog, 'metadata' | 'resource_id'>,
   { users, keys }: KnownActors,
 ): string | undefined {
   const fields: Readonly<Record<string, unknown>> = typeof metadata === 'object' ? { ...metadata } : {}
@@ -104,7 +104,7 @@ const SERVICE_ACTORS: Readonly<Record<string, string>> = {
 
 /** Who did it. */
 export function toActorWords(
-  { actor_type: type, actor_id: id }: Pick<AuditLogRecord, 'actor_type' | 'actor_id'>,
+  { actor_type: type, actor_id: id }: Pick<AuditLog, 'actor_type' | 'actor_id'>,
   { users, keys }: KnownActors,
 ): string {
   if (type === 'operator') return 'The operator of this server'

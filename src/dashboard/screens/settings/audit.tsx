@@ -2,7 +2,8 @@
 
 import { Button, Code, Stack, Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import type { AuditLogRecord } from '#features/core/audit-logs/model.ts'
+import type { AuditLog } from '#client/api.ts'
+import { read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { EmptyState, Facts, QueryView } from '../../parts/page.tsx'
@@ -26,7 +27,7 @@ export default function AuditScreen() {
   const search = useSearch({ from: '/settings/audit' })
   const navigate = useNavigate()
   const actors = useKnownActors()
-  const query = usePage<AuditLogRecord>(['audit'], '/v1/audit-logs', toAuditQuery(search))
+  const query = usePage(read.auditLogs.list(toAuditQuery(search)))
   const show = (next: AuditSearch) => void navigate({ to: '/settings/audit', search: next as never })
   const { cursor, ...filters } = search
   const list = useLiveRows(query, JSON.stringify(search), ({ created_at: at }) => at)
@@ -73,14 +74,14 @@ const Nothing = ({ isFiltered, onClear }: { readonly isFiltered: boolean; onClea
     <EmptyState title="Changes will appear here" />
   )
 
-const toColumns = (actors: KnownActors): readonly Column<AuditLogRecord>[] => [
+const toColumns = (actors: KnownActors): readonly Column<AuditLog>[] => [
   { header: 'What', cell: (entry) => <What entry={entry} actors={actors} /> },
   { header: 'Who', width: '28%', cell: (entry) => <bdi>{toActorWords(entry, actors)}</bdi> },
   { header: 'When', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
   { header: 'From where', width: '17%', cell: ({ ip_address: address }) => address ?? '–' },
 ]
 
-function What({ entry, actors }: { readonly entry: AuditLogRecord; readonly actors: KnownActors }) {
+function What({ entry, actors }: { readonly entry: AuditLog; readonly actors: KnownActors }) {
   const { action, resource_type: type, resource_id: id, actor_id: actorId, metadata } = entry
   const name = findResourceName(entry, actors)
   return (

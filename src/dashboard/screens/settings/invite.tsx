@@ -2,8 +2,8 @@
 
 import { Alert, Button, Group, Modal, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import type { CreatedInvitation, InvitationRecord } from '#features/people/team/model.ts'
-import { request, requestData } from '../../api/client.ts'
+import type { CreateTeamInvitationResult, TeamInvitation } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { ActionButton, CODE_INPUT, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
@@ -13,23 +13,15 @@ import { Time } from '../../parts/time.tsx'
 
 import { type Role, RoleField } from './role-field.tsx'
 
-const TEAM_KEY = ['team'] as const
-
-interface Invitee {
-  readonly email: string
-  readonly role: string
-}
-
 /** Another invitation of the same address replaces the first. */
-const useInvite = () =>
-  useChange((body: Invitee) => requestData<CreatedInvitation>('POST', '/v1/team/invitations', { body }), TEAM_KEY)
+const useInvite = () => useChange(api.team.createInvitation, 'team')
 
 export function InviteDialog({ onClose }: { onClose(): void }) {
   const [role, setRole] = useState<Role>('developer')
   const invite = useInvite()
   const { values, field } = useFields({ email: '' }, invite.error)
   const email = values.email.trim()
-  if (invite.data) return <InvitedDialog invitation={invite.data} onClose={onClose} />
+  if (invite.data) return <InvitedDialog invitation={invite.data.data} onClose={onClose} />
   return (
     <DialogFrame
       title="Invite somebody"
@@ -55,31 +47,34 @@ export function InviteDialog({ onClose }: { onClose(): void }) {
 }
 
 interface InvitedDialogProps {
-  readonly invitation: CreatedInvitation
+  readonly invitation: CreateTeamInvitationResult
   onClose(): void
 }
 
 /** What became of the mail. The link itself is in the mail only: it proves who reads the address. */
-const InvitedDialog = ({ invitation: { email, role, email_sent, expires_at }, onClose }: InvitedDialogProps) => (
-  <Modal opened onClose={onClose} title={email_sent ? 'The invitation is on its way' : 'No mail was sent'}>
-    <Stack>
-      {email_sent ? (
-        <Text>
-          A mail with the link goes to <bdi>{email}</bdi>. It is valid until <Time iso={expires_at} isExact />, once.
-        </Text>
-      ) : (
-        <MailMissing email={email} role={role} />
-      )}
-      <Group justify="flex-end">
-        <Button onClick={onClose} data-autofocus>
-          Done
-        </Button>
-      </Group>
-    </Stack>
-  </Modal>
-)
+const InvitedDialog = ({ invitation, onClose }: InvitedDialogProps) => {
+  const { email, email_sent, expires_at } = invitation
+  return (
+    <Modal opened onClose={onClose} title={email_sent ? 'The invitation is on its way' : 'No mail was sent'}>
+      <Stack>
+        {email_sent ? (
+          <Text>
+            A mail with the link goes to <bdi>{email}</bdi>. It is valid until <Time iso={expires_at} isExact />, once.
+          </Text>
+        ) : (
+          <MailMissing {...invitation} />
+        )}
+        <Group justify="flex-end">
+          <Button onClick={onClose} data-autofocus>
+            Done
+          </Button>
+        </Group>
+      </Stack>
+    </Modal>
+  )
+}
 
-function MailMissing({ email, role }: Invitee) {
+function MailMissing({ email, role }: CreateTeamInvitationResult) {
   const { account } = useSession()
   return (
     <>
@@ -93,7 +88,7 @@ function MailMissing({ email, role }: Invitee) {
   )
 }
 
-export function InvitationActions({ invitation }: { readonly invitation: InvitationRecord }) {
+export function InvitationActions({ invitation }: { readonly invitation: TeamInvitation }) {
   const { email, role } = invitation
   const { role: ownRole } = useSession()
   const adminReason = useAllowed('admin')
@@ -108,7 +103,7 @@ export function InvitationActions({ invitation }: { readonly invitation: Invitat
           variant="default"
           reason={adminReason ?? ownerReason}
           loading={invite.isPending}
-          onClick={() => invite.mutate({ email, role })}
+          onClick={() => invite.mutate({ email, role: role as Role })}
           aria-label={`Send again to ${email}`}
         >
           Send again
@@ -128,17 +123,14 @@ export function InvitationActions({ invitation }: { readonly invitation: Invitat
           {invite.error.message}
         </Alert>
       )}
-      {invite.data && <InvitedDialog invitation={invite.data} onClose={invite.reset} />}
+      {invite.data && <InvitedDialog invitation={invite.data.data} onClose={invite.reset} />}
       {isRevoking && <RevokeDialog invitation={invitation} onClose={() => setIsRevoking(false)} />}
     </Stack>
   )
 }
 
-function RevokeDialog({ invitation, onClose }: { readonly invitation: InvitationRecord; onClose(): void }) {
-  const revoke = useChange(
-    () => request('DELETE', `/v1/team/invitations/${encodeURIComponent(invitation.id)}`),
-    TEAM_KEY,
-  )
+function RevokeDialog({ invitation, onClose }: { readonly invitation: TeamInvitation; onClose(): void }) {
+  const revoke = useChange(() => api.team.deleteInvitation(invitation.id), 'team')
   return (
     <DialogFrame
       title="Revoke this invitation?"

@@ -2,10 +2,10 @@
 
 import { Alert, List, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { MemberRecord } from '#features/people/team/model.ts'
-import { request } from '../../api/client.ts'
+import type { TeamMember } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { useSession } from '../../api/session.tsx'
+import { SESSION, useSession } from '../../api/session.tsx'
 import { DialogFrame } from '../../parts/form.tsx'
 
 import { type Role, RoleField } from './role-field.tsx'
@@ -14,7 +14,7 @@ export type MemberDialogKind = 'role' | 'remove'
 
 interface MemberDialogProps {
   readonly kind: MemberDialogKind
-  readonly member: MemberRecord
+  readonly member: TeamMember
   onClose(): void
 }
 
@@ -23,13 +23,11 @@ export const MemberDialog = ({ kind, ...props }: MemberDialogProps) =>
 
 type DialogProps = Omit<MemberDialogProps, 'kind'>
 
-const toPath = ({ id }: MemberRecord): string => `/v1/team/members/${encodeURIComponent(id)}`
-
 function RoleDialog({ member, onClose }: DialogProps) {
   const [role, setRole] = useState(member.role as Role)
   const { user } = useSession()
   // The session has the role of its user.
-  const change = useChange(() => request('PATCH', toPath(member), { body: { role } }), ['team'], ['session'])
+  const change = useChange(() => api.team.updateMember(member.id, { role }), 'team', SESSION)
   return (
     <DialogFrame
       title={`Role of ${member.email}`}
@@ -53,7 +51,7 @@ function RoleDialog({ member, onClose }: DialogProps) {
 function RemoveDialog({ member, onClose }: DialogProps) {
   const { user, account } = useSession()
   const isSelf = member.id === user.id
-  const remove = useChange(() => request('DELETE', toPath(member)), ['team'])
+  const remove = useChange(() => api.team.deleteMember(member.id), 'team')
   const leave = () =>
     remove.mutate(undefined, {
       // The session has ended: this page would only ask to sign in again.

@@ -2,7 +2,7 @@
 
 import { Button, Group, PasswordInput, Stack, Text, TextInput, VisuallyHidden } from '@mantine/core'
 import type { FormEvent } from 'react'
-import { request } from '../../api/client.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
 import { FormError, useFields } from '../../parts/form.tsx'
@@ -11,7 +11,7 @@ const EMPTY = { current_password: '', password: '' }
 
 export function PasswordForm() {
   const { user } = useSession()
-  const change = useChange((body: typeof EMPTY) => request('PUT', '/v1/auth/password', { body }), ['sessions'])
+  const change = useChange((body: typeof EMPTY) => api.auth.setPassword(body), ['auth', 'listSessions'])
   const { values, set, field, fields } = useFields(EMPTY, change.error)
   const submit = (event: FormEvent) => {
     event.preventDefault()

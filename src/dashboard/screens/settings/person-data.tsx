@@ -3,38 +3,24 @@
 import { Alert, Code, Group, List, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { OperationRecord } from '#features/core/operations/model.ts'
-import type { ErasureResult } from '#features/lifecycle/privacy/model.ts'
-import { request } from '../../api/client.ts'
-import { useChange, useRecord } from '../../api/data.ts'
+import type { Operation } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, CODE_INPUT, DialogFrame, FormError, findFieldError } from '../../parts/form.tsx'
+import { useOperation } from '../../parts/operation.ts'
 import { QueryView } from '../../parts/page.tsx'
 
-const CHECK_INTERVAL_MS = 2000
-const ENDED: readonly string[] = ['completed', 'failed']
-
 function ErasureProgress({ operationId }: { readonly operationId: string }) {
-  const query = useRecord<OperationRecord>(
-    ['erasure', operationId],
-    `/v1/operations/${encodeURIComponent(operationId)}`,
-    {
-      refetchInterval: ({ state }) => (ENDED.includes(state.data?.status ?? '') ? false : CHECK_INTERVAL_MS),
-    },
-  )
   return (
     <div role="status">
-      <QueryView query={query}>{(operation) => <Progress operation={operation} />}</QueryView>
+      <QueryView query={useOperation(operationId)}>{(operation) => <Progress operation={operation} />}</QueryView>
     </div>
   )
 }
 
-function Progress({
-  operation: { id, status, metadata, error_summary: error },
-}: {
-  readonly operation: OperationRecord
-}) {
+function Progress({ operation: { id, status, metadata, error_summary: error } }: { readonly operation: Operation }) {
   const rows = countRows(metadata)
   if (status === 'completed')
     return (
@@ -73,10 +59,8 @@ export function PersonData() {
   const [isErasing, setIsErasing] = useState(false)
   const { operation } = useSearch({ from: '/settings/privacy' })
   const navigate = useNavigate()
-  const save = useChange(() => download('/v1/gdpr/export', { email }))
-  const erase = useChange((address: string) =>
-    request<ErasureResult>('DELETE', `/v1/gdpr/erase?${new URLSearchParams({ email: address })}`),
-  )
+  const save = useChange(() => download(read.people.export({ email }).url))
+  const erase = useChange((address: string) => api.people.erase({ email: address }))
   const reason = roleReason ?? (email === '' ? NO_ADDRESS : undefined)
   const error = save.error ?? erase.error
   return (

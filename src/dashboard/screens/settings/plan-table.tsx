@@ -1,8 +1,8 @@
 /** @module The plans beside each other, each with the way to buy it. */
 
 import { Stack, Text } from '@mantine/core'
-import type { CheckoutRecord, PlanRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
-import { request } from '../../api/client.ts'
+import type { BillingPlan, BillingSubscription } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
@@ -10,14 +10,14 @@ import { type Column, DataTable } from '../../parts/table.tsx'
 import { formatLimit, openProviderPage } from './queries.ts'
 
 interface PlanTableProps {
-  readonly subscription: SubscriptionRecord
-  readonly plans: readonly PlanRecord[]
+  readonly subscription: BillingSubscription
+  readonly plans: readonly BillingPlan[]
   /** Whether any plan can be bought here. */
   readonly isSold: boolean
 }
 
 export function PlanTable({ subscription, plans, isSold }: PlanTableProps) {
-  const columns: readonly Column<PlanRecord>[] = [
+  const columns: readonly Column<BillingPlan>[] = [
     {
       header: 'Plan',
       cell: ({ plan }) => (
@@ -36,7 +36,7 @@ export function PlanTable({ subscription, plans, isSold }: PlanTableProps) {
           { header: 'Price a month', cell: formatPrice },
           {
             header: 'Actions',
-            cell: (plan: PlanRecord) => <Buy plan={plan} subscription={subscription} />,
+            cell: (plan: BillingPlan) => <Buy plan={plan} subscription={subscription} />,
           },
         ]
       : []),
@@ -45,15 +45,15 @@ export function PlanTable({ subscription, plans, isSold }: PlanTableProps) {
 }
 
 /** The payment provider shows the currency. */
-const formatPrice = ({ price_cents: cents }: PlanRecord): string =>
+const formatPrice = ({ price_cents: cents }: BillingPlan): string =>
   cents === 0 ? '–' : (cents / 100).toLocaleString(undefined, { minimumFractionDigits: 2 })
 
-function Buy({ plan, subscription }: { readonly plan: PlanRecord; readonly subscription: SubscriptionRecord }) {
+function Buy({ plan, subscription }: { readonly plan: BillingPlan; readonly subscription: BillingSubscription }) {
   const roleReason = useAllowed('owner')
   const buy = useChange(async () => {
     const page = `${location.origin}/app/settings/plan`
     const body = { plan: plan.plan, success_url: `${page}?purchase=done`, cancel_url: `${page}?purchase=cancelled` }
-    const { data } = await request<{ data: CheckoutRecord }>('POST', '/v1/billing/checkout', { body })
+    const { data } = await api.billing.createCheckout(body)
     openProviderPage(data.checkout_url)
   })
   if (plan.stripe_price_id === null) return <Text size="sm">Not for sale</Text>

@@ -2,10 +2,9 @@
 
 import { Alert, Group, Progress, Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
-import type { AccountRecord } from '#features/core/accounts/model.ts'
-import type { PlanRecord, PortalRecord, SubscriptionRecord } from '#features/people/billing/model.ts'
-import { request } from '../../api/client.ts'
-import { useChange, usePage, useRecord } from '../../api/data.ts'
+import type { Account, BillingPlan, BillingSubscription } from '#client/api.ts'
+import { api, type Read, read } from '../../api/client.ts'
+import { type PageOf, useChange, useData, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
@@ -18,8 +17,8 @@ import { formatLimit, isLimited, openProviderPage, useAccount } from './queries.
 
 export default function PlanScreen() {
   const account = useAccount()
-  const subscription = useRecord<SubscriptionRecord>(['plan', 'subscription'], '/v1/billing/subscription')
-  const plans = useRecord<readonly PlanRecord[]>(['plan', 'all'], '/v1/billing/plans')
+  const subscription = useData(read.billing.getSubscription())
+  const plans = useData(read.billing.listPlans())
   const { purchase } = useSearch({ from: '/settings/plan' })
   return (
     <SettingsPage title="Plan">
@@ -48,7 +47,7 @@ export default function PlanScreen() {
 
 const HIGH_PERCENT = 80
 
-function Usage({ account }: { readonly account: AccountRecord }) {
+function Usage({ account }: { readonly account: Account }) {
   const { monthly_quota: quota, emails_sent_this_month: sent, quota_reset_at: resetAt } = account
   const percent = quota === 0 ? 100 : Math.min(100, (sent / quota) * 100)
   return (
@@ -76,8 +75,8 @@ const STATUSES: Readonly<Record<string, { readonly word: string; readonly tone: 
 }
 
 interface PlanProps {
-  readonly subscription: SubscriptionRecord
-  readonly plans: readonly PlanRecord[]
+  readonly subscription: BillingSubscription
+  readonly plans: readonly BillingPlan[]
 }
 
 function Subscription({ subscription, plans }: PlanProps) {
@@ -93,10 +92,16 @@ function Subscription({ subscription, plans }: PlanProps) {
           ['Invoices go to', billing_email],
           ['Trial ends', trial_ends_at && <Time key="trial" iso={trial_ends_at} isExact />],
           ['Recipients a month', formatLimit(monthly_quota)],
-          ['Domains', current && <Used key="domains" path="/v1/domains" limit={current.max_domains} />],
-          ['Templates', current && <Used key="templates" path="/v1/templates" limit={current.max_templates} />],
-          ['Webhooks', current && <Used key="webhooks" path="/v1/webhooks" limit={current.max_webhooks} />],
-          ['Contact lists', current && <Used key="lists" path="/v1/contact-lists" limit={current.max_contact_lists} />],
+          ['Domains', current && <Used key="domains" all={read.domains.list(ONE)} limit={current.max_domains} />],
+          [
+            'Templates',
+            current && <Used key="templates" all={read.templates.list(ONE)} limit={current.max_templates} />,
+          ],
+          ['Webhooks', current && <Used key="webhooks" all={read.webhooks.list(ONE)} limit={current.max_webhooks} />],
+          [
+            'Contact lists',
+            current && <Used key="lists" all={read.contactLists.list(ONE)} limit={current.max_contact_lists} />,
+          ],
           ['Sub-accounts', current && <SubAccountsUsed limit={current.max_sub_accounts} />],
           ['Tracking', current && (current.tracking_enabled ? 'Opens and clicks' : 'Not included')],
         ]}
@@ -112,23 +117,26 @@ function Subscription({ subscription, plans }: PlanProps) {
   )
 }
 
+/** To count, one row is enough. */
+const ONE = { per_page: 1 }
+
 /** How many of a kind the account has, of those that the plan allows; only the limit while that is not known. */
-function Used({ path, limit }: { readonly path: string; readonly limit: number }) {
-  const { data } = usePage<unknown>(['plan', 'used', path], path, { per_page: 1 })
+function Used({ all, limit }: { readonly all: Read<PromiseLike<PageOf<unknown>>>; readonly limit: number }) {
+  const { data } = usePage(all)
   const max = formatLimit(limit)
   return <>{data ? `${data.pagination.total.toLocaleString()} of ${max.toLowerCase()}` : max}</>
 }
 
 /** Only those who manage sub-accounts may count them. */
 const SubAccountsUsed = ({ limit }: { readonly limit: number }) =>
-  useAllowed('admin') === undefined ? <Used path="/v1/accounts" limit={limit} /> : formatLimit(limit)
+  useAllowed('admin') === undefined ? <Used all={read.subAccounts.list(ONE)} limit={limit} /> : formatLimit(limit)
 
 /** Leads to the pages of the payment provider, where invoices and cards are. */
 function Portal() {
   const reason = useAllowed('owner')
   const open = useChange(async () => {
     const body = { return_url: `${location.origin}/app/settings/plan` }
-    const { data } = await request<{ data: PortalRecord }>('POST', '/v1/billing/portal', { body })
+    const { data } = await api.billing.createPortal(body)
     openProviderPage(data.portal_url)
   })
   return (

@@ -2,7 +2,7 @@
 
 import { Alert, List, Text } from '@mantine/core'
 import { useState } from 'react'
-import { request } from '../../api/client.ts'
+import { api, read } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
@@ -15,7 +15,7 @@ function DeleteAccount() {
   const reason = useAllowed('owner')
   const { account } = useSession()
   const [isAsking, setIsAsking] = useState(false)
-  const remove = useChange(() => request('DELETE', '/v1/account', { headers: { 'x-confirm-delete': 'DELETE' } }))
+  const remove = useChange(() => api.account.delete({ headers: { 'x-confirm-delete': 'DELETE' } }))
   return (
     <>
       <Text size="sm" maw={640}>
@@ -72,7 +72,7 @@ export default function PrivacyScreen() {
 
 function AccountExport() {
   const reason = useAllowed('admin')
-  const start = useChange(() => download('/v1/account/export'))
+  const start = useChange(() => download(read.account.export().url))
   return (
     <>
       <Text size="sm" maw={640}>

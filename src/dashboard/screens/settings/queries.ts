@@ -1,11 +1,9 @@
 /** @module The account and its plan, as the settings show them. */
-import type { AccountRecord } from '#features/core/accounts/model.ts'
-import { useRecord } from '../../api/data.ts'
+import { read } from '../../api/client.ts'
+import { useData } from '../../api/data.ts'
 import { UNLIMITED } from '../../parts/format.ts'
 
-export const ACCOUNT_KEY = ['account']
-
-export const useAccount = () => useRecord<AccountRecord>(ACCOUNT_KEY, '/v1/account')
+export const useAccount = () => useData(read.account.get())
 
 /** A limit of a plan in words. */
 export const formatLimit = (limit: number): string => (limit >= UNLIMITED ? 'Unlimited' : limit.toLocaleString())

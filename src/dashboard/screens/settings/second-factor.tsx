@@ -2,10 +2,9 @@
 
 import { Alert, Group, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import type { RecoveryCodes } from '#features/people/team/model.ts'
-import { request, requestData } from '../../api/client.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { useSession } from '../../api/session.tsx'
+import { SESSION, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { ActionButton, DialogFrame, type TextField, useFields } from '../../parts/form.tsx'
 import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
@@ -57,19 +56,10 @@ export function SecondFactor() {
 type Factors = Readonly<Record<'password' | 'code', string>>
 
 const NO_FACTORS: Factors = { password: '', code: '' }
-const SESSION_KEY = ['session'] as const
 
 function RenewDialog({ onClose }: { onClose(): void }) {
-  const renew = useChange(
-    async (body: Factors) =>
-      (await requestData<RecoveryCodes>('POST', '/v1/auth/totp/recovery-codes', { body })).recovery_codes,
-    SESSION_KEY,
-  )
+  const renew = useChange((body: Factors) => api.auth.renewRecoveryCodes(body), SESSION)
   const { values, field, fields } = useFields(NO_FACTORS, renew.error)
-  const finish = (codes: readonly string[]) => {
-    showRecoveryCodes({ done: 'The codes that you had before are no longer valid.', codes })
-    onClose()
-  }
   return (
     <DialogFrame
       title="Renew the recovery codes?"
@@ -77,7 +67,17 @@ function RenewDialog({ onClose }: { onClose(): void }) {
       work={renew}
       fields={fields}
       isIncomplete={values.password === '' || values.code === ''}
-      onConfirm={() => renew.mutate(values, { onSuccess: finish })}
+      onConfirm={() =>
+        renew.mutate(values, {
+          onSuccess: ({ data }) => {
+            showRecoveryCodes({
+              done: 'The codes that you had before are no longer valid.',
+              codes: data.recovery_codes,
+            })
+            onClose()
+          },
+        })
+      }
       onClose={onClose}
     >
       <Text>You get ten new codes. Those before become invalid.</Text>
@@ -87,7 +87,7 @@ function RenewDialog({ onClose }: { onClose(): void }) {
 }
 
 function TurnOffDialog({ onClose }: { onClose(): void }) {
-  const turnOff = useChange((body: Factors) => request('DELETE', '/v1/auth/totp', { body }), SESSION_KEY)
+  const turnOff = useChange((body: Factors) => api.auth.deleteTotp(body), SESSION)
   const { values, field, fields } = useFields(NO_FACTORS, turnOff.error)
   return (
     <DialogFrame

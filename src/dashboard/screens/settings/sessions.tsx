@@ -2,9 +2,9 @@
 
 import { Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { SessionRecord } from '#features/people/team/model.ts'
-import { request } from '../../api/client.ts'
-import { useChange, useRecord } from '../../api/data.ts'
+import type { SessionSummary } from '#client/operator-api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, useData } from '../../api/data.ts'
 import { ActionButton, DialogFrame } from '../../parts/form.tsx'
 import { QueryView } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -12,15 +12,13 @@ import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toBrowserWords } from './format.ts'
 
-const SESSIONS_KEY = ['sessions'] as const
-
 /** What is ended: one session, or all but that of this page. */
-type Ending = SessionRecord | 'others'
+type Ending = SessionSummary | 'others'
 
 export function Sessions() {
-  const query = useRecord<readonly SessionRecord[]>(SESSIONS_KEY, '/v1/auth/sessions')
+  const query = useData(read.auth.listSessions())
   const [ending, setEnding] = useState<Ending>()
-  const columns: readonly Column<SessionRecord>[] = [
+  const columns: readonly Column<SessionSummary>[] = [
     {
       header: 'Browser',
       width: '30%',
@@ -76,8 +74,10 @@ export function Sessions() {
 
 function EndDialog({ ending, onClose }: { readonly ending: Ending; onClose(): void }) {
   const isAll = ending === 'others'
-  const path = isAll ? '/v1/auth/sessions' : `/v1/auth/sessions/${encodeURIComponent(ending.id)}`
-  const end = useChange(() => request('DELETE', path), SESSIONS_KEY)
+  const end = useChange(
+    async () => void (await (isAll ? api.auth.deleteSessions() : api.auth.deleteSession(ending.id))),
+    ['auth', 'listSessions'],
+  )
   return (
     <DialogFrame
       title={isAll ? 'Sign out all other browsers?' : 'Sign out this browser?'}

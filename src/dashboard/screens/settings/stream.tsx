@@ -3,16 +3,17 @@
 import { Alert, Code, NativeSelect, NumberInput, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import type { StreamDetail } from '#features/setup/streams/model.ts'
-import type { StreamPriority } from '#features/setup/streams/priority.ts'
-import { request } from '../../api/client.ts'
-import { useChange, useRecord } from '../../api/data.ts'
+import type { Stream, UpdateStreamRequest } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { DeleteButton, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
+
+type StreamPriority = Stream['priority']
 
 /** In the order in which mail goes. */
 const PRIORITY_OPTIONS: readonly { readonly value: StreamPriority; readonly label: string }[] = [
@@ -25,11 +26,9 @@ const PRIORITY_OPTIONS: readonly { readonly value: StreamPriority; readonly labe
 const DEFAULT_SLUG = 'transactional'
 const DEFAULT_REASON = 'Every send without a stream uses this one, so it keeps its slug and cannot be deleted.'
 
-const toPath = (id: string): string => `/v1/streams/${encodeURIComponent(id)}`
-
 export default function StreamScreen() {
   const { id } = useParams({ from: '/settings/streams/$id' })
-  const query = useRecord<StreamDetail>(['streams', 'one', id], toPath(id))
+  const query = useData(read.streams.get(id))
   const navigate = useNavigate()
   useEscape(() => void navigate({ to: '/settings/streams' }))
   return (
@@ -48,7 +47,7 @@ export default function StreamScreen() {
 }
 
 interface StreamProps {
-  readonly stream: StreamDetail
+  readonly stream: Stream
 }
 
 const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 2 })
@@ -78,19 +77,11 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
   )
 }
 
-interface StreamChanges {
-  readonly name?: string
-  readonly slug?: string
-  readonly priority?: StreamPriority
-  /** In seconds; null: the default of the service. */
-  readonly expires_in?: number | null
-}
-
 function StreamForm({ stream }: StreamProps) {
   const roleReason = useAllowed('developer')
   // Only what was changed here is sent: somebody else may be changing the rest.
-  const [changes, setChanges] = useState<StreamChanges>({})
-  const save = useChange((body: StreamChanges) => request('PUT', toPath(stream.id), { body }), ['streams'])
+  const [changes, setChanges] = useState<UpdateStreamRequest>({})
+  const save = useChange((body: UpdateStreamRequest) => api.streams.update(stream.id, body), 'streams')
   const isDefault = stream.slug === DEFAULT_SLUG
   const isUnchanged = Object.keys(changes).length === 0
   const expiresIn = changes.expires_in === undefined ? stream.expires_in : changes.expires_in
@@ -170,8 +161,7 @@ function DeleteStream({ stream }: StreamProps) {
         title="Delete this stream?"
         confirm="Delete"
         typed={stream.slug}
-        path={toPath(stream.id)}
-        forgets={['streams', 'one', stream.id]}
+        remove={() => api.streams.delete(stream.id)}
         refreshes={[['streams', 'list']]}
         onDeleted={() => navigate({ to: '/settings/streams' })}
       >

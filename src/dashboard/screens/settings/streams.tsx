@@ -3,8 +3,8 @@
 import { Code, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { StreamRecord } from '#features/setup/streams/model.ts'
-import { requestData } from '../../api/client.ts'
+import type { StreamSummary } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
 import { useChange, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, CODE_INPUT, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
@@ -15,7 +15,7 @@ import { Time } from '../../parts/time.tsx'
 import { toSlug } from './format.ts'
 import { SettingsPage } from './frame.tsx'
 
-const COLUMNS: readonly Column<StreamRecord>[] = [
+const COLUMNS: readonly Column<StreamSummary>[] = [
   {
     header: 'Name',
     width: '35%',
@@ -29,7 +29,7 @@ const COLUMNS: readonly Column<StreamRecord>[] = [
 
 export default function StreamsScreen() {
   const { page = 1 } = useSearch({ from: '/settings/streams' })
-  const query = usePage<StreamRecord>(['streams', 'list'], '/v1/streams', { page })
+  const query = usePage(read.streams.list({ page }))
   const reason = useAllowed('developer')
   const [isCreating, setIsCreating] = useState(false)
   const create = (
@@ -59,11 +59,7 @@ export default function StreamsScreen() {
 
 function CreateDialog({ onClose }: { onClose(): void }) {
   const navigate = useNavigate()
-  const create = useChange(
-    (body: { readonly name: string; readonly slug: string }) =>
-      requestData<StreamRecord>('POST', '/v1/streams', { body }),
-    ['streams'],
-  )
+  const create = useChange(api.streams.create, 'streams')
   const { values, field } = useFields({ name: '' }, create.error)
   const [typedSlug, setTypedSlug] = useState<string>()
   const name = values.name.trim()
@@ -78,7 +74,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
       onConfirm={() =>
         create.mutate(
           { name, slug },
-          { onSuccess: ({ id }) => navigate({ to: '/settings/streams/$id', params: { id } as never }) },
+          { onSuccess: ({ data: { id } }) => navigate({ to: '/settings/streams/$id', params: { id } as never }) },
         )
       }
       onClose={onClose}

@@ -2,9 +2,8 @@
 
 import { Button, Code, Group, Modal, Radio, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import type { SubAccountRecord } from '#features/people/sub-accounts/model.ts'
-import type { CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
-import { requestData } from '../../api/client.ts'
+import type { CreateApiKeyRequest, CreateApiKeyResult, SubAccount } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { Copy } from '../../parts/copy.tsx'
 import { DialogFrame, useFields } from '../../parts/form.tsx'
@@ -29,20 +28,16 @@ const CHOICES: Readonly<Record<ChoiceName, KeyChoice>> = {
 }
 
 interface KeyDialogProps {
-  readonly account: SubAccountRecord
+  readonly account: SubAccount
   onClose(): void
 }
 
 export function KeyDialog({ account, onClose }: KeyDialogProps) {
   const [choice, setChoice] = useState<ChoiceName>('mail')
-  const create = useChange((body: NewApiKey) =>
-    requestData<CreatedApiKey>('POST', `/v1/accounts/${encodeURIComponent(account.id)}/api-keys`, {
-      body,
-    }),
-  )
+  const create = useChange((body: CreateApiKeyRequest) => api.subAccounts.createApiKey(account.id, body))
   const { values, field } = useFields({ name: '' }, create.error)
   const name = values.name.trim()
-  if (create.data) return <CreatedKey created={create.data} onClose={onClose} />
+  if (create.data) return <CreatedKey created={create.data.data} onClose={onClose} />
   const { scopes } = CHOICES[choice]
   return (
     <DialogFrame
@@ -78,7 +73,7 @@ export function KeyDialog({ account, onClose }: KeyDialogProps) {
 }
 
 interface CreatedKeyProps {
-  readonly created: CreatedApiKey
+  readonly created: CreateApiKeyResult
   onClose(): void
 }
 

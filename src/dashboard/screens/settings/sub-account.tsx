@@ -3,10 +3,9 @@
 import { Alert, Code, Group, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { type FormEvent, useState } from 'react'
-import type { SubAccountRecord } from '#features/people/sub-accounts/model.ts'
-import type { Overview } from '#features/reporting/analytics/model.ts'
-import { request } from '../../api/client.ts'
-import { useChange, useRecord } from '../../api/data.ts'
+import type { SubAccount, UpdateSubAccountRequest } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, DeleteButton, DialogFrame, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
@@ -30,10 +29,8 @@ export default function SubAccountScreen() {
   )
 }
 
-const toPath = (id: string): string => `/v1/accounts/${encodeURIComponent(id)}`
-
 function Loaded({ id }: { readonly id: string }) {
-  const query = useRecord<SubAccountRecord>(['sub-accounts', 'one', id], toPath(id))
+  const query = useData(read.subAccounts.get(id))
   return (
     <SettingsPage
       title={query.data?.name ?? 'Sub-account'}
@@ -53,11 +50,11 @@ function Loaded({ id }: { readonly id: string }) {
 }
 
 interface SubAccountProps {
-  readonly account: SubAccountRecord
+  readonly account: SubAccount
 }
 
 function Counts({ account }: SubAccountProps) {
-  const query = useRecord<Overview>(['sub-accounts', 'counts', account.id], `${toPath(account.id)}/analytics`)
+  const query = useData(read.subAccounts.getAnalytics(account.id))
   return (
     <Stack gap="sm">
       <SubAccountStatus isActive={account.is_active} />
@@ -96,10 +93,10 @@ function Counts({ account }: SubAccountProps) {
 }
 
 function ChangeForm({ account }: SubAccountProps) {
-  const [changes, setChanges] = useState<{ readonly name?: string; readonly monthly_quota?: number | null }>({})
-  const save = useChange((body: typeof changes) => request('PATCH', toPath(account.id), { body }), ['sub-accounts'])
+  const [changes, setChanges] = useState<UpdateSubAccountRequest>({})
+  const save = useChange((body: UpdateSubAccountRequest) => api.subAccounts.update(account.id, body), 'subAccounts')
   const isUnchanged = Object.keys(changes).length === 0
-  const set = (change: typeof changes) => {
+  const set = (change: UpdateSubAccountRequest) => {
     save.reset()
     setChanges((before) => ({ ...before, ...change }))
   }
@@ -157,9 +154,8 @@ function Actions({ account }: SubAccountProps) {
         title="Delete this sub-account?"
         confirm="Delete it with all its data"
         typed={account.name}
-        path={toPath(account.id)}
-        forgets={['sub-accounts', 'one', account.id]}
-        refreshes={[['sub-accounts', 'list']]}
+        remove={() => api.subAccounts.delete(account.id)}
+        refreshes={[['subAccounts', 'list']]}
         onDeleted={() => navigate({ to: '/settings/accounts' })}
       >
         <Text>
@@ -180,10 +176,7 @@ interface DialogProps extends SubAccountProps {
 }
 
 function SwitchDialog({ account, isActive, onClose }: DialogProps & { readonly isActive: boolean }) {
-  const change = useChange(
-    () => request('PATCH', toPath(account.id), { body: { is_active: isActive } }),
-    ['sub-accounts'],
-  )
+  const change = useChange(() => api.subAccounts.update(account.id, { is_active: isActive }), 'subAccounts')
   return (
     <DialogFrame
       title={isActive ? 'Enable this sub-account?' : 'Disable this sub-account?'}

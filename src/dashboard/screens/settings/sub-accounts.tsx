@@ -3,8 +3,8 @@
 import { Alert, NumberInput, PasswordInput, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { NewSubAccountBody, SubAccountRecord } from '#features/people/sub-accounts/model.ts'
-import { requestData } from '../../api/client.ts'
+import type { SubAccount } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
 import { useChange, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, CODE_INPUT, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
@@ -19,10 +19,10 @@ import { formatLimit, useAccount } from './queries.ts'
 export const SubAccountStatus = ({ isActive }: { readonly isActive: boolean }) =>
   isActive ? <StatusLabel tone="good">Active</StatusLabel> : <StatusLabel tone="warning">Disabled</StatusLabel>
 
-export const toUsage = ({ emails_sent_this_month: sent, monthly_quota: quota }: SubAccountRecord): string =>
+export const toUsage = ({ emails_sent_this_month: sent, monthly_quota: quota }: SubAccount): string =>
   `${sent.toLocaleString()} of ${formatLimit(quota).toLowerCase()}`
 
-const COLUMNS: readonly Column<SubAccountRecord>[] = [
+const COLUMNS: readonly Column<SubAccount>[] = [
   {
     header: 'Name',
     width: '26%',
@@ -58,7 +58,7 @@ function SubAccountList() {
   const { page = 1 } = useSearch({ from: '/settings/accounts' })
   return (
     <PagedTable
-      query={usePage<SubAccountRecord>(['sub-accounts', 'list'], '/v1/accounts', { page })}
+      query={usePage(read.subAccounts.list({ page }))}
       label="Sub-accounts, newest first"
       columns={COLUMNS}
       path="/settings/accounts"
@@ -80,16 +80,13 @@ const EMPTY = { name: '', email: '', password: '' }
 function CreateDialog({ onClose }: { onClose(): void }) {
   const [quota, setQuota] = useState<number>()
   const navigate = useNavigate()
-  const create = useChange(
-    (body: NewSubAccountBody) => requestData<SubAccountRecord>('POST', '/v1/accounts', { body }),
-    ['sub-accounts'],
-  )
+  const create = useChange(api.subAccounts.create, 'subAccounts')
   const { values, field, fields } = useFields(EMPTY, create.error)
   const { name, email, password } = values
   const submit = () =>
     create.mutate(
       { name: name.trim(), email: email.trim(), password, ...(quota !== undefined && { monthly_quota: quota }) },
-      { onSuccess: ({ id }) => navigate({ to: '/settings/accounts/$id', params: { id } as never }) },
+      { onSuccess: ({ data: { id } }) => navigate({ to: '/settings/accounts/$id', params: { id } as never }) },
     )
   return (
     <DialogFrame

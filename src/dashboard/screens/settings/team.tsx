@@ -3,7 +3,8 @@
 import { Group, Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { InvitationRecord, MemberRecord } from '#features/people/team/model.ts'
+import type { TeamInvitation, TeamMember } from '#client/api.ts'
+import { read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/form.tsx'
@@ -22,10 +23,8 @@ const MAX_INVITATIONS = 100
 
 export default function TeamScreen() {
   const { page = 1 } = useSearch({ from: '/settings/team' })
-  const members = usePage<MemberRecord>(['team', 'members'], '/v1/team', { page })
-  const invitations = usePage<InvitationRecord>(['team', 'invitations'], '/v1/team/invitations', {
-    per_page: MAX_INVITATIONS,
-  })
+  const members = usePage(read.team.listMembers({ page }))
+  const invitations = usePage(read.team.listInvitations({ per_page: MAX_INVITATIONS }))
   const reason = useAllowed('admin')
   const [isInviting, setIsInviting] = useState(false)
   return (
@@ -67,14 +66,14 @@ export default function TeamScreen() {
   )
 }
 
-function MemberTable({ members }: { readonly members: readonly MemberRecord[] }) {
+function MemberTable({ members }: { readonly members: readonly TeamMember[] }) {
   const { user, role: ownRole } = useSession()
   const adminReason = useAllowed('admin')
-  const [dialog, setDialog] = useState<{ readonly kind: MemberDialogKind; readonly member: MemberRecord }>()
+  const [dialog, setDialog] = useState<{ readonly kind: MemberDialogKind; readonly member: TeamMember }>()
   /** The reason is also that of the server: only owners change owners. */
-  const reasonFor = ({ role }: MemberRecord): string | undefined =>
+  const reasonFor = ({ role }: TeamMember): string | undefined =>
     adminReason ?? (role === 'owner' && ownRole !== 'owner' ? 'Only an owner can change or remove owners.' : undefined)
-  const columns: readonly Column<MemberRecord>[] = [
+  const columns: readonly Column<TeamMember>[] = [
     {
       header: 'Member',
       width: '29%',
@@ -141,14 +140,14 @@ function MemberTable({ members }: { readonly members: readonly MemberRecord[] })
   )
 }
 
-function InvitationTable({ invitations }: { readonly invitations: readonly InvitationRecord[] }) {
+function InvitationTable({ invitations }: { readonly invitations: readonly TeamInvitation[] }) {
   const { users, keys } = useKnownActors()
   const toInviter = (id: string): string => {
     if (id === 'cli') return 'The operator of this server'
     const key = keys.get(id)
     return users.get(id) ?? (key === undefined ? 'An API key' : `API key ${key}`)
   }
-  const columns: readonly Column<InvitationRecord>[] = [
+  const columns: readonly Column<TeamInvitation>[] = [
     { header: 'Address', width: '30%', cell: ({ email }) => <bdi>{email}</bdi> },
     { header: 'Role', width: '17%', cell: ({ role }) => role },
     { header: 'Invited by', cell: ({ invited_by: id }) => <bdi>{toInviter(id)}</bdi> },

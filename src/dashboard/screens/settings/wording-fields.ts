@@ -1,6 +1,8 @@
 /** @module The texts of the wording as fields: where each is shown, and its label. */
-import type { TextName } from '#features/setup/wording/texts.ts'
-import type { Language } from '#platform/http/language.ts'
+import type { AccountWordingTexts, WordingTexts } from '#client/api.ts'
+
+export type TextName = keyof WordingTexts
+export type Language = keyof AccountWordingTexts
 
 export const LANGUAGE_NAMES: Readonly<Record<Language, string>> = {
   en: 'English',

@@ -2,22 +2,25 @@
 
 import { Fieldset, Stack, Textarea, TextInput } from '@mantine/core'
 import type { FormEvent } from 'react'
-import type { WordingRecord } from '#features/setup/wording/model.ts'
-import type { TextName } from '#features/setup/wording/texts.ts'
-import type { Language } from '#platform/http/language.ts'
-import { request } from '../../api/client.ts'
+import type { AccountWording } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { ActionButton, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
-
-import { hasLines, LANGUAGE_NAMES, listFields, PLACE_NAMES, PLACES } from './wording-fields.ts'
-
-export const WORDING_KEY = ['wording'] as const
+import {
+  hasLines,
+  LANGUAGE_NAMES,
+  type Language,
+  listFields,
+  PLACE_NAMES,
+  PLACES,
+  type TextName,
+} from './wording-fields.ts'
 
 /** What was typed in the fields of a language and not saved yet. */
 export type Values = { readonly [Name in TextName]?: string }
 
 interface WordingTextsProps {
-  readonly wording: WordingRecord
+  readonly wording: AccountWording
   readonly language: Language
   readonly roleReason: string | undefined
   readonly changes: Values
@@ -26,8 +29,8 @@ interface WordingTextsProps {
 
 export function WordingTexts({ wording, language, roleReason, changes, onChange }: WordingTextsProps) {
   const save = useChange(
-    (texts: Values | null) => request('PATCH', '/v1/account/wording', { body: { texts: { [language]: texts } } }),
-    WORDING_KEY,
+    (texts: Values | null) => api.account.updateWording({ texts: { [language]: texts } }),
+    ['account', 'getWording'],
   )
   const own: Values = wording.texts[language] ?? {}
   const values = { ...own, ...changes }

@@ -2,17 +2,15 @@
 
 import { Alert, Code, FileInput, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
-import type { WordingRecord } from '#features/setup/wording/model.ts'
-import type { Language } from '#platform/http/language.ts'
-import { request } from '../../api/client.ts'
-import { useChange, useRecord } from '../../api/data.ts'
+import type { AccountWording } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, FormError, findFieldError, LeaveGuard, SaveRow } from '../../parts/form.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
-
-import { LANGUAGE_NAMES, PLACE_NAMES, PLACES, type PlaceName } from './wording-fields.ts'
-import { type Values, WORDING_KEY, WordingTexts } from './wording-texts.tsx'
+import { LANGUAGE_NAMES, type Language, PLACE_NAMES, PLACES, type PlaceName } from './wording-fields.ts'
+import { type Values, WordingTexts } from './wording-texts.tsx'
 
 interface WordingPreviewProps {
   readonly language: Language
@@ -48,10 +46,10 @@ function WordingPreview({ language, version }: WordingPreviewProps) {
   )
 }
 
-const PATH = '/v1/account/wording'
+const WORDING = ['account', 'getWording'] as const
 
 export default function WordingScreen() {
-  const query = useRecord<WordingRecord>(WORDING_KEY, PATH)
+  const query = useData(read.account.getWording())
   const [language, setLanguage] = useState<Language>('en')
   // Of each language, so that changing the language loses nothing.
   const [drafts, setDrafts] = useState<{ readonly [L in Language]?: Values }>({})
@@ -110,14 +108,14 @@ export default function WordingScreen() {
 }
 
 interface PartProps {
-  readonly wording: WordingRecord
+  readonly wording: AccountWording
   /** Why nothing can be changed; undefined when it can. */
   readonly roleReason: string | undefined
 }
 
 function NameForm({ wording, roleReason }: PartProps) {
   const [typed, setTyped] = useState<string>()
-  const save = useChange((name: string) => request('PATCH', PATH, { body: { name } }), WORDING_KEY)
+  const save = useChange((name: string) => api.account.updateWording({ name }), WORDING)
   const submit = (event: FormEvent) => {
     event.preventDefault()
     if (typed !== undefined && roleReason === undefined)
@@ -149,8 +147,8 @@ function NameForm({ wording, roleReason }: PartProps) {
 }
 
 function Logo({ wording: { logo, name }, roleReason }: PartProps) {
-  const upload = useChange((file: File) => request('PUT', '/v1/account/logo', { body: toTypedBlob(file) }), WORDING_KEY)
-  const remove = useChange(() => request('DELETE', '/v1/account/logo'), WORDING_KEY)
+  const upload = useChange((file: File) => api.account.setLogo(toTypedBlob(file)), WORDING)
+  const remove = useChange(() => api.account.deleteLogo(), WORDING)
   return (
     <Stack maw={560} align="flex-start">
       {logo && (

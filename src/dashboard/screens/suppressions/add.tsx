@@ -1,7 +1,8 @@
 /** @module Adds an address to the suppression list. */
 import { NativeSelect, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import { useAddSuppression } from '../../api/suppressions.ts'
+import { api } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { CODE_INPUT, DialogFrame, useFields } from '../../parts/form.tsx'
 import { KNOWN_REASONS, MANUAL, UNSUBSCRIBE } from './reasons.ts'
 
@@ -14,7 +15,7 @@ interface AddDialogProps {
 
 export function AddDialog({ onClose }: AddDialogProps) {
   const [choice, setChoice] = useState(MANUAL)
-  const add = useAddSuppression()
+  const add = useChange(api.suppressions.create, 'suppressions')
   const { values, field, fields } = useFields({ email_address: '', reason: '' }, add.error)
   const address = values.email_address.trim()
   const reason = choice === OTHER ? values.reason.trim() : choice
@@ -28,7 +29,7 @@ export function AddDialog({ onClose }: AddDialogProps) {
       onConfirm={() =>
         add.mutate(
           { email_address: address, reason },
-          { onSuccess: ({ email_address: listed }) => onClose(`${listed} is on the suppression list.`) },
+          { onSuccess: ({ data }) => onClose(`${data.email_address} is on the suppression list.`) },
         )
       }
       onClose={() => onClose()}

@@ -2,8 +2,9 @@
  * @module Sends the lines of a suppression list in parts that `/v1` accepts. Waits when the service says so. A part that
  * was sent twice does no harm: addresses that are on the list already stay as they are.
  */
-import type { ImportResult } from '#features/audience/suppressions/model.ts'
-import { ApiError, request } from '../../api/client.ts'
+
+import { TassisError } from '#client/client.ts'
+import { api } from '../../api/client.ts'
 import type { FileEntry, FilePreview, LineProblem } from './read-file.ts'
 
 const MAX_LINES = 1000
@@ -79,7 +80,7 @@ interface RunOptions {
   onProgress(progress: ImportProgress): void
 }
 
-/** Imports everything that is left. @throws ApiError, and an AbortError when it was cancelled */
+/** Imports everything that is left. @throws TassisError, and an AbortError when it was cancelled */
 export async function runImport({ preview, reason, from, signal, onProgress }: RunOptions): Promise<void> {
   let progress = from
   let waits = 0
@@ -87,11 +88,11 @@ export async function runImport({ preview, reason, from, signal, onProgress }: R
     const part = toPart(preview, progress.done)
     try {
       const body = new Blob([part.csv], { type: 'text/csv' })
-      const result = await request<ImportResult>('POST', '/v1/suppressions/import', { query: { reason }, body, signal })
+      const result = await api.suppressions.import(body, { query: { reason }, signal })
       progress = addResult(progress, result, part, preview.header)
       waits = 0
     } catch (error) {
-      const isBusy = error instanceof ApiError && (error.status === 429 || error.status === 503)
+      const isBusy = error instanceof TassisError && (error.status === 429 || error.status === 503)
       if (!isBusy || ++waits > MAX_WAITS) throw error
       const waitSeconds = error.retryAfter ?? DEFAULT_WAIT_SECONDS
       onProgress({ ...progress, waitSeconds })
@@ -103,7 +104,7 @@ export async function runImport({ preview, reason, from, signal, onProgress }: R
 
 function addResult(
   progress: ImportProgress,
-  { data, errors }: ImportResult,
+  { data, errors }: Awaited<ReturnType<typeof api.suppressions.import>>,
   part: ImportPart,
   header: string | undefined,
 ): ImportProgress {

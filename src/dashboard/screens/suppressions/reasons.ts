@@ -1,5 +1,5 @@
 /** @module Why an address is suppressed and what that stops, in words. */
-import type { SuppressionRecord } from '#features/audience/suppressions/model.ts'
+import type { Suppression } from '#client/api.ts'
 
 export const UNSUBSCRIBE = 'unsubscribe'
 /** The reason of addresses that the account added. */
@@ -47,14 +47,14 @@ export function describeScope({
   reason,
   stream,
   list_id: listId,
-}: Pick<SuppressionRecord, 'reason' | 'stream' | 'list_id'>): string {
+}: Pick<Suppression, 'reason' | 'stream' | 'list_id'>): string {
   if (reason !== UNSUBSCRIBE) return 'All mail'
   if (stream !== null) return `Mail of the stream ${stream}`
   return listId === null ? 'All but transactional mail' : 'Mail to one contact list'
 }
 
 /** The warnings of all suppressions of an address, each once. */
-export const listWarnings = (suppressions: readonly Pick<SuppressionRecord, 'reason'>[]): string[] => [
+export const listWarnings = (suppressions: readonly Pick<Suppression, 'reason'>[]): string[] => [
   ...new Set(suppressions.flatMap(({ reason }) => findReason(reason)?.warning ?? [])),
 ]
 

@@ -1,7 +1,7 @@
 /** @module The editor of a template: fields, source, data and live preview. */
 import { Alert, Button, Code, Group, SimpleGrid, Stack, Tabs, Text, TextInput } from '@mantine/core'
 import { useEffect, useMemo, useRef, useState } from 'react'
-import type { RenderProblem, TemplateRecord } from '#features/setup/templates/model.ts'
+import type { Template } from '#client/api.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { CodeEditor } from '../../parts/code-editor.tsx'
 import { ActionButton, CODE_INPUT, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
@@ -18,6 +18,7 @@ import {
   FIELD_LABELS,
   FIELD_NAMES,
   proposeAlias,
+  type RenderProblem,
   type TemplateFields,
   toCodeProblem,
   toFields,
@@ -27,7 +28,7 @@ import type { TemplateDraft } from './use-draft.ts'
 import { type Rendering, useRendered } from './use-rendered.ts'
 
 interface ConflictProps {
-  readonly theirs: TemplateRecord
+  readonly theirs: Template
   /** One's own changes on top of theirs. */
   readonly merged: TemplateFields
   readonly isBusy: boolean

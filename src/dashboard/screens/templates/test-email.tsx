@@ -2,25 +2,24 @@
 
 import { NativeSelect, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { DomainWire } from '#features/setup/domains/model.ts'
-import type { DraftResult } from '#features/setup/templates/model.ts'
-import { useDomains } from '../../api/domains.ts'
+import type { Domain, RenderTemplateTextResult } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, usePage } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
-import { useSendTestEmail } from '../../api/templates.ts'
 import { DialogFrame } from '../../parts/form.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { QueryView } from '../../parts/page.tsx'
 
 interface TestEmailProps {
-  readonly rendered: DraftResult
+  readonly rendered: RenderTemplateTextResult
   onClose(): void
 }
 
 export function TestEmail({ rendered, onClose }: TestEmailProps) {
-  const domains = useDomains(1)
+  const domains = usePage(read.domains.list({ page: 1 }))
   const { user } = useSession()
   const [chosen, setChosen] = useState<string>()
-  const send = useSendTestEmail()
+  const send = useChange(api.emails.send)
   const sorted = domains.data?.data.toSorted((a, b) => Number(isVerified(b)) - Number(isVerified(a))) ?? []
   const domain = sorted.find(({ id }) => id === chosen) ?? sorted[0]
   const { subject, html_body, text_body } = rendered
@@ -30,6 +29,8 @@ export function TestEmail({ rendered, onClose }: TestEmailProps) {
       from: `Test <test@${domain.domain}>`,
       to: user.email,
       subject,
+      tags: ['test-email'],
+      tracking: false,
       ...(html_body !== null && { html_body }),
       ...(text_body !== null && { text_body }),
     })
@@ -76,7 +77,7 @@ export function TestEmail({ rendered, onClose }: TestEmailProps) {
         {send.isSuccess && (
           <Text>
             The test email is on its way.{' '}
-            <TextLink to={`/emails/${send.data.id}`} target="_blank" underline="always">
+            <TextLink to={`/emails/${send.data.data.id}`} target="_blank" underline="always">
               See what happens to it (new tab)
             </TextLink>
           </Text>
@@ -86,4 +87,4 @@ export function TestEmail({ rendered, onClose }: TestEmailProps) {
   )
 }
 
-const isVerified = ({ status }: DomainWire): boolean => status === 'verified'
+const isVerified = ({ status }: Domain): boolean => status === 'verified'

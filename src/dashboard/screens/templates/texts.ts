@@ -1,6 +1,8 @@
 /** @module The fields of a template while they are edited, and what becomes of them when somebody else saved first. */
-import type { RenderProblem, TemplateRecord } from '#features/setup/templates/model.ts'
+import type { RenderTemplateTextResult, Template } from '#client/api.ts'
 import type { CodeProblem } from '../../parts/code-editor/model.ts'
+
+export type RenderProblem = RenderTemplateTextResult['problems'][number]
 
 /** A part that the template does not have is empty. */
 export interface TemplateFields {
@@ -24,13 +26,7 @@ export const FIELD_LABELS: Readonly<Record<FieldName, string>> = {
 
 export const EMPTY_FIELDS: TemplateFields = { alias: '', name: '', subject: '', html_body: '', text_body: '' }
 
-export const toFields = ({
-  alias,
-  name,
-  subject,
-  html_body,
-  text_body,
-}: Omit<TemplateRecord, 'id'>): TemplateFields => ({
+export const toFields = ({ alias, name, subject, html_body, text_body }: Omit<Template, 'id'>): TemplateFields => ({
   alias,
   name,
   subject,

@@ -2,15 +2,15 @@
 import { Button, Code, Group, Text } from '@mantine/core'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { TemplateRecord } from '#features/setup/templates/model.ts'
+import type { Template } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { TEMPLATES_KEY, toTemplatePath, versionsKey } from '../../api/templates.ts'
 import { ActionButton, DeleteButton } from '../../parts/form.tsx'
 import { TestEmail } from './test-email.tsx'
 import type { Rendering } from './use-rendered.ts'
 
 interface TemplateToolsProps {
-  readonly template: TemplateRecord
+  readonly template: Template
   readonly rendering: Rendering
   /** Set before the screen is left on purpose. */
   readonly isFinished: { current: boolean }
@@ -47,9 +47,8 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
         title="Delete this template?"
         confirm="Delete"
         typed={template.alias}
-        path={toTemplatePath(template.id)}
-        forgets={versionsKey(template.id)}
-        refreshes={[TEMPLATES_KEY]}
+        remove={() => api.templates.delete(template.id)}
+        refreshes={[['templates', 'list']]}
         onDeleted={() => {
           isFinished.current = true
           return navigate({ to: '/templates' })

@@ -1,18 +1,38 @@
 /** @module The state of a template that is being edited: its fields, what they are based on, and saving them. */
+import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useMemo, useRef, useState } from 'react'
-import type { TemplateRecord } from '#features/setup/templates/model.ts'
-import { ApiError } from '../../api/client.ts'
-import { type DraftSource, useReadTemplate, useSaveTemplate } from '../../api/templates.ts'
+import type { RenderTemplateTextRequest, Template } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api, read } from '../../api/client.ts'
+import { useStore } from '../../api/data.ts'
 import { parseData } from './json-data.ts'
 import { EMPTY_FIELDS, findChanges, mergeFields, type TemplateFields, toFields } from './texts.ts'
 
 export interface DraftOptions {
   /** The template as last read; undefined for a new one. */
-  readonly template: TemplateRecord | undefined
+  readonly template: Template | undefined
   readonly initial: TemplateFields
   readonly initialData: string
-  onCreated(template: TemplateRecord): void
+  onCreated(template: Template): void
 }
+
+interface Saving {
+  /** Undefined: a new template is created. */
+  readonly based: Template | undefined
+  /** The fields that differ from it. */
+  readonly changes: Partial<TemplateFields>
+}
+
+const useSaveTemplate = () =>
+  useStore(
+    ({ based, changes }: Saving) =>
+      based
+        ? api.templates.update(based.id, { ...changes, if_version: based.version })
+        : api.templates.create({ ...EMPTY_FIELDS, ...changes }),
+    ({ data }) => read.templates.get(data.id),
+    ['templates', 'list'],
+    ['templates', 'listVersions'],
+  )
 
 export type TemplateDraft = ReturnType<typeof useTemplateDraft>
 
@@ -21,9 +41,9 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
   const [fields, setFields] = useState(initial)
   const [data, setData] = useState(initialData)
   /** What somebody else saved, while it is to be decided. */
-  const [theirs, setTheirs] = useState<TemplateRecord>()
+  const [theirs, setTheirs] = useState<Template>()
   const save = useSaveTemplate()
-  const read = useReadTemplate(template?.id ?? '')
+  const queries = useQueryClient()
   const baseFields = base ? toFields(base) : EMPTY_FIELDS
   const changes = findChanges(baseFields, fields)
   const isDirty = Object.keys(changes).length > 0
@@ -36,29 +56,34 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
     setFields((mine) => mergeFields(baseFields, mine, toFields(template)))
   })
   const isFinished = useRef(false)
-  const write = (based: TemplateRecord | undefined, wanted: TemplateFields) => {
+  const write = (based: Template | undefined, wanted: TemplateFields) => {
     const basedFields = based ? toFields(based) : EMPTY_FIELDS
-    const saving = { id: based?.id, ifVersion: based?.version, fields: findChanges(basedFields, wanted) }
-    save.mutate(saving, {
-      onSuccess: (saved) => {
-        setTheirs(undefined)
-        setBase(saved)
-        // What was typed meanwhile stays.
-        setFields((mine) => mergeFields(wanted, mine, toFields(saved)))
-        if (based) return
-        isFinished.current = true
-        onCreated(saved)
+    save.mutate(
+      { based, changes: findChanges(basedFields, wanted) },
+      {
+        onSuccess: ({ data: saved }) => {
+          setTheirs(undefined)
+          setBase(saved)
+          // What was typed meanwhile stays.
+          setFields((mine) => mergeFields(wanted, mine, toFields(saved)))
+          if (based) return
+          isFinished.current = true
+          onCreated(saved)
+        },
+        onError: (error) => {
+          if (!(error instanceof TassisError) || error.code !== 'template_changed') return
+          // Shown with the error when it cannot be read.
+          queries.fetchQuery({ ...read.templates.get(based?.id ?? ''), staleTime: 0 }).then(
+            (current) => setTheirs(current.data),
+            () => undefined,
+          )
+        },
       },
-      onError: (error) => {
-        if (!(error instanceof ApiError) || error.code !== 'template_changed') return
-        // Shown with the error when it cannot be read.
-        read().then(setTheirs, () => undefined)
-      },
-    })
+    )
   }
   const parsed = useMemo(() => parseData(data), [data])
   const { subject, html_body, text_body } = fields
-  const source = useMemo<DraftSource | undefined>(() => {
+  const source = useMemo<RenderTemplateTextRequest | undefined>(() => {
     if (!parsed.value || `${subject}${html_body}${text_body}` === '') return undefined
     return { subject, html_body, text_body, template_data: parsed.value }
   }, [subject, html_body, text_body, parsed])

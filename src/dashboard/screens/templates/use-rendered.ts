@@ -1,16 +1,16 @@
 /** @module The live preview: renders the text a moment after it changed, and drops what came too late. */
 import { useEffect, useState } from 'react'
-import type { DraftResult } from '#features/setup/templates/model.ts'
-import { type DraftSource, renderDraft } from '../../api/templates.ts'
+import type { RenderTemplateTextRequest, RenderTemplateTextResult } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 
 /** A pause in typing. */
 const DELAY_MS = 400
 
 export interface Rendering {
   /** What was rendered last, perhaps from an older text. */
-  readonly result: DraftResult | undefined
+  readonly result: RenderTemplateTextResult | undefined
   /** The last result that has HTML, for the time while the HTML has an error. */
-  readonly lastShown: DraftResult | undefined
+  readonly lastShown: RenderTemplateTextResult | undefined
   /** Whether the result is that of the text as it is now. */
   readonly isCurrent: boolean
   readonly error: unknown
@@ -18,16 +18,16 @@ export interface Rendering {
 }
 
 interface State {
-  readonly source: DraftSource | undefined
-  readonly result: DraftResult | undefined
-  readonly lastShown: DraftResult | undefined
+  readonly source: RenderTemplateTextRequest | undefined
+  readonly result: RenderTemplateTextResult | undefined
+  readonly lastShown: RenderTemplateTextResult | undefined
   readonly error: unknown
 }
 
 const NOTHING: State = { source: undefined, result: undefined, lastShown: undefined, error: undefined }
 
 /** @param source undefined: there is nothing to render; what was shown last stays. Must be memoised. */
-export function useRendered(source: DraftSource | undefined): Rendering {
+export function useRendered(source: RenderTemplateTextRequest | undefined): Rendering {
   const [state, setState] = useState(NOTHING)
   const [attempts, setAttempts] = useState(0)
   // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt renders the same again
@@ -35,8 +35,8 @@ export function useRendered(source: DraftSource | undefined): Rendering {
     if (!source) return
     const controller = new AbortController()
     const timer = setTimeout(() => {
-      renderDraft(source, controller.signal).then(
-        (result) => {
+      api.templates.renderText(source, { signal: controller.signal }).then(
+        ({ data: result }) => {
           if (controller.signal.aborted) return
           setState((before) => ({
             source,

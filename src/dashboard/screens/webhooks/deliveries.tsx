@@ -3,10 +3,9 @@ import { Button, Code, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
-import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
-import type { PageOf } from '../../api/client.ts'
+import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
+import { type PageOf, readAgain } from '../../api/data.ts'
 import { useReadAgainAfter } from '../../api/live.tsx'
-import { useDeliveries, webhookKey } from '../../api/webhooks.ts'
 import { formatDuration } from '../../parts/format.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import { SmallLink } from '../../parts/links.tsx'
@@ -14,11 +13,12 @@ import { EmptyState, ErrorState, LoadingState } from '../../parts/page.tsx'
 import { useLiveRows } from '../../parts/rows.ts'
 import { type Column, DataTable, NewRows, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { DELIVERY_EVENTS, DELIVERY_STATES, type DeliveryFilters } from './filters.ts'
+import { DELIVERY_EVENTS, DELIVERY_STATES, type DeliveryFilters, parseDeliveryFilters } from './filters.ts'
 import { DeliveryStatus } from './marks.tsx'
+import { useDeliveries } from './queries.ts'
 
 /** Reads the webhook again when its deliveries changed, because its state follows from them. */
-function useRefreshedWebhook(id: string, page: PageOf<DeliveryRecord> | undefined): void {
+function useRefreshedWebhook(id: string, page: PageOf<WebhookDeliverySummary> | undefined): void {
   const queries = useQueryClient()
   const seen = useRef<string>(undefined)
   const latest = page && JSON.stringify(page.data.map((row) => [row.id, row.status, row.attempts]))
@@ -26,12 +26,12 @@ function useRefreshedWebhook(id: string, page: PageOf<DeliveryRecord> | undefine
     if (latest === undefined) return
     const isFirst = seen.current === undefined
     seen.current = latest
-    if (!isFirst) void queries.invalidateQueries({ queryKey: webhookKey(id) })
+    if (!isFirst) readAgain(queries, ['webhooks', 'get', id])
   }, [id, latest, queries])
 }
 
 interface DeliveriesProps {
-  readonly webhook: WebhookRecord
+  readonly webhook: Webhook
   readonly filters: DeliveryFilters
   readonly page: number
 }
@@ -74,17 +74,13 @@ function FilterBar({
   onChange(next: DeliveryFilters): void
 }) {
   const { status = '', event = '' } = filters
-  const toFilters = (nextStatus: string, nextEvent: string): DeliveryFilters => ({
-    ...(nextStatus && { status: nextStatus }),
-    ...(nextEvent && { event: nextEvent }),
-  })
   return (
     <Group gap="xs" align="flex-end">
       <NativeSelect
         {...SEARCH_MARK}
         label="State"
         value={status}
-        onChange={({ currentTarget: { value } }) => onChange(toFilters(value, event))}
+        onChange={({ currentTarget: { value } }) => onChange(parseDeliveryFilters({ status: value, event }))}
         data={[
           { value: '', label: 'Any' },
           ...Object.entries(DELIVERY_STATES).map(([value, { word }]) => ({ value, label: word })),
@@ -93,7 +89,7 @@ function FilterBar({
       <NativeSelect
         label="Event"
         value={event}
-        onChange={({ currentTarget: { value } }) => onChange(toFilters(status, value))}
+        onChange={({ currentTarget: { value } }) => onChange(parseDeliveryFilters({ status, event: value }))}
         data={[{ value: '', label: 'Any' }, ...DELIVERY_EVENTS.map((name) => ({ value: name, label: name }))]}
       />
       {(status || event) && (
@@ -122,7 +118,7 @@ const Nothing = ({ hasFilters, onClear }: { readonly hasFilters: boolean; onClea
     </EmptyState>
   )
 
-const COLUMNS: readonly Column<DeliveryRecord>[] = [
+const COLUMNS: readonly Column<WebhookDeliverySummary>[] = [
   {
     header: 'Event',
     width: '22%',
@@ -147,7 +143,7 @@ const COLUMNS: readonly Column<DeliveryRecord>[] = [
   { header: 'Time', width: '18%', cell: ({ attempted_at, created_at }) => <Time iso={attempted_at ?? created_at} /> },
 ]
 
-function Response({ delivery }: { readonly delivery: DeliveryRecord }) {
+function Response({ delivery }: { readonly delivery: WebhookDeliverySummary }) {
   const { status_code: code, duration_ms: ms, response, error } = delivery
   const text = code === null ? error : response
   if (code === null && !text) return <>–</>

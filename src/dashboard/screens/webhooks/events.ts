@@ -1,5 +1,9 @@
 /** @module The events that a webhook can get, in groups and in words. */
-import type { WebhookEvent } from '#features/webhooks/webhooks/event-names.ts'
+import type { Api } from '#client/api.ts'
+
+/** The filters of deliveries in `/v1`. */
+export type DeliveryQuery = NonNullable<Parameters<Api['webhooks']['listDeliveries']>[1]>
+type WebhookEvent = Exclude<NonNullable<DeliveryQuery['event']>, 'test'>
 
 /** When each event happens. */
 const EXPLANATIONS: Readonly<Record<WebhookEvent, string>> = {
@@ -51,4 +55,4 @@ export const EVENT_GROUPS: readonly { readonly label: string; readonly events: r
 export const USUAL_EVENTS: readonly WebhookEvent[] = ['delivered', 'bounced', 'failed', 'complained', 'unsubscribed']
 
 /** The name of a test event, in deliveries only. */
-export const TEST_EVENT = 'test'
+export const TEST_EVENT = 'test' satisfies DeliveryQuery['event']

@@ -1,9 +1,17 @@
 /** @module The fields of a webhook: URL, description, format, events. */
 import { Anchor, Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
-import type { PayloadFormat } from '#features/webhooks/webhooks/payload/payload-format.ts'
-import type { WebhookInput } from '../../api/webhooks.ts'
+import type { Webhook } from '#client/api.ts'
 import { CODE_INPUT, findFieldError } from '../../parts/form.tsx'
 import { EVENT_GROUPS, EVENT_NAMES } from './events.ts'
+
+type PayloadFormat = Webhook['format']
+
+export interface WebhookInput {
+  readonly url: string
+  readonly events: readonly string[]
+  readonly description: string
+  readonly format: PayloadFormat
+}
 
 interface WebhookFieldsProps {
   readonly input: WebhookInput

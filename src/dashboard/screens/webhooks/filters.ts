@@ -1,12 +1,14 @@
 /** @module The filters of the deliveries of a webhook, as in the URL and in `/v1`. */
-import type { DeliveryStatus } from '#features/webhooks/webhooks/event-names.ts'
 import { keep, readKnown, type Search } from '../../parts/search.ts'
 import type { Tone } from '../../parts/tone.ts'
-import { EVENT_NAMES, TEST_EVENT } from './events.ts'
+import { type DeliveryQuery, EVENT_NAMES, TEST_EVENT } from './events.ts'
+
+type DeliveryStatus = NonNullable<DeliveryQuery['status']>
+type DeliveryEvent = NonNullable<DeliveryQuery['event']>
 
 export interface DeliveryFilters {
-  readonly status?: string
-  readonly event?: string
+  readonly status?: DeliveryStatus
+  readonly event?: DeliveryEvent
 }
 
 /** What each status means for the reader. */
@@ -17,12 +19,12 @@ export const DELIVERY_STATES: Readonly<Record<DeliveryStatus, { readonly word: s
 }
 
 /** Events of deliveries. */
-export const DELIVERY_EVENTS: readonly string[] = [...EVENT_NAMES, TEST_EVENT]
+export const DELIVERY_EVENTS: readonly DeliveryEvent[] = [...EVENT_NAMES, TEST_EVENT]
 
 /** Reads the filters of a URL; what is not a filter is left out. */
 export function parseDeliveryFilters(search: Search): DeliveryFilters {
   return {
-    ...keep('status', readKnown(Object.keys(DELIVERY_STATES), search['status'])),
+    ...keep('status', readKnown(Object.keys(DELIVERY_STATES) as DeliveryStatus[], search['status'])),
     ...keep('event', readKnown(DELIVERY_EVENTS, search['event'])),
   }
 }

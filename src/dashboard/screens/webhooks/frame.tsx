@@ -2,19 +2,19 @@
 import { Group, Stack, Tabs, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
-import { useWebhook } from '../../api/webhooks.ts'
+import type { Webhook } from '#client/api.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Page, QueryView, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { WebhookStatus } from './marks.tsx'
 import { WebhookNotice } from './notice.tsx'
+import { useWebhook } from './queries.ts'
 import { findLastAttempt, toWebhookName } from './state.ts'
 
 interface WebhookFrameProps {
   readonly id: string
   readonly tab: 'deliveries' | 'settings'
-  readonly children: (webhook: WebhookRecord) => ReactNode
+  readonly children: (webhook: Webhook) => ReactNode
 }
 
 export function WebhookFrame({ id, tab, children }: WebhookFrameProps) {
@@ -52,7 +52,7 @@ export function WebhookFrame({ id, tab, children }: WebhookFrameProps) {
   )
 }
 
-function Summary({ webhook }: { readonly webhook: WebhookRecord }) {
+function Summary({ webhook }: { readonly webhook: Webhook }) {
   const last = findLastAttempt(webhook)
   return (
     <Stack gap={4}>

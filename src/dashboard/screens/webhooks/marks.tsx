@@ -1,17 +1,17 @@
 /** @module States of webhooks and deliveries, and sentences with times. */
 import { Fragment } from 'react'
-import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
+import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DELIVERY_STATES } from './filters.ts'
 import { type SentencePart, toWebhookState, WEBHOOK_STATES } from './state.ts'
 
-export function WebhookStatus({ webhook }: { readonly webhook: WebhookRecord }) {
+export function WebhookStatus({ webhook }: { readonly webhook: Webhook }) {
   const { word, tone } = WEBHOOK_STATES[toWebhookState(webhook)]
   return <StatusLabel tone={tone}>{word}</StatusLabel>
 }
 
-export function DeliveryStatus({ delivery: { status, attempts } }: { readonly delivery: DeliveryRecord }) {
+export function DeliveryStatus({ delivery: { status, attempts } }: { readonly delivery: WebhookDeliverySummary }) {
   const state = Object.hasOwn(DELIVERY_STATES, status)
     ? DELIVERY_STATES[status as keyof typeof DELIVERY_STATES]
     : ({ word: status, tone: 'neutral' } as const)

@@ -2,20 +2,20 @@
 
 import { Alert, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
-import { request } from '../../api/client.ts'
+import type { Webhook } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { replay, toWebhookPath, useDeliveries, useReplayCount } from '../../api/webhooks.ts'
 import { ActionButton, DialogFrame } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { Sentence } from './marks.tsx'
+import { useDeliveries, useReplayCount } from './queries.ts'
 import { explainDeactivation, explainFailing, findLastFailure, toMissedStart, toWebhookState } from './state.ts'
 
 /** Deliveries among which the last failure is looked for. */
 const MAX_SEARCHED = 50
 
-export function WebhookNotice({ webhook }: { readonly webhook: WebhookRecord }) {
+export function WebhookNotice({ webhook }: { readonly webhook: Webhook }) {
   const [done, setDone] = useState<string>()
   const state = toWebhookState(webhook)
   return (
@@ -45,12 +45,12 @@ export function WebhookNotice({ webhook }: { readonly webhook: WebhookRecord }) 
 }
 
 /** The delivery that failed last. */
-function useLastFailure(webhook: WebhookRecord) {
+function useLastFailure(webhook: Webhook) {
   const { data } = useDeliveries(webhook.id, { per_page: MAX_SEARCHED })
   return data && findLastFailure(data.data, webhook)
 }
 
-function Failing({ webhook }: { readonly webhook: WebhookRecord }) {
+function Failing({ webhook }: { readonly webhook: Webhook }) {
   const failure = useLastFailure(webhook)
   return (
     <Alert color="yellow" title="Attempts fail" role="group">
@@ -61,7 +61,7 @@ function Failing({ webhook }: { readonly webhook: WebhookRecord }) {
   )
 }
 
-function Deactivated({ webhook, onActivated }: { readonly webhook: WebhookRecord; onActivated(done: string): void }) {
+function Deactivated({ webhook, onActivated }: { readonly webhook: Webhook; onActivated(done: string): void }) {
   const failure = useLastFailure(webhook)
   const missed = useMissed(webhook)
   return (
@@ -83,12 +83,12 @@ function Deactivated({ webhook, onActivated }: { readonly webhook: WebhookRecord
 }
 
 /** Events that a webhook missed, because it failed; undefined when that is not known. */
-function useMissed(webhook: WebhookRecord) {
+function useMissed(webhook: Webhook) {
   const from = toMissedStart(webhook)
   return useReplayCount(webhook.id, from === undefined ? undefined : { from, undelivered: true }).data
 }
 
-function Activate({ webhook, onActivated }: { readonly webhook: WebhookRecord; onActivated(done: string): void }) {
+function Activate({ webhook, onActivated }: { readonly webhook: Webhook; onActivated(done: string): void }) {
   const [isAsking, setIsAsking] = useState(false)
   const reason = useAllowed('developer')
   return (
@@ -110,7 +110,7 @@ function Activate({ webhook, onActivated }: { readonly webhook: WebhookRecord; o
 }
 
 interface ActivateDialogProps {
-  readonly webhook: WebhookRecord
+  readonly webhook: Webhook
   /** @param done what was done; undefined: nothing */
   onClose(done?: string): void
 }
@@ -121,11 +121,12 @@ function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
   const { from_seq: from, to_seq: to, deliveries: count = 0 } = missed ?? {}
   const { id, url, events } = webhook
   const activate = useChange(async () => {
-    await request('PUT', toWebhookPath(id), { body: { url, events, is_active: true } })
+    await api.webhooks.update(id, { url, events, is_active: true })
     if (!isReplaying || count === 0 || from == null || to == null) return 0
     // By position: what happens after the activation is sent anyway.
-    return (await replay(id, { from_seq: from, to_seq: to, undelivered: true })).deliveries
-  }, ['webhooks'])
+    const replayed = await api.webhooks.replay(id, { from_seq: from, to_seq: to, undelivered: true })
+    return replayed.data.deliveries
+  }, 'webhooks')
   const onSuccess = (replayed: number) =>
     onClose(`The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`)
   return (

@@ -2,17 +2,19 @@
 import { Alert, Checkbox, NativeSelect, Text, TextInput } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useState } from 'react'
-import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
-import { type ReplayInput, useReplay, useReplayCount } from '../../api/webhooks.ts'
+import type { ReplayWebhookRequest, Webhook } from '#client/api.ts'
+import { api } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { DialogFrame, FormError, findFieldError } from '../../parts/form.tsx'
 import { formatCount, toLocalMinute } from '../../parts/format.ts'
+import { useReplayCount } from './queries.ts'
 import { toMissedStart, toRangeEnd, toRangeStart } from './state.ts'
 
 const DEFAULT_RANGE_MS = 24 * 60 * 60 * 1000
 const TYPING_MS = 400
 
 interface ReplayDialogProps {
-  readonly webhook: WebhookRecord
+  readonly webhook: Webhook
   /** @param done what was done; undefined: nothing */
   onClose(done?: string): void
 }
@@ -25,7 +27,7 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
   const range = toRange({ from, to, event, isUndelivered })
   const [counted] = useDebouncedValue(range, TYPING_MS)
   const count = useReplayCount(webhook.id, counted)
-  const replay = useReplay(webhook.id)
+  const replay = useChange((wanted: ReplayWebhookRequest) => api.webhooks.replay(webhook.id, wanted), 'webhooks')
   const isCounting = JSON.stringify(counted) !== JSON.stringify(range) || count.isFetching
   const found = isCounting || count.error ? undefined : count.data
   const fieldError = (field: string) => findFieldError(count.error, field)
@@ -36,7 +38,7 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
     const positions = { from_seq: found.from_seq, to_seq: found.to_seq }
     replay.mutate(
       { ...range, ...positions },
-      { onSuccess: ({ deliveries }) => onClose(`${formatCount(deliveries, 'event')} will be sent again.`) },
+      { onSuccess: ({ data }) => onClose(`${formatCount(data.deliveries, 'event')} will be sent again.`) },
     )
   }
   return (
@@ -100,7 +102,7 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
 }
 
 /** Since when it may have missed events, if it fails; else a day ago. */
-function toDefaultStart(webhook: WebhookRecord): Date {
+function toDefaultStart(webhook: Webhook): Date {
   const missed = toMissedStart(webhook)
   return missed === undefined ? new Date(Date.now() - DEFAULT_RANGE_MS) : new Date(missed)
 }
@@ -112,7 +114,7 @@ interface Typed {
   readonly isUndelivered: boolean
 }
 
-function toRange({ from, to, event, isUndelivered }: Typed): ReplayInput | undefined {
+function toRange({ from, to, event, isUndelivered }: Typed): ReplayWebhookRequest | undefined {
   const first = toRangeStart(from)
   const last = toRangeEnd(to)
   if (first === undefined || (to !== '' && last === undefined)) return undefined

@@ -2,11 +2,10 @@
 
 import { Alert, Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
-import type { SecretResult, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
-import { requestData } from '../../api/client.ts'
+import type { RevealWebhookSecretResult, Webhook } from '#client/api.ts'
+import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { toWebhookPath } from '../../api/webhooks.ts'
 import { Copy } from '../../parts/copy.tsx'
 import { ActionButton, DialogFrame, FormError } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
@@ -39,10 +38,8 @@ interface ShownSecret {
 }
 
 interface SigningSecretProps {
-  /** Path of the secret in `/v1`. */
-  readonly path: string
-  /** The version that the user saw, where a secret has one. */
-  readonly seen?: string
+  reveal(): PromiseLike<{ readonly data: RevealWebhookSecretResult }>
+  rotate(): PromiseLike<{ readonly data: RevealWebhookSecretResult }>
   /** Of the dialog that asks before it is replaced. */
   readonly title: string
   /** Who must know the new one: "receiver". */
@@ -52,17 +49,13 @@ interface SigningSecretProps {
 }
 
 /** A secret, with what can be done with it. */
-export function SigningSecret({ path, seen, title, receiver, children }: SigningSecretProps) {
+export function SigningSecret({ title, receiver, children, ...secret }: SigningSecretProps) {
   const [shown, setShown] = useState<ShownSecret>()
   const [isAsking, setIsAsking] = useState(false)
   const reason = useAllowed('developer')
   const withPassword = usePasswordAgain()
-  const body = seen === undefined ? {} : { body: { updated_at: seen } }
-  const read = async (action: string) =>
-    (await withPassword(() => requestData<SecretResult>('POST', `${path}/${action}`, action === 'rotate' ? body : {})))
-      .secret
-  const reveal = useChange(() => read('reveal'))
-  const rotate = useChange(() => read('rotate'), ['webhooks'])
+  const reveal = useChange(() => withPassword(secret.reveal))
+  const rotate = useChange(() => withPassword(secret.rotate), 'webhooks')
   return (
     <>
       <div role="status">
@@ -90,7 +83,9 @@ export function SigningSecret({ path, seen, title, receiver, children }: Signing
             variant="default"
             size="xs"
             loading={reveal.isPending}
-            onClick={() => reveal.mutate(undefined, { onSuccess: (text) => setShown({ text, isNew: false }) })}
+            onClick={() =>
+              reveal.mutate(undefined, { onSuccess: ({ data }) => setShown({ text: data.secret, isNew: false }) })
+            }
           >
             Show the secret
           </ActionButton>
@@ -108,8 +103,8 @@ export function SigningSecret({ path, seen, title, receiver, children }: Signing
           work={rotate}
           onConfirm={() =>
             rotate.mutate(undefined, {
-              onSuccess: (text) => {
-                setShown({ text, isNew: true })
+              onSuccess: ({ data }) => {
+                setShown({ text: data.secret, isNew: true })
                 setIsAsking(false)
               },
             })
@@ -123,15 +118,15 @@ export function SigningSecret({ path, seen, title, receiver, children }: Signing
   )
 }
 
-export const WebhookSecret = ({ webhook }: { readonly webhook: WebhookRecord }) => (
+export const WebhookSecret = ({ webhook }: { readonly webhook: Webhook }) => (
   <Section title="Signing secret" size="h3" align="flex-start">
     <Text size="sm">
       {webhook.secret_rotated_at ? 'Replaced' : 'Created'}{' '}
       <Time iso={webhook.secret_rotated_at ?? webhook.created_at} isExact />
     </Text>
     <SigningSecret
-      path={toWebhookPath(webhook.id, '/secret')}
-      seen={webhook.updated_at}
+      reveal={() => api.webhooks.revealSecret(webhook.id)}
+      rotate={() => api.webhooks.rotateSecret(webhook.id, { updated_at: webhook.updated_at })}
       title="Replace the secret?"
       receiver="receiver"
     >

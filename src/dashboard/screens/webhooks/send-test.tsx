@@ -1,13 +1,15 @@
 /** @module Sends a test event and waits for its outcome. */
 import { Alert, Group, Stack, Text } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
-import type { DeliveryDetail } from '#features/webhooks/webhooks/history/model.ts'
+import type { WebhookDelivery } from '#client/api.ts'
+import { api } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { useDelivery, useTestWebhook } from '../../api/webhooks.ts'
 import { ActionButton, FormError } from '../../parts/form.tsx'
 import { formatDuration } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { useDelivery } from './queries.ts'
 
 interface SendTestProps {
   readonly id: string
@@ -17,7 +19,7 @@ interface SendTestProps {
 
 export function SendTest({ id, extra }: SendTestProps) {
   const [deliveryId, setDeliveryId] = useState<string>()
-  const test = useTestWebhook(id)
+  const test = useChange(() => api.webhooks.test(id), 'webhooks')
   const reason = useAllowed('developer')
   return (
     <Stack gap="xs" align="flex-start">
@@ -27,7 +29,7 @@ export function SendTest({ id, extra }: SendTestProps) {
           variant="default"
           size="xs"
           loading={test.isPending}
-          onClick={() => test.mutate(undefined, { onSuccess: ({ delivery_id }) => setDeliveryId(delivery_id) })}
+          onClick={() => test.mutate(undefined, { onSuccess: ({ data }) => setDeliveryId(data.delivery_id) })}
         >
           Send a test event
         </ActionButton>
@@ -56,7 +58,7 @@ function Outcome({ id, deliveryId }: { readonly id: string; readonly deliveryId:
   )
 }
 
-function toWords({ status, status_code: code, duration_ms: ms, error }: DeliveryDetail): string {
+function toWords({ status, status_code: code, duration_ms: ms, error }: WebhookDelivery): string {
   if (status === 'pending') return 'The test event is being sent…'
   if (status === 'delivered') return `Your server accepted the test event with ${code} in ${formatDuration(ms)}.`
   return `The test event failed. ${error ?? ''}`

@@ -2,20 +2,21 @@
 import { Alert, Button, Group, Stack, Switch, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import { flushSync } from 'react-dom'
-import type { WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
-import { ApiError } from '../../api/client.ts'
+import type { UpdateWebhookRequest, Webhook } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { api, read } from '../../api/client.ts'
+import { useStore } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { useChangeWebhook, type WebhookInput } from '../../api/webhooks.ts'
 import { FormError, SubmitButton, useFocusInvalid } from '../../parts/form.tsx'
 import { Done, Facts, Section } from '../../parts/page.tsx'
-import { FORMAT_TEXTS, findProblems, WEBHOOK_FIELDS, WebhookFields } from './fields.tsx'
+import { FORMAT_TEXTS, findProblems, WEBHOOK_FIELDS, WebhookFields, type WebhookInput } from './fields.tsx'
 import { toWebhookState } from './state.ts'
 
 interface Draft extends WebhookInput {
   readonly isActive: boolean
 }
 
-const toDraft = ({ url, description, events, format, is_active: isActive }: WebhookRecord): Draft => ({
+const toDraft = ({ url, description, events, format, is_active: isActive }: Webhook): Draft => ({
   url,
   format,
   description: description ?? '',
@@ -23,13 +24,17 @@ const toDraft = ({ url, description, events, format, is_active: isActive }: Webh
   isActive,
 })
 
-export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }) {
+export function WebhookSettings({ webhook }: { readonly webhook: Webhook }) {
   /** Undefined: nothing was typed, so the form follows what is stored. */
   const [draft, setDraft] = useState<Draft>()
   /** The version that the user began with. */
   const [seen, setSeen] = useState(webhook.updated_at)
   const [isChecked, setIsChecked] = useState(false)
-  const change = useChangeWebhook(webhook.id)
+  const change = useStore(
+    (body: UpdateWebhookRequest) => api.webhooks.update(webhook.id, body),
+    () => read.webhooks.get(webhook.id),
+    'webhooks',
+  )
   const reason = useAllowed('developer')
   const { form, focusInvalid } = useFocusInvalid(change.error)
   const input = draft ?? toDraft(webhook)
@@ -37,7 +42,7 @@ export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }
     if (!draft) setSeen(webhook.updated_at)
     setDraft({ ...input, ...next })
   }
-  const isConflict = change.error instanceof ApiError && change.error.code === 'webhook_changed'
+  const isConflict = change.error instanceof TassisError && change.error.code === 'webhook_changed'
   const save = (version: string) => {
     flushSync(() => setIsChecked(true))
     if (Object.keys(findProblems(input)).length > 0) return focusInvalid()
@@ -106,7 +111,7 @@ export function WebhookSettings({ webhook }: { readonly webhook: WebhookRecord }
 }
 
 interface ConflictProps {
-  readonly stored: WebhookRecord
+  readonly stored: Webhook
   readonly isBusy: boolean
   onOverwrite(): void
   onDiscard(): void

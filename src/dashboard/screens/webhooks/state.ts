@@ -1,5 +1,5 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
-import type { DeliveryRecord, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
+import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
 import type { Tone } from '../../parts/tone.ts'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
@@ -10,7 +10,7 @@ const DEACTIVATED = 'deactivated after'
 const MAX_FAILURES = 10
 
 export function toWebhookState(
-  webhook: Pick<WebhookRecord, 'is_active' | 'failure_count' | 'last_failure_reason'>,
+  webhook: Pick<Webhook, 'is_active' | 'failure_count' | 'last_failure_reason'>,
 ): WebhookState {
   if (webhook.is_active) return webhook.failure_count > 0 ? 'failing' : 'active'
   return webhook.last_failure_reason?.startsWith(DEACTIVATED) ? 'deactivated' : 'off'
@@ -26,7 +26,7 @@ export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: stri
 const MAX_NAME_LENGTH = 80
 
 /** What a webhook is called: its description, or its URL without query, which may have a secret. */
-export function toWebhookName({ description, url }: Pick<WebhookRecord, 'description' | 'url'>): string {
+export function toWebhookName({ description, url }: Pick<Webhook, 'description' | 'url'>): string {
   if (description !== null) return description
   const { host, pathname } = new URL(url)
   const name = `${host}${pathname === '/' ? '' : pathname}`
@@ -37,7 +37,7 @@ export function toWebhookName({ description, url }: Pick<WebhookRecord, 'descrip
 export function findLastAttempt({
   last_success_at: success,
   last_failure_at: failure,
-}: Pick<WebhookRecord, 'last_success_at' | 'last_failure_at'>):
+}: Pick<Webhook, 'last_success_at' | 'last_failure_at'>):
   | { readonly at: string; readonly isAccepted: boolean }
   | undefined {
   if (success === null && failure === null) return undefined
@@ -47,16 +47,19 @@ export function findLastAttempt({
 
 /** The delivery whose attempt failed last, among the newest of a webhook. */
 export const findLastFailure = (
-  deliveries: readonly DeliveryRecord[],
-  { last_failure_at: at }: Pick<WebhookRecord, 'last_failure_at'>,
-): DeliveryRecord | undefined =>
+  deliveries: readonly WebhookDeliverySummary[],
+  { last_failure_at: at }: Pick<Webhook, 'last_failure_at'>,
+): WebhookDeliverySummary | undefined =>
   deliveries.find((delivery) => delivery.attempted_at === at && delivery.event !== 'test') ??
   deliveries.find(
     ({ status, event, attempted_at }) => status !== 'delivered' && event !== 'test' && attempted_at !== null,
   )
 
 /** Why a delivery failed, as the end of a sentence: "the last response was 502". */
-export function toFailureWords({ status_code: code, error }: Pick<DeliveryRecord, 'status_code' | 'error'>): string {
+export function toFailureWords({
+  status_code: code,
+  error,
+}: Pick<WebhookDeliverySummary, 'status_code' | 'error'>): string {
   if (code !== null) return `the last response was ${code}`
   const [first] = (error ?? '').split(/(?<=\.) /)
   return first ? `there was no response: ${first.replace(/\.$/, '')}` : 'there was no response'
@@ -67,16 +70,16 @@ export type SentencePart = string | { readonly at: string }
 
 /** Why a webhook that failures deactivated is in this state, and what to do. */
 export function explainDeactivation(
-  webhook: Pick<WebhookRecord, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>,
-  failure: Pick<DeliveryRecord, 'status_code' | 'error'> | undefined,
+  webhook: Pick<Webhook, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>,
+  failure: Pick<WebhookDeliverySummary, 'status_code' | 'error'> | undefined,
 ): SentencePart[] {
   return [...toFailures(webhook), failure ? `; ${toFailureWords(failure)}. ` : '. ', ...toLastSuccess(webhook)]
 }
 
 /** The same for a webhook that still gets events. */
 export const explainFailing = (
-  webhook: Pick<WebhookRecord, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>,
-  failure: Pick<DeliveryRecord, 'status_code' | 'error'> | undefined,
+  webhook: Pick<Webhook, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>,
+  failure: Pick<WebhookDeliverySummary, 'status_code' | 'error'> | undefined,
 ): SentencePart[] => [
   ...explainDeactivation(webhook, failure),
   `After ${MAX_FAILURES} failed attempts in a row it is deactivated.`,
@@ -86,14 +89,14 @@ function toFailures({
   failure_count: count,
   failing_since: since,
   last_failure_at: last,
-}: Pick<WebhookRecord, 'failure_count' | 'failing_since' | 'last_failure_at'>): SentencePart[] {
+}: Pick<Webhook, 'failure_count' | 'failing_since' | 'last_failure_at'>): SentencePart[] {
   const what = count === 1 ? 'One attempt failed' : `${count} attempts in a row failed`
   if (since !== null && last !== null && since !== last) return [`${what}, from `, { at: since }, ' to ', { at: last }]
   const at = last ?? since
   return at === null ? [what] : [`${what}, at `, { at }]
 }
 
-const toLastSuccess = ({ last_success_at: at }: Pick<WebhookRecord, 'last_success_at'>): SentencePart[] =>
+const toLastSuccess = ({ last_success_at: at }: Pick<Webhook, 'last_success_at'>): SentencePart[] =>
   at === null ? ['No attempt has succeeded yet. '] : ['The last success was at ', { at }, '. ']
 
 /** JSON on several lines; the text itself when it is not JSON. */
@@ -122,7 +125,7 @@ const MAX_RETRY_MS = 4 * 60 * 60 * 1000
 export function toMissedStart({
   failing_since: since,
   created_at: created,
-}: Pick<WebhookRecord, 'failing_since' | 'created_at'>): string | undefined {
+}: Pick<Webhook, 'failing_since' | 'created_at'>): string | undefined {
   if (since === null) return undefined
   const first = new Date(new Date(since).getTime() - MAX_RETRY_MS).toISOString()
   return first > created ? first : created

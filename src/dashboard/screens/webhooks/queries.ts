@@ -1,0 +1,35 @@
+/** @module What is read of webhooks and their deliveries. A delivery has no event, so it is read again from time to time. */
+import type { ReplayWebhookRequest, WebhookDeliverySummary } from '#client/api.ts'
+import { read } from '../../api/client.ts'
+import { useData, usePage } from '../../api/data.ts'
+import type { DeliveryQuery } from './events.ts'
+
+export const REFRESH_MS = 15_000
+/** Counting reads many events. */
+const COUNT_STALE_MS = 30_000
+/** How often a delivery whose attempt is due is read again. */
+const DUE_REFRESH_MS = 1500
+
+export const useWebhook = (id: string) => useData(read.webhooks.get(id), { refetchInterval: REFRESH_MS })
+
+export const useDeliveries = (id: string, query: DeliveryQuery) =>
+  usePage(read.webhooks.listDeliveries(id, query), {
+    refetchInterval: ({ state: { data } }) => (data?.data.some(isDue) ? DUE_REFRESH_MS : REFRESH_MS),
+  })
+
+/** Whether its attempt is made about now. */
+const isDue = ({ next_attempt_at: at }: Pick<WebhookDeliverySummary, 'next_attempt_at'>): boolean =>
+  at !== null && new Date(at).getTime() < Date.now() + DUE_REFRESH_MS
+
+/** A delivery with its request. */
+export const useDelivery = (id: string, deliveryId: string) =>
+  useData(read.webhooks.getDelivery(id, deliveryId), {
+    refetchInterval: ({ state: { data } }) => {
+      if (data?.data.next_attempt_at === null) return false
+      return data && isDue(data.data) ? DUE_REFRESH_MS : REFRESH_MS
+    },
+  })
+
+/** Counts what a replay would send again; undefined: the range is not complete. */
+export const useReplayCount = (id: string, range: ReplayWebhookRequest | undefined) =>
+  useData(read.webhooks.countReplay(id, range ?? {}), { enabled: range !== undefined, staleTime: COUNT_STALE_MS })
