@@ -560,6 +560,7 @@ test('each rule finds the imports and texts that break it', () => {
       'src/protocols/x/a.ts',
       `import { b } from '#platform/b.ts'\nb()\nimport type { T } from '#features/t.ts'`,
     ),
+    moduleOf('src/dashboard/s.ts', `import type { T } from '#features/t.ts'`),
     moduleOf('src/platform/c.ts', `import { d } from '../features/area/low/d.ts'\nd(setTimeout(() => 1, 2))`),
     moduleOf('src/features/area/low/tables.ts', `export const lows = sqliteTable('lows', {})`),
     moduleOf(
@@ -634,7 +635,11 @@ test('each rule finds the imports and texts that break it', () => {
     reads: readBreaks(broken, ['area/low', 'area/high']),
     touches: touchBreaks(broken),
   }).toEqual({
-    rings: ['src/protocols/x/a.ts imports src/platform/b.ts', 'src/platform/c.ts imports src/features/area/low/d.ts'],
+    rings: [
+      'src/protocols/x/a.ts imports src/platform/b.ts',
+      'src/dashboard/s.ts imports src/features/t.ts',
+      'src/platform/c.ts imports src/features/area/low/d.ts',
+    ],
     rank: ['src/features/area/low/d.ts imports src/features/area/high/e.ts'],
     writers: ['src/features/area/high/e.ts writes lows', 'src/features/area/high/e.ts writes nowhere'],
     cycles: [
