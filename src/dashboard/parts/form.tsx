@@ -14,7 +14,7 @@ import {
 } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
-import { type ReactNode, type RefObject, useCallback, useEffect, useRef, useState } from 'react'
+import { type FormEvent, type ReactNode, type RefObject, useCallback, useEffect, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { forget, type Stale, useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
@@ -118,6 +118,30 @@ export function SaveRow({ save, isUnchanged, reason, label = 'Save', children }:
       </Text>
     </Group>
   )
+}
+
+/**
+ * What is changed in a form of something stored. Only that is sent: somebody else may be changing the rest.
+ * @param reason why nothing may be saved
+ */
+export function useEdit<Changes extends object>(
+  send: (changes: Changes) => PromiseLike<unknown>,
+  reason: string | undefined,
+  ...refreshes: readonly Stale[]
+) {
+  const [changes, setChanges] = useState({} as Changes)
+  const save = useChange(send, ...refreshes)
+  const isUnchanged = Object.keys(changes).length === 0
+  const set = (next: Changes) => {
+    save.reset()
+    setChanges((before) => ({ ...before, ...next }))
+  }
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (!isUnchanged && reason === undefined)
+      save.mutate(changes, { onSuccess: () => setChanges((now) => (now === changes ? ({} as Changes) : now)) })
+  }
+  return { changes, set, save, isUnchanged, submit }
 }
 
 /** The error, unless every part of it is shown beside one of these fields. */
@@ -232,6 +256,37 @@ export function DialogFrame(props: DialogFrameProps) {
   )
 }
 
+interface ConfirmDialogProps<Result> extends Omit<DialogFrameProps, 'work' | 'onConfirm'> {
+  /** What is read again afterwards. */
+  readonly refreshes?: readonly Stale[]
+  run(): PromiseLike<Result>
+  onDone(result: Result): unknown
+}
+
+/** A dialog that asks before one change. */
+export function ConfirmDialog<Result>({ refreshes = [], run, onDone, ...frame }: ConfirmDialogProps<Result>) {
+  const work = useChange(run, ...refreshes)
+  return <DialogFrame {...frame} work={work} onConfirm={() => work.mutate(undefined, { onSuccess: onDone })} />
+}
+
+interface DialogButtonProps extends Omit<ActionProps, 'onClick' | 'children'> {
+  readonly label: ReactNode
+  children(close: () => void): ReactNode
+}
+
+/** A button with the dialog that it opens. */
+export function DialogButton({ label, children, ...button }: DialogButtonProps) {
+  const [isOpen, setIsOpen] = useState(false)
+  return (
+    <>
+      <ActionButton {...button} onClick={() => setIsOpen(true)}>
+        {label}
+      </ActionButton>
+      {isOpen && children(() => setIsOpen(false))}
+    </>
+  )
+}
+
 interface DeleteButtonProps extends Pick<DialogFrameProps, 'title' | 'confirm' | 'typed' | 'children'> {
   readonly label: string
   /** The lists that it is in. */
@@ -249,30 +304,25 @@ interface DeleteButtonProps extends Pick<DialogFrameProps, 'title' | 'confirm' |
 /** A button with a dialog that asks before something is deleted. */
 export function DeleteButton(props: DeleteButtonProps) {
   const { label, refreshes, reason, needs = 'developer', size = 'sm', remove, onDeleted, ...dialog } = props
-  const [isAsking, setIsAsking] = useState(false)
   const roleReason = useAllowed(needs)
   const queries = useQueryClient()
-  const removal = useChange(remove, ...refreshes)
-  const finish = async () => {
-    setIsAsking(false)
-    await onDeleted()
-    forget(queries, ...refreshes)
-  }
   return (
-    <>
-      <ActionButton size={size} variant="default" reason={roleReason ?? reason} onClick={() => setIsAsking(true)}>
-        {label}
-      </ActionButton>
-      {isAsking && (
-        <DialogFrame
+    <DialogButton label={label} size={size} variant="default" reason={roleReason ?? reason}>
+      {(close) => (
+        <ConfirmDialog
           {...dialog}
           isDangerous
-          work={removal}
-          onConfirm={() => removal.mutate(undefined, { onSuccess: finish })}
-          onClose={() => setIsAsking(false)}
+          refreshes={refreshes}
+          run={remove}
+          onDone={async () => {
+            close()
+            await onDeleted()
+            forget(queries, ...refreshes)
+          }}
+          onClose={close}
         />
       )}
-    </>
+    </DialogButton>
   )
 }
 

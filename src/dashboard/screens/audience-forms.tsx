@@ -1,13 +1,12 @@
 /** @module The sign-up forms of the account. */
 import { NativeSelect, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { SignupForm } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useAll, usePage, useStore } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DialogFrame, useFields } from '../parts/form.tsx'
+import { DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
@@ -20,7 +19,6 @@ export default function AudienceFormsScreen() {
   const query = usePage(read.signupForms.list({ page }))
   const lists = useAll(read.contactLists.list({ per_page: 100 }))
   const reason = useAllowed('developer')
-  const [isCreating, setIsCreating] = useState(false)
   const names = new Map(lists.data?.map(({ id, name }) => [id, name]))
   const columns: readonly Column<SignupForm>[] = [
     {
@@ -38,9 +36,9 @@ export default function AudienceFormsScreen() {
     { header: 'Created', width: '18%', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
   const create = (
-    <ActionButton reason={reason} onClick={() => setIsCreating(true)}>
-      New form
-    </ActionButton>
+    <DialogButton label="New form" reason={reason}>
+      {(close) => <CreateDialog onClose={close} />}
+    </DialogButton>
   )
   return (
     <Page title="Sign-up forms" action={isEmpty(query) ? undefined : create}>
@@ -62,7 +60,6 @@ export default function AudienceFormsScreen() {
           </EmptyState>
         }
       />
-      {isCreating && <CreateDialog onClose={() => setIsCreating(false)} />}
     </Page>
   )
 }

@@ -8,9 +8,9 @@ import { useEffect, useRef, useState } from 'react'
 import type { ContactList, Operation, PreviewContactImportResult } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData } from '../api/data.ts'
+import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DialogFrame, FormError } from '../parts/form.tsx'
+import { ActionButton, ConfirmDialog, DialogButton, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { NameLink } from '../parts/links.tsx'
 import { hasEnded, useOperation } from '../parts/operation.ts'
@@ -300,7 +300,6 @@ const ImportProgress = ({ list, operationId }: ImportProgressProps) => (
 )
 
 function ImportView({ list, operation }: { readonly list: ContactList; readonly operation: Operation }) {
-  const [isCancelling, setIsCancelling] = useState(false)
   const reason = useAllowed('developer')
   const isOver = hasEnded(operation)
   const { total_items: total, completed_items: completed, failed_items: failed } = operation
@@ -341,40 +340,27 @@ function ImportView({ list, operation }: { readonly list: ContactList; readonly 
             </Button>
           </>
         ) : (
-          <ActionButton variant="default" reason={reason} onClick={() => setIsCancelling(true)}>
-            Cancel the import
-          </ActionButton>
+          <DialogButton label="Cancel the import" variant="default" reason={reason}>
+            {(close) => (
+              <ConfirmDialog
+                title="Cancel this import?"
+                confirm="Cancel the import"
+                isDangerous
+                refreshes={[['operations', 'get', operation.id]]}
+                run={() => api.contactLists.cancelImport(list.id, operation.id)}
+                onDone={close}
+                onClose={close}
+              >
+                <Text>
+                  Contacts imported so far stay on the list. You can import the file again later: it continues with
+                  those that are missing.
+                </Text>
+              </ConfirmDialog>
+            )}
+          </DialogButton>
         )}
       </Group>
       <Problems title="Lines that were left out" problems={details.errors} count={failed} />
-      {isCancelling && !isOver && (
-        <CancelDialog listId={list.id} operationId={operation.id} onClose={() => setIsCancelling(false)} />
-      )}
     </Stack>
-  )
-}
-
-interface CancelDialogProps {
-  readonly listId: string
-  readonly operationId: string
-  onClose(): void
-}
-
-function CancelDialog({ listId, operationId, onClose }: CancelDialogProps) {
-  const cancel = useChange(() => api.contactLists.cancelImport(listId, operationId), ['operations', 'get', operationId])
-  return (
-    <DialogFrame
-      title="Cancel this import?"
-      confirm="Cancel the import"
-      isDangerous
-      work={cancel}
-      onConfirm={() => cancel.mutate(undefined, { onSuccess: onClose })}
-      onClose={onClose}
-    >
-      <Text>
-        Contacts imported so far stay on the list. You can import the file again later: it continues with those that are
-        missing.
-      </Text>
-    </DialogFrame>
   )
 }

@@ -2,12 +2,11 @@
 import { Text } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { ContactListSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { type PageOf, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/form.tsx'
+import { DialogButton } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
@@ -49,11 +48,15 @@ export default function AudienceScreen() {
   const query = usePage(read.contactLists.list({ page }))
   const reason = useAllowed('developer')
   const navigate = useNavigate()
-  const [isCreating, setIsCreating] = useState(false)
   const create = (
-    <ActionButton reason={reason} onClick={() => setIsCreating(true)}>
-      New list
-    </ActionButton>
+    <DialogButton label="New list" reason={reason}>
+      {(close) => (
+        <ListDialog
+          onSaved={({ id }) => void navigate({ to: '/audience/lists/$id', params: { id } })}
+          onClose={close}
+        />
+      )}
+    </DialogButton>
   )
   const isEmpty = query.data?.pagination.total === 0
   return (
@@ -74,12 +77,6 @@ export default function AudienceScreen() {
           )
         }
       </QueryView>
-      {isCreating && (
-        <ListDialog
-          onSaved={({ id }) => void navigate({ to: '/audience/lists/$id', params: { id } })}
-          onClose={() => setIsCreating(false)}
-        />
-      )}
     </Page>
   )
 }

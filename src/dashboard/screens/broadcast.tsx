@@ -1,13 +1,12 @@
 /** @module One broadcast: how far it is, what came of it, and pausing, resuming and cancelling it. */
 import { Alert, Group, Paper, Progress, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { Broadcast } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useLiveState, useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DialogFrame, FormError } from '../parts/form.tsx'
+import { ActionButton, ConfirmDialog, DialogButton, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
 import { NameLink, SmallLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
@@ -112,9 +111,8 @@ interface ListLinkProps {
 }
 
 function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
-  const [isCancelling, setIsCancelling] = useState(false)
   const control = useChange(
-    (verb: 'pause' | 'resume' | 'cancel') => api.operations[verb](broadcast.id),
+    (verb: 'pause' | 'resume') => api.operations[verb](broadcast.id),
     'broadcasts',
     'newsletters',
   )
@@ -134,26 +132,26 @@ function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
             Resume
           </ActionButton>
         )}
-        <ActionButton variant="default" reason={reason} onClick={() => setIsCancelling(true)}>
-          Cancel
-        </ActionButton>
+        <DialogButton label="Cancel" variant="default" reason={reason}>
+          {(close) => (
+            <ConfirmDialog
+              title="Cancel this broadcast?"
+              confirm="Cancel the broadcast"
+              isDangerous
+              refreshes={['broadcasts', 'newsletters']}
+              run={() => api.operations.cancel(broadcast.id)}
+              onDone={close}
+              onClose={close}
+            >
+              <Text>
+                Emails that were not attempted yet are not sent. What was sent cannot be taken back. If nothing was sent
+                yet, it becomes a draft again.
+              </Text>
+            </ConfirmDialog>
+          )}
+        </DialogButton>
       </Group>
-      {!isCancelling && <FormError error={control.error} />}
-      {isCancelling && (
-        <DialogFrame
-          title="Cancel this broadcast?"
-          confirm="Cancel the broadcast"
-          isDangerous
-          work={control}
-          onConfirm={() => control.mutate('cancel', { onSuccess: () => setIsCancelling(false) })}
-          onClose={() => setIsCancelling(false)}
-        >
-          <Text>
-            Emails that were not attempted yet are not sent. What was sent cannot be taken back. If nothing was sent
-            yet, it becomes a draft again.
-          </Text>
-        </DialogFrame>
-      )}
+      <FormError error={control.error} />
     </Stack>
   )
 }

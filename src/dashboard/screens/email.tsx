@@ -1,5 +1,4 @@
 /** @module One email: what happened to it, what happens next, its content, and what can be done. */
-
 import { Paper, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { Email } from '#client/api.ts'

@@ -1,5 +1,4 @@
 /** @module The list of emails: newest first, with filters, live. */
-
 import { Anchor, Badge, Button, Group, Stack, Text, VisuallyHidden } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect } from 'react'

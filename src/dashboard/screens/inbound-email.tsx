@@ -1,5 +1,4 @@
 /** @module One received message: who sent it and whether that is proven, its content, its route and deliveries. */
-
 import { Group, Paper, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { InboundEmail } from '#client/api.ts'

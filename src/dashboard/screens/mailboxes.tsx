@@ -1,13 +1,12 @@
 /** @module The list of agent mailboxes. */
 import { NativeSelect, Text, TextInput } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { Domain, Mailbox } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, CODE_INPUT, DialogFrame, useFields } from '../parts/form.tsx'
+import { CODE_INPUT, DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
@@ -56,7 +55,6 @@ const isReceiving = ({ status, inbound_enabled: isEnabled }: Domain): boolean =>
 
 export default function MailboxesScreen() {
   const { page = 1 } = route.useSearch()
-  const [isOpen, setIsOpen] = useState(false)
   const query = usePage(read.mailboxes.list({ page }))
   useReadAgainAfter(query, ({ event_type: type }) => type === 'mailbox.message.received')
   const { data: domains } = useAllDomains()
@@ -64,12 +62,12 @@ export default function MailboxesScreen() {
   const first = domains?.find(({ status }) => status === 'verified') ?? domains?.[0]
   const canReceive = domains === undefined || domains.some(isReceiving)
   const add = (
-    <ActionButton
+    <DialogButton
+      label="Create a mailbox"
       reason={reason ?? (canReceive ? undefined : 'No verified domain of this account receives mail.')}
-      onClick={() => setIsOpen(true)}
     >
-      Create a mailbox
-    </ActionButton>
+      {(close) => <NewMailbox domains={(domains ?? []).filter(isReceiving)} onClose={close} />}
+    </DialogButton>
   )
   return (
     <Page title="Mailboxes" action={isEmpty(query) ? undefined : add}>
@@ -102,7 +100,6 @@ export default function MailboxesScreen() {
           </EmptyState>
         }
       />
-      {isOpen && <NewMailbox domains={(domains ?? []).filter(isReceiving)} onClose={() => setIsOpen(false)} />}
     </Page>
   )
 }

@@ -1,5 +1,4 @@
 /** @module The first screen: what is left to set up, what needs attention, the last 24 hours, the newest events. */
-
 import { Alert, Card, Stack, Text } from '@mantine/core'
 import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { read } from '../api/client.ts'

@@ -1,5 +1,4 @@
 /** @module Captured mail as an inbox: the list beside the open message, or one of both on a narrow screen. */
-
 import { Button, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import { getRouteApi, Outlet, useParams } from '@tanstack/react-router'

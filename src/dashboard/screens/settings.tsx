@@ -1,13 +1,10 @@
 /** @module The account: its name, the defaults of its mail, and what it is. */
-
 import { Alert, Code, Group, Stack, Switch, Text, TextInput } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
 import type { Account, UpdateAccountRequest } from '#client/api.ts'
 import { api } from '../api/client.ts'
-import { useChange } from '../api/data.ts'
 import { SESSION, useAllowed } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { FormError, findFieldError, SaveRow } from '../parts/form.tsx'
+import { FormError, findFieldError, SaveRow, useEdit } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { Facts, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
@@ -41,25 +38,14 @@ const Paused = ({ account: { paused } }: { readonly account: Account }) =>
 
 function AccountForm({ account }: { readonly account: Account }) {
   const roleReason = useAllowed('admin')
-  // Only what was changed here is sent: somebody else may be changing the rest.
-  const [changes, setChanges] = useState<UpdateAccountRequest>({})
-  const save = useChange(
+  const { changes, set, save, isUnchanged, submit } = useEdit(
     (body: UpdateAccountRequest) => api.account.update(body),
+    roleReason,
     'account',
     // The frame shows the name.
     SESSION,
   )
   const { name, tracking_default, tracking_privacy } = { ...account, ...changes }
-  const isUnchanged = Object.keys(changes).length === 0
-  const set = (change: UpdateAccountRequest) => {
-    save.reset()
-    setChanges((before) => ({ ...before, ...change }))
-  }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    if (!isUnchanged && roleReason === undefined)
-      save.mutate(changes, { onSuccess: () => setChanges((current) => (current === changes ? {} : current)) })
-  }
   return (
     <form onSubmit={submit} noValidate aria-label="Account">
       <Stack maw={560} align="flex-start">

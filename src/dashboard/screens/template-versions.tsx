@@ -1,13 +1,12 @@
 /** @module The versions of a template: who saved them, what they would change, and restoring one. */
 import { Group, Stack, Tabs, Text, Title } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { TeamMember, Template, TemplateVersion, TemplateVersionSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData, useStore } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { CodeEditor } from '../parts/code-editor.tsx'
-import { ActionButton, DialogFrame } from '../parts/form.tsx'
+import { DialogButton, DialogFrame } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
@@ -110,7 +109,6 @@ function ShownVersion({ template, version }: ShownVersionProps) {
     staleTime: Number.POSITIVE_INFINITY,
   })
   const reason = useAllowed('developer')
-  const [isAsking, setIsAsking] = useState(false)
   return (
     <Stack component="section" aria-labelledby="version" gap="sm">
       <Group justify="space-between">
@@ -118,13 +116,12 @@ function ShownVersion({ template, version }: ShownVersionProps) {
           Version {version}
         </Title>
         {query.data && (
-          <ActionButton reason={reason} onClick={() => setIsAsking(true)}>
-            Restore this version
-          </ActionButton>
+          <DialogButton label="Restore this version" reason={reason}>
+            {(close) => <Restore template={template} version={version} onClose={close} />}
+          </DialogButton>
         )}
       </Group>
       <QueryView query={query}>{(shown) => <Contents template={template} shown={shown} />}</QueryView>
-      {isAsking && <Restore template={template} version={version} onClose={() => setIsAsking(false)} />}
     </Stack>
   )
 }

@@ -1,5 +1,4 @@
 /** @module The list of templates. */
-
 import { Code, Group, Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { TemplateSummary } from '#client/api.ts'

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DeleteButton } from '../parts/form.tsx'
+import { DeleteButton, DialogButton } from '../parts/form.tsx'
 import { Section } from '../parts/page.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
 import { WebhookFrame } from './webhooks/frame.tsx'
@@ -67,7 +67,6 @@ export default function WebhookScreen() {
 }
 
 function Actions({ webhook }: { readonly webhook: Webhook }) {
-  const [isAsking, setIsAsking] = useState(false)
   const [done, setDone] = useState<string>()
   const roleReason = useAllowed('developer')
   const reason = webhook.is_active ? undefined : 'The webhook is not active; activate it first.'
@@ -76,9 +75,17 @@ function Actions({ webhook }: { readonly webhook: Webhook }) {
       <SendTest
         id={webhook.id}
         extra={
-          <ActionButton size="xs" variant="default" reason={roleReason ?? reason} onClick={() => setIsAsking(true)}>
-            Replay a range of time
-          </ActionButton>
+          <DialogButton label="Replay a range of time" size="xs" variant="default" reason={roleReason ?? reason}>
+            {(close) => (
+              <ReplayDialog
+                webhook={webhook}
+                onClose={(message) => {
+                  close()
+                  setDone(message)
+                }}
+              />
+            )}
+          </DialogButton>
         }
       />
       <div role="status">
@@ -88,15 +95,6 @@ function Actions({ webhook }: { readonly webhook: Webhook }) {
           </Alert>
         )}
       </div>
-      {isAsking && (
-        <ReplayDialog
-          webhook={webhook}
-          onClose={(message) => {
-            setIsAsking(false)
-            setDone(message)
-          }}
-        />
-      )}
     </Stack>
   )
 }

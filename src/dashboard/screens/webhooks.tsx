@@ -1,5 +1,4 @@
 /** @module The list of webhooks. */
-
 import { Stack, Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { Webhook } from '#client/api.ts'

@@ -1,5 +1,4 @@
 /** @module What can be done with an email: cancel, reschedule, send again, suppress a recipient. */
-
 import { Alert, Button, Checkbox, Group, Radio, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -8,7 +7,7 @@ import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DialogFrame } from '../../parts/form.tsx'
+import { ActionButton, ConfirmDialog, DialogFrame } from '../../parts/form.tsx'
 import { toLocalMinute } from '../../parts/format.ts'
 import { Done } from '../../parts/page.tsx'
 import { toStatusWord } from '../../parts/status.tsx'
@@ -62,21 +61,19 @@ interface DialogProps extends EmailActionsProps {
   onClose(message?: string): void
 }
 
-function CancelDialog({ email, onClose }: DialogProps) {
-  const cancel = useChange(() => api.emails.cancel(email.id), 'emails')
-  return (
-    <DialogFrame
-      title="Cancel this email?"
-      confirm="Cancel the email"
-      isDangerous
-      work={cancel}
-      onConfirm={() => cancel.mutate(undefined, { onSuccess: () => onClose('The email was cancelled.') })}
-      onClose={() => onClose()}
-    >
-      <Text>None of its recipients will get it. This cannot be undone.</Text>
-    </DialogFrame>
-  )
-}
+const CancelDialog = ({ email, onClose }: DialogProps) => (
+  <ConfirmDialog
+    title="Cancel this email?"
+    confirm="Cancel the email"
+    isDangerous
+    refreshes={['emails']}
+    run={() => api.emails.cancel(email.id)}
+    onDone={() => onClose('The email was cancelled.')}
+    onClose={() => onClose()}
+  >
+    <Text>None of its recipients will get it. This cannot be undone.</Text>
+  </ConfirmDialog>
+)
 
 function RescheduleDialog({ email, onClose }: DialogProps) {
   const [time, setTime] = useState(email.scheduled_at ? toLocalMinute(new Date(email.scheduled_at)) : '')
@@ -177,17 +174,15 @@ function ResendDialog({ email, onClose }: DialogProps) {
 function SuppressDialog({ email, onClose }: DialogProps) {
   const addresses = [...new Set(email.recipients.map(({ address }) => address))]
   const [address, setAddress] = useState(addresses.length === 1 ? (addresses[0] ?? '') : '')
-  const suppress = useChange(() => api.suppressions.create({ email_address: address }), 'emails', 'suppressions')
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="Suppress a recipient?"
       confirm="Suppress"
       isDangerous
-      work={suppress}
+      refreshes={['emails', 'suppressions']}
       isIncomplete={address === ''}
-      onConfirm={() =>
-        suppress.mutate(undefined, { onSuccess: () => onClose(`${address} is on the suppression list.`) })
-      }
+      run={() => api.suppressions.create({ email_address: address })}
+      onDone={() => onClose(`${address} is on the suppression list.`)}
       onClose={() => onClose()}
     >
       <Text>No email of this account is sent to a suppressed address, until it is removed from the list.</Text>
@@ -204,6 +199,6 @@ function SuppressDialog({ email, onClose }: DialogProps) {
           </Stack>
         </Radio.Group>
       )}
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }

@@ -1,5 +1,4 @@
 /** @module The content of an email, in tabs: HTML, text, headers, source, links. */
-
 import { Button, Code, CopyButton, Group, Stack, Text } from '@mantine/core'
 import type { Email, EmailLink } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'

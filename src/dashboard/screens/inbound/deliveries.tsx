@@ -1,5 +1,4 @@
 /** @module A list of deliveries to the webhook of a route, each with its response and a replay. */
-
 import { Code, Stack, Text } from '@mantine/core'
 import type { InboundEmailDelivery } from '#client/api.ts'
 import { api } from '../../api/client.ts'

@@ -1,5 +1,4 @@
 /** @module Replays all mail of a route from a time on: after its receiver was broken. */
-
 import { Checkbox, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { InboundRoute } from '#client/api.ts'

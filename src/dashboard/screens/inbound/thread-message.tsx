@@ -6,7 +6,7 @@ import { TassisError } from '#client/client.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DeleteButton, DialogFrame } from '../../parts/form.tsx'
+import { DeleteButton, DialogButton, DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
@@ -218,13 +218,12 @@ function Details({ message, rawUrl }: WholeProps & { readonly rawUrl: string }) 
 }
 
 function Actions({ message }: { readonly message: MailboxMessageSummary }) {
-  const [isLabelling, setIsLabelling] = useState(false)
   const reason = useAllowed('developer')
   return (
     <Group gap="xs">
-      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsLabelling(true)}>
-        Labels
-      </ActionButton>
+      <DialogButton label="Labels" size="xs" variant="default" reason={reason}>
+        {(close) => <LabelsDialog message={message} onClose={close} />}
+      </DialogButton>
       <DeleteButton
         label="Delete"
         size="xs"
@@ -240,7 +239,6 @@ function Actions({ message }: { readonly message: MailboxMessageSummary }) {
             : 'It is deleted with its attachments. A program that has not taken it yet never gets it.'}
         </Text>
       </DeleteButton>
-      {isLabelling && <LabelsDialog message={message} onClose={() => setIsLabelling(false)} />}
     </Group>
   )
 }

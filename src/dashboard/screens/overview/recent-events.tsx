@@ -1,5 +1,4 @@
 /** @module The newest events. Events since then are offered as "12 new", so the list does not jump. */
-
 import { Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'

@@ -1,5 +1,4 @@
 /** @module One captured message: its content and its links, in tabs. */
-
 import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'

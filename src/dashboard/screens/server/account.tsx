@@ -1,12 +1,11 @@
 /** @module One account as the operator sees it: whether it may send, why not, and its rates; pauses and resumes it. */
-
 import { Alert, Button, Group, Stack, Text, Textarea } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorAccount, PauseOperatorAccountRequest } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { DialogFrame, useFields } from '../../parts/form.tsx'
+import { ConfirmDialog, DialogFrame, useFields } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Done, Facts, Section } from '../../parts/page.tsx'
@@ -182,31 +181,26 @@ function PauseDialog({ account: { id, name }, onClose }: DialogProps) {
   )
 }
 
-function ResumeDialog({ account: { id, name, held }, onClose }: DialogProps) {
-  const resume = useChange(() => api.operator.resumeAccount(id), 'operator')
-  return (
-    <DialogFrame
-      title="Resume this account?"
-      confirm="Resume"
-      work={resume}
-      onConfirm={() =>
-        resume.mutate(undefined, {
-          onSuccess: ({ data: { released, released_is_at_least: isAtLeast, still_stopped: block } }) =>
-            onClose(
-              block === null && released === 0 && !isAtLeast
-                ? 'The account is resumed. No mail was held.'
-                : block === null
-                  ? `The account is resumed. ${isAtLeast ? 'At least the' : 'The'} held mail to ${formatCount(released, 'recipient')} is queued again.`
-                  : `The account is resumed, but still may not send: ${block}`,
-            ),
-        })
-      }
-      onClose={() => onClose()}
-    >
-      <Text>
-        <bdi>{name}</bdi> can send again. Its bounces and complaints until now no longer count.
-      </Text>
-      {held > 0 && <Text>The held mail, to {formatCount(held, 'recipient')}, is sent.</Text>}
-    </DialogFrame>
-  )
-}
+const ResumeDialog = ({ account: { id, name, held }, onClose }: DialogProps) => (
+  <ConfirmDialog
+    title="Resume this account?"
+    confirm="Resume"
+    refreshes={['operator']}
+    run={() => api.operator.resumeAccount(id)}
+    onDone={({ data: { released, released_is_at_least: isAtLeast, still_stopped: block } }) =>
+      onClose(
+        block === null && released === 0 && !isAtLeast
+          ? 'The account is resumed. No mail was held.'
+          : block === null
+            ? `The account is resumed. ${isAtLeast ? 'At least the' : 'The'} held mail to ${formatCount(released, 'recipient')} is queued again.`
+            : `The account is resumed, but still may not send: ${block}`,
+      )
+    }
+    onClose={() => onClose()}
+  >
+    <Text>
+      <bdi>{name}</bdi> can send again. Its bounces and complaints until now no longer count.
+    </Text>
+    {held > 0 && <Text>The held mail, to {formatCount(held, 'recipient')}, is sent.</Text>}
+  </ConfirmDialog>
+)

@@ -1,12 +1,12 @@
 /** @module Mail for the operator: to postmaster and abuse, and reports that could not be parsed. Its authors are strangers. */
 import { Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorMessage, OperatorMessageSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { DialogFrame } from '../../parts/form.tsx'
+import { ConfirmDialog } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
@@ -171,19 +171,18 @@ interface ActionDialogProps {
 function ActionDialog({ id, action, onClose }: ActionDialogProps) {
   const { text, ...texts } = ACTIONS[action]
   const queries = useQueryClient()
-  const work = useMutation({
-    mutationFn: () => (action === 'retry' ? api.operator.retryMessage(id) : api.operator.deleteMessage(id)),
-    onSuccess: () => queries.removeQueries({ queryKey: ['operator', 'listMessages'] }),
-  })
   const navigate = useNavigate()
   return (
-    <DialogFrame
+    <ConfirmDialog
       {...texts}
-      work={work}
-      onConfirm={() => work.mutate(undefined, { onSuccess: () => void navigate({ to: '/server/mail' }) })}
+      run={() => (action === 'retry' ? api.operator.retryMessage(id) : api.operator.deleteMessage(id))}
+      onDone={() => {
+        queries.removeQueries({ queryKey: ['operator', 'listMessages'] })
+        void navigate({ to: '/server/mail' })
+      }}
       onClose={onClose}
     >
       <Text>{text}</Text>
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }

@@ -1,12 +1,10 @@
 /** @module The receiving providers: limits, rates, suspensions with reason and end; resumes them, and acts on their mail. */
-
-import { Button, Stack, Text } from '@mantine/core'
+import { Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorProvider } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
-import { DialogFrame } from '../../parts/form.tsx'
+import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { Done } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -88,7 +86,6 @@ export default function ProvidersScreen() {
   const search = route.useSearch()
   const { page, provider } = search
   const query = useList(read.operator.listProviders({ page }))
-  const [isResuming, setIsResuming] = useState(false)
   const [message, setMessage] = useState<string>()
   return (
     <ServerList
@@ -109,19 +106,18 @@ export default function ProvidersScreen() {
                 <bdi>{provider}</bdi>
               </Text>
               <QueueActions selector={{ provider }} onDone={setMessage} />
-              <Button w="fit-content" size="compact-sm" onClick={() => setIsResuming(true)}>
-                Resume
-              </Button>
+              <DialogButton label="Resume" w="fit-content" size="compact-sm" reason={undefined}>
+                {(close) => (
+                  <ResumeDialog
+                    provider={provider}
+                    onClose={(done) => {
+                      close()
+                      setMessage(done)
+                    }}
+                  />
+                )}
+              </DialogButton>
             </Stack>
-          )}
-          {provider !== undefined && isResuming && (
-            <ResumeDialog
-              provider={provider}
-              onClose={(done) => {
-                setIsResuming(false)
-                setMessage(done)
-              }}
-            />
           )}
         </Stack>
       }
@@ -129,20 +125,18 @@ export default function ProvidersScreen() {
   )
 }
 
-function ResumeDialog({ provider, onClose }: { readonly provider: string; onClose(message?: string): void }) {
-  const resume = useChange(() => api.operator.resumeProvider(provider), 'operator')
-  return (
-    <DialogFrame
-      title="Resume this provider?"
-      confirm="Resume"
-      work={resume}
-      onConfirm={() => resume.mutate(undefined, { onSuccess: () => onClose(`${provider} is back to its limits.`) })}
-      onClose={() => onClose()}
-    >
-      <Text style={{ overflowWrap: 'anywhere' }}>
-        Suspensions and lowered rates of <bdi>{provider}</bdi> end, and its mail that is due is tried now. If it is
-        rejected again, the suspension begins again.
-      </Text>
-    </DialogFrame>
-  )
-}
+const ResumeDialog = ({ provider, onClose }: { readonly provider: string; onClose(message?: string): void }) => (
+  <ConfirmDialog
+    title="Resume this provider?"
+    confirm="Resume"
+    refreshes={['operator']}
+    run={() => api.operator.resumeProvider(provider)}
+    onDone={() => onClose(`${provider} is back to its limits.`)}
+    onClose={() => onClose()}
+  >
+    <Text style={{ overflowWrap: 'anywhere' }}>
+      Suspensions and lowered rates of <bdi>{provider}</bdi> end, and its mail that is due is tried now. If it is
+      rejected again, the suspension begins again.
+    </Text>
+  </ConfirmDialog>
+)

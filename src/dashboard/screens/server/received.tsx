@@ -4,8 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorReceivedMessage, OperatorUnparsedMessage } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
-import { DialogFrame } from '../../parts/form.tsx'
+import { ConfirmDialog } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { Done, QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -145,31 +144,26 @@ function Unparsed() {
   )
 }
 
-function RetryDialog({
+const RetryDialog = ({
   message,
   onClose,
 }: {
   readonly message: OperatorUnparsedMessage
   onClose(done?: string): void
-}) {
-  const retry = useChange(() => api.operator.retryUnparsedMessage(message.id), 'operator')
-  return (
-    <DialogFrame
-      title="Parse this message again?"
-      confirm="Parse it again"
-      work={retry}
-      onConfirm={() =>
-        retry.mutate(undefined, {
-          onSuccess: ({ data: { parse_error: problem } }) =>
-            onClose(problem === null ? 'The message was parsed.' : `It still cannot be parsed: ${problem}`),
-        })
-      }
-      onClose={() => onClose()}
-    >
-      <Text>
-        <bdi>{message.subject || '(no subject)'}</bdi>
-      </Text>
-      <Text>If that works, its account sees the whole message. Its events are not sent again.</Text>
-    </DialogFrame>
-  )
-}
+}) => (
+  <ConfirmDialog
+    title="Parse this message again?"
+    confirm="Parse it again"
+    refreshes={['operator']}
+    run={() => api.operator.retryUnparsedMessage(message.id)}
+    onDone={({ data: { parse_error: problem } }) =>
+      onClose(problem === null ? 'The message was parsed.' : `It still cannot be parsed: ${problem}`)
+    }
+    onClose={() => onClose()}
+  >
+    <Text>
+      <bdi>{message.subject || '(no subject)'}</bdi>
+    </Text>
+    <Text>If that works, its account sees the whole message. Its events are not sent again.</Text>
+  </ConfirmDialog>
+)

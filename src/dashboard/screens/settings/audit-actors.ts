@@ -1,5 +1,4 @@
 /** @module Names of the members and API keys that the audit log names by id. */
-
 import { useMemo } from 'react'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'

@@ -1,5 +1,4 @@
 /** @module The audit log: who changed what, when, and from where. */
-
 import { Button, Code, Stack, Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { AuditLog } from '#client/api.ts'

@@ -1,12 +1,19 @@
 /** @module Invites somebody to the team; sends an invitation again; revokes one. */
-
 import { Alert, Button, Group, Modal, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CreateTeamInvitationResult, TeamInvitation } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
-import { ActionButton, CODE_INPUT, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
+import {
+  ActionButton,
+  CODE_INPUT,
+  ConfirmDialog,
+  DialogButton,
+  DialogFrame,
+  findFieldError,
+  useFields,
+} from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
 import { CommandBlock } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -94,7 +101,6 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
   const adminReason = useAllowed('admin')
   const ownerReason = role === 'owner' && ownRole !== 'owner' ? 'Only an owner can invite owners.' : undefined
   const invite = useInvite()
-  const [isRevoking, setIsRevoking] = useState(false)
   return (
     <Stack gap="xs">
       <Group gap="xs">
@@ -108,15 +114,29 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
         >
           Send again
         </ActionButton>
-        <ActionButton
+        <DialogButton
+          label="Revoke"
           size="compact-sm"
           variant="default"
           reason={adminReason}
-          onClick={() => setIsRevoking(true)}
           aria-label={`Revoke the invitation of ${email}`}
         >
-          Revoke
-        </ActionButton>
+          {(close) => (
+            <ConfirmDialog
+              title="Revoke this invitation?"
+              confirm="Revoke"
+              isDangerous
+              refreshes={['team']}
+              run={() => api.team.deleteInvitation(invitation.id)}
+              onDone={close}
+              onClose={close}
+            >
+              <Text>
+                The link that was sent to <bdi>{email}</bdi> becomes invalid immediately.
+              </Text>
+            </ConfirmDialog>
+          )}
+        </DialogButton>
       </Group>
       {invite.error && (
         <Alert color="red" role="alert" p="xs">
@@ -124,25 +144,6 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
         </Alert>
       )}
       {invite.data && <InvitedDialog invitation={invite.data.data} onClose={invite.reset} />}
-      {isRevoking && <RevokeDialog invitation={invitation} onClose={() => setIsRevoking(false)} />}
     </Stack>
-  )
-}
-
-function RevokeDialog({ invitation, onClose }: { readonly invitation: TeamInvitation; onClose(): void }) {
-  const revoke = useChange(() => api.team.deleteInvitation(invitation.id), 'team')
-  return (
-    <DialogFrame
-      title="Revoke this invitation?"
-      confirm="Revoke"
-      isDangerous
-      work={revoke}
-      onConfirm={() => revoke.mutate(undefined, { onSuccess: onClose })}
-      onClose={onClose}
-    >
-      <Text>
-        The link that was sent to <bdi>{invitation.email}</bdi> becomes invalid immediately.
-      </Text>
-    </DialogFrame>
   )
 }

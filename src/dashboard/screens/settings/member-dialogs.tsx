@@ -1,12 +1,10 @@
 /** @module Changes the role of a member, or removes one. */
-
 import { Alert, List, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { TeamMember } from '#client/api.ts'
 import { api } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
 import { SESSION, useSession } from '../../api/session.tsx'
-import { DialogFrame } from '../../parts/form.tsx'
+import { ConfirmDialog } from '../../parts/form.tsx'
 
 import { type Role, RoleField } from './role-field.tsx'
 
@@ -26,15 +24,15 @@ type DialogProps = Omit<MemberDialogProps, 'kind'>
 function RoleDialog({ member, onClose }: DialogProps) {
   const [role, setRole] = useState(member.role as Role)
   const { user } = useSession()
-  // The session has the role of its user.
-  const change = useChange(() => api.team.updateMember(member.id, { role }), 'team', SESSION)
   return (
-    <DialogFrame
+    <ConfirmDialog
       title={`Role of ${member.email}`}
       confirm="Change the role"
-      work={change}
+      // The session has the role of its user.
+      refreshes={['team', SESSION]}
       isIncomplete={role === member.role}
-      onConfirm={() => change.mutate(undefined, { onSuccess: onClose })}
+      run={() => api.team.updateMember(member.id, { role })}
+      onDone={onClose}
       onClose={onClose}
     >
       <Text size="sm">The new role applies from the next request on, also in browsers that are open.</Text>
@@ -44,26 +42,22 @@ function RoleDialog({ member, onClose }: DialogProps) {
           Another owner or admin must give the role back to you.
         </Alert>
       )}
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }
 
 function RemoveDialog({ member, onClose }: DialogProps) {
   const { user, account } = useSession()
   const isSelf = member.id === user.id
-  const remove = useChange(() => api.team.deleteMember(member.id), 'team')
-  const leave = () =>
-    remove.mutate(undefined, {
-      // The session has ended: this page would only ask to sign in again.
-      onSuccess: () => (isSelf ? location.assign('/login') : onClose()),
-    })
   return (
-    <DialogFrame
+    <ConfirmDialog
       title={isSelf ? 'Leave this team?' : 'Remove this member?'}
       confirm={isSelf ? 'Leave the team' : 'Remove'}
       isDangerous
-      work={remove}
-      onConfirm={leave}
+      refreshes={['team']}
+      run={() => api.team.deleteMember(member.id)}
+      // Whoever leaves has no session any more: this page would only ask to sign in again.
+      onDone={() => (isSelf ? location.assign('/login') : onClose())}
       onClose={onClose}
     >
       <Text>
@@ -75,6 +69,6 @@ function RemoveDialog({ member, onClose }: DialogProps) {
         <List.Item>API keys that they created stay: they belong to the account. Delete those that they know.</List.Item>
         <List.Item>A user who belongs to no other account is deleted.</List.Item>
       </List>
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }

@@ -1,5 +1,4 @@
 /** @module Changes the own password. */
-
 import { Button, Group, PasswordInput, Stack, Text, TextInput, VisuallyHidden } from '@mantine/core'
 import type { FormEvent } from 'react'
 import { api } from '../../api/client.ts'

@@ -1,5 +1,4 @@
 /** @module Everything that the account stores of one address: to hand it out, or to erase it. */
-
 import { Alert, Code, Group, List, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'

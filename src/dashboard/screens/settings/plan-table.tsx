@@ -1,5 +1,4 @@
 /** @module The plans beside each other, each with the way to buy it. */
-
 import { Stack, Text } from '@mantine/core'
 import type { BillingPlan, BillingSubscription } from '#client/api.ts'
 import { api } from '../../api/client.ts'

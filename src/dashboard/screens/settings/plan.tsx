@@ -1,5 +1,4 @@
 /** @module The plan: what it allows, what is used of it, and where it is bought and changed. */
-
 import { Alert, Group, Progress, Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import type { Account, BillingPlan, BillingSubscription } from '#client/api.ts'

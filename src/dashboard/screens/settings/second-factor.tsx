@@ -1,5 +1,4 @@
 /** @module The authenticator app of the user: set up, renew the recovery codes, turn off. */
-
 import { Alert, Group, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { api } from '../../api/client.ts'

@@ -1,11 +1,10 @@
 /** @module Browsers in which the user is signed in. */
-
 import { Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { SessionSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, useData } from '../../api/data.ts'
-import { ActionButton, DialogFrame } from '../../parts/form.tsx'
+import { useData } from '../../api/data.ts'
+import { ActionButton, ConfirmDialog } from '../../parts/form.tsx'
 import { QueryView } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
@@ -74,23 +73,20 @@ export function Sessions() {
 
 function EndDialog({ ending, onClose }: { readonly ending: Ending; onClose(): void }) {
   const isAll = ending === 'others'
-  const end = useChange(
-    async () => void (await (isAll ? api.auth.deleteSessions() : api.auth.deleteSession(ending.id))),
-    ['auth', 'listSessions'],
-  )
   return (
-    <DialogFrame
+    <ConfirmDialog
       title={isAll ? 'Sign out all other browsers?' : 'Sign out this browser?'}
       confirm="Sign out"
       isDangerous
-      work={end}
-      onConfirm={() => end.mutate(undefined, { onSuccess: onClose })}
+      refreshes={[['auth', 'listSessions']]}
+      run={async () => void (await (isAll ? api.auth.deleteSessions() : api.auth.deleteSession(ending.id)))}
+      onDone={onClose}
       onClose={onClose}
     >
       <Text>
         {isAll ? 'You stay signed in here. Everywhere else' : 'There'} you must sign in again before the next click.
         What was typed and not saved {isAll ? 'there ' : ''}stays on the page.
       </Text>
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }

@@ -1,13 +1,11 @@
 /** @module One stream: its reputation, its name, slug, priority and expiry, and its deletion. */
-
 import { Alert, Code, NativeSelect, NumberInput, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
 import type { Stream, UpdateStreamRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, useData } from '../../api/data.ts'
+import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { DeleteButton, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
+import { DeleteButton, FormError, findFieldError, SaveRow, useEdit } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -79,26 +77,18 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
 
 function StreamForm({ stream }: StreamProps) {
   const roleReason = useAllowed('developer')
-  // Only what was changed here is sent: somebody else may be changing the rest.
-  const [changes, setChanges] = useState<UpdateStreamRequest>({})
-  const save = useChange((body: UpdateStreamRequest) => api.streams.update(stream.id, body), 'streams')
+  const { changes, set, save, isUnchanged, submit } = useEdit(
+    (body: UpdateStreamRequest) => api.streams.update(stream.id, body),
+    roleReason,
+    'streams',
+  )
   const isDefault = stream.slug === DEFAULT_SLUG
-  const isUnchanged = Object.keys(changes).length === 0
   const expiresIn = changes.expires_in === undefined ? stream.expires_in : changes.expires_in
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    if (!isUnchanged && roleReason === undefined)
-      save.mutate(changes, { onSuccess: () => setChanges((current) => (current === changes ? {} : current)) })
-  }
   const field = (name: 'name' | 'slug') => ({
     w: '100%',
     value: changes[name] ?? stream[name],
     error: findFieldError(save.error, name),
-    onChange: (event: { currentTarget: { value: string } }) => {
-      const { value } = event.currentTarget
-      save.reset()
-      setChanges((before) => ({ ...before, [name]: value }))
-    },
+    onChange: (event: { currentTarget: { value: string } }) => set({ [name]: event.currentTarget.value }),
     autoComplete: 'off',
   })
   return (
@@ -123,20 +113,14 @@ function StreamForm({ stream }: StreamProps) {
             data={PRIORITY_OPTIONS}
             value={changes.priority ?? stream.priority}
             disabled={roleReason !== undefined}
-            onChange={({ currentTarget: { value } }) => {
-              save.reset()
-              setChanges((before) => ({ ...before, priority: value as StreamPriority }))
-            }}
+            onChange={({ currentTarget: { value } }) => set({ priority: value as StreamPriority })}
           />
           <NumberInput
             w="100%"
             label="Mail expires after (seconds)"
             description="What is not delivered by then ends as bounced: 600 for a code that is valid for ten minutes. Empty: the default of the service. A send may have its own."
             value={expiresIn ?? ''}
-            onChange={(value) => {
-              save.reset()
-              setChanges((before) => ({ ...before, expires_in: typeof value === 'number' ? value : null }))
-            }}
+            onChange={(value) => set({ expires_in: typeof value === 'number' ? value : null })}
             error={findFieldError(save.error, 'expires_in')}
             allowDecimal={false}
             allowNegative={false}

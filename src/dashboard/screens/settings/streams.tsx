@@ -1,5 +1,4 @@
 /** @module Streams: kinds of mail whose reputation is counted separately. */
-
 import { Code, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -7,7 +6,7 @@ import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, CODE_INPUT, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
+import { CODE_INPUT, DialogButton, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
 import { NameLink } from '../../parts/links.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { type Column, isEmpty, PagedTable } from '../../parts/table.tsx'
@@ -31,11 +30,10 @@ export default function StreamsScreen() {
   const { page = 1 } = useSearch({ from: '/settings/streams' })
   const query = usePage(read.streams.list({ page }))
   const reason = useAllowed('developer')
-  const [isCreating, setIsCreating] = useState(false)
   const create = (
-    <ActionButton reason={reason} onClick={() => setIsCreating(true)}>
-      Create a stream
-    </ActionButton>
+    <DialogButton label="Create a stream" reason={reason}>
+      {(close) => <CreateDialog onClose={close} />}
+    </DialogButton>
   )
   return (
     <SettingsPage title="Streams" action={isEmpty(query) ? undefined : create}>
@@ -52,7 +50,6 @@ export default function StreamsScreen() {
         noun="streams"
         empty={<EmptyState title="Your streams will appear here">{create}</EmptyState>}
       />
-      {isCreating && <CreateDialog onClose={() => setIsCreating(false)} />}
     </SettingsPage>
   )
 }

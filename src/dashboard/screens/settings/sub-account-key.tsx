@@ -1,5 +1,4 @@
 /** @module Creates an API key of a sub-account. The key is shown once. */
-
 import { Button, Code, Group, Modal, Radio, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { CreateApiKeyRequest, CreateApiKeyResult, SubAccount } from '#client/api.ts'

@@ -1,13 +1,20 @@
 /** @module One sub-account: its counts, its name and quota, a key for it, and its end. */
-
 import { Alert, Code, Group, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { SubAccount, UpdateSubAccountRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, useData } from '../../api/data.ts'
+import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DeleteButton, DialogFrame, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
+import {
+  ActionButton,
+  ConfirmDialog,
+  DeleteButton,
+  FormError,
+  findFieldError,
+  SaveRow,
+  useEdit,
+} from '../../parts/form.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
@@ -93,18 +100,11 @@ function Counts({ account }: SubAccountProps) {
 }
 
 function ChangeForm({ account }: SubAccountProps) {
-  const [changes, setChanges] = useState<UpdateSubAccountRequest>({})
-  const save = useChange((body: UpdateSubAccountRequest) => api.subAccounts.update(account.id, body), 'subAccounts')
-  const isUnchanged = Object.keys(changes).length === 0
-  const set = (change: UpdateSubAccountRequest) => {
-    save.reset()
-    setChanges((before) => ({ ...before, ...change }))
-  }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    if (!isUnchanged)
-      save.mutate(changes, { onSuccess: () => setChanges((current) => (current === changes ? {} : current)) })
-  }
+  const { changes, set, save, isUnchanged, submit } = useEdit(
+    (body: UpdateSubAccountRequest) => api.subAccounts.update(account.id, body),
+    undefined,
+    'subAccounts',
+  )
   const quota = changes.monthly_quota === undefined ? account.monthly_quota : changes.monthly_quota
   return (
     <Section id="change" title="Name and quota">
@@ -175,22 +175,20 @@ interface DialogProps extends SubAccountProps {
   onClose(): void
 }
 
-function SwitchDialog({ account, isActive, onClose }: DialogProps & { readonly isActive: boolean }) {
-  const change = useChange(() => api.subAccounts.update(account.id, { is_active: isActive }), 'subAccounts')
-  return (
-    <DialogFrame
-      title={isActive ? 'Enable this sub-account?' : 'Disable this sub-account?'}
-      confirm={isActive ? 'Enable' : 'Disable'}
-      isDangerous={!isActive}
-      work={change}
-      onConfirm={() => change.mutate(undefined, { onSuccess: onClose })}
-      onClose={onClose}
-    >
-      <Text>
-        {isActive
-          ? 'The same keys and sessions work again, and held mail is sent.'
-          : 'Its keys and sessions are rejected from now on, and its waiting mail is held until you enable it again. Mail to its domains is still accepted.'}
-      </Text>
-    </DialogFrame>
-  )
-}
+const SwitchDialog = ({ account, isActive, onClose }: DialogProps & { readonly isActive: boolean }) => (
+  <ConfirmDialog
+    title={isActive ? 'Enable this sub-account?' : 'Disable this sub-account?'}
+    confirm={isActive ? 'Enable' : 'Disable'}
+    isDangerous={!isActive}
+    refreshes={['subAccounts']}
+    run={() => api.subAccounts.update(account.id, { is_active: isActive })}
+    onDone={onClose}
+    onClose={onClose}
+  >
+    <Text>
+      {isActive
+        ? 'The same keys and sessions work again, and held mail is sent.'
+        : 'Its keys and sessions are rejected from now on, and its waiting mail is held until you enable it again. Mail to its domains is still accepted.'}
+    </Text>
+  </ConfirmDialog>
+)

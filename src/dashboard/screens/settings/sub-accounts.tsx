@@ -1,5 +1,4 @@
 /** @module Sub-accounts: accounts of customers, shops or teams that belong to this one. */
-
 import { Alert, NumberInput, PasswordInput, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -7,7 +6,7 @@ import type { SubAccount } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, CODE_INPUT, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
+import { CODE_INPUT, DialogButton, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
 import { NameLink } from '../../parts/links.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -36,11 +35,10 @@ const COLUMNS: readonly Column<SubAccount>[] = [
 
 export default function SubAccountsScreen() {
   const reason = useAllowed('admin')
-  const [isCreating, setIsCreating] = useState(false)
   const create = (
-    <ActionButton reason={reason} onClick={() => setIsCreating(true)}>
-      Create a sub-account
-    </ActionButton>
+    <DialogButton label="Create a sub-account" reason={reason}>
+      {(close) => <CreateDialog onClose={close} />}
+    </DialogButton>
   )
   return (
     <SettingsPage title="Sub-accounts" action={create}>
@@ -49,7 +47,6 @@ export default function SubAccountsScreen() {
         uses your plan and your quota. You see its counts, not its mail.
       </Text>
       {reason === undefined ? <SubAccountList /> : <Alert color="gray">{reason}</Alert>}
-      {isCreating && <CreateDialog onClose={() => setIsCreating(false)} />}
     </SettingsPage>
   )
 }

@@ -1,5 +1,4 @@
 /** @module The team: members with their roles, and open invitations. */
-
 import { Group, Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -7,7 +6,7 @@ import type { TeamInvitation, TeamMember } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
-import { ActionButton } from '../../parts/form.tsx'
+import { ActionButton, DialogButton } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -26,14 +25,13 @@ export default function TeamScreen() {
   const members = usePage(read.team.listMembers({ page }))
   const invitations = usePage(read.team.listInvitations({ per_page: MAX_INVITATIONS }))
   const reason = useAllowed('admin')
-  const [isInviting, setIsInviting] = useState(false)
   return (
     <SettingsPage
       title="Team"
       action={
-        <ActionButton reason={reason} onClick={() => setIsInviting(true)}>
-          Invite somebody
-        </ActionButton>
+        <DialogButton label="Invite somebody" reason={reason}>
+          {(close) => <InviteDialog onClose={close} />}
+        </DialogButton>
       }
     >
       <Section title="Members">
@@ -61,7 +59,6 @@ export default function TeamScreen() {
           }
         </QueryView>
       </Section>
-      {isInviting && <InviteDialog onClose={() => setIsInviting(false)} />}
     </SettingsPage>
   )
 }

@@ -1,5 +1,4 @@
 /** @module The texts of the wording in one language. */
-
 import { Fieldset, Stack, Textarea, TextInput } from '@mantine/core'
 import type { FormEvent } from 'react'
 import type { AccountWording } from '#client/api.ts'

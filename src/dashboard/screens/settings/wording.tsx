@@ -1,5 +1,4 @@
 /** @module The account's own name, logo and texts for confirmation mails, confirmation pages and unsubscribe pages. */
-
 import { Alert, Code, FileInput, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { AccountWording } from '#client/api.ts'

@@ -1,5 +1,4 @@
 /** @module Sends what the preview shows to the user's own address. */
-
 import { NativeSelect, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { Domain, RenderTemplateTextResult } from '#client/api.ts'

@@ -1,11 +1,10 @@
 /** @module What can be done with a saved template besides changing it. */
 import { Button, Code, Group, Text } from '@mantine/core'
 import { Link, useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { Template } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DeleteButton } from '../../parts/form.tsx'
+import { ActionButton, DeleteButton, DialogButton } from '../../parts/form.tsx'
 import { TestEmail } from './test-email.tsx'
 import type { Rendering } from './use-rendered.ts'
 
@@ -17,19 +16,18 @@ interface TemplateToolsProps {
 }
 
 export function TemplateTools({ template, rendering, isFinished }: TemplateToolsProps) {
-  const [isTesting, setIsTesting] = useState(false)
   const reason = useAllowed('developer')
   const navigate = useNavigate()
   return (
     <Group gap="xs">
-      <ActionButton
+      <DialogButton
+        label="Send a test email"
         reason={reason ?? findTestObstacle(rendering)}
         variant="default"
         size="xs"
-        onClick={() => setIsTesting(true)}
       >
-        Send a test email
-      </ActionButton>
+        {(close) => rendering.result && <TestEmail rendered={rendering.result} onClose={close} />}
+      </DialogButton>
       <Button component={Link} to={`/templates/${template.id}/versions`} variant="default" size="xs">
         Versions
       </Button>
@@ -59,7 +57,6 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
           Emails that were made from it stay as they are.
         </Text>
       </DeleteButton>
-      {isTesting && rendering.result && <TestEmail rendered={rendering.result} onClose={() => setIsTesting(false)} />}
     </Group>
   )
 }

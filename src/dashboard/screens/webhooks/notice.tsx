@@ -1,12 +1,10 @@
 /** @module Why a webhook fails or gets nothing, with the action that mends it. */
-
 import { Alert, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DialogFrame } from '../../parts/form.tsx'
+import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { Sentence } from './marks.tsx'
 import { useDeliveries, useReplayCount } from './queries.ts'
@@ -89,22 +87,20 @@ function useMissed(webhook: Webhook) {
 }
 
 function Activate({ webhook, onActivated }: { readonly webhook: Webhook; onActivated(done: string): void }) {
-  const [isAsking, setIsAsking] = useState(false)
   const reason = useAllowed('developer')
   return (
     <Group gap="xs">
-      <ActionButton size="xs" reason={reason} onClick={() => setIsAsking(true)}>
-        Activate
-      </ActionButton>
-      {isAsking && (
-        <ActivateDialog
-          webhook={webhook}
-          onClose={(done) => {
-            setIsAsking(false)
-            if (done !== undefined) onActivated(done)
-          }}
-        />
-      )}
+      <DialogButton label="Activate" size="xs" reason={reason}>
+        {(close) => (
+          <ActivateDialog
+            webhook={webhook}
+            onClose={(done) => {
+              close()
+              if (done !== undefined) onActivated(done)
+            }}
+          />
+        )}
+      </DialogButton>
     </Group>
   )
 }
@@ -120,21 +116,22 @@ function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
   const missed = useMissed(webhook)
   const { from_seq: from, to_seq: to, deliveries: count = 0 } = missed ?? {}
   const { id, url, events } = webhook
-  const activate = useChange(async () => {
+  const activate = async () => {
     await api.webhooks.update(id, { url, events, is_active: true })
     if (!isReplaying || count === 0 || from == null || to == null) return 0
     // By position: what happens after the activation is sent anyway.
     const replayed = await api.webhooks.replay(id, { from_seq: from, to_seq: to, undelivered: true })
     return replayed.data.deliveries
-  }, 'webhooks')
-  const onSuccess = (replayed: number) =>
-    onClose(`The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`)
+  }
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="Activate this webhook?"
       confirm="Activate"
-      work={activate}
-      onConfirm={() => activate.mutate(undefined, { onSuccess })}
+      refreshes={['webhooks']}
+      run={activate}
+      onDone={(replayed) =>
+        onClose(`The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`)
+      }
       onClose={() => onClose()}
     >
       <Text>
@@ -150,6 +147,6 @@ function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
       ) : (
         <Text size="sm">Events of the time without it are not sent; you can replay a range of time afterwards.</Text>
       )}
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }

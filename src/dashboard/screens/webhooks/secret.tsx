@@ -1,5 +1,4 @@
 /** @module The signing secret of a webhook: shown on request, copied, replaced. */
-
 import { Alert, Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import type { RevealWebhookSecretResult, Webhook } from '#client/api.ts'
@@ -7,7 +6,7 @@ import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import { ActionButton, DialogFrame, FormError } from '../../parts/form.tsx'
+import { ActionButton, ConfirmDialog, DialogButton, FormError } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -51,11 +50,9 @@ interface SigningSecretProps {
 /** A secret, with what can be done with it. */
 export function SigningSecret({ title, receiver, children, ...secret }: SigningSecretProps) {
   const [shown, setShown] = useState<ShownSecret>()
-  const [isAsking, setIsAsking] = useState(false)
   const reason = useAllowed('developer')
   const withPassword = usePasswordAgain()
   const reveal = useChange(() => withPassword(secret.reveal))
-  const rotate = useChange(() => withPassword(secret.rotate), 'webhooks')
   return (
     <>
       <div role="status">
@@ -71,7 +68,7 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
           </Stack>
         )}
       </div>
-      {!isAsking && <FormError error={reveal.error} />}
+      <FormError error={reveal.error} />
       <Group gap="xs">
         {shown ? (
           <Button variant="default" size="xs" onClick={() => setShown(undefined)}>
@@ -90,30 +87,26 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
             Show the secret
           </ActionButton>
         )}
-        <ActionButton reason={reason} variant="default" size="xs" onClick={() => setIsAsking(true)}>
-          Replace the secret
-        </ActionButton>
+        <DialogButton label="Replace the secret" reason={reason} variant="default" size="xs">
+          {(close) => (
+            <ConfirmDialog
+              title={title}
+              confirm="Replace the secret"
+              isDangerous
+              refreshes={['webhooks']}
+              run={() => withPassword(secret.rotate)}
+              onDone={({ data }) => {
+                setShown({ text: data.secret, isNew: true })
+                close()
+              }}
+              onClose={close}
+            >
+              {children}
+            </ConfirmDialog>
+          )}
+        </DialogButton>
       </Group>
       <VerifyHint />
-      {isAsking && (
-        <DialogFrame
-          title={title}
-          confirm="Replace the secret"
-          isDangerous
-          work={rotate}
-          onConfirm={() =>
-            rotate.mutate(undefined, {
-              onSuccess: ({ data }) => {
-                setShown({ text: data.secret, isNew: true })
-                setIsAsking(false)
-              },
-            })
-          }
-          onClose={() => setIsAsking(false)}
-        >
-          {children}
-        </DialogFrame>
-      )}
     </>
   )
 }
