@@ -316,6 +316,8 @@ export function DeleteButton(props: DeleteButtonProps) {
           run={remove}
           onDone={async () => {
             close()
+            // Before its screen is left, so that no list shows it again, and of itself after that.
+            forget(queries, ...refreshes)
             await onDeleted()
             forget(queries, ...refreshes)
           }}

@@ -12,6 +12,7 @@ import { type Column, DataTable } from '../parts/table.tsx'
 import { useStable } from '../parts/use-stable.ts'
 import { FilterForm } from './analytics/filter-form.tsx'
 import { type AnalyticsFilters, DOMAIN_COUNTS, toPeriodQuery, toTimeseriesQuery } from './analytics/filters.ts'
+import { useStreams } from './analytics/queries.ts'
 import { Series } from './analytics/series-view.tsx'
 
 const route = getRouteApi('/analytics')
@@ -90,7 +91,7 @@ const Figures = ({ figures }: { readonly figures: readonly Figure[] }) => (
 )
 
 function Reputation({ slug }: { readonly slug: string }) {
-  const streams = usePage(read.streams.list({ per_page: 100 }), { staleTime: 300_000 })
+  const streams = useStreams()
   const id = streams.data?.data.find((stream) => stream.slug === slug)?.id
   const query = useData(read.streams.get(id ?? ''), { enabled: id !== undefined })
   if (streams.data && id === undefined) return null

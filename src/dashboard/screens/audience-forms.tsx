@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { SignupForm } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
-import { useAll, usePage, useStore } from '../api/data.ts'
+import { usePage, useStore } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
@@ -13,11 +13,12 @@ import { StatusLabel } from '../parts/status.tsx'
 import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
+import { useAllLists } from './audience/queries.ts'
 
 export default function AudienceFormsScreen() {
   const { page = 1 } = useSearch({ from: '/audience/forms' })
   const query = usePage(read.signupForms.list({ page }))
-  const lists = useAll(read.contactLists.list({ per_page: 100 }))
+  const lists = useAllLists()
   const reason = useAllowed('developer')
   const names = new Map(lists.data?.map(({ id, name }) => [id, name]))
   const columns: readonly Column<SignupForm>[] = [
@@ -65,7 +66,7 @@ export default function AudienceFormsScreen() {
 }
 
 function CreateDialog({ onClose }: { onClose(): void }) {
-  const lists = useAll(read.contactLists.list({ per_page: 100 }))
+  const lists = useAllLists()
   const create = useStore(api.signupForms.create, ({ data }) => read.signupForms.get(data.id), ['signupForms', 'list'])
   const { values, field, fields } = useFields({ list_id: '', title: '' }, create.error)
   const navigate = useNavigate()

@@ -4,9 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import type { EmailSummary } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
-import { read } from '../api/client.ts'
 import { toSendCommand } from '../api/commands.ts'
-import { usePage } from '../api/data.ts'
 import { formatCount } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
@@ -14,6 +12,7 @@ import { StatusBadge } from '../parts/status.tsx'
 import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { useStable } from '../parts/use-stable.ts'
+import { useStreams } from './analytics/queries.ts'
 import { useExampleDomain } from './domains/queries.ts'
 import { FilterBar } from './emails/filter-bar.tsx'
 import { FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
@@ -99,7 +98,7 @@ function useFocusOfLastOpened(): void {
 }
 
 function EmailTable({ rows }: { readonly rows: readonly EmailSummary[] }) {
-  const { data: streams = [] } = usePage(read.streams.list({ per_page: 100 }), { staleTime: 300_000 }).data ?? {}
+  const { data: streams = [] } = useStreams().data ?? {}
   const slugs = new Map(streams.map(({ id, slug }) => [id, slug]))
   useFocusOfLastOpened()
   const columns: readonly Column<EmailSummary>[] = [

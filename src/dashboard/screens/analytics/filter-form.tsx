@@ -1,9 +1,8 @@
 /** @module The choice of period, interval and stream. */
 import { Button, Group, NativeSelect, TextInput } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
-import { read } from '../../api/client.ts'
-import { usePage } from '../../api/data.ts'
 import { type AnalyticsFilters, PERIODS, parseAnalyticsFilters, toPeriodQuery } from './filters.ts'
+import { useStreams } from './queries.ts'
 
 interface FilterFormProps {
   readonly filters: AnalyticsFilters
@@ -22,7 +21,7 @@ const PERIOD_LABELS: Readonly<Record<string, string>> = {
 export function FilterForm({ filters, onChange }: FilterFormProps) {
   const [isChoosing, setIsChoosing] = useState(false)
   const isCustom = isChoosing || filters.from !== undefined
-  const streams = usePage(read.streams.list({ per_page: 100 }), { staleTime: 300_000 }).data?.data ?? []
+  const streams = useStreams().data?.data ?? []
   const { interval, stream } = filters
   const changePeriod = (value: string) => {
     setIsChoosing(value === CUSTOM)

@@ -1,8 +1,12 @@
-/** @module Changes of the contacts of a list. */
+/** @module What several screens need of contact lists. */
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { forget, readAgain } from '../../api/data.ts'
+import { read } from '../../api/client.ts'
+import { forget, readAgain, useAll } from '../../api/data.ts'
 
-/** Lists show how many contacts they have, so that everything of lists is read again. */
+/** All lists, to choose one. */
+export const useAllLists = () => useAll(read.contactLists.list({ per_page: 100 }))
+
+/** A change of contacts. Lists show how many they have, so that everything of lists is read again. */
 export function useContactChange<Input, Result>(change: (input: Input) => PromiseLike<Result>) {
   const queries = useQueryClient()
   return useMutation({

@@ -1,11 +1,10 @@
 /** @module The first step: which list the broadcast goes to. */
 import { Alert, Button, NativeSelect, Stack, Text } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
-import { read } from '../../api/client.ts'
-import { useAll } from '../../api/data.ts'
 import { FormError } from '../../parts/form.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { EmptyState, QueryView } from '../../parts/page.tsx'
+import { useAllLists } from '../audience/queries.ts'
 
 interface ChooseListProps {
   readonly initial: string
@@ -17,7 +16,7 @@ interface ChooseListProps {
 }
 
 export function ChooseList({ initial, error, isBusy = false, reason, onChosen }: ChooseListProps) {
-  const query = useAll(read.contactLists.list({ per_page: 100 }))
+  const query = useAllLists()
   const [listId, setListId] = useState(initial)
   return (
     <QueryView query={query}>

@@ -76,7 +76,7 @@ function AttemptEntry({ attempt }: { readonly attempt: EmailAttempt }) {
         <Facts
           facts={[
             ['Recipient', attempt.recipient],
-            ['EmailAttempt', String(attempt.attempt)],
+            ['Attempt', String(attempt.attempt)],
             ['Ended', <Time key="ended" iso={attempt.ended_at} isExact />],
             ['Server', host && `${host} [${address}]`],
             ['Sent from', attempt.source],

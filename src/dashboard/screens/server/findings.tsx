@@ -25,7 +25,7 @@ const COLUMNS: readonly Column<OperatorFinding>[] = [
     cell: ({ paused }) =>
       paused ? <StatusLabel tone="bad">Paused</StatusLabel> : <StatusLabel tone="warning">Only noted</StatusLabel>,
   },
-  { header: 'OperatorFinding', cell: (finding) => <Details finding={finding} /> },
+  { header: 'Finding', cell: (finding) => <Details finding={finding} /> },
 ]
 
 function Details({ finding: { reason, detail, email_id: emailId } }: { readonly finding: OperatorFinding }) {
