@@ -333,14 +333,19 @@ export function formatApi(
   return `${[HEADER, ...imports, '', text].join('\n')}\n`
 }
 
-/** The generated files of src/client, by their names. */
-export async function generateClient(style: Style = { hasDocs: false }): Promise<Record<string, string>> {
+/** Both descriptions of the API. */
+export async function readDescriptions(): Promise<{ readonly api: Description; readonly operators: Description }> {
   const files = new Map((await makeApiDocs()).map(({ name, content }) => [name, content]))
   const read = (name: string): Description => JSON.parse(String(files.get(name)))
-  const api = read('openapi.json')
+  return { api: read('openapi.json'), operators: read('openapi-operator.json') }
+}
+
+/** The generated files of src/client, by their names. */
+export async function generateClient(style: Style = { hasDocs: false }): Promise<Record<string, string>> {
+  const { api, operators } = await readDescriptions()
   return {
     'api.ts': formatApi(api, { ...style, name: 'Api' }),
-    'operator-api.ts': formatApi(read('openapi-operator.json'), {
+    'operator-api.ts': formatApi(operators, {
       ...style,
       name: 'OperatorApi',
       base: { file: './api.ts', description: api },

@@ -93,7 +93,8 @@ const MAX_RETRY_MS = 30_000
 /** Requests by resource: `/v1/emails,list pages,send POST body once,get /{id}`; see `api.ts`. */
 type Table = Readonly<Record<string, string>>
 
-interface RequestOfTable {
+/** A request as a table describes it. */
+export interface RequestOfTable {
   readonly method: string
   readonly path: string
   readonly traits: readonly string[]
@@ -210,7 +211,7 @@ function createSender({
       method,
       // A browser or server that follows a redirect makes a GET of a POST.
       redirect: 'manual',
-      ...(body !== undefined && { body: (isJson ? JSON.stringify(body) : body) as RawBody }),
+      ...(body !== undefined && { body: (isJson ? JSON.stringify(body) : body) as string }),
       headers: mergeHeaders(
         { accept: 'application/json' },
         isJson ? { 'content-type': 'application/json' } : isCsv && { 'content-type': 'text/csv' },

@@ -1,6 +1,6 @@
 /** @module The client of the API with the session of this browser: `api` for changes, `read` for what screens show. */
 import { API, type Api } from '#client/api.ts'
-import { createClient, TassisError } from '#client/client.ts'
+import { createClient, parseRequests, type RequestOfTable, TassisError } from '#client/client.ts'
 import { OPERATOR_API, type OperatorApi } from '#client/operator-api.ts'
 
 type WholeApi = Api & OperatorApi
@@ -52,7 +52,7 @@ const readCode = async (response: Response): Promise<{ readonly code?: string }>
 
 /** Errors are shown, and queries repeat what may succeed later, so that nothing is repeated here. */
 const OPTIONS = { fetch: fetchWithSession, retries: 0, timeoutMs: 0 }
-const TABLE: Readonly<Record<string, Readonly<Record<string, string>>>> = { ...API, ...OPERATOR_API }
+const TABLE: Readonly<Record<string, string>> = { ...API, ...OPERATOR_API }
 
 export const api = createClient<WholeApi>(TABLE, OPTIONS)
 
@@ -75,8 +75,8 @@ type Reads<Methods> = {
 }
 
 /** Requests for `useQuery` and the hooks of `data.ts`, by the names of the client: `read.domains.get(id)`. */
-export const read = mapValues(TABLE, (requests, resource) =>
-  mapValues(requests, (request, name) => toRead(resource, name, request)),
+export const read = mapValues(TABLE, (line, resource) =>
+  mapValues(parseRequests(line), (request, name) => toRead(resource, name, request)),
 ) as { readonly [Resource in keyof WholeApi]: Reads<WholeApi[Resource]> }
 
 function mapValues<In, Out>(values: Readonly<Record<string, In>>, map: (value: In, name: string) => Out): unknown {
@@ -85,14 +85,14 @@ function mapValues<In, Out>(values: Readonly<Record<string, In>>, map: (value: I
 
 type Methods = Readonly<Record<string, Readonly<Record<string, (...args: unknown[]) => PromiseLike<unknown>>>>>
 
-function toRead(resource: string, name: string, request: string) {
-  const [, path = '', ...traits] = request.split(' ')
+function toRead(resource: string, name: string, { path, traits }: RequestOfTable) {
   const idCount = path.split('{').length - 1
   return (...args: readonly unknown[]): Read<PromiseLike<unknown>> => {
     const ids = args.slice(0, idCount)
-    const query = traits.includes('query')
-      ? toQuery(args[idCount] as Query | undefined, traits.includes('pages'))
-      : undefined
+    const query =
+      traits.includes('query') || traits.includes('pages')
+        ? toQuery(args[idCount] as Query | undefined, traits.includes('pages'))
+        : undefined
     const input = query ? [query] : traits.includes('body') ? [args[idCount]] : []
     const call = (signal: AbortSignal) =>
       (api as unknown as Methods)[resource]?.[name]?.(...ids, ...input, { signal }) as PromiseLike<unknown>

@@ -37,7 +37,7 @@ export default function AudienceContactScreen() {
 function ContactView({ contact, onRemoved }: { readonly contact: Contact; onRemoved(): void }) {
   const [asked, setAsked] = useState(false)
   const reason = useAllowed('developer')
-  const ask = useContactChange(() => api.contactLists.createContactConfirmation(contact.list_id, contact.email))
+  const ask = useContactChange(() => api.contactLists.resendConfirmation(contact.list_id, contact.email))
   return (
     <Stack gap="lg">
       <Paper withBorder p="md">

@@ -28,7 +28,7 @@ export const usePreviewImport = (listId: string) =>
     const isPartial = file.size > PREVIEW_BYTES
     const body = new Blob([file.slice(0, PREVIEW_BYTES)], { type: 'text/csv' })
     const query = { columns: columns || undefined, ...(isPartial && { partial: 'true' as const }) }
-    const { data } = await api.contactLists.previewContactImport(listId, body, { query })
+    const { data } = await api.contactLists.previewImport(listId, body, { query })
     return { ...data, isPartial }
   })
 

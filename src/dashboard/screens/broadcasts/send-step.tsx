@@ -13,7 +13,7 @@ import { formatTime } from '../../parts/time.tsx'
 import { describeLeftOut } from './states.ts'
 
 export function SendStep({ draft }: { readonly draft: Newsletter }) {
-  const count = useData(read.contactLists.getRecipient(draft.list_id), { staleTime: 0, retry: false })
+  const count = useData(read.contactLists.countRecipients(draft.list_id), { staleTime: 0, retry: false })
   const list = useData(read.contactLists.get(draft.list_id))
   const [isLater, setIsLater] = useState(false)
   const [time, setTime] = useState('')

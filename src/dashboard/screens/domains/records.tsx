@@ -47,7 +47,7 @@ const useVerify = ({ id, tracking_domain: trackingDomain }: Domain) =>
   useStore(
     async (): Promise<{ readonly data: Domain }> => {
       const { data } = await api.domains.verify(id)
-      return trackingDomain ? api.domains.verifyTracking(id) : { data: data.domain }
+      return trackingDomain ? api.domains.verifyTrackingDomain(id) : { data: data.domain }
     },
     () => read.domains.get(id),
     ['domains', 'list'],

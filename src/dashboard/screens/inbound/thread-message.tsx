@@ -115,7 +115,7 @@ function OpenMessage({ message }: { readonly message: MailboxMessageSummary }) {
             />
           )}
           <Actions message={message} />
-          <Details message={whole} rawUrl={read.mailboxes.getMessageRaw(message.mailbox_id, message.id).url} />
+          <Details message={whole} rawUrl={read.mailboxes.getRawMessage(message.mailbox_id, message.id).url} />
         </Stack>
       )}
     </QueryView>

@@ -195,7 +195,7 @@ const HeaderField = ({ name, value }: { readonly name: string; readonly value: s
 )
 
 function Source({ id }: { readonly id: string }) {
-  const query = useData(read.emails.getAsCaptured(id), { staleTime: 300_000 })
+  const query = useData(read.emails.getCaptured(id), { staleTime: 300_000 })
   return <QueryView query={query}>{({ raw }) => <LongText label="Source of the email" text={raw} />}</QueryView>
 }
 

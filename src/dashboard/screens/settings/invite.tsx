@@ -21,7 +21,7 @@ import { Time } from '../../parts/time.tsx'
 import { type Role, RoleField } from './role-field.tsx'
 
 /** Another invitation of the same address replaces the first. */
-const useInvite = () => useChange(api.team.createInvitation, 'team')
+const useInvite = () => useChange(api.team.invite, 'team')
 
 export function InviteDialog({ onClose }: { onClose(): void }) {
   const [role, setRole] = useState<Role>('developer')

@@ -55,7 +55,7 @@ function RemoveDialog({ member, onClose }: DialogProps) {
       confirm={isSelf ? 'Leave the team' : 'Remove'}
       isDangerous
       refreshes={['team']}
-      run={() => api.team.deleteMember(member.id)}
+      run={() => api.team.removeMember(member.id)}
       // Whoever leaves has no session any more: this page would only ask to sign in again.
       onDone={() => (isSelf ? location.assign('/login') : onClose())}
       onClose={onClose}

@@ -58,8 +58,8 @@ export function PersonData() {
   const [isErasing, setIsErasing] = useState(false)
   const { operation } = useSearch({ from: '/settings/privacy' })
   const navigate = useNavigate()
-  const save = useChange(() => download(read.people.export({ email }).url))
-  const erase = useChange((address: string) => api.people.erase({ email: address }))
+  const save = useChange(() => download(read.gdpr.export({ email }).url))
+  const erase = useChange((address: string) => api.gdpr.erase({ email: address }))
   const reason = roleReason ?? (email === '' ? NO_ADDRESS : undefined)
   const error = save.error ?? erase.error
   return (
