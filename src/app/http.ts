@@ -91,6 +91,7 @@ import { apiKeyImportRoutes } from '#features/setup/api-keys/import-routes.ts'
 import { apiKeyRoutes } from '#features/setup/api-keys/routes.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { Challenges, challengePages } from '#features/setup/certificates/challenges.ts'
+import { operatorDomainRoutes } from '#features/setup/domains/operator-routes.ts'
 import { tlsPages } from '#features/setup/domains/pages.ts'
 import { domainDnsRoutes, domainRoutes } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
@@ -268,6 +269,7 @@ export function createRoutes(
     operatorPlanRoutes(app),
     operatorUserRoutes(app),
     operatorDeletionRoutes(app),
+    operatorDomainRoutes(app),
     operatorStatusRoutes(opened, { scheduler, submission, doctorReport, isStopping, settings, version }),
     operatorQueueRoutes(app, { scheduler }),
     operatorReceivedRoutes(app, { parser }),

@@ -8,7 +8,6 @@ import { checkAdminCommands } from './check.ts'
 import { configAdminCommands } from './config.ts'
 import { deadLetterAdminCommands } from './dead-letters.ts'
 import { doctorAdminCommands } from './doctor.ts'
-import { domainAdminCommands } from './domains.ts'
 import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
 import { fenceAdminCommands } from './fence.ts'
@@ -33,7 +32,6 @@ const ping = defineAdminCommand(PING, () => null)
 export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ping,
   ...masterKeyAdminCommands,
-  ...domainAdminCommands,
   ...sendAdminCommands,
   ...emailAdminCommands,
   ...explainAdminCommands,

@@ -112,7 +112,7 @@ async function fetchInProcess<T>(
 ): Promise<T> {
   try {
     const delivery = canDeliver ? await startDelivery(opened) : undefined
-    const http = createHttp(opened, { delivery: () => delivery })
+    const http = createHttp(opened, { delivery: () => delivery, settings: loadConfig().report })
     const serve = createAdminFetch(opened.app, http)
     try {
       return await use(async (url, init) => serve(await createInternalRequest(url, init)))

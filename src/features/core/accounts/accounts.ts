@@ -152,6 +152,12 @@ export function requireAccount({ config, db }: Pick<App, 'config' | 'db'>, id: s
   return account
 }
 
+/** For operators: acts for the account with a public id. Throws 404 for an unknown one. */
+export function actForAccount(app: Pick<App, 'config' | 'db'>, actor: Actor, id: string): Actor {
+  const account = requireAccount(app, id)
+  return { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
+}
+
 /** Row id for a filter by public id; undefined: no filter; 0, which no account has, for an unknown id. */
 export function findFilteredAccountId(
   { config, db }: Pick<App, 'config' | 'db'>,

@@ -1,14 +1,13 @@
 /** @module `POST /v1/operator/accounts/{id}/api-keys`: a key whose string the operator chooses. For commands only. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
+import { actForAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated } from '#features/core/app/http.ts'
 import { commandsOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, notFoundById, StrictObject } from '#platform/http/schemas.ts'
-import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { DataBody, StrictObject } from '#platform/http/schemas.ts'
 import { createApiKey } from './keys.ts'
 import { ApiKeyRecord, NewApiKey, toApiKeyWire } from './model.ts'
 
@@ -22,11 +21,10 @@ export const apiKeyImportRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/operator' }).use(authenticated).post(
     '/accounts/:id/api-keys',
     async ({ actor, params, body, status }) => {
-      const uuid = parseUuid(params.id)
-      const account = uuid && findAccountByUuid(app.config, app.db, uuid)
-      if (!account) throw notFoundById('account_not_found', 'account')
-      const owner = { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
-      const created = await createApiKey(app, owner, { ...body, scopes: body.scopes ?? [] })
+      const created = await createApiKey(app, actForAccount(app, actor, params.id), {
+        ...body,
+        scopes: body.scopes ?? [],
+      })
       return status(201, dataBody(toApiKeyWire(created, app.clock.now())))
     },
     {

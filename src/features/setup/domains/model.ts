@@ -148,6 +148,9 @@ const FIELDS = {
       ),
     ),
   ),
+  checked_at: extra(
+    OptionalNullable(Timestamp(), { description: 'When its DNS was last checked; null: it never was.' }),
+  ),
   created_at: Timestamp({ description: 'When the domain was registered.' }),
   updated_at: Timestamp({ description: 'When the domain last changed.' }),
 }
@@ -325,6 +328,7 @@ export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain:
         keep_until: isoTime(getKeepUntil(former)),
       })),
     }),
+    checked_at: isoTimeOrNull(domain.checkedAt),
     created_at: isoTime(domain.createdAt),
     updated_at: isoTime(domain.updatedAt),
   }
