@@ -113,6 +113,7 @@ import type { SettingReport } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import type { BuiltFiles } from './built-files/files.ts'
 import { loadDashboardFiles, loadDocsFiles } from './built-files/load.ts'
+import { certificateRoutes } from './certificates/routes.ts'
 import { createScreen } from './certificates/screen.ts'
 import type { OpenedApp, RunningDelivery } from './create.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
@@ -120,6 +121,7 @@ import { dashboardRoutes } from './dashboard/routes.ts'
 import { docsRoutes } from './docs/routes.ts'
 import type { DoctorReport } from './doctor/doctor.ts'
 import { findRoutes } from './find-routes.ts'
+import { masterKeyRoutes } from './master-key-routes.ts'
 import { operatorStatusRoutes } from './status-routes.ts'
 import { VERSION } from './version.ts'
 
@@ -270,6 +272,8 @@ export function createRoutes(
     operatorUserRoutes(app),
     operatorDeletionRoutes(app),
     operatorDomainRoutes(app),
+    certificateRoutes(app),
+    masterKeyRoutes(app),
     operatorStatusRoutes(opened, { scheduler, submission, doctorReport, isStopping, settings, version }),
     operatorQueueRoutes(app, { scheduler }),
     operatorReceivedRoutes(app, { parser }),

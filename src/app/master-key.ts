@@ -186,7 +186,7 @@ async function reseal(app: Parts, signal: AbortSignal | undefined): Promise<Rese
 export interface RotatedMasterKey extends Resealing {
   /** Shortened fingerprints. */
   readonly key: string
-  readonly former: readonly string[]
+  readonly former: string[]
   /** The file that now holds the keys; null: they are in TASSIS_MASTER_KEY. */
   readonly path: string | null
   /** True when this finished a rotation that had begun before, and created no key. */

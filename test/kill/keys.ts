@@ -6,7 +6,7 @@
  */
 import { createPrivateKey, createPublicKey } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { callAdminSocket } from '#app/admin-socket.ts'
+import { fetchAdminSocket } from '#app/admin-socket.ts'
 import { openApp } from '#app/create.ts'
 import { continueRotation, listMasterKeys } from '#app/master-key.ts'
 import { loadConfig } from '#app/settings.ts'
@@ -95,10 +95,12 @@ function publish({
   if (host.includes('._domainkey.')) published[host] = value
 }
 
-const call = (operation: string, input: unknown) =>
-  callAdminSocket(service.file('.'), { version: VERSION, operation, input }, AbortSignal.timeout(60_000)).catch(
-    () => undefined,
-  )
+/** As the operator's commands do. */
+const rotateMasterKey = () =>
+  fetchAdminSocket(service.file('.'), VERSION, 'http://tassis/v1/operator/master-keys/rotate', {
+    method: 'POST',
+    signal: AbortSignal.timeout(60_000),
+  }).catch(() => undefined)
 
 const request = (path: string, body?: unknown) =>
   fetch(`${service.url}${path}`, {
@@ -123,11 +125,12 @@ async function sendMail(): Promise<void> {
 
 /** Rotates the DKIM keys as an operator does: publishes the new records, then checks. */
 async function rotateDkim(): Promise<void> {
-  const reply = await call('domains.rotate-dkim', { domain: SENDER_DOMAIN })
-  if (reply?.kind !== 'ok') return
-  const [view] = reply.value as { dns_records: { key: string; type: string; host: string; value: string }[] }[]
+  const response = await request(`/v1/domains/${domainId}/rotate-dkim`)
+  const body = response?.ok ? await response.json().catch(() => undefined) : undefined
+  if (body === undefined) return
+  const { data } = body as { data: { dns_records: Record<string, Parameters<typeof publish>[0]> } }
   await Bun.sleep(random.between(0, 500))
-  for (const record of view?.dns_records ?? []) if (record.key.endsWith('_next')) publish(record)
+  for (const [key, record] of Object.entries(data.dns_records)) if (key.endsWith('_next')) publish(record)
   await request(`/v1/domains/${domainId}/verify`)
 }
 
@@ -139,10 +142,7 @@ async function runRound(round: number): Promise<void> {
   const kind = KINDS[round % KINDS.length] ?? 'both'
   const sentBefore = sum.sent
   await waitUntil(() => sum.sent >= sentBefore + EMAILS_BEFORE, SIGN_WITHIN_MS)
-  const work = [
-    ...(kind === 'dkim' ? [] : [call('keys.rotate-master', null)]),
-    ...(kind === 'master' ? [] : [rotateDkim()]),
-  ]
+  const work = [...(kind === 'dkim' ? [] : [rotateMasterKey()]), ...(kind === 'master' ? [] : [rotateDkim()])]
   await Bun.sleep(random.between(0, KILL_WITHIN_MS[kind]))
   await service.running?.kill()
   sum.kills++

@@ -4,7 +4,8 @@ import { isIP } from 'node:net'
 import { getPublicHost, listTrackingHosts, normaliseHost } from '#features/setup/domains/tracking-domain.ts'
 import type { Config } from '#platform/settings/config.ts'
 
-export type CertificateUse = 'api' | 'tracking' | 'smtp'
+export const CERTIFICATE_USES = ['api', 'tracking', 'smtp'] as const
+export type CertificateUse = (typeof CERTIFICATE_USES)[number]
 
 export interface CertificateHost {
   /** In A-labels and lower case. */

@@ -3,7 +3,6 @@ import { type AdminCommand, defineAdminCommand } from './admin-command.ts'
 import { backupAdminCommands } from './backup.ts'
 import { bulkAdminCommands } from './bulk-operations.ts'
 import { PING } from './call.ts'
-import { certificateAdminCommands } from './certificates.ts'
 import { checkAdminCommands } from './check.ts'
 import { configAdminCommands } from './config.ts'
 import { deadLetterAdminCommands } from './dead-letters.ts'
@@ -14,7 +13,6 @@ import { fenceAdminCommands } from './fence.ts'
 import { inboundAdminCommands } from './inbound.ts'
 import { listAdminCommands } from './lists.ts'
 import { localServiceAdminCommands } from './local-service.ts'
-import { masterKeyAdminCommands } from './master-keys.ts'
 import { providerAdminCommands } from './providers.ts'
 import { queueAdminCommands } from './queue.ts'
 import { retentionAdminCommands } from './retention.ts'
@@ -31,7 +29,6 @@ const ping = defineAdminCommand(PING, () => null)
  */
 export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ping,
-  ...masterKeyAdminCommands,
   ...sendAdminCommands,
   ...emailAdminCommands,
   ...explainAdminCommands,
@@ -45,7 +42,6 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...bulkAdminCommands,
   ...listAdminCommands,
   ...inboundAdminCommands,
-  ...certificateAdminCommands,
   ...retentionAdminCommands,
   ...configAdminCommands,
   ...checkAdminCommands,

@@ -1,38 +1,27 @@
 /** @module `tassis keys rotate-master` and `list-master`: the keys under which the secrets in the database are sealed. */
 import type { Command } from 'commander'
-import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
-import { isoTimeOrNull } from '#platform/http/envelope.ts'
-import { IF_FOREIGN_KEY, listMasterKeys, type RotatedMasterKey, rotateMasterKey } from '../master-key.ts'
-import { defineAdminCommand } from './admin-command.ts'
-import { runAdminCommand } from './call.ts'
-import { addCommand, type JsonOption } from './options.ts'
-import { formatTable, formatUtc, printResult, toList } from './output.ts'
-
-const rotate = defineAdminCommand('keys.rotate-master', ({ opened: { app } }, _: null) =>
-  rotateMasterKey(app, CLI_OPERATOR),
-)
-
-const list = defineAdminCommand('keys.list-master', async ({ opened: { app } }, _: null) => {
-  const { keys, newest_since: since } = await listMasterKeys(app)
-  return { newest_since: isoTimeOrNull(since), ...toList(keys) }
-})
-
-export const masterKeyAdminCommands = [rotate, list]
+import type { OperatorMasterKey, RotateOperatorMasterKeysResult } from '#client/operator-api.ts'
+import { IF_FOREIGN_KEY } from '../master-key.ts'
+import { apiAction } from './api.ts'
+import { addCommand } from './options.ts'
+import { formatTable, formatUtc, printResult } from './output.ts'
 
 export function addMasterKeyCommands(keys: Command): void {
   addCommand(
     keys,
     'rotate-master',
     'create a new master key and seal every stored secret again under it; delivery goes on',
-  ).action(async (options: JsonOption) => {
-    const rotated = await runAdminCommand(rotate, null)
-    printResult(options, rotated, formatRotated)
-    if (rotated.unreadable > 0) process.exitCode = 1
-  })
+  ).action(
+    apiAction(async ({ api, options }) => {
+      const rotated = await api.operator.rotateMasterKeys()
+      printResult(options, rotated, ({ data }) => formatRotated(data))
+      if (rotated.data.unreadable > 0) process.exitCode = 1
+    }),
+  )
 
   addCommand(keys, 'list-master', 'list the master keys, and the number of secrets sealed under each').action(
-    async (options: JsonOption) => {
-      printResult(options, await runAdminCommand(list, null), ({ data: shown, newest_since: since }) =>
+    apiAction(async ({ api, options }) =>
+      printResult(options, await api.operator.listMasterKeys(), ({ data: shown, newest_since: since }) =>
         [
           formatTable(
             ['KEY', 'SECRETS', 'STATE'],
@@ -40,20 +29,21 @@ export function addMasterKeyCommands(keys: Command): void {
           ),
           ...formatRotation(shown),
         ].join('\n\n'),
-      )
-    },
+      ),
+    ),
   )
 }
 
-type MasterKey = Awaited<ReturnType<typeof listMasterKeys>>['keys'][number]
-
 /** A warning while a rotation is in progress. */
-function formatRotation([newest, ...others]: readonly MasterKey[]): string[] {
+function formatRotation([newest, ...others]: readonly OperatorMasterKey[]): string[] {
   if (!newest || !others.some(({ key, is_needed: isNeeded }) => key !== null && isNeeded)) return []
   return [`A rotation is in progress: every secret is sealed again under ${newest.key};\n${IF_FOREIGN_KEY}.`]
 }
 
-function describeState({ key, is_newest: isNewest, is_needed: isNeeded }: MasterKey, since: string | null): string {
+function describeState(
+  { key, is_newest: isNewest, is_needed: isNeeded }: OperatorMasterKey,
+  since: string | null,
+): string {
   const from = since === null ? '' : ` ${formatUtc(since)}`
   if (key === null)
     return 'lost: no master key opens these; set them again (webhook secrets, DKIM keys, second factors)'
@@ -62,7 +52,14 @@ function describeState({ key, is_newest: isNewest, is_needed: isNeeded }: Master
   return `former: only verifies links and addresses in mail sent before${from === '' ? ' the rotation' : from}; may be removed when those may stop working`
 }
 
-function formatRotated({ key, former, path, resealed, unreadable, was_begun: wasBegun }: RotatedMasterKey): string {
+function formatRotated({
+  key,
+  former,
+  path,
+  resealed,
+  unreadable,
+  was_begun: wasBegun,
+}: RotateOperatorMasterKeysResult): string {
   const secrets = resealed === 1 ? '1 secret is' : `${resealed} secrets are`
   return [
     wasBegun
