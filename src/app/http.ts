@@ -2,6 +2,7 @@
 import type { AnyElysia } from 'elysia'
 import { contactConfirmationRoutes } from '#features/audience/contact-lists/confirmation-routes.ts'
 import { contactFileRoutes } from '#features/audience/contact-lists/import-routes.ts'
+import { operatorContactListRoutes } from '#features/audience/contact-lists/operator-routes.ts'
 import { confirmPages } from '#features/audience/contact-lists/pages.ts'
 import { contactListRoutes } from '#features/audience/contact-lists/routes.ts'
 import { MAX_IMPORT_BYTES } from '#features/audience/contact-lists/start-import.ts'
@@ -272,6 +273,7 @@ export function createRoutes(
     operatorUserRoutes(app),
     operatorDeletionRoutes(app),
     operatorDomainRoutes(app),
+    operatorContactListRoutes(app),
     certificateRoutes(app),
     masterKeyRoutes(app),
     operatorStatusRoutes(opened, { scheduler, submission, doctorReport, isStopping, settings, version }),

@@ -114,15 +114,15 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
     ),
   )
   expect(await runTassisJson(['lists', '--account', 'Acme'], data.settings)).toMatchObject({
-    total: 1,
+    pagination: { total: 1 },
     data: [{ id: list, account_id: accountId, contacts: { active: 2, unsubscribed: 1 } }],
   })
 
-  // A suppression of a list shows its name, even of a deleted one.
+  // A suppression of a list shows its id, even of a deleted one.
   const csv = `email_address,reason,stream,list\nann@receiver.test,unsubscribe,,${list}\n`
   await runTassisProcess(['suppressions', 'import', '-'], data.settings, csv)
   await ask('DELETE', `/v1/contact-lists/${list}`)
   expect((await run('suppressions', 'list', '--email', 'ann@receiver.test')).out).toMatch(
-    new RegExp(`^ADDRESS +REASON +STREAM +LIST +SINCE +EMAIL\nann@receiver.test +unsubscribe +Friends +${TIME}$`),
+    new RegExp(`^ADDRESS +REASON +STREAM +LIST +SINCE +EMAIL\nann@receiver.test +unsubscribe +${list} +${TIME}$`),
   )
 })

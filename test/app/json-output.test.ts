@@ -120,7 +120,7 @@ one   operations cancel : ${ids.operation} ! 1 ${UNKNOWN}
 list  lists ! 1 --account none
 one   suppressions add : b@x.test ! 1 nobody
 list  suppressions list ! 2 --limit 1001
-one   suppressions remove : b@x.test ! 1 b@x.test --account none
+list  suppressions remove : b@x.test ! 1 b@x.test --account none
 one   suppressions import : addresses.csv ! 1 none.csv
 list  templates import : --from postmark --url ${stub} ! 2 --from x
 list  webhooks list ! 1 --account none

@@ -11,13 +11,11 @@ import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
 import { fenceAdminCommands } from './fence.ts'
 import { inboundAdminCommands } from './inbound.ts'
-import { listAdminCommands } from './lists.ts'
 import { localServiceAdminCommands } from './local-service.ts'
 import { providerAdminCommands } from './providers.ts'
 import { queueAdminCommands } from './queue.ts'
 import { retentionAdminCommands } from './retention.ts'
 import { sendAdminCommands } from './send.ts'
-import { suppressionAdminCommands } from './suppressions.ts'
 import { templateAdminCommands } from './templates.ts'
 import { webhookAdminCommands } from './webhooks.ts'
 
@@ -36,11 +34,9 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...queueAdminCommands,
   ...fenceAdminCommands,
   ...providerAdminCommands,
-  ...suppressionAdminCommands,
   ...templateAdminCommands,
   ...webhookAdminCommands,
   ...bulkAdminCommands,
-  ...listAdminCommands,
   ...inboundAdminCommands,
   ...retentionAdminCommands,
   ...configAdminCommands,

@@ -52,13 +52,16 @@ export async function withApi<T>(
   }
 }
 
-/** The message of an error, with each field that is wrong. */
+/** The message of an error, with each field that is wrong and that it does not name itself. */
 function toSentence({ message, details }: TassisError): string {
-  const fields = details
-    .map(({ field, message: problem }) => (field === undefined ? problem : `${field}: ${problem}`))
-    .filter((text) => !message.includes(text))
-  return `${[message.replace(/\.$/, ''), ...fields.slice(0, MAX_SHOWN_DETAILS)].join('; ')}.`
+  const [sentence = '', ...problems] = [message, ...details.map((detail) => detail.message)].map(trimFullStop)
+  const shown = problems.flatMap((problem, i) =>
+    sentence.includes(problem) ? [] : [details[i]?.field, problem].filter(Boolean).join(': '),
+  )
+  return `${[sentence, ...shown.slice(0, MAX_SHOWN_DETAILS)].join('; ')}.`
 }
+
+const trimFullStop = (text: string): string => text.replace(/\.$/, '')
 
 const MAX_SHOWN_DETAILS = 5
 
@@ -88,6 +91,10 @@ export async function findOne(
   const { data } = await api.operator.find({ kind, text, account })
   return { ...data, api: api.as(data.account_id) }
 }
+
+/** Id of the account of `--account`, as a filter of a list of all accounts; undefined: all. */
+export const findAccountFilter = async (api: CommandApi, { account }: AccountOption): Promise<string | undefined> =>
+  account === undefined ? undefined : (await api.account.get()).data.id
 
 /** A list as the API answers it, with at most `limit` rows of as many pages as that takes. */
 export async function readRows<Body extends { readonly data: readonly unknown[] }>(

@@ -1,10 +1,10 @@
 /** @module `tassis keys`: creates, imports, lists and revokes API keys; `master-keys.ts` adds commands for the master key. */
-import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import type { ApiKey } from '#client/api.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
-import { CommandError, UsageError } from './admin-command.ts'
+import { UsageError } from './admin-command.ts'
 import { apiAction, findOne } from './api.ts'
+import { readInput } from './input.ts'
 import { addMasterKeyCommands } from './master-keys.ts'
 import {
   type AccountOption,
@@ -63,7 +63,11 @@ export function addKeyCommands(program: Command): void {
       apiAction<NewKeyOptions & { file?: string }, [string?]>(async ({ api, options }, keyArgument) => {
         if (keyArgument !== undefined && options.file !== undefined)
           throw new UsageError('Give the key as an argument or with --file, not both.')
-        const body = { name: options.name, scopes: options.scope, key: keyArgument ?? readKey(options.file) }
+        const body = {
+          name: options.name,
+          scopes: options.scope,
+          key: keyArgument ?? readInput(options.file, 'key').toString().trim(),
+        }
         const { data: account } = await api.account.get()
         printResult(
           options,
@@ -101,14 +105,4 @@ export function addKeyCommands(program: Command): void {
     )
 
   addMasterKeyCommands(keys)
-}
-
-/** Reads the key from the file or from standard input; never prompts. */
-function readKey(file: string | undefined): string {
-  if (file === undefined && process.stdin.isTTY) throw new UsageError('No key given; pipe it in, or use --file.')
-  try {
-    return readFileSync(file ?? 0, 'utf8').trim()
-  } catch (error) {
-    throw new CommandError(`The key cannot be read: ${error instanceof Error ? error.message : String(error)}.`)
-  }
 }

@@ -1,9 +1,9 @@
 /** @module `tassis api`: sends a request to any route of the API as the operator, and prints the response. */
-import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { parseJsonObject } from '#platform/json-object.ts'
 import { CommandError, UsageError } from './admin-command.ts'
 import { type CommandApi, withApi } from './api.ts'
+import { readInput } from './input.ts'
 import { type AccountOption, withAccount } from './options.ts'
 import { formatJson, print, toPrintableLines } from './output.ts'
 
@@ -17,7 +17,7 @@ export function addRequestCommand(program: Command): void {
     .action(async (method: string, path: string, body: string | undefined, options: AccountOption) => {
       if (!METHODS.includes(method.toUpperCase())) throw new UsageError(`The method is one of ${METHODS.join(', ')}.`)
       if (!path.startsWith('/v1/')) throw new UsageError('The path begins with /v1/, such as /v1/emails.')
-      const json = body === '-' ? readFileSync(0, 'utf8') : body
+      const json = body === '-' ? readInput(body, 'body').toString() : body
       await withApi(options, (api) => request(api, method.toUpperCase(), path, json))
     })
 }

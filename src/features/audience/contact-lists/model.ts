@@ -23,7 +23,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
 import { CONSENT_KINDS } from './consent.ts'
 
-const LIST_FIELDS = {
+export const LIST_FIELDS = {
   id: Uuid({ description: 'Id of the list.' }),
   account_id: Uuid({ description: 'Id of the account.' }),
   name: Type.String({ description: 'Name; people see it where they confirm and where they unsubscribe.' }),

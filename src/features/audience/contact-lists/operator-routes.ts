@@ -1,0 +1,83 @@
+/** @module /v1/operator/contact-lists: the contact lists of all accounts with their contacts by status. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { findFilteredAccountId, getAccount } from '#features/core/accounts/accounts.ts'
+import { OfAccountQuery } from '#features/core/accounts/model.ts'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { recordView } from '#features/core/audit-logs/view-log.ts'
+import { readContactCount } from '#features/setup/contact-store/status.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { belowId } from '#platform/db/row-window.ts'
+import { idKey, pageBody } from '#platform/http/envelope.ts'
+import { Count, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { LIST_FIELDS } from './model.ts'
+
+const OperatorContactList = Type.Object({
+  id: LIST_FIELDS.id,
+  account_id: LIST_FIELDS.account_id,
+  account: Text('Name of the account.'),
+  name: LIST_FIELDS.name,
+  contacts: Type.Object(
+    {
+      active: Count('Contacts that get mail.'),
+      pending: Count('Contacts that have not confirmed.'),
+      unsubscribed: Count('Contacts that unsubscribed.'),
+      bounced: Count('Contacts whose address bounced.'),
+      complained: Count('Contacts that complained.'),
+    },
+    { description: 'Number of contacts by status.' },
+  ),
+})
+
+interface Row {
+  readonly id: number
+  readonly uuid: Uint8Array
+  readonly accountId: number
+  readonly name: string
+}
+
+const OF_ACCOUNT = 'FROM contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?1, account_id)'
+
+const sql = prepareStatements((db) => ({
+  page: db.prepare<Row, [number | null, number, number, number]>(
+    `SELECT id, uuid, account_id AS accountId, name ${OF_ACCOUNT} AND id < ?2 ORDER BY id DESC LIMIT ?3 OFFSET ?4`,
+  ),
+  count: db.prepare<{ n: number }, [number | null]>(`SELECT COUNT(*) AS n ${OF_ACCOUNT}`),
+}))
+
+export const operatorContactListRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator/contact-lists' }).use(authenticated).get(
+    '/',
+    async ({ actor, query }) => {
+      await recordView(app, actor, { name: 'contact_lists' })
+      const { config, db } = app
+      const page = parsePage(query)
+      const only = findFilteredAccountId(app, query.account_id) ?? null
+      const rows = sql(db).page.all(only, belowId(page), page.limit, page.offset)
+      const lists = rows.map(({ id, uuid, accountId, name }) => {
+        const account = getAccount(config, db, accountId)
+        const count = (status: Parameters<typeof readContactCount>[3]) => readContactCount(db, accountId, id, status)
+        return {
+          id: formatUuid(uuid),
+          account_id: formatUuid(account.uuid),
+          account: account.name,
+          name,
+          contacts: {
+            active: count('active'),
+            pending: count('pending'),
+            unsubscribed: count('unsubscribed'),
+            bounced: count('bounced'),
+            complained: count('complained'),
+          },
+        }
+      })
+      return pageBody(lists, { ...page, total: sql(db).count.get(only)?.n ?? 0 }, idKey(rows))
+    },
+    {
+      query: OfAccountQuery,
+      response: PageBody(OperatorContactList),
+      detail: operatorRoute('List the contact lists', 'Of all accounts, newest first.'),
+    },
+  )
