@@ -97,6 +97,7 @@ import { tlsPages } from '#features/setup/domains/pages.ts'
 import { domainDnsRoutes, domainRoutes } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
 import { streamRoutes } from '#features/setup/streams/routes.ts'
+import { templateImportRoutes } from '#features/setup/templates/import-routes.ts'
 import { createPreviewStore } from '#features/setup/templates/preview-store.ts'
 import { templateRoutes } from '#features/setup/templates/routes.ts'
 import { logoPages } from '#features/setup/wording/pages.ts'
@@ -272,6 +273,7 @@ export function createRoutes(
     operatorPlanRoutes(app),
     operatorUserRoutes(app),
     operatorDeletionRoutes(app),
+    templateImportRoutes(app),
     operatorDomainRoutes(app),
     operatorContactListRoutes(app),
     certificateRoutes(app),

@@ -760,6 +760,7 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/mail/{id}/raw',
   'GET /v1/operator/find',
   'POST /v1/operator/accounts/{id}/api-keys',
+  'POST /v1/operator/accounts/{id}/templates',
   'POST /v1/operator/accounts/{id}/domains/{domain_id}/verify-without-dns',
   'GET /v1/operator/contact-lists',
   'GET /v1/operator/certificates',

@@ -16,7 +16,6 @@ import { providerAdminCommands } from './providers.ts'
 import { queueAdminCommands } from './queue.ts'
 import { retentionAdminCommands } from './retention.ts'
 import { sendAdminCommands } from './send.ts'
-import { templateAdminCommands } from './templates.ts'
 import { webhookAdminCommands } from './webhooks.ts'
 
 const ping = defineAdminCommand(PING, () => null)
@@ -34,7 +33,6 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...queueAdminCommands,
   ...fenceAdminCommands,
   ...providerAdminCommands,
-  ...templateAdminCommands,
   ...webhookAdminCommands,
   ...bulkAdminCommands,
   ...inboundAdminCommands,

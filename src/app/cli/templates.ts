@@ -1,6 +1,6 @@
 /** @module `tassis templates import`: takes over the templates of an account at another provider. */
-import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
+import { TassisError } from '#client/client.ts'
 import {
   type ConvertedTemplate,
   convertTemplates,
@@ -8,20 +8,15 @@ import {
   ImportError,
   readForeignTemplates,
 } from '#features/drop-in/postmark/import.ts'
-import { createTemplate } from '#features/setup/templates/templates.ts'
-import { AppError } from '#platform/errors.ts'
 import { seconds } from '#platform/units.ts'
-import { resolveOperator } from '../find-account.ts'
-import { loadConfig } from '../settings.ts'
-import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
-import { type Call, withData } from './call.ts'
+import { CommandError, UsageError } from './admin-command.ts'
+import { type CommandApi, withApi } from './api.ts'
+import { readInput } from './input.ts'
 import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
-import { formatCount, printResult, toList, toPrintable } from './output.ts'
+import { formatCount, printResult, toPrintable } from './output.ts'
 
 const POSTMARK_URL = 'https://api.postmarkapp.com'
 const TIMEOUT_MS = seconds(30)
-
-type ImportInput = AccountOption & Pick<ConvertedTemplate, 'foreignId' | 'input'>
 
 interface Imported {
   readonly alias: string
@@ -30,23 +25,6 @@ interface Imported {
   readonly result: 'imported' | 'exists' | 'left'
   readonly problems: readonly string[]
 }
-
-const importTemplate = defineAdminCommand(
-  'templates.import',
-  async ({ opened: { app } }, { account, foreignId, input }: ImportInput): Promise<Imported> => {
-    const shown = { alias: input.alias, id: foreignId }
-    try {
-      await createTemplate(app, resolveOperator(app, account), input, foreignId)
-      return { ...shown, result: 'imported', problems: [] }
-    } catch (error) {
-      if (!(error instanceof AppError && error.status < 500)) throw error
-      const details = error.details.length > 0 ? error.details.map(({ message }) => message) : [error.message]
-      return { ...shown, result: error.code === 'template_exists' ? 'exists' : 'left', problems: details }
-    }
-  },
-)
-
-export const templateAdminCommands = [importTemplate]
 
 interface ImportOptions extends JsonOption, AccountOption {
   readonly from: 'postmark'
@@ -66,31 +44,34 @@ export function addTemplateCommands(program: Command): void {
     .option('--url <url>', 'URL of its API', POSTMARK_URL)
     .action(async (options: ImportOptions) => {
       const converted = convertTemplates(await readTemplates(options.url, readToken()))
-      const { account } = options
-      const results = await withData(loadConfig().config, (call) => importEach(call, converted, { account }))
-      printResult(options, toList(results), () => results.flatMap(toLines).concat(summarise(results)).join('\n'))
+      const results = await withApi(options, async (api) => {
+        const { data: account } = await api.account.get()
+        const imported: Imported[] = []
+        for (const template of converted) imported.push(await importTemplate(api, account.id, template))
+        return imported
+      })
+      printResult(options, { data: results }, ({ data }) => data.flatMap(toLines).concat(summarise(data)).join('\n'))
       if (results.some(({ result }) => result === 'left')) process.exitCode = 1
     })
 }
 
-async function importEach(
-  call: Call,
-  converted: readonly ConvertedTemplate[],
-  account: AccountOption,
-): Promise<Imported[]> {
-  const results: Imported[] = []
-  for (const { foreignId, input, problems } of converted)
-    results.push(
-      problems.length > 0
-        ? { alias: input.alias, id: foreignId, result: 'left', problems }
-        : await call(importTemplate, { ...account, foreignId, input }),
-    )
-  return results
+async function importTemplate(api: CommandApi, account: string, template: ConvertedTemplate): Promise<Imported> {
+  const { foreignId: id, input, problems } = template
+  const { alias, name, subject, htmlBody, textBody } = input
+  if (problems.length > 0) return { alias, id, result: 'left', problems }
+  try {
+    const body = { alias, name, subject, html_body: htmlBody, text_body: textBody, foreign_id: id }
+    await api.operator.importAccountTemplate(account, body)
+    return { alias, id, result: 'imported', problems: [] }
+  } catch (error) {
+    if (!(error instanceof TassisError && error.status >= 400 && error.status < 500)) throw error
+    const details = error.details.length > 0 ? error.details.map(({ message }) => message) : [error.message]
+    return { alias, id, result: error.code === 'template_exists' ? 'exists' : 'left', problems: details }
+  }
 }
 
 function readToken(): string {
-  if (process.stdin.isTTY) throw new UsageError('No token given; pipe the server token of Postmark in.')
-  const token = readFileSync(0, 'utf8').trim()
+  const token = readInput(undefined, 'server token of Postmark').toString().trim()
   if (!/^[\x21-\x7e]{1,200}$/.test(token)) throw new UsageError('The token must be one line of ASCII characters.')
   return token
 }
