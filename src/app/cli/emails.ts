@@ -1,10 +1,13 @@
 /** @module `tassis emails`, and `show`: the recipients and the history of one email. Never writes. */
 import type { Command } from 'commander'
+import type { RecordedEvent } from '#features/core/events/model.ts'
 import { explainEmail } from '#features/sending/delivery/control/explain.ts'
 import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
 import type { EmailRecipient } from '#features/sending/emails/model.ts'
 import { readEmailEvents } from '#features/sending/emails/read.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatRelativeTime } from '#platform/text.ts'
 import { EMAIL_ARGUMENT, requireEmail } from '../find-email.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
@@ -13,7 +16,6 @@ import { addEmailListCommand, emailListAdminCommands } from './email-list.ts'
 import { addExplainCommand } from './explain.ts'
 import { addCommand, type JsonOption } from './options.ts'
 import { formatCount, formatFields, formatUtc, printResult, toPrintable } from './output.ts'
-import { formatEvent, toEventView } from './send.ts'
 
 const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
   const { email, accountId, account } = requireEmail(app, id)
@@ -82,4 +84,50 @@ function formatRecipient(recipient: EmailRecipient): string[] {
     toPrintable(`  ${kind.padEnd(3)}  ${address}  ${details.join('; ')}`),
     ...(reply === null ? [] : [toPrintable(`       ${reply}`)]),
   ]
+}
+
+interface EventView {
+  /** Set for mail that is only captured. */
+  readonly sandbox?: true | undefined
+  readonly seq: number
+  readonly type: string
+  readonly at: string
+  readonly recipient: string | null
+  /** Details such as `smtp_response`, `remote_mta`, `tls`, `reason` and `next_retry_at` (ms). */
+  readonly data: Readonly<Record<string, string | number | null>>
+}
+
+const toEventView = ({ seq, type, at, recipient, data, isSandbox }: RecordedEvent): EventView => ({
+  seq,
+  type,
+  at: isoTime(at),
+  recipient,
+  ...(isSandbox && { sandbox: true }),
+  data: JSON.parse(data ?? '{}') as EventView['data'],
+})
+
+/**
+ * Formats an event, such as `14:02:11.205Z  deferred   bob@example.net  451 later; next attempt in 5 min
+ * (mx.example.net [192.0.2.1], TLSv1.3 …)`.
+ */
+function formatEvent({ type, at, recipient, data, sandbox }: EventView): string {
+  const { next_retry_at: nextRetryAt } = data
+  const reply = data['smtp_response'] ?? data['reason']
+  const next = typeof nextRetryAt === 'number' ? `next attempt ${formatRelativeTime(nextRetryAt, Date.parse(at))}` : ''
+  const details = [reply, next].filter((part) => part !== undefined && part !== null && part !== '').join('; ')
+  const session = [data['remote_mta'], data['tls']].filter((part) => part).join(', ')
+  const columns = [
+    at.slice(11),
+    type.padEnd(9),
+    sandbox ? 'sandbox' : '',
+    recipient ?? '',
+    details,
+    session && `(${session})`,
+  ]
+  return toPrintable(
+    columns
+      .filter((column) => column !== '')
+      .join('  ')
+      .trimEnd(),
+  )
 }
