@@ -71,9 +71,10 @@ test('send prints how many recipients were reached and which were not', async ()
   const { stdout } = await runTassis([...MESSAGE, '--to', 'carla@receiver.test', '--json'], peer.settings)
   expect(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
     status: 'bounced',
-    recipient_count: 2,
-    delivered_count: 1,
-    not_delivered: [{ address: 'carla@receiver.test', status: 'bounced' }],
+    recipients: [
+      { address: 'bob@receiver.test', status: 'sent' },
+      { address: 'carla@receiver.test', status: 'bounced' },
+    ],
   })
 })
 
@@ -83,14 +84,13 @@ test('send names the command that adds an unregistered domain, and the one that 
   const other = await runTassis(['send', '--from', 'a@other.test', '--to', 'b@x.test'], data.settings)
   expect([other.exitCode, other.stderr]).toEqual([
     1,
-    expect.stringContaining('add it with `tassis domains add other.test`'),
+    expect.stringContaining('`tassis domains add other.test` does that.'),
   ])
   await runTassisJson(['accounts', 'pause', 'Acme', '--reason', 'Bought addresses'], data.settings)
   const { exitCode, stderr } = await runTassis([...MESSAGE, '--no-follow'], data.settings)
   expect(exitCode).toBe(1)
   const [, resume = ''] =
     /^tassis: The account is paused: Bought addresses\. .*`tassis (accounts resume [\da-f-]+)` ends/.exec(stderr) ?? []
-  expect(stderr).not.toContain('ontact')
   expect((await runTassis(resume.split(' '), data.settings)).exitCode).toBe(0)
   expect((await runTassis([...MESSAGE, '--no-follow'], data.settings)).exitCode).toBe(0)
 })
@@ -130,7 +130,7 @@ test('send from a never verified domain says that the message was captured, why,
   const { exitCode, stdout } = await runTassis(MESSAGE, data.settings)
   expect(exitCode).toBe(0)
   const [first = '', ...lines] = stdout.trimEnd().split('\n')
-  expect(first).toEndWith('. sender.test was never verified, so the message is captured, not sent.')
+  expect(first).toEndWith('. It will not leave this machine.')
   for (const line of lines.slice(0, -1)) expect(line).toContain('sandbox')
   expect(lines.at(-1)).toMatch(
     /^It was captured, not sent: the sending domain was never verified\. GET \/v1\/emails\/\S+\/captured shows it\. To go live, publish what `tassis domains records sender\.test` prints, then run `tassis domains verify sender\.test`\.$/,

@@ -15,7 +15,6 @@ import { localServiceAdminCommands } from './local-service.ts'
 import { providerAdminCommands } from './providers.ts'
 import { queueAdminCommands } from './queue.ts'
 import { retentionAdminCommands } from './retention.ts'
-import { sendAdminCommands } from './send.ts'
 import { webhookAdminCommands } from './webhooks.ts'
 
 const ping = defineAdminCommand(PING, () => null)
@@ -26,7 +25,6 @@ const ping = defineAdminCommand(PING, () => null)
  */
 export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ping,
-  ...sendAdminCommands,
   ...emailAdminCommands,
   ...explainAdminCommands,
   ...deadLetterAdminCommands,

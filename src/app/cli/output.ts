@@ -28,7 +28,7 @@ const escapeControls = (json: string): string =>
 
 export const formatJson = (value: unknown): string => escapeControls(JSON.stringify(value, null, 2))
 
-const formatJsonLine = (value: unknown): string => escapeControls(JSON.stringify(value))
+export const formatJsonLine = (value: unknown): string => escapeControls(JSON.stringify(value))
 
 export const printJson = (value: unknown): void => print(formatJson(value))
 

@@ -3,103 +3,15 @@
  * process delivers the message while it follows the events.
  */
 import type { Command } from 'commander'
-import { findSendingBlock } from '#features/core/accounts/pause.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
-import type { RecordedEvent } from '#features/core/events/model.ts'
-import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { createDraft } from '#features/sending/accept/draft.ts'
-import { SendRequest } from '#features/sending/accept/model.ts'
-import { explainEmail } from '#features/sending/delivery/control/explain.ts'
-import { findEmail, readEmailEvents } from '#features/sending/emails/read.ts'
-import { simulatorDomain } from '#features/sending/queue/lanes.ts'
-import { isOpen, type Status } from '#features/sending/queue/status.ts'
-import { findSendingDomain } from '#features/setup/domains/sending.ts'
-import { AppError, invalid, notFound } from '#platform/errors.ts'
-import { isoTime } from '#platform/http/envelope.ts'
-import { createCheck } from '#platform/http/validation.ts'
-import { parseUuid } from '#platform/ids.ts'
-import type { Config } from '#platform/settings/config.ts'
+import type { Email, EmailEvent, SendEmailRequest } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import { isOpen, isStatus } from '#features/sending/queue/status.ts'
 import { formatRelativeTime } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import { resolveOperator } from '../find-account.ts'
-import { loadConfig } from '../settings.ts'
-import { defineAdminCommand } from './admin-command.ts'
-import { type Call, withData } from './call.ts'
+import { type CommandApi, withApi } from './api.ts'
 import { type AccountOption, collectOption, type JsonOption, withAccount } from './options.ts'
-import { print, toPrintable } from './output.ts'
-import { formatSendingBlock } from './queue-format.ts'
-
-export interface EventView {
-  /** Set for mail that is only captured. */
-  readonly sandbox?: true | undefined
-  readonly seq: number
-  readonly type: string
-  readonly at: string
-  readonly recipient: string | null
-  /** Details such as `smtp_response`, `remote_mta`, `tls`, `reason` and `next_retry_at` (ms). */
-  readonly data: Readonly<Record<string, string | number | null>>
-}
-
-export const toEventView = ({ seq, type, at, recipient, data, isSandbox }: RecordedEvent): EventView => ({
-  seq,
-  type,
-  at: isoTime(at),
-  recipient,
-  ...(isSandbox && { sandbox: true }),
-  data: JSON.parse(data ?? '{}') as EventView['data'],
-})
-
-const checkRequest = createCheck(SendRequest, 'email')
-
-const send = defineAdminCommand(
-  'emails.send',
-  async ({ opened: { app } }, { account, request }: AccountOption & { readonly request: SendRequest }) => {
-    const [problem] = checkRequest(request)
-    if (problem) throw invalid(problem.field, `${problem.field} ${problem.message}.`)
-    const actor = resolveOperator(app, account)
-    const draft = createDraft(app, request, undefined)
-    const { response } = await acceptEmail(app, actor, draft).catch((error: unknown) => {
-      throw explainRefusal(app, actor, draft.fromDomain, error)
-    })
-    const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)?.domain ?? draft.fromDomain
-    return { ...response, account_id: actor.accountUuid, sending_domain: domain }
-  },
-)
-
-/** Names the command that helps; users of the API read other words. Returns other errors unchanged. */
-function explainRefusal(app: App, { accountId, accountUuid }: Actor, domain: string, error: unknown): unknown {
-  if (!(error instanceof AppError)) return error
-  const block = error.code === 'account_paused' ? findSendingBlock(app.db, accountId) : undefined
-  if (block !== undefined) return new AppError(403, 'account_paused', formatSendingBlock(block, accountUuid))
-  if (error.code !== 'domain_not_found') return error
-  return invalid(
-    'from',
-    `The domain ${domain} is not registered on this account; add it with \`tassis domains add ${domain}\` (or POST /v1/domains).`,
-    'domain_not_found',
-  )
-}
-
-const follow = defineAdminCommand(
-  'emails.follow',
-  ({ opened: { app } }, input: { readonly account: string; readonly id: string; readonly afterSeq: number }) => {
-    const { accountId } = resolveOperator(app, input.account)
-    const uuid = parseUuid(input.id)
-    const email = uuid && findEmail(app.db, accountId, uuid)
-    if (!email) throw notFound('email_not_found', 'Email not found.')
-    const events = readEmailEvents(app, accountId, email.id)
-    return {
-      status: email.status,
-      sentence: explainEmail(email, events).sentence,
-      sandbox: email.sandbox,
-      is_final: !email.recipients.some(({ status }) => isOpen(status)),
-      recipients: email.recipients.map(({ address, status }) => ({ address, status })),
-      events: events.filter(({ seq }) => seq > input.afterSeq).map(toEventView),
-    }
-  },
-)
-
-export const sendAdminCommands = [send, follow]
+import { formatJsonLine, print, toPrintable } from './output.ts'
 
 interface SendOptions extends JsonOption, AccountOption {
   readonly from: string
@@ -130,11 +42,10 @@ export function addSendCommand(program: Command): void {
     .option('--stream <slug>', 'message stream')
     .option('--no-follow', 'exit once the message is accepted')
     .action(async (options: SendOptions) => {
-      const { config } = loadConfig()
       const interrupted = new AbortController()
       const interrupt = () => (interrupted.signal.aborted ? process.exit(1) : interrupted.abort())
       process.on('SIGINT', interrupt).on('SIGTERM', interrupt)
-      const isSent = await withData(config, (call) => sendAndFollow(call, options, config, interrupted.signal), {
+      const isSent = await withApi(options, (api) => sendAndFollow(api, options, interrupted.signal), {
         canDeliver: options.follow,
       })
       if (!isSent) process.exitCode = 1
@@ -144,88 +55,58 @@ export function addSendCommand(program: Command): void {
 const POLL_INTERVAL_MS = 100
 
 /** Returns true when the message was sent, or accepted with --no-follow. */
-async function sendAndFollow(
-  call: Call,
-  options: SendOptions,
-  config: Pick<Config, 'hostname'>,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const { account } = options
-  const sent = await call(send, { account, request: toRequest(options) })
-  const printLine = (value: unknown, text: string) => print(options.json ? JSON.stringify(value) : text)
-  const isSimulated = options.to.some((to) => domainOfMailbox(to).toLowerCase() === simulatorDomain(config))
-  const isCaptured = sent.sandbox && !isSimulated
-  printLine(
-    sent,
-    `Accepted as ${sent.id}.${isCaptured ? ` ${sent.sending_domain} was never verified, so the message is captured, not sent.` : isSimulated ? ' It goes to the simulator.' : ''}`,
-  )
+async function sendAndFollow(api: CommandApi, options: SendOptions, signal: AbortSignal): Promise<boolean> {
+  const printLine = (value: unknown, text: string) => print(options.json ? formatJsonLine(value) : text)
+  const { data: sent } = await api.emails.send(toRequest(options)).catch(async (error: unknown) => {
+    throw await addAdvice(api, options.from, error)
+  })
+  printLine(sent, `Accepted as ${sent.id}.${sent.sandbox ? ' It will not leave this machine.' : ''}`)
   if (!options.follow) return true
-  for (let afterSeq = 0; ; ) {
-    const {
-      status,
-      sentence,
-      is_final: isFinal,
-      sandbox,
-      recipients,
-      events,
-    } = await call(follow, { account: sent.account_id, id: sent.id, afterSeq })
-    for (const event of events) {
-      printLine(event, formatEvent(event))
-      afterSeq = event.seq
-    }
-    if (isFinal) {
-      printLine(
-        toSummary(sent.id, status, recipients, sandbox),
-        toPrintable(`${sentence}${isCaptured ? formatGoLive(sent.id, sent.sending_domain) : ''}`),
-      )
-      return status === 'sent'
-    }
-    if (signal.aborted) {
-      printLine(
-        toSummary(sent.id, status, recipients, sandbox),
-        `It is still ${status}; it stays in the queue of the service.`,
-      )
-      return false
+  for (let printed = 0; ; ) {
+    const { data: email } = await api.emails.get(sent.id)
+    for (const event of email.events.slice(printed)) printLine(event, formatEvent(event))
+    printed = email.events.length
+    const isFinal = !(isStatus(email.status) && isOpen(email.status))
+    if (isFinal || signal.aborted) {
+      printLine(email, isFinal ? await describeEnd(api, email) : `It is still ${email.status}; it stays in the queue.`)
+      return isFinal && email.status === 'sent'
     }
     await systemClock.sleep(POLL_INTERVAL_MS)
   }
 }
 
-interface RecipientStatus {
-  readonly address: string
-  readonly status: Status
+/** Names the command that helps; users of the API read other words. Returns other errors unchanged. */
+async function addAdvice(api: CommandApi, from: string, error: unknown): Promise<unknown> {
+  if (!(error instanceof TassisError)) return error
+  const { status, code, message } = error
+  const advise = (advice: string) => new TassisError(status, { code, message: `${message} ${advice}` })
+  if (code === 'domain_not_found') return advise(`\`tassis domains add ${domainOfMailbox(from)}\` does that.`)
+  if (code !== 'account_paused') return error
+  const { id } = (await api.account.get()).data
+  return advise(`\`tassis accounts show ${id}\` shows it, \`tassis accounts resume ${id}\` ends a pause.`)
 }
 
-const filterUnsent = (recipients: readonly RecipientStatus[]): RecipientStatus[] =>
-  recipients.filter(({ status }) => status !== 'sent')
-
-function toSummary(id: string, status: Status, recipients: readonly RecipientStatus[], sandbox: boolean) {
-  const unsent = filterUnsent(recipients)
-  return {
-    id,
-    status,
-    ...(sandbox && { sandbox }),
-    recipient_count: recipients.length,
-    delivered_count: recipients.length - unsent.length,
-    not_delivered: unsent,
-  }
+/** What became of a message that is final; of one that was captured, what makes the next one leave. */
+async function describeEnd(api: CommandApi, { id, sentence, sandbox, state, domain_id: domainId }: Email) {
+  if (!sandbox || state !== 'captured' || !domainId) return toPrintable(sentence)
+  const { domain } = (await api.domains.get(domainId)).data
+  return toPrintable(
+    `${sentence} GET /v1/emails/${id}/captured shows it. To go live, publish what \`tassis domains records ${domain}\` prints, then run \`tassis domains verify ${domain}\`.`,
+  )
 }
 
-const formatGoLive = (id: string, domain: string): string =>
-  ` GET /v1/emails/${id}/captured shows it. To go live, publish what \`tassis domains records ${domain}\` prints, then run \`tassis domains verify ${domain}\`.`
-
-function toRequest(options: SendOptions): SendRequest {
+function toRequest(options: SendOptions): SendEmailRequest {
   const { from, to, cc = [], bcc = [], subject, text, html, stream } = options
   const isEmpty = text === undefined && html === undefined
   return {
     from,
-    to: [...to],
-    cc: [...cc],
-    bcc: [...bcc],
+    to,
+    cc,
+    bcc,
     subject,
     text_body: isEmpty ? 'This message was sent with `tassis send`.\n' : (text ?? null),
     html_body: html ?? null,
-    ...(stream !== undefined && { stream }),
+    stream,
   }
 }
 
@@ -233,24 +114,18 @@ function toRequest(options: SendOptions): SendRequest {
  * Formats an event, such as `14:02:11.205Z  deferred   bob@example.net  451 later; next attempt in 5 min
  * (mx.example.net [192.0.2.1], TLSv1.3 …)`.
  */
-export function formatEvent({ type, at, recipient, data, sandbox }: EventView): string {
-  const { next_retry_at: nextRetryAt } = data
-  const reply = data['smtp_response'] ?? data['reason']
-  const next = typeof nextRetryAt === 'number' ? `next attempt ${formatRelativeTime(nextRetryAt, Date.parse(at))}` : ''
-  const details = [reply, next].filter((part) => part !== undefined && part !== null && part !== '').join('; ')
-  const session = [data['remote_mta'], data['tls']].filter((part) => part).join(', ')
+function formatEvent({ type, created_at: at, recipient, raw_payload, sandbox }: EmailEvent): string {
+  const data = (raw_payload ?? {}) as Readonly<Record<string, string | null | undefined>>
+  const { next_retry_at: next, smtp_response: reply, reason, remote_mta: server, tls } = data
+  const details = [reply ?? reason, next && `next attempt ${formatRelativeTime(Date.parse(next), Date.parse(at))}`]
+  const session = [server, tls].filter(Boolean).join(', ')
   const columns = [
     at.slice(11),
     type.padEnd(9),
-    sandbox ? 'sandbox' : '',
-    recipient ?? '',
-    details,
+    sandbox && 'sandbox',
+    recipient,
+    details.filter(Boolean).join('; '),
     session && `(${session})`,
   ]
-  return toPrintable(
-    columns
-      .filter((column) => column !== '')
-      .join('  ')
-      .trimEnd(),
-  )
+  return toPrintable(columns.filter(Boolean).join('  ').trimEnd())
 }

@@ -90,7 +90,8 @@ export function findSendingBlock(db: Database, accountId: number): string | unde
   if (!row) return 'The account is deleted.'
   if (row.isOff === 1 || row.isParentOff === 1) return 'The account is disabled.'
   const paused = toPause(row)
-  return paused && `The account is paused: ${paused.reason}`
+  // Operators often leave out the full stop.
+  return paused && `The account is paused: ${paused.reason.replace(/(?<![.!?])$/, '.')}`
 }
 
 /** UUIDs of the accounts whose tracked links are blocked, deleted accounts included. */
