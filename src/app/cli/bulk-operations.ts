@@ -20,7 +20,6 @@ import { truncate } from '#platform/text.ts'
 import { findAccountId } from '../find-account.ts'
 import { defineAdminCommand } from './admin-command.ts'
 import { runAdminCommand } from './call.ts'
-import { findListName } from './lists.ts'
 import {
   type AccountOption,
   addCommand,
@@ -38,6 +37,7 @@ interface OperationKey {
 }
 
 const sql = prepareStatements((db) => ({
+  listName: db.prepare<{ name: string }, [Uint8Array]>('SELECT name FROM contact_lists WHERE uuid = ?'),
   newest: db.prepare<OperationKey, [number | null, number, number]>(
     `SELECT uuid, account_id AS accountId FROM operations WHERE account_id = coalesce(?1, account_id)
      AND (?2 = 0 OR status IN ('pending', 'processing')) ORDER BY id DESC LIMIT ?3`,
@@ -62,10 +62,11 @@ function toOperationView(app: App, { uuid, accountId }: OperationKey, isCounting
   const emails = isCountingEmails ? countBroadcastEmails(app.db, accountId, found.id) : undefined
   const wire = toOperationWire(found, formatUuid(owner.uuid), emails)
   const { contact_list_id, list_id } = (wire.metadata ?? {}) as OperationDetails
+  const listUuid = parseUuid(contact_list_id ?? list_id ?? '')
   return {
     account: owner.name,
     // Of the contact list of a broadcast or import; null for other operations.
-    list_name: findListName(app.db, parseUuid(contact_list_id ?? list_id ?? '')),
+    list_name: listUuid ? (sql(app.db).listName.get(listUuid)?.name ?? null) : null,
     failed_emails: sql(app.db).failed.get(found.id, statusCode('failed'))?.n ?? 0,
     ...wire,
   }
