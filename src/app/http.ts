@@ -122,6 +122,7 @@ import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import { docsRoutes } from './docs/routes.ts'
 import type { DoctorReport } from './doctor/doctor.ts'
+import { operatorFenceRoutes } from './fence/routes.ts'
 import { findRoutes } from './find-routes.ts'
 import { masterKeyRoutes } from './master-key-routes.ts'
 import { operatorStatusRoutes } from './status-routes.ts'
@@ -289,6 +290,7 @@ export function createRoutes(
     operatorReportRoutes(app),
     operatorMailRoutes(app, { readText: createMailTextReader(app, parser), retry: retryOperatorMail }),
     operatorProviderRoutes(app, { scheduler }),
+    operatorFenceRoutes(app),
     healthRoutes(app, { isStopping }),
   ]
   const { httpAddr } = app.config

@@ -94,6 +94,6 @@ test('explain names the redirect of the operator when its host is not reached', 
   const redirect = ['queue', 'redirect', '--domain', 'receiver.test', '--to', '[127.0.0.1]', '--yes']
   const [text] = await explainAll({ greeting: { drop: 'end' } }, ['bob@receiver.test'], redirect)
   expect(text).toMatch(
-    /^ {2}Why: +The last attempt failed at the host that you chose\. You redirect this mail to \[127\.0\.0\.1\]; `tassis queue redirect --off --domain receiver\.test` ends that\.\n {2}Who acts: +you, /m,
+    /^ {2}Why: +The last attempt failed at the host that you chose\. You redirect this mail to \[127\.0\.0\.1\]; `tassis queue release --only redirect --domain receiver\.test` ends that\.\n {2}Who acts: +you, /m,
   )
 })

@@ -32,6 +32,7 @@ import { createTestAccount, createTestApp, eventually, type TestApp, type TestAp
 import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
+import { signInAsOperator } from '#test/support/operator.ts'
 import { createResolver } from '#test/support/resolver.ts'
 import { type Sink, startSink } from '#test/support/sink.ts'
 import { runTassisJson } from './process.ts'
@@ -188,14 +189,14 @@ test('what waits is shown, and released or dropped in parts', async () => {
     ['Test', 'one.test', 2],
     ['Test', 'two.test', 2],
   ])
-  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ released: 2, due: 2, isEnded: false })
+  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ released: 2, due: 2, is_ended: false })
   // The receiver has them before the service has stored that.
   await eventually(() => readOpen(app).length === 2)
   expect([countReceived('a@one.test'), countReceived('b@one.test')]).toEqual([1, 1])
   expect(countReceived('c@two.test')).toBe(0)
   // A repeated release changes nothing.
-  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ released: 0, due: 0, isEnded: false })
-  expect(await dropFence(app, OPERATOR, {}, undefined)).toEqual({ dropped: 2, next: undefined, isEnded: true })
+  expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ released: 0, due: 0, is_ended: false })
+  expect(await dropFence(app, OPERATOR, {}, undefined)).toEqual({ dropped: 2, next: undefined, is_ended: true })
   expect([readOpen(app), await readFenceView(app), countReceived('c@two.test')]).toEqual([[], undefined, 0])
   await expectSettled(restored)
 })
@@ -216,7 +217,7 @@ test('scheduled mail is held when its time comes, and a release before that leav
   const retried = await changeMail(app, OPERATOR, 'retry', selector, { reason: '', after: undefined })
   expect(retried).toMatchObject({ changed: 0, held: 1 })
   expect(listLaneRecipients(app.db, '1:one.test', 1, undefined)).toMatchObject([{ waits_for: 'fence' }])
-  expect(await releaseFence(app, OPERATOR, {})).toEqual({ released: 1, due: 1, isEnded: true })
+  expect(await releaseFence(app, OPERATOR, {})).toEqual({ released: 1, due: 1, is_ended: true })
   await eventually(() => countReceived('later@one.test') === 1)
 })
 
@@ -271,6 +272,7 @@ test('a directory that another machine uses is refused until that has been silen
   expect(await start(dataDir)).toEqual({ isFenced: false, open: 0 })
 })
 
+// Proves: operator-50
 test('broadcasts and emails to contacts wait; new ones flow; a release sends them, and a drop ends them', async () => {
   const original = nextPath()
   let key = ''
@@ -296,7 +298,7 @@ test('broadcasts and emails to contacts wait; new ones flow; a release sends the
   }
   const settings = { TASSIS_DATA_DIR: backUp(original), TASSIS_MIN_FREE_DISK: '0', TASSIS_LOG_LEVEL: 'error' }
   expect(await runTassisJson(['fence', 'drop', '--yes'], settings)).toEqual({
-    dropped: 0,
+    recipients: 0,
     broadcasts: 1,
     contact_mails: 1,
     imports: 0,
@@ -311,7 +313,15 @@ test('broadcasts and emails to contacts wait; new ones flow; a release sends the
   const { app, api } = service
   const countTo = (address: string) =>
     app.db.query<{ n: number }, [string]>('SELECT count(*) AS n FROM recipients WHERE address = ?').get(address)?.n ?? 0
-  expect(await readFenceView(app)).toMatchObject({ recipients: 0, broadcasts: 1, contact_mails: 1, imports: 0 })
+  const operator = await signInAsOperator(service)
+  const ask = (method: string, path: string, body?: unknown) => operator.ask(method, `/v1/operator/fence${path}`, body)
+  const waiting = { kind: 'backup', recipients: 0, broadcasts: 1, contact_mails: 1, imports: 0, group_count: 0 }
+  expect(at((await ask('GET', '')).body, 'data')).toMatchObject(waiting)
+  const ofMail = await ask('GET', '?domain=one.test&from_date=2026-01-01')
+  expect(at(ofMail.body, 'data')).toMatchObject({ recipients: 0, broadcasts: 0, contact_mails: 0 })
+  expect((await ask('GET', '?from_date=soon')).status).toBe(422)
+  expect((await ask('POST', '/drop', { domain: 'not a domain' })).status).toBe(422)
+  expect((await ask('POST', '/release', { account_id: operation })).status).toBe(404)
   const later = await newList({ api }, 'Later', key)
   await addContacts(app, later, [{ email: 'later@one.test' }])
   await startBroadcast(service, later)
@@ -325,7 +335,11 @@ test('broadcasts and emails to contacts wait; new ones flow; a release sends the
     }
   await eventually(async () => (await readState()).error_summary?.message.startsWith('restored: '))
   expect([countTo('reader@one.test'), countTo('new@one.test')]).toEqual([0, 0])
-  expect(await releaseFence(app, OPERATOR, {})).toMatchObject({ isEnded: true })
+  expect(at((await ask('POST', '/release', {})).body, 'data')).toEqual({ released: 0, due: 0, is_ended: true })
+  expect((await ask('GET', '')).body).toEqual({ data: null })
+  expect(at((await ask('POST', '/drop', {})).body, 'data')).toEqual({ dropped: 0, is_ended: true, next_cursor: null })
+  const [entry] = listNewestAuditEntries(app.db, undefined, { action: 'restored.released' }, 1)
+  expect([entry?.actorType, entry?.resourceType, entry?.accountId]).toEqual(['user', 'queue', null])
   await eventually(() => countTo('reader@one.test') === 1 && countTo('new@one.test') === 1)
   await eventually(async () => (await readState()).metadata.state === 'done')
   await expectSettled(service)

@@ -100,16 +100,16 @@ one   emails retry : ${ids.email} ! 1 ${UNKNOWN}
 one   emails cancel : ${ids.email} ! 1 ${UNKNOWN}
 one   emails resend : ${ids.email} ! 1 ${UNKNOWN}
 one   explain : ${ids.email} ! 1 ${UNKNOWN}
-one   queue ! 2 --limit 0
+list  queue ! 2 --limit 0
 one   queue hold : --domain one.test --yes ! 1 --domain one.test
 one   queue redirect : --domain one.test --yes --to two.test ! 2 --domain one.test --yes
-list  queue release : --domain one.test --yes --only hold ! 2 --only hold --yes
-one   queue retry : --domain one.test --yes ! 2 --yes
-one   queue drop : --domain one.test --yes ! 2 --email x --account Acme --yes
+list  queue release : --domain one.test --yes --only hold ! 1 --only hold --yes
+one   queue retry : --domain one.test --yes ! 1 --yes
+one   queue drop : --domain one.test --yes ! 1 --email x --account Acme --yes
 one   queue bounce : --domain one.test --yes --reason x ! 1 --provider none --reason x --yes
 list  dead-letters list ! 2 --reason x
 list  dead-letters retry : ${ids.letter} ! 1 999999
-list  fence ! 2 --limit x
+one   fence ! 2 --limit x
 list  providers
 error providers resume : gmail
 list  operations list ! 1 --account none

@@ -45,6 +45,8 @@ const BODIES: Readonly<Record<string, unknown>> = {
   '/v1/operator/queue/retry': { domain: 'one.test' },
   '/v1/operator/queue/bounce': { domain: 'one.test', reason: 'A mistake.' },
   '/v1/operator/queue/drop': { domain: 'one.test' },
+  '/v1/operator/fence/release': {},
+  '/v1/operator/fence/drop': {},
 }
 /** The query that a path requires. */
 const QUERIES: Readonly<Record<string, string>> = {
@@ -257,6 +259,7 @@ test('the queue has what waits, its account and its reason, and the recipients o
       account_id: service.actor.accountUuid,
       account: 'Test',
       domain: 'one.test',
+      label: 'one.test (Test)',
       is_broadcast: false,
       waiting: 2,
       first_due_at: at10,

@@ -40,7 +40,7 @@ test('tassis providers shows suspensions with rule and reason; resume lifts them
   expect(stdout).toMatch(/gmail .* suspended, next attempt .* \(gmail-rate-4\.7\.28\): 421 4\.7\.28 unusual rate/)
   expect(stdout).toContain('`tassis providers resume NAME` ends a suspension at once')
   expect(await runTassisJson(['providers'], data.settings)).toMatchObject({
-    total: 1,
+    pagination: { total: 1 },
     data: [{ provider: 'gmail', source: null, suspension: { rule: 'gmail-rate-4.7.28', failures: 1 } }],
   })
   expect(

@@ -89,7 +89,7 @@ test('the commands ask first, act in the running service, and say what they did'
   expect((await run('redirect', '--account', 'Acme', '--to', '[192.0.2.7]', '--yes')).stdout).toBe(
     '12 redirected to [192.0.2.7]. `tassis queue retry --account Acme` sends what waits for another attempt.\n',
   )
-  expect((await run('redirect', '--account', 'Acme', '--off', '--yes')).stdout).toMatch(
+  expect((await run('release', '--account', 'Acme', '--only', 'redirect', '--yes')).stdout).toMatch(
     /^Ended: mail of Acme goes to \[192\.0\.2\.7\] since .* by cli\n$/,
   )
   expect((await run('release', '--domain', 'one.test', '--yes')).stdout).toMatch(
@@ -166,22 +166,22 @@ test('broadcast mail waits in a separate lane that names the domain', async () =
     await accept(app, 'ann@receiver.test', 'bob@receiver.test')
     app.db.run("UPDATE recipients SET lane = 'bulk:1:receiver.test' WHERE address LIKE 'bob%'")
   }
-  expect((await runTassis(['queue'], data.settings)).stdout).toMatch(/\nreceiver\.test \(2 lanes\) +2 +/)
-  const { stdout } = await runTassis(['queue', '--all'], data.settings)
-  expect(stdout).toContain('2 messages to 1 domain;')
+  const first = await runTassis(['queue', '--limit', '1'], data.settings)
+  expect(first.stdout).toMatch(/\nreceiver\.test \(Test\) +1 +.*\n… and 1 more \(--limit\)\n/)
+  const { stdout } = await runTassis(['queue', '--limit', '1', '--all'], data.settings)
+  expect(stdout).toContain('2 messages to 2 destinations;')
   expect(stdout).toMatch(/\nreceiver\.test \(Test\) +1 +.*\nreceiver\.test \(broadcast of Test\) +1 +/)
   expect(await runTassisJson(['queue'], data.settings)).toMatchObject({
-    waiting: 2,
-    lane_count: 2,
-    domain_count: 1,
-    lanes: [
+    health: { queue: { waiting: 2, lanes: 2 } },
+    pagination: { total: 2 },
+    data: [
       { lane: '1:receiver.test', account: 'Test' },
       { lane: 'bulk:1:receiver.test', account: 'Test' },
     ],
   })
 })
 
-// Proves: storage-7
+// Proves: storage-7, operator-51
 test('queue release releases mail that waited for its content and prints the number of messages', async () => {
   using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
@@ -208,4 +208,6 @@ test('queue release releases mail that waited for its content and prints the num
     stderr: '',
   })
   expect(again).toEqual({ released: 0 })
+  const { data: entries } = await runTassisJson<{ data: unknown[] }>(['audit', 'list'], settings)
+  expect(entries).toContainEqual(expect.objectContaining({ action: 'queue.content_released', actor_id: 'cli' }))
 })

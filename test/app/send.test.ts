@@ -100,14 +100,12 @@ test('queue shows what waits, why and until when, with and without a service', a
   const service = await startServing(peer.settings)
   await runTassis([...MESSAGE, '--no-follow'], peer.settings)
   type Queue = {
-    delivering: boolean
-    waiting: number
-    lanes: { lane: string; reason: string; first_due_at: string }[]
+    data: { lane: string; reason: string; first_due_at: string }[]
     recipients: { recipient: string; status: string; attempts: number; next_at: string; last_error: string | null }[]
   }
   const served = await eventually(async () => {
     const queue = await runTassisJson<Queue>(['queue'], peer.settings)
-    return queue.lanes.some(({ reason: why }) => why.startsWith('deferred')) && queue
+    return queue.data.some(({ reason: why }) => why.startsWith('deferred')) && queue
   })
   service.signal('SIGTERM')
   await service.exited
@@ -116,10 +114,11 @@ test('queue shows what waits, why and until when, with and without a service', a
     { recipient: 'bob@receiver.test', status: 'queued', attempts: 1, last_error: '450 4.2.0 Greylisted' },
   ]
   const reason = expect.stringMatching(/^deferred: 450 4\.2\.0 Greylisted, next attempt in \d+ (s|min)$/)
-  const lanes = [{ lane: expect.stringMatching(/^\d+:receiver\.test$/), reason }]
-  expect(served).toMatchObject({ delivering: true, waiting: 1, lanes, recipients })
-  expect(alone).toMatchObject({ delivering: false, waiting: 1, lanes, recipients })
-  expect(alone.lanes[0]?.first_due_at).toBe(alone.recipients[0]?.next_at ?? '')
+  const data = [{ lane: expect.stringMatching(/^\d+:receiver\.test$/), reason }]
+  const health = (is_delivering: boolean) => ({ is_delivering, queue: { waiting: 1 } })
+  expect(served).toMatchObject({ health: health(true), data, recipients })
+  expect(alone).toMatchObject({ health: health(false), data, recipients })
+  expect(alone.data[0]?.first_due_at).toBe(alone.recipients[0]?.next_at ?? '')
   expect((await runTassis(['queue'], peer.settings)).stdout).toContain('NO SERVICE IS RUNNING')
 })
 

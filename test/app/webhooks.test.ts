@@ -109,16 +109,13 @@ describe('without a service', () => {
         for (let i = 0; i < 3; i++) insertPending(tx, delivery, app.clock.now())
       }),
     )
-    expect(await queue()).toBe(
-      'The queue is empty.\n\n3 webhook deliveries wait for an attempt: tassis webhooks list\n',
-    )
     await put("UPDATE webhooks SET is_active = 0, off_by_failures = 1 WHERE url LIKE '%/a'")
     await put('UPDATE webhook_deliveries SET next_at = NULL WHERE id > 1')
     expect(await queue()).toBe(
-      'The queue is empty.\n\n1 webhook delivery waits for an attempt, 1 webhook is deactivated by failures: tassis webhooks list\n',
+      'The queue is empty.\n\nWebhooks: deliveries that wait 1, deactivated by failures 1 (tassis webhooks list)\n',
     )
     expect(await runTassisJson(['queue'], folder.settings)).toMatchObject({
-      webhooks: { waiting: 1, off_by_failures: 1 },
+      health: { webhooks: { waiting: 1, deactivated: 1 } },
     })
   })
 

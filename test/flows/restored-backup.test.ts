@@ -85,7 +85,7 @@ async function receivedOnce(addresses: readonly string[]): Promise<void> {
 const once = (addresses: readonly string[]) => Object.fromEntries(addresses.map((address) => [address, 1]))
 
 interface Fence {
-  readonly data: readonly { readonly domain: string; readonly recipients: number }[]
+  readonly groups: readonly { readonly domain: string; readonly recipients: number }[]
 }
 
 // Proves: storage-15
@@ -140,7 +140,7 @@ test('a restored service sends nothing twice and loses nothing that the backup h
   await sendAll(service.url, fresh)
   await receivedOnce([...fast, ...lost, ...fresh])
   const fence = await runTassisJson<Fence>(['fence'], restored)
-  const waiting = Object.fromEntries(fence.data.map(({ domain, recipients }) => [domain, recipients]))
+  const waiting = Object.fromEntries(fence.groups.map(({ domain, recipients }) => [domain, recipients]))
   expect(waiting).toEqual({ 'fast.test': expect.any(Number), 'slow.test': slow.length })
 
   // What the original has delivered since is dropped; what it could not deliver is released.

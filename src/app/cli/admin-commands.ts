@@ -9,11 +9,8 @@ import { deadLetterAdminCommands } from './dead-letters.ts'
 import { doctorAdminCommands } from './doctor.ts'
 import { emailAdminCommands } from './emails.ts'
 import { explainAdminCommands } from './explain.ts'
-import { fenceAdminCommands } from './fence.ts'
 import { inboundAdminCommands } from './inbound.ts'
 import { localServiceAdminCommands } from './local-service.ts'
-import { providerAdminCommands } from './providers.ts'
-import { queueAdminCommands } from './queue.ts'
 import { retentionAdminCommands } from './retention.ts'
 import { webhookAdminCommands } from './webhooks.ts'
 
@@ -28,9 +25,6 @@ export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ...emailAdminCommands,
   ...explainAdminCommands,
   ...deadLetterAdminCommands,
-  ...queueAdminCommands,
-  ...fenceAdminCommands,
-  ...providerAdminCommands,
   ...webhookAdminCommands,
   ...bulkAdminCommands,
   ...inboundAdminCommands,

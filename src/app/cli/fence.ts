@@ -5,98 +5,30 @@
 
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { dropFence, type FenceSelection, type FenceView, readFenceView, releaseFence } from '#app/fence/release.ts'
-import type { App } from '#features/core/app/app.ts'
-import { CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import type { DropOperatorFenceResult, OperatorFence, ReleaseOperatorFenceRequest } from '#client/operator-api.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
-import { parseSelector } from '#features/sending/delivery/control/operator-queue.ts'
-import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
-import { type Millis, systemClock } from '#platform/time/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { runAsOwner } from '../data-owner.ts'
-import { resolveOperator } from '../find-account.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError, defineAdminCommand } from './admin-command.ts'
-import { type Call, requireData, runAdminCommand, withData } from './call.ts'
+import { CommandError } from './admin-command.ts'
+import { apiAction, type CommandApi } from './api.ts'
+import { requireData } from './call.ts'
 import { confirmAction } from './confirm.ts'
-import { type JsonOption, withJson, withLimit } from './options.ts'
-import {
-  formatCount,
-  formatMore,
-  formatTable,
-  formatUtc,
-  type List,
-  print,
-  printResult,
-  toList,
-  toPrintable,
-} from './output.ts'
-import { parseInstantOption, TIME_FORMS } from './times.ts'
+import { type AccountOption, addCommand, type JsonOption, withLimit } from './options.ts'
+import { type Columns, formatCount, formatPage, formatUtc, print, printResult } from './output.ts'
+import { parseInstantOption, parseTimeOption, TIME_FORMS } from './times.ts'
 
-interface Selected {
-  readonly domain?: string | undefined
-  /** ID or name. */
-  readonly account?: string | undefined
-  /** Unix time in ms. */
-  readonly since?: Millis | undefined
-}
-
-function resolveSelection(app: App, { domain, account, since }: Selected): FenceSelection {
-  const account_id = account === undefined ? undefined : resolveOperator(app, account).accountUuid
-  const isMailNamed = domain !== undefined || account_id !== undefined
-  const { accountId, domain: lane } = isMailNamed ? parseSelector(app, { domain, account_id }) : {}
-  return { accountId, domain: lane, since }
-}
-
-const read = defineAdminCommand(
-  'fence.read',
-  async ({ opened: { app } }, selected: Selected): Promise<FenceView | null> =>
-    (await readFenceView(app, resolveSelection(app, selected))) ?? null,
-)
-
-const release = defineAdminCommand('fence.release', async ({ opened: { app } }, selected: Selected) => {
-  const { released, due, isEnded } = await releaseFence(app, CLI_OPERATOR, resolveSelection(app, selected))
-  return { released, due, is_ended: isEnded }
-})
-
-interface DropInput extends Selected {
-  readonly after: QueuePosition | null
-}
-
-const drop = defineAdminCommand('fence.drop', async ({ opened: { app } }, { after, ...selected }: DropInput) => {
-  const { dropped, next, isEnded } = await dropFence(
-    app,
-    CLI_OPERATOR,
-    resolveSelection(app, selected),
-    after ?? undefined,
-  )
-  return { dropped, next: next ?? null, is_ended: isEnded }
-})
-
-export const fenceAdminCommands = [read, release, drop]
-
-interface FenceOptions extends JsonOption, Omit<Selected, 'since'> {
-  readonly since?: string | undefined
-  readonly yes?: boolean | undefined
-  readonly limit: number
-}
-
-/** With `--json` of the parent command: `tassis fence --json ...`. */
-const readOptions = (command: Command): FenceOptions => command.optsWithGlobals<FenceOptions>()
-
-function toSelected({ domain, account, since: time }: FenceOptions): Selected {
-  const since = parseInstantOption('--since', time, systemClock.now())
-  return {
-    domain,
-    account,
-    since,
-  }
+interface FenceOptions extends JsonOption, AccountOption {
+  readonly domain?: string
+  readonly since?: string
+  readonly yes?: boolean
 }
 
 const withSelection = (command: Command): Command =>
-  withJson(command)
+  command
     .option('--account <id|name>', 'mail of this account')
     .option('--domain <domain>', 'mail to this domain')
     .option('--since <time>', `mail accepted at or after this time: ${TIME_FORMS}`)
@@ -105,47 +37,53 @@ const withSelection = (command: Command): Command =>
 const NOTHING_WAITS = 'Nothing waits: the data were not restored from a backup, or all of it was released or dropped.'
 
 export function addFenceCommands(program: Command): void {
-  const fence = withLimit(withJson(program.command('fence')), 'accounts and domains', 20)
-    .description('show what waits since the data were restored from a backup or a copy, to release or drop it')
-    .action(async (_, command: Command) => {
-      const options = readOptions(command)
-      const view = await runAdminCommand(read, {})
-      printResult(options, toFenceList(view, options.limit), formatFence)
-    })
+  const fence = withLimit(
+    addCommand(
+      program,
+      'fence',
+      'show what waits since the data were restored from a backup or a copy, to release or drop it',
+    ),
+    'accounts and domains',
+    20,
+  ).action(
+    apiAction<JsonOption & { limit: number }>(async ({ api, options }) =>
+      printResult(options, await api.operator.getFence(), ({ data }) =>
+        data ? formatFence(data, options.limit) : NOTHING_WAITS,
+      ),
+    ),
+  )
   withSelection(
-    fence.command('release').description('send what waits as restored: some of it may have been sent before'),
-  ).action(async (_, command: Command) => {
-    const options = readOptions(command)
-    const selected = toSelected(options)
-    const done = await withData(loadConfig().config, async (call) => {
-      await confirm(call, options, selected, 'send them, although they may have been sent before')
-      return call(release, selected)
-    })
-    printResult(
-      options,
-      done,
-      ({ released, due, is_ended }) =>
-        `${formatCount(released, 'message')} released, ${due} of them due now; the others keep their time. ${formatRest(is_ended)}`,
-    )
-  })
+    addCommand(fence, 'release', 'send what waits as restored: some of it may have been sent before'),
+  ).action(
+    apiAction<FenceOptions>(async (context) => {
+      const { selector } = await selectFenced(context, 'send them, although they may have been sent before')
+      printResult(
+        context.options,
+        await context.api.operator.releaseFence(selector),
+        ({ data: { released, due, is_ended } }) =>
+          `${formatCount(released, 'message')} released, ${due} of them due now; the others keep their time. ${formatRest(is_ended)}`,
+      )
+    }),
+  )
   withSelection(
-    fence.command('drop').description('cancel what waits as restored; an event says so, and its quota is given back'),
-  ).action(async (_, command: Command) => {
-    const options = readOptions(command)
-    const selected = toSelected(options)
-    const done = await withData(loadConfig().config, async (call) => {
-      const waiting = await confirm(call, options, selected, 'cancel them')
-      return dropAll(call, options, selected, waiting)
-    })
-    printResult(
-      options,
-      done,
-      ({ dropped, is_ended, ...others }) =>
-        `Dropped: ${formatTotals({ recipients: dropped, ...others })}. ${formatRest(is_ended)}`,
-    )
-  })
-  withJson(fence.command('mark'))
-    .description('mark stopped data as a copy, so that the next start fences it: after a restore by other programs')
+    addCommand(fence, 'drop', 'cancel what waits as restored; an event says so, and its quota is given back'),
+  ).action(
+    apiAction<FenceOptions>(async (context) => {
+      const { selector, found } = await selectFenced(context, 'cancel them')
+      const { is_ended } = await dropAll(context, selector)
+      const { recipients, broadcasts, contact_mails, imports } = found
+      printResult(
+        context.options,
+        { data: { recipients, broadcasts, contact_mails, imports, is_ended } },
+        ({ data }) => `Dropped: ${formatTotals(data)}. ${formatRest(data.is_ended)}`,
+      )
+    }),
+  )
+  addCommand(
+    fence,
+    'mark',
+    'mark stopped data as a copy, so that the next start fences it: after a restore by other programs',
+  )
     .option('--taken-at <time>', `when the copy was made, for \`tassis fence\`: ${TIME_FORMS}`)
     .action(async (_, command: Command) => {
       const options = command.optsWithGlobals<JsonOption & { takenAt?: string }>()
@@ -188,99 +126,77 @@ function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: n
 const formatRest = (isEnded: boolean): string =>
   isEnded ? 'Nothing waits as restored any more.' : 'The rest waits: see `tassis fence`.'
 
-/** Counts what would be changed and asks; throws CommandError without a yes. Resolves with the counts. */
-async function confirm(call: Call, options: FenceOptions, selected: Selected, question: string): Promise<FenceTotals> {
-  const found = await call(read, selected)
+interface Context {
+  readonly api: CommandApi
+  readonly options: FenceOptions
+}
+
+/** Counts what the options select, and asks. @throws CommandError without a yes */
+async function selectFenced({ api, options }: Context, question: string) {
+  const { account, domain, since } = options
+  const selector: ReleaseOperatorFenceRequest = {
+    account_id: account === undefined ? undefined : (await api.account.get()).data.id,
+    domain,
+    from_date: since === undefined ? undefined : parseTimeOption('--since', since, systemClock.now()),
+  }
+  const { data: found } = await api.operator.getFence(selector)
   if (!found) throw new CommandError(NOTHING_WAITS, 'nothing_waits')
   const { recipients, broadcasts, contact_mails, imports } = found
   // Without a selection, this ends the fence of a copy in which nothing waits.
-  if (
-    Object.values(selected).some((value) => value !== undefined) &&
-    recipients + broadcasts + contact_mails + imports === 0
-  )
+  const isPart = Object.values(selector).some((value) => value !== undefined)
+  if (isPart && recipients + broadcasts + contact_mails + imports === 0)
     throw new CommandError('Nothing that waits matches; `tassis fence` lists what waits.', 'nothing_waits')
   confirmAction(options, `Waiting as restored: ${formatTotals(found)}`, question)
-  return found
+  return { selector, found }
 }
 
-/** Calls the service until all selected mail was examined, because each call changes a limited number. */
+/** Repeats the request until all selected mail was examined, because each changes a limited number. */
 async function dropAll(
-  call: Call,
-  { json }: JsonOption,
-  selected: Selected,
-  waiting: FenceTotals,
-): Promise<{ dropped: number; is_ended: boolean } & Omit<FenceTotals, 'recipients'>> {
+  { api, options }: Context,
+  selector: ReleaseOperatorFenceRequest,
+): Promise<DropOperatorFenceResult> {
   let dropped = 0
-  for (let after: QueuePosition | null = null; ; ) {
-    const done: Awaited<ReturnType<typeof drop.run>> = await call(drop, { ...selected, after })
+  for (let cursor: string | undefined; ; ) {
+    const { data: done } = await api.operator.dropFence({ ...selector, cursor })
     dropped += done.dropped
-    after = done.next
-    if (!after) {
-      const rest = await call(read, selected)
-      return {
-        // A broadcast takes its messages with it.
-        dropped: waiting.recipients - (rest?.recipients ?? 0),
-        broadcasts: waiting.broadcasts - (rest?.broadcasts ?? 0),
-        contact_mails: waiting.contact_mails - (rest?.contact_mails ?? 0),
-        imports: waiting.imports - (rest?.imports ?? 0),
-        is_ended: done.is_ended,
-      }
-    }
-    if (!json) print(`${dropped} dropped so far …`)
+    if (done.next_cursor === null) return done
+    cursor = done.next_cursor
+    if (!options.json) print(`${dropped} dropped so far …`)
   }
 }
 
-type FenceTotals = Pick<FenceView, 'recipients' | 'broadcasts' | 'contact_mails' | 'imports'>
+type Totals = Pick<OperatorFence, 'recipients' | 'broadcasts' | 'contact_mails' | 'imports'>
 
-function formatTotals({ recipients, broadcasts, contact_mails, imports }: FenceTotals): string {
-  const others = [
+const formatTotals = ({ recipients, broadcasts, contact_mails, imports }: Totals): string =>
+  [
+    formatCount(recipients, 'message'),
     ...(broadcasts > 0 ? [formatCount(broadcasts, 'broadcast')] : []),
     ...(contact_mails > 0 ? [`${formatCount(contact_mails, 'email')} to contacts`] : []),
     ...(imports > 0 ? [formatCount(imports, 'import')] : []),
-  ]
-  return [formatCount(recipients, 'message'), ...others].join(', ')
+  ].join(', ')
+
+const formatTime = (iso: string | null): string => (iso === null ? '' : formatUtc(iso))
+
+const COLUMNS: Columns<OperatorFence['groups'][number]> = {
+  ACCOUNT: ({ account }) => account ?? 'a deleted account',
+  DOMAIN: ({ domain }) => domain,
+  MESSAGES: ({ recipients }) => String(recipients),
+  'ACCEPTED FROM': ({ accepted_from: at }) => formatTime(at),
+  TO: ({ accepted_to: at }) => formatTime(at),
 }
 
-/** What waits, as a list of its accounts and domains; its other fields are null or 0 if nothing does. */
-type FenceList = Required<List<FenceView['groups'][number]>> &
-  FenceTotals & {
-    readonly [Name in 'kind' | 'instance' | 'taken_at' | 'restored_at']: FenceView[Name] | null
-  }
-
-function toFenceList(view: FenceView | null, limit: number): FenceList {
-  const { groups, ...facts } = view ?? EMPTY_VIEW
-  return { ...facts, ...toList(groups.slice(0, limit), groups.length) }
-}
-
-const EMPTY_VIEW = {
-  kind: null,
-  instance: null,
-  taken_at: null,
-  restored_at: null,
-  recipients: 0,
-  broadcasts: 0,
-  contact_mails: 0,
-  imports: 0,
-  groups: [] as FenceView['groups'],
-} as const
-
-function formatFence(view: FenceList): string {
-  if (view.restored_at === null) return NOTHING_WAITS
+function formatFence(view: OperatorFence, limit: number): string {
   const taken = view.taken_at === null ? 'at an unknown time' : formatUtc(view.taken_at)
-  const rows = view.data.map(({ account, domain, recipients, accepted_from, accepted_to }) => [
-    account === null ? 'a deleted account' : toPrintable(account),
-    domain,
-    String(recipients),
-    accepted_from === null ? '' : formatUtc(accepted_from),
-    accepted_to === null ? '' : formatUtc(accepted_to),
-  ])
+  const groups = {
+    data: view.groups.slice(0, limit),
+    pagination: { total: view.group_count },
+    has_more: view.group_count > limit,
+  }
   return [
     `These data are a ${view.kind} taken ${taken}, restored ${formatUtc(view.restored_at)} (instance ${view.instance}).`,
     `Waiting as restored: ${formatTotals(view)}. They may have been sent after the ${view.kind} was taken; new mail flows.`,
     '',
-    ...(rows.length > 0 ? [formatTable(['ACCOUNT', 'DOMAIN', 'MESSAGES', 'ACCEPTED FROM', 'TO'], rows)] : []),
-    ...formatMore(view),
-    ...(rows.length > 0 ? [''] : []),
+    ...(view.group_count > 0 ? [formatPage(groups, '', COLUMNS), ''] : []),
     'tassis fence release   sends them; some receivers may get them twice',
     'tassis fence drop      cancels them; what was not sent before is lost',
     'Both take --account, --domain and --since.',

@@ -1,251 +1,301 @@
-/** @module `tassis queue`: shows what waits for delivery, why and until when, with one line about webhooks. */
-import type { Command } from 'commander'
-import { findAccount } from '#features/core/accounts/accounts.ts'
-import type { App } from '#features/core/app/app.ts'
-import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
-import { readRules } from '#features/sending/delivery/control/operator-queue.ts'
-import type { QueueRecipient, QueueRuleRecord } from '#features/sending/delivery/control/operator-queue-model.ts'
-import {
-  describeLanes,
-  findProviderHolds,
-  listLaneRecipients,
-  MAX_ERROR_LENGTH,
-  readLanes,
-} from '#features/sending/delivery/control/queue-view.ts'
-import { accountOfLane, domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
-import { countOpen, type OpenLane, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
-import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
-import { isoTime } from '#platform/http/envelope.ts'
+/**
+ * @module `tassis queue`: what waits for delivery, why and until when; `hold`, `release`, `redirect`, `retry`, `bounce`
+ * and `drop`: what the operator does with it. Each counts first and asks.
+ */
+import { type Command, Option } from 'commander'
+import type {
+  OperatorHealth,
+  OperatorQueue,
+  OperatorQueueRecipient,
+  OperatorQueueRule,
+  OperatorQueueSelection,
+  RetryOperatorQueueRequest,
+  RetryOperatorQueueResult,
+} from '#client/operator-api.ts'
 import { formatRelativeTime, truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import type { RunningDelivery } from '../create.ts'
-import { loadConfig } from '../settings.ts'
-import { defineAdminCommand } from './admin-command.ts'
-import { type Call, withData } from './call.ts'
-import { addCommand, type JsonOption, withLimit } from './options.ts'
-import { formatCount, formatTable, formatUtc, printResult } from './output.ts'
-import { addQueueControlCommands, formatRule, queueControlAdminCommands } from './queue-control.ts'
-
-interface WaitingLane {
-  readonly lane: string
-  /** Name of the account whose mail waits; null if the account is deleted. */
-  readonly account: string | null
-  readonly waiting: number
-  readonly first_due_at: string
-  readonly reason: string
-}
+import { apiAction, type CommandApi, findOne, readRows } from './api.ts'
+import { confirmAction } from './confirm.ts'
+import { type AccountOption, addCommand, type JsonOption, withLimit } from './options.ts'
+import { type Columns, formatCount, formatPage, formatUtc, print, printResult, toPrintable } from './output.ts'
+import { formatArgument, formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-format.ts'
 
 const MAX_PER_LANE = 10
-
-const queue = defineAdminCommand(
-  'queue',
-  async ({ opened: { app }, delivery }, { limit }: { readonly limit: number }) => {
-    const lanes = await readLanes(app)
-    const domains = groupByDomain(lanes)
-    const shownDomains = domains.slice(0, limit)
-    const shownLanes = lanes.slice(0, limit)
-    const firstLanes = await toLaneViews(
-      app,
-      delivery,
-      shownDomains.map(({ first }) => first),
-    )
-    return {
-      // Whether a running service delivers the queue.
-      delivering: delivery !== undefined,
-      waiting: lanes.reduce((sum, { waiting }) => sum + waiting, 0),
-      // A lane holds the mail of one account to one domain; broadcasts have separate lanes.
-      lane_count: lanes.length,
-      domain_count: domains.length,
-      // Those with the earliest mail.
-      domains: shownDomains.flatMap(({ domain, laneCount, waiting }, i) => {
-        const first = firstLanes[i]
-        // The earliest lane, whose due time and reason are those of the domain.
-        return first ? [{ domain, lane_count: laneCount, waiting, first }] : []
-      }),
-      lanes: await toLaneViews(app, delivery, shownLanes),
-      recipients: await listRecipients(app, shownLanes, limit),
-      webhooks: countWaitingWebhooks(app.db),
-      received: countQueueEntries(app.db),
-      rules: readRules(app),
-    }
-  },
-)
-
-type QueueView = Awaited<ReturnType<typeof queue.run>>
-
-/** @param lanes the earliest first; so are the domains */
-function groupByDomain(
-  lanes: readonly OpenLane[],
-): { readonly domain: string; laneCount: number; waiting: number; readonly first: OpenLane }[] {
-  const domains = new Map<string, { domain: string; laneCount: number; waiting: number; first: OpenLane }>()
-  for (const lane of lanes) {
-    const domain = domainOfLane(lane.lane)
-    const group = domains.get(domain)
-    if (!group) {
-      domains.set(domain, { domain, laneCount: 1, waiting: lane.waiting, first: lane })
-      continue
-    }
-    group.laneCount++
-    group.waiting += lane.waiting
-  }
-  return [...domains.values()]
-}
-
-async function toLaneViews(
-  app: App,
-  delivery: RunningDelivery | undefined,
-  lanes: readonly OpenLane[],
-): Promise<WaitingLane[]> {
-  const reasons = await describeLanes(app, delivery?.scheduler, lanes)
-  return lanes.map(({ lane, waiting, firstAt }, i) => ({
-    lane,
-    account: findAccount(app.config, app.db, accountOfLane(lane))?.name ?? null,
-    waiting,
-    first_due_at: isoTime(firstAt),
-    reason: reasons[i] ?? '',
-  }))
-}
-
-async function listRecipients(
-  app: App,
-  lanes: readonly { readonly lane: string }[],
-  limit: number,
-): Promise<QueueRecipient[]> {
-  const holds = await findProviderHolds(
-    app,
-    lanes.map(({ lane }) => lane),
-  )
-  const found: QueueRecipient[] = []
-  for (const { lane } of lanes) {
-    const capacity = Math.min(MAX_PER_LANE, limit - found.length)
-    if (capacity <= 0) break
-    found.push(...listLaneRecipients(app.db, lane, capacity, holds.get(lane)))
-  }
-  return found
-}
-
-const RECIPIENTS_PER_PAGE = 2000
-
-/** A page of all lanes, in the order of their names. The last lane may continue on the next page. */
-const lanePage = defineAdminCommand('queue.lanes', async ({ opened: { app }, delivery }, after: QueuePosition) => {
-  const { lanes, place } = countOpen(app.db, after, RECIPIENTS_PER_PAGE)
-  return { lanes: await toLaneViews(app, delivery, lanes), next: place ?? null }
-})
-
-/** Every lane, the earliest first. */
-async function readAllLanes(call: Call): Promise<WaitingLane[]> {
-  const lanes: WaitingLane[] = []
-  for (let after: QueuePosition | null = QUEUE_START; after; ) {
-    const page: Awaited<ReturnType<typeof lanePage.run>> = await call(lanePage, after)
-    const [first, ...others] = page.lanes
-    const last = lanes.at(-1)
-    if (first && last?.lane === first.lane) lanes[lanes.length - 1] = { ...last, waiting: last.waiting + first.waiting }
-    else if (first) lanes.push(first)
-    lanes.push(...others)
-    after = page.next
-  }
-  return lanes.sort((a, b) => (a.first_due_at < b.first_due_at ? -1 : a.first_due_at > b.first_due_at ? 1 : 0))
-}
-
-export const queueAdminCommands = [queue, lanePage, ...queueControlAdminCommands]
+const MAX_SHOWN_RULES = 20
+const MAX_ERROR_LENGTH = 120
 
 export function addQueueCommand(program: Command): void {
-  const queueCommand = withLimit(
+  const queue = withLimit(
     addCommand(program, 'queue', 'show what waits for delivery, why and until when'),
-    'domains and of recipients',
+    'destinations and of recipients',
     30,
   )
-    .option('--all', 'every lane (account and domain), not only the domains with the earliest mail')
-    .action(async ({ limit, all = false, ...options }: JsonOption & { limit: number; all?: boolean }) => {
-      const found = await withData(loadConfig().config, async (call) => {
-        const view = await call(queue, { limit })
-        return all ? { ...view, lanes: await readAllLanes(call) } : view
-      })
-      printResult(options, found, (queued) => formatQueue(queued, systemClock.now(), all))
-    })
-  addQueueControlCommands(queueCommand)
+    .option('--all', 'every destination (domain and account), not only those with the earliest mail')
+    .action(
+      apiAction<JsonOption & { limit: number; all?: boolean }>(async ({ api, options }) =>
+        printResult(options, await readQueue(api, options), formatQueue),
+      ),
+    )
+  withReason(withEmail(addAction(queue, 'hold', HOLD)))
+  withEmail(addAction(queue, 'release', RELEASE)).addOption(
+    new Option('--only <kind>', 'end only holds, or only redirects; default: both').choices(['hold', 'redirect']),
+  )
+  withReason(addAction(queue, 'redirect', REDIRECT)).requiredOption(
+    '--to <destination>',
+    'example.com (its MX hosts), [mx.example.com] or an IP address, each with :PORT or without',
+  )
+  withEmail(addAction(queue, 'retry', RETRY))
+  withEmail(addAction(queue, 'bounce', BOUNCE)).requiredOption('--reason <sentence>', 'why; the senders read it')
+  withEmail(addAction(queue, 'drop', DROP)).alias('cancel')
 }
 
-const formatQueue = (found: QueueView, now: number, isAll: boolean): string =>
+async function readQueue(api: CommandApi, { limit, all }: { readonly limit: number; readonly all?: boolean }) {
+  const lanes = await readRows(api.operator.getQueue({ per_page: 100 }), all ? Number.POSITIVE_INFINITY : limit)
+  const recipients: OperatorQueueRecipient[] = []
+  for (const { lane } of lanes.data) {
+    const capacity = Math.min(MAX_PER_LANE, limit - recipients.length)
+    if (capacity <= 0) break
+    recipients.push(...(await api.operator.listQueueRecipients({ lane })).data.slice(0, capacity))
+  }
+  const { data: rules } = await api.operator.listQueueRules()
+  const { data: health } = await api.operator.getHealth()
+  return { ...lanes, recipients, rules, health }
+}
+
+type Queue = Awaited<ReturnType<typeof readQueue>>
+
+const formatQueue = (found: Queue): string =>
   [
-    formatMail(found, now, isAll),
-    ...formatRules(found.rules),
-    ...formatWebhooks(found.webhooks),
-    ...formatReceived(found.received),
-  ].join('\n')
-
-const MAX_SHOWN_RULES = 20
-
-const formatRules = (rules: readonly QueueRuleRecord[]): string[] =>
-  rules.length === 0
-    ? []
-    : [
-        '',
-        ...rules.slice(0, MAX_SHOWN_RULES).map(formatRule),
-        ...(rules.length > MAX_SHOWN_RULES ? [`… and ${rules.length - MAX_SHOWN_RULES} more (--json)`] : []),
-      ]
-
-/** Formats at most one line; `tassis webhooks` shows the details. */
-function formatWebhooks({ waiting, off_by_failures: off }: QueueView['webhooks']): string[] {
-  const parts = [
-    ...(waiting > 0
-      ? [
-          waiting === 1
-            ? '1 webhook delivery waits for an attempt'
-            : `${waiting} webhook deliveries wait for an attempt`,
-        ]
-      : []),
-    ...(off > 0
-      ? [off === 1 ? '1 webhook is deactivated by failures' : `${off} webhooks are deactivated by failures`]
-      : []),
+    formatMail(found),
+    found.rules.slice(0, MAX_SHOWN_RULES).map(formatRule).join('\n'),
+    found.rules.length > MAX_SHOWN_RULES ? `… and ${found.rules.length - MAX_SHOWN_RULES} more (--json)` : '',
+    formatWebhooks(found.health),
+    found.health.received === 0 ? '' : `${formatCount(found.health.received, 'received message')} not processed yet`,
   ]
-  return parts.length === 0 ? [] : ['', `${parts.join(', ')}: tassis webhooks list`]
-}
+    .filter((part) => part !== '')
+    .join('\n\n')
 
-const formatReceived = (received: number): string[] =>
-  received === 0 ? [] : ['', `${formatCount(received, 'received message')} not processed yet`]
+/** At most one line; `tassis webhooks` shows the details. */
+const formatWebhooks = ({ webhooks: { waiting, deactivated } }: OperatorHealth): string =>
+  waiting + deactivated === 0
+    ? ''
+    : `Webhooks: deliveries that wait ${waiting}, deactivated by failures ${deactivated} (tassis webhooks list)`
 
-/** The table of domains says why mail that is due waits. */
-function formatNextAttempt({ waits_for: waitsFor, next_at: nextAt }: QueueRecipient, due: string, now: number) {
+const formatTime = (iso: string): string =>
+  `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), systemClock.now())})`
+
+/** The table of lanes says why mail that is due waits. */
+function formatNextAttempt({ waits_for: waitsFor, next_at: at }: OperatorQueueRecipient): string {
   if (waitsFor !== null) return waitsFor === 'hold' ? 'held' : 'fenced'
-  return Date.parse(nextAt) > now ? due : `due ${formatRelativeTime(Date.parse(nextAt), now)}`
+  const now = systemClock.now()
+  return Date.parse(at) > now ? formatTime(at) : `due ${formatRelativeTime(Date.parse(at), now)}`
 }
 
-function formatMail(found: QueueView, now: number, isAll: boolean): string {
-  if (found.waiting === 0) return 'The queue is empty.'
-  const formatDue = (iso: string) => `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
-  const { domains, recipients } = found
-  const rows = isAll
-    ? found.lanes.map((lane) => ({ ...lane, label: laneLabel(lane.lane, lane.account) }))
-    : domains.map(({ domain, lane_count: count, waiting, first }) => ({
-        ...first,
-        waiting,
-        label: count === 1 ? laneLabel(first.lane, first.account) : `${domain} (${count} lanes)`,
-      }))
+const LANE_COLUMNS: Columns<OperatorQueue> = {
+  DOMAIN: ({ label }) => label,
+  WAITING: ({ waiting }) => String(waiting),
+  'FIRST DUE': ({ first_due_at: at }) => formatTime(at),
+  WHY: ({ reason }) => reason,
+}
+
+const RECIPIENT_COLUMNS: Columns<OperatorQueueRecipient> = {
+  RECIPIENT: ({ recipient }) => recipient,
+  STATUS: ({ status }) => status,
+  ATTEMPTS: ({ attempts }) => String(attempts),
+  'NEXT ATTEMPT': formatNextAttempt,
+  EMAIL: ({ email_id: id }) => id,
+  'LAST ERROR': ({ last_error: error }) => truncate(error ?? '', MAX_ERROR_LENGTH),
+}
+
+function formatMail(found: Queue): string {
+  const { health, recipients, pagination, data } = found
+  if (data.length === 0) return 'The queue is empty.'
+  const { waiting } = health.queue
+  const left = waiting - recipients.length
   return [
-    `${formatCount(found.waiting, 'message')} to ${formatCount(found.domain_count, 'domain')}${found.delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
-    '',
-    formatTable(
-      ['DOMAIN', 'WAITING', 'FIRST DUE', 'WHY'],
-      rows.map(({ label, waiting, first_due_at, reason }) => [label, String(waiting), formatDue(first_due_at), reason]),
-    ),
-    ...(!isAll && domains.length < found.domain_count
-      ? [`… and ${formatCount(found.domain_count - domains.length, 'domain')} more (--limit, --all)`]
-      : []),
-    '',
-    formatTable(
-      ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT ATTEMPT', 'EMAIL', 'LAST ERROR'],
-      recipients.map((recipient) => [
-        recipient.recipient,
-        recipient.status,
-        String(recipient.attempts),
-        formatNextAttempt(recipient, formatDue(recipient.next_at), now),
-        recipient.email_id,
-        truncate(recipient.last_error ?? '', MAX_ERROR_LENGTH),
-      ]),
-    ),
-    ...(recipients.length < found.waiting
-      ? [`… and ${formatCount(found.waiting - recipients.length, 'message')} more (--limit)`]
-      : []),
-  ].join('\n')
+    `${formatCount(waiting, 'message')} to ${formatCount(pagination.total, 'destination')}${health.is_delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
+    formatPage(found, '', LANE_COLUMNS),
+    `${formatPage({ data: recipients }, '', RECIPIENT_COLUMNS)}${left > 0 ? `\n… and ${formatCount(left, 'message')} more (--limit)` : ''}`,
+  ].join('\n\n')
+}
+
+interface MailOptions extends JsonOption, AccountOption {
+  readonly domain?: string
+  readonly provider?: string
+  readonly email?: string
+  readonly yes?: boolean
+  readonly reason?: string
+  readonly to?: string
+  readonly only?: 'hold' | 'redirect'
+}
+
+type Selector = Omit<RetryOperatorQueueRequest, 'cursor'>
+
+interface Action<Done> {
+  readonly description: string
+  readonly question: (options: MailOptions) => string
+  readonly send: (api: CommandApi, selector: Selector, options: MailOptions) => Promise<Done>
+  readonly format: (done: Done, options: MailOptions) => string
+}
+
+/** Adds a command that counts the mail that its options name, asks, and changes it. */
+const addAction = <Done>(
+  queue: Command,
+  name: string,
+  { description, question, send, format }: Action<Done>,
+): Command =>
+  addCommand(queue, name, description)
+    .option('--domain <domain>', 'mail to this domain')
+    .option('--provider <name>', 'mail to the domains of this provider, as `tassis providers` shows it')
+    .option('--account <id|name>', 'mail of this account')
+    .option('--yes', 'do not ask')
+    .action(
+      apiAction<MailOptions>(async ({ api, options }) => {
+        // Mail that waits for its content is released as a whole.
+        if (name === 'release' && isUnnamed(options)) return releaseRestored(api, options)
+        const selector = await selectMail(api, options, question(options))
+        printResult(options, await send(api, selector, options), (done) => format(done, options))
+      }),
+    )
+
+const withEmail = (command: Command): Command =>
+  command.option('--email <id>', 'this email alone: its ID, or the beginning as shown by `tassis emails list`')
+
+const withReason = (command: Command): Command => command.option('--reason <sentence>', 'why; `tassis queue` shows it')
+
+/** The options that name the mail, as a person writes them. */
+const describeMail = ({ domain, provider, account, email }: MailOptions): string =>
+  Object.entries({ domain, provider, account, email })
+    .flatMap(([name, value]) => (value === undefined ? [] : [`--${name} ${formatArgument(value)}`]))
+    .join(' ')
+
+const isUnnamed = (options: MailOptions): boolean => options.only === undefined && describeMail(options) === ''
+
+/** Counts the mail that the options name, and asks. @throws CommandError without a yes */
+async function selectMail(api: CommandApi, options: MailOptions, question: string): Promise<Selector> {
+  const { domain, provider, account, email } = options
+  const selector = {
+    domain,
+    provider,
+    account_id: account === undefined ? undefined : (await api.account.get()).data.id,
+    email_id: email === undefined ? undefined : (await findOne(api, 'email', email)).id,
+  }
+  const { data: found } = await api.operator.getQueueSelection(selector)
+  const matches = `${formatCount(found.waiting, 'waiting message')} ${found.waiting === 1 ? 'matches' : 'match'}`
+  confirmAction(options, `${matches}, and ${found.in_delivery} in delivery`, question)
+  return selector
+}
+
+const HOLD: Action<{ readonly data: OperatorQueueSelection }> = {
+  description: 'hold mail, now and in future, until it is released; it does not expire',
+  question: () => 'hold them and what comes later',
+  send: ({ operator }, selector, { reason }) => operator.holdQueue({ ...selector, reason }),
+  format: ({ data: { waiting, in_delivery } }, options) =>
+    `${waiting} held${formatInDelivery(in_delivery)}${waiting === 0 ? ' (if you expected some, check the name)' : ''}. ${options.email === undefined ? 'Mail that comes later is held too, until' : 'It waits until'} \`tassis queue release ${describeMail(options)}\`.`,
+}
+
+const REDIRECT: Action<{ readonly data: OperatorQueueSelection }> = {
+  description: 'send mail, now and in future, to another host than its MX, until `tassis queue release`',
+  question: ({ to }) => `redirect them and what comes later to ${to}`,
+  send: ({ operator }, selector, { to = '', reason }) => operator.redirectQueue({ ...selector, to, reason }),
+  format: ({ data: { waiting, in_delivery } }, options) =>
+    `${waiting} redirected to ${toPrintable(options.to ?? '')}${formatInDelivery(in_delivery)}. \`tassis queue retry ${describeMail(options)}\` sends what waits for another attempt.`,
+}
+
+const RELEASE: Action<{ readonly data: readonly OperatorQueueRule[] }> = {
+  description:
+    'end holds and redirects; without options, release mail that was held for missing content, after that content has been restored',
+  question: ({ only }) => (only === undefined ? 'end their holds and redirects' : `end their ${only}s`),
+  send: ({ operator }, selector, { only }) => operator.releaseQueue({ ...selector, kind: only }),
+  format: ({ data: ended }) =>
+    ended.length === 0
+      ? 'No hold or redirect matches; `tassis queue` shows them.'
+      : ended.map((rule) => `Ended: ${formatRule(rule)}`).join('\n'),
+}
+
+const releaseRestored = async (api: CommandApi, options: JsonOption): Promise<void> =>
+  printResult(
+    options,
+    await api.operator.releaseQueueWithoutContent(),
+    ({ data: { released } }) =>
+      `${formatCount(released, 'message')} released; messages whose content is still missing are held again.`,
+  )
+
+const RETRY = createChange({
+  description: 'make mail due now that waits for another attempt, except held and scheduled mail',
+  question: 'try them now',
+  participle: 'due now',
+  advice: ['Mail that was due already is tried now, too.'],
+  send: ({ operator }, body) => operator.retryQueue(body),
+})
+const BOUNCE = createChange({
+  description: 'end mail as bounced (soft, expired), with dead letters; its senders are notified',
+  question: 'bounce them',
+  participle: 'bounced',
+  send: ({ operator }, body, reason) => operator.bounceQueue({ ...body, reason }),
+})
+const DROP = createChange({
+  description: 'cancel mail without a bounce: an event says that you dropped it, and its quota is given back',
+  question: 'drop them',
+  participle: 'dropped',
+  send: ({ operator }, body) => operator.dropQueue(body),
+})
+
+type Changed = Omit<RetryOperatorQueueResult, 'next_cursor'>
+
+/** An action that repeats its request until all selected mail was examined, because each changes a limited number. */
+function createChange({
+  description,
+  question,
+  participle,
+  advice = [],
+  send,
+}: {
+  readonly description: string
+  readonly question: string
+  /** What the mail is afterwards. */
+  readonly participle: string
+  readonly advice?: readonly string[]
+  readonly send: (
+    api: CommandApi,
+    body: RetryOperatorQueueRequest,
+    reason: string,
+  ) => Promise<{ readonly data: RetryOperatorQueueResult }>
+}): Action<{ readonly data: Changed }> {
+  const sendAll = async (api: CommandApi, selector: Selector, { reason = '', json }: MailOptions) => {
+    const sum = { changed: 0, in_delivery: 0, held: 0, suspended: [] as readonly string[] }
+    for (let cursor: string | undefined; ; ) {
+      const { data: done } = await send(api, { ...selector, cursor }, reason)
+      sum.changed += done.changed
+      sum.in_delivery += done.in_delivery
+      sum.held += done.held
+      sum.suspended = [...new Set([...sum.suspended, ...done.suspended])]
+      if (done.next_cursor === null) return { data: sum }
+      cursor = done.next_cursor
+      if (!json) print(`${sum.changed} ${participle} so far …`)
+    }
+  }
+  const format = ({ data }: { readonly data: Changed }): string =>
+    [
+      `${data.changed} ${participle}${formatHeldAndInDelivery(data)}.`,
+      ...advice,
+      ...data.suspended.map(formatSuspended),
+    ].join('\n')
+  return { description, question: () => question, send: sendAll, format }
+}
+
+/** One line about a hold or redirect. */
+function formatRule(rule: OperatorQueueRule): string {
+  const { kind, domain, provider, account, account_id, email_id, to, reason, created_by, created_at } = rule
+  const mail =
+    email_id === null
+      ? [
+          'mail',
+          ...(domain === null ? [] : [`to ${domain}`]),
+          ...(provider === null ? [] : [`to provider ${provider}`]),
+          ...(account_id === null ? [] : [`of ${account ?? 'a deleted account'}`]),
+        ].join(' ')
+      : `email ${email_id}`
+  const what = kind === 'hold' ? `${mail} is held` : `${mail} goes to ${to}`
+  return toPrintable(`${what} since ${formatUtc(created_at)} by ${created_by}${reason === '' ? '' : `: ${reason}`}`)
 }

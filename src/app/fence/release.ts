@@ -1,6 +1,6 @@
 /**
  * @module What operators do with what waits as `restored` since the data were restored from a backup or a copy: see it,
- * release it, drop it. Knows neither commands nor routes.
+ * release it, drop it.
  */
 import { dropRestoredImports } from '#features/audience/contact-lists/importer.ts'
 import { listRestoredImports } from '#features/audience/contact-lists/imports.ts'
@@ -12,6 +12,7 @@ import { endFence, type ReleasedScope, readFence, readInstanceId } from '#featur
 import { countRestoredNotices, dropRestoredNotices } from '#features/core/notices/notices.ts'
 import { dropRestoredBroadcasts } from '#features/sending/broadcasts/control.ts'
 import { listRestoredBroadcasts } from '#features/sending/broadcasts/states.ts'
+import { parseSelector } from '#features/sending/delivery/control/operator-queue.ts'
 import {
   countRestored,
   dropRestored,
@@ -23,13 +24,22 @@ import {
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import type { MailSelector } from '#features/sending/queue/queue-rules.ts'
+import { parseDateRange } from '#platform/http/date-filter.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import type { Fence, FenceSelector } from './model.ts'
 
 /** Part of what waits: of an account, to a domain, accepted at a time or later. */
 export interface FenceSelection extends Pick<MailSelector, 'accountId' | 'domain'> {
   readonly since?: Millis | undefined
+}
+
+/** Throws 422 for an invalid domain or date, 404 for an unknown account. */
+export function parseFenceSelection(app: App, selector: FenceSelector): FenceSelection {
+  const { domain, account_id } = selector
+  const named = domain === undefined && account_id === undefined ? {} : parseSelector(app, { domain, account_id })
+  return { accountId: named.accountId, domain: named.domain, since: parseDateRange(selector).from }
 }
 
 const EVERYTHING: ReleasedScope = { accountId: null, domain: null, fromEmailId: 0 }
@@ -41,8 +51,10 @@ function toScope(app: App, { accountId = undefined, domain, since }: FenceSelect
   return { accountId: accountId ?? null, domain: domain ?? null, fromEmailId }
 }
 
+const MAX_GROUPS = 1000
+
 /** What waits since the data were restored; undefined if nothing does. */
-export async function readFenceView(app: App, selection: FenceSelection = {}) {
+export async function readFenceView(app: App, selection: FenceSelection = {}): Promise<Fence | undefined> {
   const fence = readFence(app.db)
   if (!fence) return undefined
   const scope = toScope(app, selection)
@@ -57,27 +69,23 @@ export async function readFenceView(app: App, selection: FenceSelection = {}) {
     taken_at: isoTimeOrNull(fence.takenAt),
     restored_at: isoTime(fence.fencedAt),
     recipients: groups.reduce((sum, { recipients }) => sum + recipients, 0),
-    groups: groups.map(({ accountId, domain, recipients, firstEmailId, lastEmailId }) => {
+    group_count: groups.length,
+    groups: groups.slice(0, MAX_GROUPS).map(({ accountId, domain, recipients, firstEmailId, lastEmailId }) => {
       const account = findAccount(app.config, app.db, accountId)
       return {
         account_id: account ? formatUuid(account.uuid) : null,
         account: account?.name ?? null,
         domain,
         recipients,
-        // When its first and last email were accepted.
         accepted_from: isoTimeOrNull(findAcceptedAt(app, firstEmailId) ?? null),
         accepted_to: isoTimeOrNull(findAcceptedAt(app, lastEmailId) ?? null),
       }
     }),
-    // Those that stopped; their emails that were enqueued are among the recipients.
     broadcasts: hasBroadcasts ? listRestoredBroadcasts(app.db, scope.accountId).length : 0,
-    // Requests for confirmation and welcomes.
     contact_mails: isAll ? countRestoredNotices(app.db, SUBSCRIPTION_MAIL_KINDS) : 0,
     imports: isAll ? listRestoredImports(app.db).length : 0,
   }
 }
-
-export type FenceView = NonNullable<Awaited<ReturnType<typeof readFenceView>>>
 
 function writeAudit(app: App, actor: AuditActor, action: string, { accountId, domain, since }: FenceSelection) {
   const account = accountId === undefined ? undefined : findAccount(app.config, app.db, accountId)
@@ -94,12 +102,12 @@ export async function releaseFence(
   app: App,
   actor: AuditActor,
   selection: FenceSelection,
-): Promise<{ readonly released: number; readonly due: number; readonly isEnded: boolean }> {
+): Promise<{ readonly released: number; readonly due: number; readonly is_ended: boolean }> {
   const scope = toScope(app, selection)
-  if (!scope || !readFence(app.db)) return { released: 0, due: 0, isEnded: readFence(app.db) === undefined }
+  if (!scope || !readFence(app.db)) return { released: 0, due: 0, is_ended: readFence(app.db) === undefined }
   const released = (await countRestored(app, scope)).reduce((sum, { recipients }) => sum + recipients, 0)
   const due = await releaseRestored(app, scope, writeAudit(app, actor, 'restored.released', selection))
-  return { released, due, isEnded: await endFenceIfEmpty(app) }
+  return { released, due, is_ended: await endFenceIfEmpty(app) }
 }
 
 /**
@@ -112,9 +120,9 @@ export async function dropFence(
   actor: AuditActor,
   selection: FenceSelection,
   after: QueuePosition | undefined,
-): Promise<{ readonly dropped: number; readonly next: QueuePosition | undefined; readonly isEnded: boolean }> {
+): Promise<{ readonly dropped: number; readonly next: QueuePosition | undefined; readonly is_ended: boolean }> {
   const scope = toScope(app, selection)
-  if (!scope || !readFence(app.db)) return { dropped: 0, next: undefined, isEnded: readFence(app.db) === undefined }
+  if (!scope || !readFence(app.db)) return { dropped: 0, next: undefined, is_ended: readFence(app.db) === undefined }
   // Before the first change, so that a crash leaves no change without its entry.
   if (!after) await app.commit.writeFromReserve(writeAudit(app, actor, 'restored.dropped', selection))
   if (!after && scope.domain === null && scope.fromEmailId === 0)
@@ -124,7 +132,7 @@ export async function dropFence(
     await app.commit.writeFromReserve((tx) => dropRestoredNotices(tx, SUBSCRIPTION_MAIL_KINDS))
     await dropRestoredImports(app)
   }
-  return { dropped: changed, next, isEnded: next === undefined && (await endFenceIfEmpty(app)) }
+  return { dropped: changed, next, is_ended: next === undefined && (await endFenceIfEmpty(app)) }
 }
 
 /** What an operator must know about the fence, and what to do; undefined if nothing waits behind one. For checks. */

@@ -4,12 +4,18 @@ import type { Clock, Millis } from '../time/clock.ts'
 /** Reading takes at most this fraction of the time. */
 const MAX_READ_FRACTION = 0.02
 
-/** Returns a function that resolves with the last reading, or the next one if it is due; all callers share it. */
+export interface PacedReader<T> {
+  /** Resolves with the last reading, or the next one if it is due; all callers share it. */
+  (): Promise<T>
+  /** Makes a reading due. */
+  readonly forget: () => void
+}
+
 export function createPacedReader<T>(
   clock: Pick<Clock, 'monotonicMs'>,
   minIntervalMs: number,
   read: () => Promise<T>,
-): () => Promise<T> {
+): PacedReader<T> {
   let reading: Promise<T> | undefined
   let nextAtMs: Millis = Number.NEGATIVE_INFINITY
   const readAndPace = async (): Promise<T> => {
@@ -21,11 +27,15 @@ export function createPacedReader<T>(
       nextAtMs = now + Math.max(minIntervalMs, (now - startedAtMs) / MAX_READ_FRACTION)
     }
   }
-  return () => {
+  const reader = () => {
     if (!reading || clock.monotonicMs() >= nextAtMs) {
       nextAtMs = Number.POSITIVE_INFINITY
       reading = readAndPace()
     }
     return reading
   }
+  const forget = () => {
+    reading = undefined
+  }
+  return Object.assign(reader, { forget })
 }

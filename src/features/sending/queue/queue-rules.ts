@@ -157,7 +157,7 @@ export function describeRedirect(db: Database, lane: string): string | undefined
   const rule = findRule(db, 'redirect', lane)
   return (
     rule &&
-    `You redirect this mail to ${rule.target}; \`tassis queue redirect --off ${formatSelector(rule)}\` ends that`
+    `You redirect this mail to ${rule.target}; \`tassis queue release --only redirect ${formatSelector(rule)}\` ends that`
   )
 }
 

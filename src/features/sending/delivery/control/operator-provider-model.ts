@@ -1,6 +1,21 @@
 /** @module Wire shapes of /v1/operator/providers and /v1/operator/alerts. */
 import { type Static, Type } from '@sinclair/typebox'
-import { Count, Nullable, NullablePart, Part, Text, TextOrNull, Timestamp } from '#platform/http/schemas.ts'
+import {
+  Count,
+  Nullable,
+  NullablePart,
+  PAGE_FIELDS,
+  Part,
+  StringEnum,
+  Text,
+  TextOrNull,
+  Timestamp,
+} from '#platform/http/schemas.ts'
+
+export const ProviderQuery = Type.Object({
+  ...PAGE_FIELDS,
+  used: Type.Optional(StringEnum(['true', 'false'], { description: 'true: only those to which something was sent.' })),
+})
 
 const traffic = (description: string) =>
   Part(description, {

@@ -7,7 +7,7 @@ import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.t
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
-import { DeliveryAlert, ProviderResumeResult, ServerProvider } from './operator-provider-model.ts'
+import { DeliveryAlert, ProviderQuery, ProviderResumeResult, ServerProvider } from './operator-provider-model.ts'
 import { listAlerts, listProviders, resumeProvider } from './operator-providers.ts'
 
 /** @param context.scheduler of this process, once it delivers */
@@ -22,11 +22,12 @@ export const operatorProviderRoutes = (
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'providers' })
         const page = parsePage(query)
-        const { total, views } = listProviders(app, scheduler())
-        return pageBody(views(page.offset, page.offset + page.limit), { ...page, total })
+        const { used, all, views } = listProviders(app, scheduler())
+        const total = query.used === 'true' ? used : all
+        return pageBody(views(page.offset, Math.min(page.offset + page.limit, total)), { ...page, total })
       },
       {
-        query: PageQuery,
+        query: ProviderQuery,
         response: PageBody(ServerProvider),
         detail: operatorRoute(
           'List receiving providers',

@@ -38,7 +38,7 @@ export function listProviders(app: App, scheduler: DeliveryScheduler | undefined
   const unused = pairs.registry.policies().filter(({ name }) => !names.has(name))
   return {
     used: used.length,
-    total: used.length + unused.length,
+    all: used.length + unused.length,
     views: (from: number, to: number): ServerProvider[] =>
       [...used, ...unused]
         .slice(from, to)

@@ -29,6 +29,7 @@ export const QueueLane = Type.Object({
   domain: Text(
     'Domain of the recipients; `sandbox` for mail that is only captured, `simulator` for mail to the simulator.',
   ),
+  label: Text('The lane for people: its domain, and its account and kind of mail in brackets.'),
   is_broadcast: Type.Boolean({ description: 'Whether it is mail of broadcasts, which yields to other mail.' }),
   waiting: Count('Number of recipients.'),
   first_due_at: Timestamp({ description: 'When the earliest is due.' }),
@@ -45,7 +46,7 @@ const SELECTOR_FIELDS = {
   email_id: Filter('This email; without `domain`, `provider` and `account_id`.'),
 }
 const REASON_FIELD = { reason: Filter(`Why, at most ${MAX_QUEUE_REASON_LENGTH} characters.`) }
-const CURSOR_FIELD = { cursor: Type.Optional(Text('`next_cursor` of the response before, to continue.')) }
+export const CURSOR_FIELD = { cursor: Type.Optional(Text('`next_cursor` of the response before, to continue.')) }
 export const QueueSelector = StrictObject(SELECTOR_FIELDS)
 export const QueueHoldRequest = StrictObject({ ...SELECTOR_FIELDS, ...REASON_FIELD })
 export const QueueRedirectRequest = StrictObject({
@@ -68,6 +69,9 @@ export const QueueBounceRequest = StrictObject({
     maxLength: MAX_FILTER_LENGTH,
     description: `Why, 1 to ${MAX_QUEUE_REASON_LENGTH} characters; the senders read it.`,
   }),
+})
+export const HeldMailRelease = Type.Object({
+  released: Count('Recipients that are due again; those whose content is still missing are held again.'),
 })
 export const QueueSelection = Type.Object({
   waiting: Count('Recipients that wait for an attempt.'),

@@ -5,26 +5,28 @@ import { findAccount, findFilteredAccountId } from '#features/core/accounts/acco
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
-import { accountOfLane, domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
-import type { OpenLane, QueuePosition } from '#features/sending/queue/queue.ts'
+import { accountOfLane, domainOfLane, isBulkLane, laneLabel } from '#features/sending/queue/lanes.ts'
+import type { OpenLane } from '#features/sending/queue/queue.ts'
 import type { RowKey } from '#platform/db/row-window.ts'
-import { formatCursor, parseCursor } from '#platform/http/cursor.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
-import { invalidFields } from '#platform/http/validation.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import {
   changeMail,
+  formatPlace,
   holdMail,
+  parsePlace,
   parseReason,
   parseSelector,
   type QueueAction,
   readRules,
   redirectMail,
+  releaseContent,
   releaseMail,
 } from './operator-queue.ts'
 import {
+  HeldMailRelease,
   QueueBounceRequest,
   QueueChange,
   QueueChangeRequest,
@@ -65,6 +67,8 @@ export const operatorQueueRoutes = (
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'queue' })
         const page = parsePage(query)
+        // Who runs a command may just have changed the queue.
+        if (actor.type === 'operator' && !page.after) readLanes.forget()
         const found = filterLanes(app, await readLanes(), query)
         const first = page.after ? findPlaceAfter(found, page.after) : page.offset
         const shown = found.slice(first, first + page.limit)
@@ -171,6 +175,13 @@ export const operatorQueueRoutes = (
         ),
       },
     )
+    .post('/release-without-content', async ({ actor }) => dataBody(await releaseContent(app, toServiceActor(actor))), {
+      response: DataBody(HeldMailRelease),
+      detail: operatorRoute(
+        'Release mail that waits for missing content',
+        'After that content has been restored; the service also looks every hour.',
+      ),
+    })
     .post('/retry', ({ actor, body }) => change(actor, 'retry', body), {
       body: QueueChangeRequest,
       response: DataBody(QueueChange),
@@ -198,17 +209,6 @@ export const operatorQueueRoutes = (
         { 404: NOT_FOUND },
       ),
     })
-}
-
-const formatPlace = (place: QueuePosition | undefined): string | null =>
-  place ? formatCursor(0, [place.lane, place.nextAt, place.id]) : null
-
-function parsePlace(cursor: string | undefined): QueuePosition | undefined {
-  if (cursor === undefined) return undefined
-  const [lane, nextAt, id] = parseCursor(cursor).key ?? []
-  if (typeof lane !== 'string' || typeof nextAt !== 'number' || typeof id !== 'number')
-    throw invalidFields([{ field: 'cursor', message: 'must be the next_cursor of a response, unchanged' }])
-  return { lane, nextAt, id }
 }
 
 function filterLanes(
@@ -239,6 +239,7 @@ function toLaneWire(app: App, { lane, waiting, firstAt }: OpenLane, reason: stri
     account_id: account ? formatUuid(account.uuid) : null,
     account: account?.name ?? null,
     domain: domainOfLane(lane),
+    label: laneLabel(lane, account?.name ?? null),
     is_broadcast: isBulkLane(lane),
     waiting,
     first_due_at: isoTime(firstAt),

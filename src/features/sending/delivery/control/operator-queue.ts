@@ -21,11 +21,14 @@ import { isOpen, statusName } from '#features/sending/queue/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
+import { formatCursor, parseCursor } from '#platform/http/cursor.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { invalidFields } from '#platform/http/validation.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { formatTarget, parseTarget } from '../providers/lane-provider.ts'
 import { ProviderRegistry } from '../providers/registry.ts'
+import { releaseWithoutContent } from '../verdict/held-mail.ts'
 import {
   MAX_QUEUE_REASON_LENGTH,
   type QueueRuleRecord,
@@ -101,6 +104,19 @@ export function parseReason(text: string | undefined, isRequired: boolean): stri
   if (reason.length > MAX_QUEUE_REASON_LENGTH || (isRequired && reason === ''))
     throw invalid('reason', `The reason must have 1 to ${MAX_QUEUE_REASON_LENGTH} characters.`)
   return reason
+}
+
+/** A place in the queue as `next_cursor`. */
+export const formatPlace = (place: QueuePosition | undefined): string | null =>
+  place ? formatCursor(0, [place.lane, place.nextAt, place.id]) : null
+
+/** Throws 422 for a text that is no `next_cursor`. */
+export function parsePlace(cursor: string | undefined): QueuePosition | undefined {
+  if (cursor === undefined) return undefined
+  const [lane, nextAt, id] = parseCursor(cursor).key ?? []
+  if (typeof lane !== 'string' || typeof nextAt !== 'number' || typeof id !== 'number')
+    throw invalidFields([{ field: 'cursor', message: 'must be the next_cursor of a response, unchanged' }])
+  return { lane, nextAt, id }
 }
 
 /** The selector in wire form; for the audit log and for views. */
@@ -207,6 +223,14 @@ export async function releaseMail(
     auditAction(app, tx, actor, 'queue.released', selector, { kind, rules: rules.length }),
   )
   return ended.map((rule) => toRuleView(app, rule))
+}
+
+/** Releases mail that waits for its content; see `releaseWithoutContent`. */
+export async function releaseContent(app: App, actor: AuditActor): Promise<{ readonly released: number }> {
+  await app.commit.writeFromReserve((tx) =>
+    audit(app, tx, actor, { action: 'queue.content_released', resourceType: 'queue' }),
+  )
+  return { released: await releaseWithoutContent(app) }
 }
 
 export type QueueAction = 'retry' | 'bounce' | 'drop'

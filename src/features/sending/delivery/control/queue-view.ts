@@ -54,7 +54,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-export const MAX_ERROR_LENGTH = 120
+const MAX_ERROR_LENGTH = 120
 
 /** Every lane with open mail, the earliest first. Reads the whole index of open mail, in batches. */
 export async function readLanes({ db }: Pick<App, 'db'>): Promise<OpenLane[]> {
