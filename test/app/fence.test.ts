@@ -196,7 +196,7 @@ test('what waits is shown, and released or dropped in parts', async () => {
   expect(countReceived('c@two.test')).toBe(0)
   // A repeated release changes nothing.
   expect(await releaseFence(app, OPERATOR, { domain: 'one.test' })).toEqual({ released: 0, due: 0, is_ended: false })
-  expect(await dropFence(app, OPERATOR, {}, undefined)).toEqual({ dropped: 2, next: undefined, is_ended: true })
+  expect(await dropFence(app, OPERATOR, {})).toEqual({ dropped: 2, next_cursor: null, is_ended: true })
   expect([readOpen(app), await readFenceView(app), countReceived('c@two.test')]).toEqual([[], undefined, 0])
   await expectSettled(restored)
 })

@@ -123,7 +123,7 @@ test.each(Object.keys(SELECTED))(
     const change = async (action: QueueAction) => {
       expect(await countSelected(app, selector)).toEqual({ waiting: selected.length, in_delivery: 0 })
       const done = await changeMail(app, OPERATOR, action, selector, { reason: 'a mistake', after: undefined })
-      expect(done).toEqual({ changed: selected.length, in_delivery: 0, held: 0, suspended: [], next: undefined })
+      expect(done).toEqual({ changed: selected.length, in_delivery: 0, held: 0, suspended: [], next_cursor: null })
       expect(listAudited(app)[0]).toMatchObject({
         by: 'operator cli',
         accountId: null,
@@ -213,10 +213,8 @@ test('10,000 lanes are counted, and changed in one call after the other', async 
       .get(app.clock.now())?.n ?? 0
   const first = await changeMail(app, OPERATOR, 'retry', selector, { reason: '', after: undefined })
   expect(first.changed).toBe(lanes - 1)
-  expect(await changeMail(app, OPERATOR, 'retry', selector, { reason: '', after: first.next })).toMatchObject({
-    changed: 1,
-    next: undefined,
-  })
+  const rest = { reason: '', after: first.next_cursor ?? undefined }
+  expect(await changeMail(app, OPERATOR, 'retry', selector, rest)).toMatchObject({ changed: 1, next_cursor: null })
   expect(due()).toBe(lanes + 1)
   // Nobody was interrupted; all are examined.
   expect(findInterruptedRecipients(app.db, QUEUE_START, 20_000)).toEqual({ interrupted: [], place: undefined })
@@ -396,7 +394,7 @@ describe('mail selected by provider', () => {
     expect(await count({ provider: 'microsoft' })).toBe(0)
     expect(await changeMail(app, OPERATOR, 'drop', parseSelector(app, { provider: 'gmail' }), options)).toMatchObject({
       changed: 2,
-      next: undefined,
+      next_cursor: null,
     })
     expect(listStatuses(app)).toMatchObject({
       'ann@one.test': 'cancelled',

@@ -46,8 +46,10 @@ export const FenceRelease = Type.Object({
   due: Count('Recipients among them whose mail is due now; the others keep their time.'),
   is_ended: IS_ENDED,
 })
+export type FenceRelease = Static<typeof FenceRelease>
 export const FenceDrop = Type.Object({
   dropped: Count('Recipients whose mail was cancelled.'),
   is_ended: IS_ENDED,
   next_cursor: TextOrNull('There is more: repeat the request with this `cursor`. Null: all was examined.'),
 })
+export type FenceDrop = Static<typeof FenceDrop>

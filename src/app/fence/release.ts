@@ -19,16 +19,16 @@ import {
   findAcceptedAt,
   findFirstSince,
   isEverything,
+  parsePlace,
   releaseRestored,
 } from '#features/sending/delivery/control/queue-control.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
-import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import type { MailSelector } from '#features/sending/queue/queue-rules.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import type { Fence, FenceSelector } from './model.ts'
+import type { Fence, FenceDrop, FenceRelease, FenceSelector } from './model.ts'
 
 /** Part of what waits: of an account, to a domain, accepted at a time or later. */
 export interface FenceSelection extends Pick<MailSelector, 'accountId' | 'domain'> {
@@ -98,11 +98,7 @@ function writeAudit(app: App, actor: AuditActor, action: string, { accountId, do
 }
 
 /** Releases what is selected; `due` of the released recipients had been held, and are sent now. */
-export async function releaseFence(
-  app: App,
-  actor: AuditActor,
-  selection: FenceSelection,
-): Promise<{ readonly released: number; readonly due: number; readonly is_ended: boolean }> {
+export async function releaseFence(app: App, actor: AuditActor, selection: FenceSelection): Promise<FenceRelease> {
   const scope = toScope(app, selection)
   if (!scope || !readFence(app.db)) return { released: 0, due: 0, is_ended: readFence(app.db) === undefined }
   const released = (await countRestored(app, scope)).reduce((sum, { recipients }) => sum + recipients, 0)
@@ -111,28 +107,29 @@ export async function releaseFence(
 }
 
 /**
- * Drops a limited number of what is selected after a place: mail is cancelled with an event and gives its quota back,
- * broadcasts are cancelled, emails to contacts are removed, imports end. Call it again with `next` until that is
- * undefined. A process that dies in between leaves what was not dropped waiting.
+ * Drops a limited number of what is selected: mail is cancelled with an event and gives its quota back, broadcasts are
+ * cancelled, emails to contacts are removed, imports end. Call it again with `next_cursor` until that is null. A process
+ * that dies in between leaves what was not dropped waiting. Throws 422 for an invalid cursor.
  */
 export async function dropFence(
   app: App,
   actor: AuditActor,
   selection: FenceSelection,
-  after: QueuePosition | undefined,
-): Promise<{ readonly dropped: number; readonly next: QueuePosition | undefined; readonly is_ended: boolean }> {
+  cursor?: string,
+): Promise<FenceDrop> {
+  const after = parsePlace(cursor)
   const scope = toScope(app, selection)
-  if (!scope || !readFence(app.db)) return { dropped: 0, next: undefined, is_ended: readFence(app.db) === undefined }
+  if (!scope || !readFence(app.db)) return { dropped: 0, next_cursor: null, is_ended: readFence(app.db) === undefined }
   // Before the first change, so that a crash leaves no change without its entry.
   if (!after) await app.commit.writeFromReserve(writeAudit(app, actor, 'restored.dropped', selection))
   if (!after && scope.domain === null && scope.fromEmailId === 0)
     await dropRestoredBroadcasts(app, scope.accountId, followBroadcast)
-  const { changed, next } = await dropRestored(app, scope, after)
-  if (!next && isEverything(scope)) {
+  const { changed, next_cursor } = await dropRestored(app, scope, after)
+  if (next_cursor === null && isEverything(scope)) {
     await app.commit.writeFromReserve((tx) => dropRestoredNotices(tx, SUBSCRIPTION_MAIL_KINDS))
     await dropRestoredImports(app)
   }
-  return { dropped: changed, next, is_ended: next === undefined && (await endFenceIfEmpty(app)) }
+  return { dropped: changed, next_cursor, is_ended: next_cursor === null && (await endFenceIfEmpty(app)) }
 }
 
 /** What an operator must know about the fence, and what to do; undefined if nothing waits behind one. For checks. */

@@ -3,7 +3,6 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
-import { formatPlace, parsePlace } from '#features/sending/delivery/control/operator-queue.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody, Nullable } from '#platform/http/schemas.ts'
 import { Fence, FenceDrop, FenceDropRequest, FenceRelease, FenceSelector } from './model.ts'
@@ -46,11 +45,8 @@ export const operatorFenceRoutes = (app: App) =>
     )
     .post(
       '/drop',
-      async ({ actor, body: { cursor, ...selector } }) => {
-        const selection = parseFenceSelection(app, selector)
-        const { next, ...done } = await dropFence(app, toServiceActor(actor), selection, parsePlace(cursor))
-        return dataBody({ ...done, next_cursor: formatPlace(next) })
-      },
+      async ({ actor, body }) =>
+        dataBody(await dropFence(app, toServiceActor(actor), parseFenceSelection(app, body), body.cursor)),
       {
         body: FenceDropRequest,
         response: DataBody(FenceDrop),

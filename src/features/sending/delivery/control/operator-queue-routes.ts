@@ -14,9 +14,7 @@ import { formatUuid } from '#platform/ids.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import {
   changeMail,
-  formatPlace,
   holdMail,
-  parsePlace,
   parseReason,
   parseSelector,
   type QueueAction,
@@ -56,9 +54,8 @@ export const operatorQueueRoutes = (
 ) => {
   const readLanes = getLaneReader(app)
   const change = async (actor: Actor, action: QueueAction, body: Static<typeof QueueChangeRequest>, reason = '') => {
-    const options = { reason, after: parsePlace(body.cursor) }
-    const { next, ...done } = await changeMail(app, toServiceActor(actor), action, parseSelector(app, body), options)
-    return dataBody({ ...done, next_cursor: formatPlace(next) })
+    const options = { reason, after: body.cursor }
+    return dataBody(await changeMail(app, toServiceActor(actor), action, parseSelector(app, body), options))
   }
   return new Elysia({ prefix: '/v1/operator/queue' })
     .use(authenticated)

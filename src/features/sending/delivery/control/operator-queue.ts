@@ -9,7 +9,6 @@ import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
 import { findLogId } from '#features/sending/queue/email.ts'
 import { SANDBOX_LANE, SIMULATOR_LANE, simulatorDomain } from '#features/sending/queue/lanes.ts'
-import type { QueuePosition } from '#features/sending/queue/queue.ts'
 import {
   addRule,
   listRules,
@@ -21,9 +20,7 @@ import { isOpen, statusName } from '#features/sending/queue/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
-import { formatCursor, parseCursor } from '#platform/http/cursor.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { invalidFields } from '#platform/http/validation.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { formatTarget, parseTarget } from '../providers/lane-provider.ts'
@@ -31,15 +28,16 @@ import { ProviderRegistry } from '../providers/registry.ts'
 import { releaseWithoutContent } from '../verdict/held-mail.ts'
 import {
   MAX_QUEUE_REASON_LENGTH,
+  type QueueChange,
   type QueueRuleRecord,
   type QueueSelection,
   type QueueSelector,
 } from './operator-queue-model.ts'
 import {
   bounceSelected,
-  type ControlResult,
   countSelected,
   dropSelected,
+  parsePlace,
   releaseSelected,
   retrySelected,
   wakeSelected,
@@ -104,19 +102,6 @@ export function parseReason(text: string | undefined, isRequired: boolean): stri
   if (reason.length > MAX_QUEUE_REASON_LENGTH || (isRequired && reason === ''))
     throw invalid('reason', `The reason must have 1 to ${MAX_QUEUE_REASON_LENGTH} characters.`)
   return reason
-}
-
-/** A place in the queue as `next_cursor`. */
-export const formatPlace = (place: QueuePosition | undefined): string | null =>
-  place ? formatCursor(0, [place.lane, place.nextAt, place.id]) : null
-
-/** Throws 422 for a text that is no `next_cursor`. */
-export function parsePlace(cursor: string | undefined): QueuePosition | undefined {
-  if (cursor === undefined) return undefined
-  const [lane, nextAt, id] = parseCursor(cursor).key ?? []
-  if (typeof lane !== 'string' || typeof nextAt !== 'number' || typeof id !== 'number')
-    throw invalidFields([{ field: 'cursor', message: 'must be the next_cursor of a response, unchanged' }])
-  return { lane, nextAt, id }
 }
 
 /** The selector in wire form; for the audit log and for views. */
@@ -242,21 +227,23 @@ const AUDITED: Readonly<Record<QueueAction, string>> = {
 }
 
 /**
- * Retries, bounces or drops a limited number of selected recipients after a place.
- * @param reason of a bounce; its sender reads it
+ * Retries, bounces or drops a limited number of selected recipients. Throws 422 for an invalid `after`.
+ * @param options.reason of a bounce; its sender reads it
+ * @param options.after `next_cursor` of the call before
  */
 export async function changeMail(
   app: App,
   actor: AuditActor,
   action: QueueAction,
   selector: MailSelector,
-  { reason, after }: { readonly reason: string; readonly after: QueuePosition | undefined },
-): Promise<ControlResult> {
+  { reason, after }: { readonly reason: string; readonly after: string | undefined },
+): Promise<QueueChange> {
+  const place = parsePlace(after)
   // Before the first change, so that a crash leaves no change without its entry.
   await app.commit.writeFromReserve((tx) =>
     auditAction(app, tx, actor, AUDITED[action], selector, { ...(action === 'bounce' && { reason }) }),
   )
-  if (action === 'retry') return retrySelected(app, selector, after)
-  if (action === 'bounce') return bounceSelected(app, selector, reason, after)
-  return dropSelected(app, selector, after)
+  if (action === 'retry') return retrySelected(app, selector, place)
+  if (action === 'bounce') return bounceSelected(app, selector, reason, place)
+  return dropSelected(app, selector, place)
 }

@@ -35,6 +35,8 @@ import { statusCode } from '#features/sending/queue/status.ts'
 import { bounceWaiting, cancelRecipient } from '#features/sending/queue/waiting-transitions.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { formatCursor, parseCursor } from '#platform/http/cursor.ts'
+import { invalidFields } from '#platform/http/validation.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { findLaneProviders } from '../providers/lane-provider.ts'
 import { listSuspendedProviders } from '../providers/pairs.ts'
@@ -94,9 +96,17 @@ export async function countSelected(app: ControlApp, selector: MailSelector): Pr
   return { waiting, in_delivery: inDelivery }
 }
 
-export interface ControlResult extends Omit<QueueChange, 'next_cursor'> {
-  /** Where to continue with another call; undefined when all selected mail was examined. */
-  readonly next: QueuePosition | undefined
+/** Where to continue with another call; null when all selected mail was examined. */
+const formatPlace = (place: QueuePosition | undefined): string | null =>
+  place ? formatCursor(0, [place.lane, place.nextAt, place.id]) : null
+
+/** The place in a `next_cursor`; undefined without one. Throws 422 for any other text. */
+export function parsePlace(cursor: string | undefined): QueuePosition | undefined {
+  if (cursor === undefined) return undefined
+  const [lane, nextAt, id] = parseCursor(cursor).key ?? []
+  if (typeof lane !== 'string' || typeof nextAt !== 'number' || typeof id !== 'number')
+    throw invalidFields([{ field: 'cursor', message: 'must be the next_cursor of a response, unchanged' }])
+  return { lane, nextAt, id }
 }
 
 /** Whether a recipient was changed, or why it was left alone. */
@@ -109,7 +119,7 @@ async function changeSelected(
   after: QueuePosition,
   change: (tx: Tx, recipient: SelectedRecipient, provider: string | undefined) => Change,
   findProviders?: (lanes: ReadonlySet<string>) => Promise<LaneProviders>,
-): Promise<ControlResult> {
+): Promise<QueueChange> {
   const registry = new ProviderRegistry(app.config)
   const counts = { changed: 0, in_delivery: 0, held: 0, unchanged: 0 }
   let place: QueuePosition | undefined = after
@@ -126,14 +136,14 @@ async function changeSelected(
     place = next
   }
   const { unchanged: _, ...result } = counts
-  return { ...result, suspended: [], next: place }
+  return { ...result, suspended: [], next_cursor: formatPlace(place) }
 }
 
 /**
  * Makes selected mail due now that waits for another attempt, and ends the backoff of its site. Mail that an operator
  * holds, or that waits as restored, is left alone; so is scheduled mail. A suspended provider stays suspended.
  */
-export async function retrySelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<ControlResult> {
+export async function retrySelected(app: App, selector: MailSelector, after = QUEUE_START): Promise<QueueChange> {
   const suspended = new Set(listSuspendedProviders(app.db))
   const found = new Set<string>()
   const registry = new ProviderRegistry(app.config)
@@ -167,7 +177,7 @@ export function bounceSelected(
   selector: MailSelector,
   reason: string,
   after = QUEUE_START,
-): Promise<ControlResult> {
+): Promise<QueueChange> {
   const lastError = `Ended by the operator of the service: ${reason}`
   return changeSelected(app, selector, after, (tx, { id: recipientId, emailId }) => {
     const at = { recipientId, emailId, now: app.eventTime() }
@@ -188,7 +198,7 @@ export function dropSelected(
   selector: MailSelector,
   after = QUEUE_START,
   isSelected: (recipient: SelectedRecipient) => boolean = () => true,
-): Promise<ControlResult> {
+): Promise<QueueChange> {
   return changeSelected(app, selector, after, (tx, recipient) => {
     if (!isSelected(recipient)) return 'unchanged'
     const { id: recipientId, emailId } = recipient
