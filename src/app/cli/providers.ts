@@ -5,8 +5,7 @@ import { formatRelativeTime, truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { apiAction, type CommandApi, readRows } from './api.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
-import { type Columns, formatCount, formatPage, formatUtc, printResult, toPrintable } from './output.ts'
-import { formatArgument } from './queue-format.ts'
+import { type Columns, formatCount, formatPage, formatUtc, printResult, quoteShellWord, toPrintable } from './output.ts'
 
 const MAX_NAME_LENGTH = 60
 const MAX_REASON_LENGTH = 120
@@ -39,7 +38,7 @@ export function addProviderCommands(program: Command): void {
             ? `${toPrintable(provider)} was neither suspended nor slowed down.`
             : [
                 `${toPrintable(provider)} is back to its limits; mail that is due is tried now.`,
-                `\`tassis queue retry --provider ${formatArgument(provider)}\` also makes due what waits for another attempt. If it blocks us again, it is suspended again.`,
+                `\`tassis queue retry --provider ${quoteShellWord(toPrintable(provider))}\` also makes due what waits for another attempt. If it blocks us again, it is suspended again.`,
               ].join('\n'),
         ),
       ),

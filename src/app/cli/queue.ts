@@ -17,8 +17,17 @@ import { systemClock } from '#platform/time/clock.ts'
 import { apiAction, type CommandApi, findOne, readRows } from './api.ts'
 import { confirmAction } from './confirm.ts'
 import { type AccountOption, addCommand, type JsonOption, withLimit } from './options.ts'
-import { type Columns, formatCount, formatPage, formatUtc, print, printResult, toPrintable } from './output.ts'
-import { formatArgument, formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-format.ts'
+import {
+  type Columns,
+  formatCount,
+  formatPage,
+  formatUtc,
+  print,
+  printResult,
+  quoteShellWord,
+  toPrintable,
+} from './output.ts'
+import { formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-format.ts'
 
 const MAX_PER_LANE = 10
 const MAX_SHOWN_RULES = 20
@@ -166,7 +175,7 @@ const withReason = (command: Command): Command => command.option('--reason <sent
 /** The options that name the mail, as a person writes them. */
 const describeMail = ({ domain, provider, account, email }: MailOptions): string =>
   Object.entries({ domain, provider, account, email })
-    .flatMap(([name, value]) => (value === undefined ? [] : [`--${name} ${formatArgument(value)}`]))
+    .flatMap(([name, value]) => (value === undefined ? [] : [`--${name} ${quoteShellWord(toPrintable(value))}`]))
     .join(' ')
 
 const isUnnamed = (options: MailOptions): boolean => options.only === undefined && describeMail(options) === ''
