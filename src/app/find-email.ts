@@ -11,9 +11,6 @@ import { formatUuid } from '#platform/ids.ts'
 import { truncate } from '#platform/text.ts'
 import { toPrintable } from './cli/output.ts'
 
-/** Help of an argument that names an email. */
-export const EMAIL_ARGUMENT = 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID'
-
 export interface FoundEmail {
   readonly email: StoredEmail
   readonly accountId: number

@@ -7,6 +7,7 @@ import { Elysia } from 'elysia'
 import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { findOperation } from '#features/core/operations/operations.ts'
 import { listApiKeys } from '#features/setup/api-keys/keys.ts'
 import { findDomain, findDomainByName } from '#features/setup/domains/domains.ts'
 import { validateDomainName } from '#features/setup/domains/name.ts'
@@ -57,6 +58,15 @@ const KINDS = {
         return domain ? [{ id: formatUuid(domain.uuid), account, label: domain.domain }] : []
       })
     },
+  },
+  operation: {
+    noun: 'operation',
+    hint: '`tassis operations` lists the newest',
+    find: ({ db }, text, accounts) =>
+      accounts.flatMap((account) => {
+        const operation = findOperation(db, account.id, text)
+        return operation ? [{ id: formatUuid(operation.uuid), account, label: operation.type }] : []
+      }),
   },
   api_key: {
     noun: 'API key',

@@ -61,15 +61,18 @@ import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-acc
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
 import { createRequestKeys } from '#features/sending/accept/idempotency.ts'
+import { operatorOperationRoutes } from '#features/sending/broadcasts/operator-routes.ts'
 import { broadcastReadRoutes } from '#features/sending/broadcasts/read-routes.ts'
 import { broadcastRoutes } from '#features/sending/broadcasts/routes.ts'
 import { countBroadcastEmails, hasOpenBroadcast } from '#features/sending/broadcasts/states.ts'
 import { capturedInboxRoutes } from '#features/sending/capture/inbox-routes.ts'
 import { CAPTURED_PATH, capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
+import { operatorDeadLetterRoutes } from '#features/sending/dead-letters/operator-routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
 import { attemptRoutes } from '#features/sending/delivery/control/attempt-routes.ts'
 import { explainEmail } from '#features/sending/delivery/control/explain.ts'
+import { operatorExplainRoutes } from '#features/sending/delivery/control/operator-explain-routes.ts'
 import { operatorProviderRoutes } from '#features/sending/delivery/control/operator-provider-routes.ts'
 import { operatorQueueRoutes } from '#features/sending/delivery/control/operator-queue-routes.ts'
 import { operatorPoolRoutes } from '#features/sending/delivery/control/pools.ts'
@@ -78,6 +81,7 @@ import { createSourceReader } from '#features/sending/delivery/message/source.ts
 import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { domainTestRoutes } from '#features/sending/emails/domain-test.ts'
+import { operatorEmailRoutes } from '#features/sending/emails/operator-routes.ts'
 import { emailRoutes, oneEmailRoutes } from '#features/sending/emails/routes.ts'
 import { newsletterPreviewRoutes } from '#features/sending/newsletters/preview.ts'
 import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
@@ -104,6 +108,7 @@ import { logoPages } from '#features/setup/wording/pages.ts'
 import { wordingRoutes } from '#features/setup/wording/routes.ts'
 import { eventRoutes } from '#features/webhooks/event-feed/routes.ts'
 import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
+import { operatorWebhookRoutes } from '#features/webhooks/inbound-routes/operator-routes.ts'
 import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
 import { webhookPayloadRoutes, webhookRoutes } from '#features/webhooks/webhooks/history/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/manage/webhooks.ts'
@@ -281,6 +286,11 @@ export function createRoutes(
     masterKeyRoutes(app),
     operatorStatusRoutes(opened, { scheduler, submission, doctorReport, isStopping, settings, version }),
     operatorQueueRoutes(app, { scheduler }),
+    operatorEmailRoutes(app, { maxAttempts }),
+    operatorExplainRoutes(app, { scheduler }),
+    operatorDeadLetterRoutes(app),
+    operatorOperationRoutes(app),
+    operatorWebhookRoutes(app),
     operatorReceivedRoutes(app, { parser }),
     operatorDiskRoutes(app),
     operatorAccountRoutes(app),

@@ -73,10 +73,12 @@ test('emails list finds the mail of all accounts by the beginning of an address,
 test('explain takes an address or its beginning for the newest email to it, and stands below emails too', async () => {
   await send('carol@receiver.test', { subject: 'Older' })
   const newest = await send('carol@receiver.test', { subject: 'Newer' })
-  const byAddress = await run('explain', 'carol@receiver.test')
-  expect(byAddress.said).toStartWith(`Email:    ${newest}\n`)
-  expect(await run('emails', 'explain', newest)).toEqual(byAddress)
-  expect(await run('explain', 'Carol')).toEqual(byAddress)
+  // Two commands may run in different seconds.
+  const explain = async (...args: string[]) => (await run(...args)).said.replace(/ \((?:now|\d+ s ago)\)$/, '')
+  const byAddress = await explain('explain', 'carol@receiver.test')
+  expect(byAddress).toStartWith(`Email:    ${newest}\n`)
+  expect(await explain('emails', 'explain', newest)).toBe(byAddress)
+  expect(await explain('explain', 'Carol')).toBe(byAddress)
   for (const unknown of ['nobody@receiver.test', 'nobody'])
     expect(await run('explain', unknown)).toEqual({
       exitCode: 1,
@@ -105,12 +107,12 @@ test('an email is named by the Message-ID that its client chose; the beginnings 
   expect(await runTassisJson(['emails', 'show', '<0badcafe@client.test>'], settings)).toMatchObject({ id: other })
   const { exitCode, said } = await run('emails', 'show', other.slice(0, 30))
   expect(exitCode).toBe(1)
-  expect(said).toStartWith(`tassis: "${other.slice(0, 30)}" matches several emails; give the ID of one: `)
-  expect(said).toContain(`${other} (to dora@receiver.test)`)
-  expect(said).toContain(`${sibling} (to dora@receiver.test)`)
+  expect(said).toStartWith(`tassis: "${other.slice(0, 30)}" matches several; give the ID of one: `)
+  expect(said).toContain(`${other} (to dora@receiver.test, account Acme)`)
+  expect(said).toContain(`${sibling} (to dora@receiver.test, account Acme)`)
 })
 
-test('emails resend and dead-letters retry ask before mail may arrive twice, or reaches nobody', async () => {
+test('emails resend and dead-letters retry ask before mail may arrive twice', async () => {
   const [twice, none] = [await send('hugo@receiver.test'), await send('ines@receiver.test')]
   for (const id of [twice, none])
     await runTassisJson(['queue', 'bounce', '--email', id, '--reason', 'closed', '--yes'], settings)
@@ -123,16 +125,15 @@ test('emails resend and dead-letters retry ask before mail may arrive twice, or 
   })
   await runTassisJson(['suppressions', 'add', 'ines@receiver.test', '--account', 'Acme'], settings)
 
-  for (const [id, sentence] of [
-    [twice, 'hugo@receiver.test may have got the first email, so it may arrive twice'],
-    [none, 'ines@receiver.test is suppressed, so it gets none'],
-  ] as const) {
-    expect(await run('emails', 'resend', id)).toEqual({
-      exitCode: 1,
-      said: `tassis: ${sentence}; nothing was changed. Add --yes to send it again.`,
-    })
-    expect((await run('emails', 'resend', id, '--yes')).said).toStartWith(`Warning: ${sentence}.\nAccepted as `)
-  }
+  const sentence = 'hugo@receiver.test may have got the first email, so it may arrive twice'
+  expect(await run('emails', 'resend', twice)).toEqual({
+    exitCode: 1,
+    said: `tassis: ${sentence}; nothing was changed. Add --yes to send it again.`,
+  })
+  expect((await run('emails', 'resend', twice, '--yes')).said).toStartWith(`Warning: ${sentence}.\nAccepted as `)
+  expect((await run('emails', 'resend', none)).said).toStartWith(
+    'Warning: ines@receiver.test is suppressed, so it gets none.\nAccepted as ',
+  )
   const [letter] = await runTassisList<{ id: string }>(['dead-letters', 'list', '--email', twice], settings)
   expect(await run('dead-letters', 'retry', letter?.id ?? '')).toEqual({
     exitCode: 1,
@@ -166,7 +167,7 @@ test('emails retry, cancel and resend act on one email and say what else helps',
     exitCode: 1,
     said: `tassis: The email is cancelled and waits for nothing; \`tassis emails resend ${id}\` sends it as a new email.`,
   })
-  const { new_id: copy } = await runTassisJson<{ new_id: string }>(['emails', 'resend', id], settings)
+  const { id: copy } = await runTassisJson<{ id: string }>(['emails', 'resend', id], settings)
   expect(await runTassisJson(['emails', 'show', copy], settings)).toMatchObject({
     status: 'queued',
     subject: 'Your invoice',
@@ -177,6 +178,7 @@ test('emails retry, cancel and resend act on one email and say what else helps',
   expect(said).toMatch(/ email\.repeated +operator /)
 })
 
+// Proves: operator-33
 test('dead letters of all accounts are listed and put back into the queue, those that may arrive twice only by name', async () => {
   const id = await send('faye@receiver.test')
   await runTassisJson(['queue', 'bounce', '--email', id, '--reason', 'closed', '--yes'], settings)
@@ -188,7 +190,9 @@ test('dead letters of all accounts are listed and put back into the queue, those
   const [letter] = await listed()
   expect(letter).toMatchObject({ failure_reason: 'expired', account: 'Acme', to_address: 'faye@receiver.test' })
   expect((await run('dead-letters', 'list')).said).toMatch(/ expired +faye@receiver\.test .* Acme /)
-  expect((await run('emails', 'retry', id)).said).toContain(`\`tassis dead-letters retry ${letter?.id}\` tries faye@`)
+  expect((await run('emails', 'retry', id)).said).toContain(
+    `\`tassis dead-letters retry --email ${id}\` tries its dead letters again`,
+  )
 
   expect((await run('explain', id)).said).toMatch(
     new RegExp(`Next: +nothing automatically; \`tassis dead-letters retry ${letter?.id}\` tries again`),
@@ -222,7 +226,7 @@ test('dead letters of all accounts are listed and put back into the queue, those
 })
 
 interface Listed {
-  readonly total: number
+  readonly pagination: { readonly total: number }
   readonly data: readonly { readonly id: string; readonly subject: string; readonly message_id: string }[]
 }
 
@@ -245,8 +249,8 @@ test('emails list finds emails by the filters of the API and fits 80 columns, an
   expect(all.stdout).not.toContain('\u001b')
 
   const subjects = async (...filters: string[]) => {
-    const { data: emails, total } = await runTassisJson<Listed>(['emails', 'list', ...filters], settings)
-    expect(total).toBe(emails.length)
+    const { data: emails, pagination } = await runTassisJson<Listed>(['emails', 'list', ...filters], settings)
+    expect(pagination.total).toBe(emails.length)
     return emails.map(({ subject }) => subject)
   }
   expect(await subjects('--to', 'BOB@receiver.test', '--subject', 'invoice')).toEqual([
@@ -256,12 +260,12 @@ test('emails list finds emails by the filters of the API and fits 80 columns, an
   expect(await subjects('--status', 'sent', '--subject', '4712')).toEqual(['Your invoice 4712'])
   expect(await subjects('--since', '2000-01-01', '--until', '2000-01-02')).toEqual([])
   const limited = await runTassis(['emails', 'list', '--limit', '1'], settings)
-  expect(limited.stdout).toContain('… and 2 older (--limit)')
+  expect(limited.stdout).toContain('… and 2 more (--limit)')
   const searched = await runTassis(
     ['emails', 'list', '--limit', '1', '--to', 'bob@receiver.test', '--status', 'sent'],
     settings,
   )
-  expect(searched.stdout).toContain('… and at least 1 older (--limit)')
+  expect(searched.stdout).toContain('… and more (--limit)')
   const wrong = await runTassis(['emails', 'list', '--to', 'bob@@'], settings)
   expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining('whole email address')])
 
@@ -275,7 +279,7 @@ test('emails list finds emails by the filters of the API and fits 80 columns, an
   expect(await runTassisJson<object>(['emails', 'show', messageId], settings)).toMatchObject({
     id,
     recipients: [{ address: 'bob@receiver.test', status: 'sent' }],
-    history: [{ type: 'queued' }, { type: 'sent' }, { type: 'delivered' }],
+    events: [{ type: 'queued' }, { type: 'sent' }, { type: 'delivered' }],
   })
   for (const unknown of ['01234567', 'x', '0'.repeat(33)]) {
     const missing = await runTassis(['emails', 'show', unknown], settings)

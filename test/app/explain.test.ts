@@ -59,6 +59,7 @@ test('explain shows why, what comes next, who must act, and the attempts with th
   expect(grey).toMatch(/^ {4}Server: +receiver\.test \[127\.0\.0\.1\], from 127\.0\.0\.1$/m)
 })
 
+// Proves: operator-32
 test('explain names our DNS servers when they do not answer, and the account when it is paused', async () => {
   const dns = await startDnsServer({ 'broken.test': 'SERVFAIL' })
   let isDnsUp = true
@@ -85,7 +86,8 @@ test('explain names our DNS servers when they do not answer, and the account whe
   const paused = await explain(id)
   expect(paused).toMatch(/^ {2}Who acts: +you, .*\n {2}Next: +nothing, until that has ended$/m)
   const [, resume = ''] =
-    /The account is paused: Bought addresses\. .*`tassis (accounts resume [\da-f-]+)` ends/.exec(paused) ?? []
+    /The account is paused: Bought addresses\.\n {2}To do: .*`tassis (accounts resume [\da-f-]+)` ends/.exec(paused) ??
+    []
   expect((await runTassis(resume.split(' '), settings)).exitCode).toBe(0)
   expect(await explain(id)).toMatch(down)
 })

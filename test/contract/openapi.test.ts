@@ -190,6 +190,7 @@ test('the description of inbound mail states when it is rejected, what its files
     'POST /v1/inbound-routes': ['409'],
     'PUT /v1/inbound-routes/{id}': ['409'],
     'POST /v1/inbound-routes/{id}/deliveries/{delivery_id}/replay': ['409'],
+    'POST /v1/inbound-routes/{id}/test': ['409'],
     'POST /v1/inbound-routes/{id}/replay': ['409'],
     'POST /v1/inbound-routes/{id}/replay/count': ['409'],
   })

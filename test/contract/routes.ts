@@ -523,6 +523,7 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ priority: 10 }),
   },
   deleteRoute('/v1/inbound-routes/{id}', 'inbound:write', 'inbound-route'),
+  { ...get('/v1/inbound-routes/{id}/test', 'inbound:write', { resource: 'inbound-route' }), method: 'POST' },
   listRoute('/v1/inbound-routes/{id}/deliveries', 'inbound:read', { resource: 'inbound-route', paged: false }),
   {
     ...get('/v1/inbound-routes/{id}/deliveries/{delivery_id}/replay', 'inbound:write', {
@@ -763,6 +764,13 @@ export const SESSION_ROUTES: readonly string[] = [
   'GET /v1/operator/complaint-rates',
   'GET /v1/operator/mail/{id}/raw',
   'GET /v1/operator/find',
+  'GET /v1/operator/emails',
+  'GET /v1/operator/emails/{id}/explanation',
+  'GET /v1/operator/dead-letters',
+  'GET /v1/operator/dead-letters/{id}',
+  'GET /v1/operator/operations',
+  'GET /v1/operator/webhooks',
+  'GET /v1/operator/webhooks/{id}',
   'POST /v1/operator/accounts/{id}/api-keys',
   'POST /v1/operator/accounts/{id}/templates',
   'POST /v1/operator/accounts/{id}/domains/{domain_id}/verify-without-dns',

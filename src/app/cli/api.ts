@@ -18,6 +18,8 @@ export type CommandApi = Api &
   OperatorApi & {
     /** The same for another account, by its ID. */
     readonly as: (account: string) => CommandApi
+    /** Whether a service is running, which delivers; otherwise this process serves the requests. */
+    readonly isServed: boolean
     /** Sends a request to any path below /v1. */
     readonly fetch: Fetch
   }
@@ -25,14 +27,15 @@ export type CommandApi = Api &
 /** The host is not looked up. */
 const URL_OF_SERVICE = 'http://tassis'
 
-function createApi(fetch: Fetch, account: string | undefined): CommandApi {
+function createApi(fetch: Fetch, isServed: boolean, account: string | undefined): CommandApi {
   const headers = account === undefined ? {} : { [ACCOUNT_HEADER]: encodeURIComponent(account) }
   // The service is on this machine: waiting for it, and repeating what it refused, is up to the person.
   const options = { url: URL_OF_SERVICE, fetch, headers, retries: 0, timeoutMs: 0 }
   return {
     ...createClient<Api>(API, options),
     ...createClient<OperatorApi>(OPERATOR_API, options),
-    as: (other) => createApi(fetch, other),
+    as: (other) => createApi(fetch, isServed, other),
+    isServed,
     fetch: (path, init) => fetch(`${URL_OF_SERVICE}${path}`, { ...init, headers: { ...headers, ...init.headers } }),
   }
 }
@@ -44,7 +47,7 @@ export async function withApi<T>(
   options: CallOptions = {},
 ): Promise<T> {
   try {
-    return await withFetch(loadConfig().config, (fetch) => use(createApi(fetch, account)), options)
+    return await withFetch(loadConfig().config, (fetch, isServed) => use(createApi(fetch, isServed, account)), options)
   } catch (error) {
     if (!(error instanceof TassisError)) throw error
     // The service did not answer, which the command says itself.
@@ -95,6 +98,11 @@ export async function findOne(
 /** Id of the account of `--account`, as a filter of a list of all accounts; undefined: all. */
 export const findAccountFilter = async (api: CommandApi, { account }: AccountOption): Promise<string | undefined> =>
   account === undefined ? undefined : (await api.account.get()).data.id
+
+const MAX_PAGE_SIZE = 100
+
+/** Of the pages of a list with this limit: one row more shows whether there are more. */
+export const pageSize = (limit: number): number => Math.min(limit + 1, MAX_PAGE_SIZE)
 
 /** A list as the API answers it, with at most `limit` rows of as many pages as that takes. */
 export async function readRows<Body extends { readonly data: readonly unknown[] }>(

@@ -58,16 +58,16 @@ export const withData = <T>(config: Config, use: (call: Call) => Promise<T>, opt
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** Calls `use` with a function that serves requests to the API for the operator, then closes what was opened. */
+/** Calls `use` with a function that serves requests to the API for the operator, and whether a service does it, then closes what was opened. */
 export const withFetch = <T>(
   config: Config,
-  use: (fetch: Fetch) => Promise<T>,
+  use: (fetch: Fetch, isServed: boolean) => Promise<T>,
   options: CallOptions = {},
 ): Promise<T> =>
   whereTheDataIs(
     config,
-    () => use(createSocketFetch(config)),
-    (opened) => fetchInProcess(opened, use, options),
+    () => use(createSocketFetch(config), true),
+    (opened) => fetchInProcess(opened, (fetch) => use(fetch, false), options),
     options,
   )
 

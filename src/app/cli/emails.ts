@@ -1,61 +1,123 @@
-/** @module `tassis emails`, and `show`: the recipients and the history of one email. Never writes. */
-import type { Command } from 'commander'
-import type { RecordedEvent } from '#features/core/events/model.ts'
-import { explainEmail } from '#features/sending/delivery/control/explain.ts'
-import { createMaxAttempts } from '#features/sending/delivery/verdict/outcome.ts'
-import type { EmailRecipient } from '#features/sending/emails/model.ts'
-import { readEmailEvents } from '#features/sending/emails/read.ts'
-import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
-import { isoTime } from '#platform/http/envelope.ts'
-import { formatRelativeTime } from '#platform/text.ts'
-import { EMAIL_ARGUMENT, requireEmail } from '../find-email.ts'
-import { defineAdminCommand } from './admin-command.ts'
-import { runAdminCommand } from './call.ts'
-import { addEmailActionCommands, emailActionAdminCommands } from './email-actions.ts'
-import { addEmailListCommand, emailListAdminCommands } from './email-list.ts'
+/** @module `tassis emails`: finds emails of all accounts, and shows one with its recipients and history. */
+import { type Command, Option } from 'commander'
+import type { Email, EmailEvent, EmailRecipient } from '#client/api.ts'
+import type { OperatorEmail } from '#client/operator-api.ts'
+import { STATUSES, type Status } from '#features/sending/queue/status.ts'
+import { truncate } from '#platform/text.ts'
+import { systemClock } from '#platform/time/clock.ts'
+import { apiAction, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
+import { addEmailActionCommands } from './email-actions.ts'
 import { addExplainCommand } from './explain.ts'
-import { addCommand, type JsonOption } from './options.ts'
-import { formatCount, formatFields, formatUtc, printResult, toPrintable } from './output.ts'
+import {
+  type AccountOption,
+  addCommand,
+  EMAIL_ARGUMENT,
+  type JsonOption,
+  ONLY_ACCOUNT_DESCRIPTION,
+  withAccount,
+  withLimit,
+} from './options.ts'
+import { type Columns, formatCount, formatFields, formatPage, formatUtc, printResult, toPrintable } from './output.ts'
+import { parseTimeOption, TIME_FORMS } from './times.ts'
 
-const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
-  const { email, accountId, account } = requireEmail(app, id)
-  const events = readEmailEvents(app, accountId, email.id)
-  return {
-    ...emailRowWire(email, createMaxAttempts(app.config.retryExpiryHours)),
-    account,
-    sentence: explainEmail(email, events).sentence,
-    recipients: email.recipients.map(recipientWire),
-    history: events.map(toEventView),
-  }
-})
-
-export const emailAdminCommands = [...emailListAdminCommands, show, ...emailActionAdminCommands]
+interface ListOptions
+  extends JsonOption,
+    AccountOption,
+    Partial<
+      Readonly<
+        Record<'to' | 'from' | 'subject' | 'tag' | 'stream' | 'domain' | 'messageId' | 'since' | 'until', string>
+      >
+    > {
+  readonly status?: Status | undefined
+  readonly limit: number
+}
 
 export function addEmailCommands(program: Command): void {
   const emails = program.command('emails').description('find emails, explain them, and retry, cancel or resend one')
-
-  addEmailListCommand(emails)
+  addListCommand(emails)
   addCommand(emails, 'show', 'show an email: its recipients, the replies of their servers, its events')
     .argument('<id>', EMAIL_ARGUMENT)
-    .action(async (id: string, options: JsonOption) => {
-      printResult(options, await runAdminCommand(show, { id }), formatEmail)
-    })
-
+    .action(
+      apiAction(async ({ api, options }, id) => {
+        const found = await findOne(api, 'email', id)
+        printResult(options, await found.api.emails.get(found.id), ({ data }) => formatEmail(data, found.account))
+      }),
+    )
   addExplainCommand(emails)
   addEmailActionCommands(emails)
 }
 
-function formatEmail(email: Awaited<ReturnType<typeof show.run>>): string {
+const addListCommand = (emails: Command): Command =>
+  withLimit(
+    withAccount(
+      addCommand(emails, 'list', 'list the newest emails of all accounts, by any of these filters'),
+      ONLY_ACCOUNT_DESCRIPTION,
+    ),
+    'emails',
+    30,
+  )
+    .option(
+      '--to <address>',
+      'only to this address, in To, Cc or Bcc; @example.com: to any address there; bob: to any that begins so',
+    )
+    .option('--from <address>', 'only from this address; @example.com and the beginning of an address as for --to')
+    .option('--subject <words>', 'only with all of these words in the subject')
+    .option('--tag <tag>', 'only with this tag')
+    .option('--stream <slug>', 'only in this message stream')
+    .option('--domain <name>', 'only signed by this sending domain')
+    .option('--message-id <id>', 'only the email with this Message-ID')
+    .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
+    .option('--since <time>', `only accepted at or after this time: ${TIME_FORMS}`)
+    .option('--until <time>', 'only accepted at or before this time; a date includes its whole day')
+    .action(
+      apiAction<ListOptions>(async ({ api, options }) => {
+        const { to, from, subject, tag, stream, domain, status, messageId, since, until, limit } = options
+        const now = systemClock.now()
+        const query = {
+          ...{ to, from, subject, tag, stream, domain, status, message_id: messageId },
+          from_date: since && parseTimeOption('--since', since, now),
+          to_date: until && parseTimeOption('--until', until, now),
+          account_id: await findAccountFilter(api, options),
+          per_page: pageSize(limit),
+        }
+        const found = await readRows(api.operator.listEmails(query), limit)
+        // A search counts only what it has examined for a status.
+        const shown = status === undefined ? found : { data: found.data, has_more: found.has_more }
+        printResult(options, found, () => formatPage(shown, 'No emails found.', toColumns(found.data)))
+      }),
+    )
+
+/** Enough for the millisecond of an id, and for the digits that tell emails of one millisecond apart. */
+const SHOWN_ID_LENGTH = 18
+const MAX_ADDRESS_LENGTH = 21
+/** Of 80 columns, the width that the other table columns leave. */
+const MAX_SUBJECT_LENGTH = 15
+const MAX_ACCOUNT_LENGTH = 20
+
+const toColumns = (emails: readonly OperatorEmail[]): Columns<OperatorEmail> => ({
+  ID: ({ id }) => id.slice(0, SHOWN_ID_LENGTH),
+  'DAY AND TIME': ({ created_at: at }) => at.slice(5, 16).replace('T', ' '),
+  STATUS: ({ status }) => status,
+  TO: ({ to }) => truncate(to, MAX_ADDRESS_LENGTH),
+  SUBJECT: ({ subject }) => truncate(subject, MAX_SUBJECT_LENGTH),
+  ...(emails.some(({ account_id: id }) => id !== emails[0]?.account_id) && {
+    ACCOUNT: ({ account }) => truncate(account, MAX_ACCOUNT_LENGTH),
+  }),
+})
+
+const joinOrNull = (texts: readonly string[]): string | null => (texts.length > 0 ? texts.join(', ') : null)
+
+function formatEmail(email: Email, account: string): string {
   return [
     formatFields([
       ['Email', email.id],
-      ['Account', `${email.account} (${email.account_id})`],
+      ['Account', `${account} (${email.account_id})`],
       ['From', email.from_address],
       ['To', email.to],
-      ['Cc', email.cc.length > 0 ? email.cc.join(', ') : null],
-      ['Bcc', email.bcc.length > 0 ? email.bcc.join(', ') : null],
+      ['Cc', joinOrNull(email.cc)],
+      ['Bcc', joinOrNull(email.bcc)],
       ['Subject', email.subject],
-      ['Tags', email.tags.length > 0 ? email.tags.join(', ') : null],
+      ['Tags', joinOrNull(email.tags)],
       ['Message-ID', email.message_id],
       ['Accepted', formatUtc(email.created_at)],
       ['Scheduled', email.scheduled_at ? formatUtc(email.scheduled_at) : null],
@@ -66,68 +128,26 @@ function formatEmail(email: Awaited<ReturnType<typeof show.run>>): string {
     formatCount(email.recipients.length, 'recipient'),
     ...email.recipients.flatMap(formatRecipient),
     '',
-    formatCount(email.history.length, 'event'),
-    ...email.history.map((event) => `  ${event.at.slice(0, 10)} ${formatEvent(event)}`),
+    formatCount(email.events.length, 'event'),
+    ...email.events.map(formatEvent),
   ].join('\n')
 }
 
 function formatRecipient(recipient: EmailRecipient): string[] {
   const { kind, address, status, attempts, smtp_response: reply, next_retry_at: nextAt } = recipient
-  const bounce = [recipient.bounce_type, recipient.bounce_category].filter((part) => part !== null).join(', ')
   const details = [
     `${status} after ${formatCount(attempts, 'attempt')}`,
-    ...(bounce === '' ? [] : [bounce]),
-    ...(recipient.delivered_at === null ? [] : [`delivered ${formatUtc(recipient.delivered_at)}`]),
-    ...(nextAt === null ? [] : [`next attempt ${formatUtc(nextAt)}`]),
-  ]
+    joinOrNull([recipient.bounce_type, recipient.bounce_category].filter((part) => part !== null)),
+    recipient.delivered_at && `delivered ${formatUtc(recipient.delivered_at)}`,
+    nextAt && `next attempt ${formatUtc(nextAt)}`,
+  ].filter((detail) => detail !== null)
   return [
     toPrintable(`  ${kind.padEnd(3)}  ${address}  ${details.join('; ')}`),
     ...(reply === null ? [] : [toPrintable(`       ${reply}`)]),
   ]
 }
 
-interface EventView {
-  /** Set for mail that is only captured. */
-  readonly sandbox?: true | undefined
-  readonly seq: number
-  readonly type: string
-  readonly at: string
-  readonly recipient: string | null
-  /** Details such as `smtp_response`, `remote_mta`, `tls`, `reason` and `next_retry_at` (ms). */
-  readonly data: Readonly<Record<string, string | number | null>>
-}
-
-const toEventView = ({ seq, type, at, recipient, data, isSandbox }: RecordedEvent): EventView => ({
-  seq,
-  type,
-  at: isoTime(at),
-  recipient,
-  ...(isSandbox && { sandbox: true }),
-  data: JSON.parse(data ?? '{}') as EventView['data'],
-})
-
-/**
- * Formats an event, such as `14:02:11.205Z  deferred   bob@example.net  451 later; next attempt in 5 min
- * (mx.example.net [192.0.2.1], TLSv1.3 …)`.
- */
-function formatEvent({ type, at, recipient, data, sandbox }: EventView): string {
-  const { next_retry_at: nextRetryAt } = data
-  const reply = data['smtp_response'] ?? data['reason']
-  const next = typeof nextRetryAt === 'number' ? `next attempt ${formatRelativeTime(nextRetryAt, Date.parse(at))}` : ''
-  const details = [reply, next].filter((part) => part !== undefined && part !== null && part !== '').join('; ')
-  const session = [data['remote_mta'], data['tls']].filter((part) => part).join(', ')
-  const columns = [
-    at.slice(11),
-    type.padEnd(9),
-    sandbox ? 'sandbox' : '',
-    recipient ?? '',
-    details,
-    session && `(${session})`,
-  ]
-  return toPrintable(
-    columns
-      .filter((column) => column !== '')
-      .join('  ')
-      .trimEnd(),
+const formatEvent = ({ created_at: at, type, recipient, diagnostic_code: reply, remote_mta: server }: EmailEvent) =>
+  toPrintable(
+    [`  ${formatUtc(at)}`, type.padEnd(9), recipient, reply, server && `(${server})`].filter((part) => part).join('  '),
   )
-}

@@ -3,97 +3,15 @@
  * attempts with server, TLS, timings and dialogue. Never writes.
  */
 import type { Command } from 'commander'
-import type { App } from '#features/core/app/app.ts'
-import { listDeadLettersOfEmail } from '#features/sending/dead-letters/read.ts'
-import { type Attempt, attemptWire } from '#features/sending/delivery/control/attempt-routes.ts'
-import { explainEmail } from '#features/sending/delivery/control/explain.ts'
-import type { Responsible } from '#features/sending/emails/model.ts'
-import { readEmailEvents } from '#features/sending/emails/read.ts'
-import { toEmailState } from '#features/sending/emails/wire.ts'
-import { listAttempts } from '#features/sending/queue/attempt-transitions.ts'
-import { AppError } from '#platform/errors.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { formatUuid } from '#platform/ids.ts'
+import type { EmailAttempt } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import type { OperatorEmailExplanation } from '#client/operator-api.ts'
 import { formatRelativeTime } from '#platform/text.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { EMAIL_ARGUMENT, type FoundEmail, requireEmail, withOwner } from '../find-email.ts'
-import { defineAdminCommand } from './admin-command.ts'
-import { runAdminCommand } from './call.ts'
-import { findNewestEmailTo } from './email-list.ts'
-import { readWaits } from './explain-wait.ts'
-import { addCommand, type JsonOption, withLimit } from './options.ts'
+import { type Millis, systemClock } from '#platform/time/clock.ts'
+import { CommandError } from './admin-command.ts'
+import { apiAction, type CommandApi, findOne } from './api.ts'
+import { addCommand, EMAIL_ARGUMENT, type JsonOption, withLimit } from './options.ts'
 import { formatCount, formatFields, formatUtc, printResult, toPrintable } from './output.ts'
-
-interface Input {
-  readonly id: string
-  /** Maximum number of recipients. */
-  readonly limit: number
-}
-
-/** Attempts read per email. */
-const MAX_ATTEMPTS = 1000
-
-const explain = defineAdminCommand('explain', async (context, { id, limit }: Input) => {
-  const { app } = context.opened
-  const found = await requireEmailOrNewestTo(app, id)
-  const { email, account, accountId } = found
-  const attempts = Map.groupBy(
-    listAttempts(app.db, email.id, { limit: MAX_ATTEMPTS, offset: 0 }).attempts,
-    ({ recipientId }) => recipientId,
-  )
-  const findWait = await readWaits(context, found, (recipientId) => attempts.get(recipientId)?.[0])
-  const { sentence, explanations } = explainEmail(email, readEmailEvents(app, accountId, email.id), findWait)
-  const letters = new Map(listDeadLettersOfEmail(app.db, email.id).map((letter) => [letter.recipientId, letter.id]))
-  const recentDialogues = context.delivery?.scheduler.recentDialogues
-  return {
-    id: formatUuid(email.uuid),
-    account,
-    from_address: email.from,
-    subject: email.subject,
-    accepted_at: isoTime(email.createdAt),
-    state: toEmailState(email),
-    sentence,
-    now: isoTime(app.clock.now()),
-    recipient_count: email.recipients.length,
-    recipients: explanations.slice(0, limit).flatMap((explanation, index) => {
-      const recipient = email.recipients[index]
-      if (!recipient) return []
-      const letterId = letters.get(recipient.id)
-      const { status } = recipient
-      return {
-        ...explanation,
-        kind: recipient.kind,
-        attempt_count: recipient.attempts,
-        expires_at: isoTimeOrNull(recipient.expiresAt),
-        dead_letter_id: letterId === undefined ? null : String(letterId),
-        attempts: (attempts.get(recipient.id) ?? []).map((attempt) =>
-          attemptWire(attempt, {
-            status,
-            dialogue: attempt.type === 'delivered' ? recentDialogues?.find(recipient.id) : undefined,
-          }),
-        ),
-      }
-    }),
-  }
-})
-
-export const explainAdminCommands = [explain]
-
-type ExplainedEmail = Awaited<ReturnType<(typeof explain)['run']>>
-type RecipientView = ExplainedEmail['recipients'][number]
-
-/** The email that `text` names, else the newest one to that address, or to the one that begins so. Throws 404 and 409. */
-async function requireEmailOrNewestTo(app: App, text: string): Promise<FoundEmail> {
-  try {
-    return requireEmail(app, text)
-  } catch (error) {
-    const newest = isNotFound(error) ? await findNewestEmailTo(app, text) : undefined
-    if (!newest) throw error
-    return withOwner(app, newest)
-  }
-}
-
-const isNotFound = (error: unknown): boolean => error instanceof AppError && error.status === 404
 
 interface ExplainOptions extends JsonOption {
   readonly limit: number
@@ -109,53 +27,75 @@ export function addExplainCommand(parent: Command): void {
   )
     .argument('<id>', `${EMAIL_ARGUMENT}; or an address or its beginning, for the newest email to it`)
     .option('--all', 'show the dialogue of each attempt, not only of the last')
-    .action(async (id: string, { limit, all = false, json }: ExplainOptions) => {
-      const found = await runAdminCommand(explain, { id, limit })
-      printResult(json === undefined ? {} : { json }, found, (value) => formatExplanation(value, all))
-    })
+    .action(
+      apiAction<ExplainOptions>(async ({ api, options }, text) => {
+        const explained = await api.operator.getEmailExplanation(await findEmail(api, text))
+        printResult(options, explained, ({ data }) => formatExplanation(data, options))
+      }),
+    )
 }
 
-const RESPONSIBLE_LABELS: Readonly<Record<Responsible, string>> = {
+/** Id of the email that `text` names, else of the newest one to that address, or to the only one that begins so. */
+async function findEmail(api: CommandApi, text: string): Promise<string> {
+  try {
+    return (await findOne(api, 'email', text)).id
+  } catch (error) {
+    if (!(error instanceof TassisError) || error.status !== 404) throw error
+    const newest = /^[^@\s]{3,}(@\S*)?$/.test(text) ? await findNewestTo(api, text) : undefined
+    if (newest === undefined) throw error
+    return newest
+  }
+}
+
+const MAX_SHOWN_ADDRESSES = 5
+
+async function findNewestTo(api: CommandApi, text: string): Promise<string | undefined> {
+  const { data: emails } = await api.operator.listEmails({ to: text, per_page: 100 })
+  const start = text.toLowerCase()
+  const recipients = emails.flatMap(({ to, cc, bcc }) => [...to.split(', '), ...cc, ...bcc])
+  const addresses = new Set(recipients.map((address) => address.toLowerCase()).filter((to) => to.startsWith(start)))
+  if (addresses.size <= 1 || addresses.has(start)) return emails[0]?.id
+  const shown = [...addresses].slice(0, MAX_SHOWN_ADDRESSES).map(toPrintable).join(', ')
+  throw new CommandError(
+    `Mail went to several addresses that begin with "${toPrintable(text)}"; give one of them: ${shown}${addresses.size > MAX_SHOWN_ADDRESSES ? ', …' : ''}.`,
+    'email_ambiguous',
+  )
+}
+
+const RESPONSIBLE_LABELS: Readonly<Record<Recipient['who_must_act'], string>> = {
   nobody: 'nobody',
   recipient: 'the recipient or the operator of the receiving server',
   sender: 'the sender',
   operator: 'you, the operator of this service',
 }
 
-function formatExplanation(explained: ExplainedEmail, isAll: boolean): string {
-  const { recipients, recipient_count: count, state, sentence } = explained
-  const now = Date.parse(explained.now)
+type Recipient = OperatorEmailExplanation['recipients'][number]
+
+function formatExplanation(explained: OperatorEmailExplanation, { limit, all = false }: ExplainOptions): string {
+  const { recipients, state, sentence } = explained
+  const now = systemClock.now()
   return [
     formatFields([
       ['Email', explained.id],
       ['Account', explained.account],
       ['From', explained.from_address],
       ['Subject', explained.subject],
-      ['Accepted', formatUtc(explained.accepted_at)],
-      ['State', count === 1 ? state : `${state}. ${sentence}`],
+      ['Accepted', formatUtc(explained.created_at)],
+      ['State', recipients.length === 1 ? state : `${state}. ${sentence}`],
     ]),
-    ...recipients.flatMap((recipient) => ['', ...formatRecipient(recipient, now, isAll)]),
-    ...(count > recipients.length ? ['', `… and ${count - recipients.length} more recipients (--limit)`] : []),
+    ...recipients.slice(0, limit).flatMap((recipient) => ['', ...formatRecipient(recipient, now, all)]),
+    ...(recipients.length > limit ? ['', `… and ${recipients.length - limit} more recipients (--limit)`] : []),
   ].join('\n')
 }
 
-function formatRecipient(recipient: RecipientView, now: Millis, isAll: boolean): string[] {
-  const {
-    address,
-    kind,
-    state,
-    sentence,
-    advice,
-    attempt_count: count,
-    next_at: nextAt,
-    expires_at: expiresAt,
-  } = recipient
+function formatRecipient(recipient: Recipient, now: Millis, isAll: boolean): string[] {
+  const { address, kind, state, attempt_count: count, next_at: nextAt, expires_at: expiresAt } = recipient
   return [
     toPrintable(`${address} (${kind}): ${state} after ${formatCount(count, 'attempt')}`),
     formatFields(
       [
-        ['Why', sentence],
-        ['To do', advice],
+        ['Why', recipient.sentence],
+        ['To do', recipient.advice],
         ['Who acts', RESPONSIBLE_LABELS[recipient.who_must_act]],
         ['Next', formatNext(recipient, now)],
         ['Deadline', expiresAt !== null && nextAt !== null ? formatTime(expiresAt, now) : null],
@@ -169,7 +109,7 @@ function formatRecipient(recipient: RecipientView, now: Millis, isAll: boolean):
 const formatTime = (iso: string, now: Millis): string =>
   `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
 
-function formatNext(recipient: RecipientView, now: Millis): string {
+function formatNext(recipient: Recipient, now: Millis): string {
   const { state, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId } = recipient
   if (letterId !== null) return `nothing automatically; \`tassis dead-letters retry ${letterId}\` tries again`
   if (state === 'processing') return 'the attempt in progress ends'
@@ -179,7 +119,7 @@ function formatNext(recipient: RecipientView, now: Millis): string {
   return `${what} ${formatTime(nextAt, now)}`
 }
 
-function formatAttempt(attempt: Attempt, now: Millis, withDialogue: boolean): string[] {
+function formatAttempt(attempt: EmailAttempt, now: Millis, withDialogue: boolean): string[] {
   const { host, address, source, tls, timings, dialogue } = attempt
   const reply = attempt.smtp_response
   return [
@@ -207,5 +147,5 @@ const formatTimings = (timings: Readonly<Record<string, number>>): string => {
 
 const MARKS = { client: '>', server: '<', note: '*' } as const
 
-const formatLine = ({ at_ms: at, from, text }: NonNullable<Attempt['dialogue']>[number]): string =>
+const formatLine = ({ at_ms: at, from, text }: NonNullable<EmailAttempt['dialogue']>[number]): string =>
   toPrintable(`${String(at).padStart(9)} ${MARKS[from]} ${text}`)

@@ -23,6 +23,9 @@ export const withAccount = (
 /** Description of `--account` for commands that show all accounts by default. */
 export const ONLY_ACCOUNT_DESCRIPTION = 'only this account'
 
+/** Help of an argument that names an email. */
+export const EMAIL_ARGUMENT = 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID'
+
 export const MAX_ROWS = 1000
 
 /** Adds `--limit`, up to MAX_ROWS. @param rows such as `deliveries` */

@@ -21,7 +21,6 @@ import { addAccountCommands } from './accounts.ts'
 import { CommandError, UsageError } from './admin-command.ts'
 import { addAuditCommands } from './audit.ts'
 import { addBackupCommand } from './backup.ts'
-import { addBulkCommands } from './bulk-operations.ts'
 import { addCertificateCommands } from './certificates.ts'
 import { addCheckCommand } from './check.ts'
 import { addComplaintsCommand } from './complaints.ts'
@@ -39,6 +38,7 @@ import { addListenCommand } from './listen.ts'
 import { addListsCommand } from './lists.ts'
 import { findServiceUrl } from './local-service.ts'
 import { addMailCommands } from './mail.ts'
+import { addOperationCommands } from './operations.ts'
 import { addCommand, type JsonOption } from './options.ts'
 import { formatJsonError, print, printResult, toPrintable } from './output.ts'
 import { addProviderCommands } from './providers.ts'
@@ -152,7 +152,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addDeadLetterCommands(program)
   addFenceCommands(program)
   addProviderCommands(program)
-  addBulkCommands(program)
+  addOperationCommands(program)
   addListsCommand(program)
   addSuppressionCommands(program)
   addTemplateCommands(program)

@@ -119,10 +119,15 @@ export function updateOperationProgress(
   return changes === 1
 }
 
+/** The account's operation with this id; undefined if there is none. */
+export function findOperation(db: Database, accountId: number, id: string): Operation | undefined {
+  const uuid = parseUuid(id)
+  return (uuid && sql(db).byUuid.get(uuid, accountId)) ?? undefined
+}
+
 /** The account's operation with this id; throws 404. */
 export function getOperation(db: Database, accountId: number, id: string): Operation {
-  const uuid = parseUuid(id)
-  const operation = uuid && sql(db).byUuid.get(uuid, accountId)
+  const operation = findOperation(db, accountId, id)
   if (!operation) throw notFound('operation_not_found', 'Operation not found.')
   return operation
 }

@@ -1,7 +1,8 @@
-/** @module Reads the dead letters of an account with data of their emails and recipients. */
+/** @module Reads dead letters with data of their emails and recipients. */
 import type { Database } from 'bun:sqlite'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -49,20 +50,22 @@ const SELECT_LETTER = `SELECT dead_letters.id, dead_letters.account_id AS accoun
   FROM dead_letters JOIN emails ON emails.id = dead_letters.email_id JOIN recipients ON recipients.id = recipient_id
   LEFT JOIN streams ON streams.id = stream_id`
 const OF_ACCOUNT = 'WHERE dead_letters.account_id = ?'
-/** ?1: an account, or null for all; ?2: reasons as JSON. */
-const IS_SELECTED = '(?1 IS NULL OR dead_letters.account_id = ?1) AND reason IN (SELECT value FROM json_each(?2))'
+/** ?1: an account, ?2: a reason, ?3: public id of an email; each null for all. */
+const IS_SELECTED = `(?1 IS NULL OR dead_letters.account_id = ?1) AND (?2 IS NULL OR reason = ?2)
+  AND (?3 IS NULL OR recipient_id IN (SELECT r.id FROM recipients r JOIN emails e ON e.id = r.email_id WHERE e.uuid = ?3))`
+
+type Selection = [accountId: number | null, reason: string | null, email: Uint8Array | null]
 
 const sql = prepareStatements((db) => ({
   newest: db.prepare<Row, [number, number]>(`${SELECT_LETTER} ${OF_ACCOUNT} ORDER BY dead_letters.id DESC LIMIT ?`),
-  byId: db.prepare<Row, [number, number]>(`${SELECT_LETTER} ${OF_ACCOUNT} AND dead_letters.id = ?`),
+  byId: db.prepare<Row, [number | null, number]>(
+    `${SELECT_LETTER} WHERE dead_letters.account_id = coalesce(?, dead_letters.account_id) AND dead_letters.id = ?`,
+  ),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM dead_letters WHERE account_id = ?'),
-  owner: db.prepare<{ accountId: number }, [number]>('SELECT account_id AS accountId FROM dead_letters WHERE id = ?'),
-  selected: db.prepare<Row, [number | null, string, number, number]>(
-    `${SELECT_LETTER} WHERE ${IS_SELECTED} AND dead_letters.id < ?3 ORDER BY dead_letters.id DESC LIMIT ?4`,
+  selected: db.prepare<Row, [...Selection, number, number, number]>(
+    `${SELECT_LETTER} WHERE ${IS_SELECTED} AND dead_letters.id < ?4 ORDER BY dead_letters.id DESC LIMIT ?5 OFFSET ?6`,
   ),
-  countSelected: db.prepare<{ n: number }, [number | null, string]>(
-    `SELECT COUNT(*) AS n FROM dead_letters WHERE ${IS_SELECTED}`,
-  ),
+  countSelected: db.prepare<{ n: number }, Selection>(`SELECT COUNT(*) AS n FROM dead_letters WHERE ${IS_SELECTED}`),
   ofEmail: db.prepare<Row, [number]>(
     `${SELECT_LETTER} WHERE recipient_id IN (SELECT id FROM recipients WHERE email_id = ?) ORDER BY dead_letters.id DESC`,
   ),
@@ -87,41 +90,34 @@ export const listDeadLetters = (
 
 export interface DeadLetterFilter {
   /** Undefined: all accounts. */
-  readonly accountId?: number | undefined
-  readonly reasons: readonly DeadLetterReason[]
+  readonly accountId: number | undefined
+  readonly reason: DeadLetterReason | undefined
+  /** Public id. */
+  readonly email: UuidBytes | undefined
 }
 
-/** The newest selected dead letters, and their total. @param before only letters with a lower id */
+/** A page of the selected dead letters, newest first, and their total. */
 export function selectDeadLetters(
   db: Database,
-  { accountId, reasons }: DeadLetterFilter,
-  { before = Number.MAX_SAFE_INTEGER, limit }: { readonly before?: number | undefined; readonly limit: number },
+  { accountId, reason, email }: DeadLetterFilter,
+  page: RowWindow,
 ): { letters: DeadLetter[]; total: number } {
-  const selector = [accountId ?? null, JSON.stringify(reasons)] as const
+  const selection = [accountId ?? null, reason ?? null, email ?? null] as const
   return {
     letters: sql(db)
-      .selected.all(...selector, before, limit)
+      .selected.all(...selection, belowId(page), page.limit, page.offset)
       .map(toDeadLetter),
-    total: sql(db).countSelected.get(...selector)?.n ?? 0,
+    total: sql(db).countSelected.get(...selection)?.n ?? 0,
   }
 }
 
 export const listDeadLettersOfEmail = (db: Database, emailId: number): DeadLetter[] =>
   sql(db).ofEmail.all(emailId).map(toDeadLetter)
 
-/** Row id of the account of a dead letter; throws a 404 if there is none. */
-export function findDeadLetterOwner(db: Database, id: string): number {
-  const row = LETTER_ID.test(id) ? sql(db).owner.get(Number(id)) : null
-  if (!row) throw deadLetterNotFound()
-  return row.accountId
-}
-
-const deadLetterNotFound = () => notFound('dead_letter_not_found', 'Dead letter not found.')
-
-/** The account's dead letter with the id from the API; throws a 404 if there is none. */
-export function getDeadLetter(db: Database, accountId: number, id: string): DeadLetter {
-  const row = LETTER_ID.test(id) ? sql(db).byId.get(accountId, Number(id)) : null
-  if (!row) throw deadLetterNotFound()
+/** The dead letter with the id from the API, of the account, if one is given; throws a 404 if there is none. */
+export function getDeadLetter(db: Database, accountId: number | undefined, id: string): DeadLetter {
+  const row = LETTER_ID.test(id) ? sql(db).byId.get(accountId ?? null, Number(id)) : null
+  if (!row) throw notFound('dead_letter_not_found', 'Dead letter not found.')
   return toDeadLetter(row)
 }
 

@@ -113,10 +113,6 @@ export async function resendEmail(
   }
 }
 
-/** What to know before `resendEmail`; throws as it does, as far as the email and its recipients are the cause. */
-export const previewResend = (app: App, actor: Actor, id: string, request: ResendRequest): ResendRisk[] =>
-  readOriginal(app, actor, parseUuidParam(id, 'email_not_found', 'email'), request).risks
-
 /** What is sent again and to whom. The risks are in the order of the recipients; a suppression comes first. */
 function readOriginal(app: App, { accountId }: Actor, uuid: UuidBytes, request: ResendRequest) {
   const email = findEmail(app.db, accountId, uuid)

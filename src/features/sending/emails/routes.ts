@@ -2,7 +2,7 @@
  * @module The routes of /v1/emails: sending, batches, list and search; detail, source, rescheduling, cancellation and
  * sending again of one email.
  */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
@@ -13,6 +13,7 @@ import { BatchRequest, BatchResponse, SendRequest, SendResponse } from '#feature
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
 import { isStatus, type Status } from '#features/sending/queue/status.ts'
+import type { RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
@@ -32,7 +33,7 @@ import {
 import { getEmail, listEmails, readEmailEvents, type StoredEmail } from './read.ts'
 import { describeResendRisk, resendEmail } from './resend.ts'
 import { cancelEmail, rescheduleEmail } from './scheduled.ts'
-import { parseSearch, searchEmails } from './search-list.ts'
+import { parseSearch, type SearchResult, searchEmails } from './search-list.ts'
 import {
   emailDetailWire,
   emailRowWire,
@@ -68,21 +69,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
       '/',
       async ({ actor, query }) => {
         const page = parsePage(query)
-        const { from, to } = parseDateRange(query)
-        const filter = {
-          status: parseStatusFilter(query.status),
-          from: from ?? ANY_TIME.from,
-          to: to ?? ANY_TIME.to,
-          operation: parseOperationFilter(query.operation_id),
-        }
-        const search = parseSearch(app.db, actor.accountId, query)
-        const listAll = () => {
-          const { emails, total } = listEmails(app.db, actor.accountId, filter, page)
-          return { emails, total, lastKey: timeKey(emails, ({ createdAt }) => createdAt) }
-        }
-        const { emails, lastKey, ...counted } = search
-          ? await searchEmails(app, actor.accountId, { filter, search }, page)
-          : listAll()
+        const { emails, lastKey, ...counted } = await findEmails(app, actor.accountId, query, page)
         const rows = emails.map((email) => emailRowWire(email, maxAttempts))
         return pageBody(rows, { ...page, ...counted }, lastKey)
       },
@@ -140,6 +127,23 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
         },
       },
     )
+}
+
+/** A page of the account's emails that match the query. @param search see `parseSearch` */
+export async function findEmails(
+  app: App,
+  accountId: number,
+  query: Static<typeof EmailQuery>,
+  page: RowWindow,
+  search: Parameters<typeof parseSearch>[3] = {},
+): Promise<Omit<SearchResult, 'hasMore'> & Partial<SearchResult>> {
+  const { from = ANY_TIME.from, to = ANY_TIME.to } = parseDateRange(query)
+  const operation = parseOperationFilter(query.operation_id)
+  const filter = { status: parseStatusFilter(query.status), from, to, operation }
+  const parsed = parseSearch(app.db, accountId, query, search)
+  if (parsed) return searchEmails(app, accountId, { filter, search: parsed }, page)
+  const { emails, total } = listEmails(app.db, accountId, filter, page)
+  return { emails, total, lastKey: timeKey(emails, ({ createdAt }) => createdAt) }
 }
 
 /** Accepts `delivered`, the name that some clients use for `sent`. */

@@ -1,9 +1,13 @@
 /** @module Wire shapes of inbound routes and the deliveries of their webhooks. */
 import { type Static, Type } from '@sinclair/typebox'
 import { MATCH_TYPES, type MatchType } from '#features/receiving/route-rules/rows.ts'
-import { DELIVERY_STATUSES } from '#features/webhooks/webhooks/event-names.ts'
 import type { Delivery } from '#features/webhooks/webhooks/history/history.ts'
-import { DELIVERY_FIELDS, RANGE_FIELDS, toDeliveryFields } from '#features/webhooks/webhooks/history/model.ts'
+import {
+  DELIVERY_FIELDS,
+  DeliveryQuery,
+  RANGE_FIELDS,
+  toDeliveryFields,
+} from '#features/webhooks/webhooks/history/model.ts'
 import { MAX_REPLAYED } from '#features/webhooks/webhooks/history/replay.ts'
 import type { Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
@@ -151,7 +155,7 @@ export const toRouteWire = (route: InboundRoute, accountUuid: string): RouteReco
 
 export const RouteDeliveryQuery = Type.Object({
   ...PAGE_FIELDS,
-  status: Type.Optional(StringEnum(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
+  status: DeliveryQuery.properties.status,
 })
 
 export const RouteDelivery = Type.Object({

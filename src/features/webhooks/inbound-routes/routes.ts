@@ -12,9 +12,12 @@ import {
   ReplayCount,
   ReplayResult,
   SecretResult,
+  TestResult,
   toReplayWire,
+  toTestWire,
 } from '#features/webhooks/webhooks/history/model.ts'
 import { countReplay, replayDelivery, replayRange } from '#features/webhooks/webhooks/history/replay.ts'
+import { MAX_TESTS, sendTestEvent } from '#features/webhooks/webhooks/history/test-event.ts'
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
 import { findRouteWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -206,6 +209,21 @@ export const inboundRouteRoutes = (app: App) =>
           summary: 'Delete an inbound route',
           description: 'Its mail is kept; nothing more is posted, and its deliveries are deleted.',
           tags,
+          ...requires('inbound:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/test',
+      async ({ actor, params }) => dataBody(toTestWire(await sendTestEvent(app, actor, params.id, getRouteWebhook))),
+      {
+        params,
+        response: DataBody(TestResult),
+        detail: {
+          summary: 'Send a test event to an inbound route',
+          description: `At most ${MAX_TESTS} a minute to its webhook_url, neither retried nor counted as a failure. 409 when it never had a webhook_url.`,
+          tags,
+          ...errorResponses({ 409: ['webhook_inactive', 'The route never had a webhook_url.'] }),
           ...requires('inbound:write'),
         },
       },

@@ -19,6 +19,7 @@ import type { Webhook } from '../manage/webhooks.ts'
 import { FORMAT_NOTE, PAYLOAD_FORMATS } from '../payload/payload-format.ts'
 import { type Delivery, type DeliveryRequest, HISTORY_EVENTS, MAX_LISTED } from './history.ts'
 import { MAX_REPLAYED, type ReplayOutcome } from './replay.ts'
+import type { QueuedTest } from './test-event.ts'
 
 /** More names than there are events, so that duplicates fit. */
 const MAX_EVENT_NAMES = 100
@@ -285,6 +286,12 @@ export const toDeliveryFields = (
   response: delivery.response,
   error: delivery.error,
   created_at: isoTime(delivery.createdAt),
+})
+
+export const toTestWire = ({ payload, deliveryId }: QueuedTest): TestResult => ({
+  delivery_id: deliveryId,
+  message: 'The test event is queued; the deliveries of the webhook show its result.',
+  payload,
 })
 
 export const toReplayWire = ({ deliveries, fromSeq, toSeq }: ReplayOutcome): ReplayResult => ({

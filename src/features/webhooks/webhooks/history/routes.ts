@@ -34,6 +34,7 @@ import {
   toDeliveryDetail,
   toDeliveryWire,
   toReplayWire,
+  toTestWire,
   toWebhookWire,
   WebhookChange,
   WebhookRecord,
@@ -152,27 +153,16 @@ export const webhookRoutes = (app: App) =>
         },
       },
     )
-    .post(
-      '/:id/test',
-      async ({ actor, params }) => {
-        const { payload, deliveryId } = await sendTestEvent(app, actor, params.id)
-        return dataBody({
-          delivery_id: deliveryId,
-          message: 'The test event is queued; the deliveries of the webhook show its result.',
-          payload,
-        })
+    .post('/:id/test', async ({ actor, params }) => dataBody(toTestWire(await sendTestEvent(app, actor, params.id))), {
+      params,
+      response: DataBody(TestResult),
+      detail: {
+        summary: 'Send a test event',
+        description: `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
+        tags,
+        ...requires('webhooks:write'),
       },
-      {
-        params,
-        response: DataBody(TestResult),
-        detail: {
-          summary: 'Send a test event',
-          description: `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
-          tags,
-          ...requires('webhooks:write'),
-        },
-      },
-    )
+    })
     .get(
       '/:id/deliveries',
       ({ actor, params, query }) => {

@@ -27,6 +27,12 @@ export interface TestPayload {
   readonly data: { readonly message: string }
 }
 
+export interface QueuedTest {
+  readonly payload: TestPayload
+  /** Public id of its delivery. */
+  readonly deliveryId: string
+}
+
 const sql = prepareStatements((db) => ({
   // Newest first and by index for each status, because a webhook may have a long history of tests.
   recent: db.prepare<{ createdAt: Millis }, [number, string, Millis, number]>(
@@ -43,14 +49,8 @@ const sql = prepareStatements((db) => ({
  * Queues a test event for the webhook, active or not. Throws 404, and 429 `too_many_tests` for the sixth within a
  * minute, counting the tests of all users, keys and the operator.
  * @param find finds the webhook of `id`
- * @returns the payload, and the public id of its delivery
  */
-export function sendTestEvent(
-  app: App,
-  actor: Actor,
-  id: string,
-  find: FindWebhook = getWebhook,
-): Promise<{ payload: TestPayload; deliveryId: string }> {
+export function sendTestEvent(app: App, actor: Actor, id: string, find: FindWebhook = getWebhook): Promise<QueuedTest> {
   return app.commit.write((tx) => {
     const { id: webhookId, uuid, routeId, format } = find(tx.db, actor.accountId, id)
     const now = app.clock.now()

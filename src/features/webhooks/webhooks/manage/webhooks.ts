@@ -36,6 +36,8 @@ const COLUMNS = `id, uuid, account_id AS accountId, url, description, events, is
   secret_rotated_at AS secretRotatedAt, previous_secret AS previousSecret, format, failure_count AS failureCount, failing_since AS failingSince, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
   cursor_seq AS cursorSeq, created_at AS createdAt, updated_at AS updatedAt, deleted_at AS deletedAt, route_id AS routeId`
 
+const OF_ALL = 'webhooks WHERE account_id = coalesce(?, account_id) AND deleted_at IS NULL'
+
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(
@@ -47,9 +49,10 @@ const sql = prepareStatements((db) => ({
   page: db.prepare<Row, [number, number, number, number]>(
     `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
-  withRoutes: db.prepare<Row, [number, number]>(
-    `SELECT ${COLUMNS} FROM webhooks WHERE account_id = ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ?`,
+  pageOfAll: db.prepare<Row, [number | null, number, number, number]>(
+    `SELECT ${COLUMNS} FROM ${OF_ALL} AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
+  countOfAll: db.prepare<{ n: number }, [number | null]>(`SELECT COUNT(*) AS n FROM ${OF_ALL}`),
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL',
   ),
@@ -113,9 +116,17 @@ export function getWebhook(db: Database, accountId: number, id: string): Webhook
 /** Finds the webhook of an id: `getWebhook`, or a function for route webhooks. Throws 404. */
 export type FindWebhook = (db: Database, accountId: number, id: string) => Webhook
 
-/** The account's newest webhooks, including those of its inbound routes; for the operator only. */
-export const listWebhooksWithRoutes = (db: Database, accountId: number, limit: number): Webhook[] =>
-  sql(db).withRoutes.all(accountId, limit).map(toWebhook)
+/** Webhooks of all accounts or of one, including those of inbound routes, newest first; for the operator only. */
+export const listWebhooksOfAll = (
+  db: Database,
+  accountId: number | undefined,
+  page: RowWindow,
+): { webhooks: Webhook[]; total: number } => ({
+  webhooks: sql(db)
+    .pageOfAll.all(accountId ?? null, belowId(page), page.limit, page.offset)
+    .map(toWebhook),
+  total: sql(db).countOfAll.get(accountId ?? null)?.n ?? 0,
+})
 
 export const listWebhooks = (
   db: Database,

@@ -6,17 +6,15 @@
 
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
-import { isFaultOfRoute, type Wait } from '#features/sending/delivery/control/explain.ts'
-import { findProviderHolds, findStop } from '#features/sending/delivery/control/queue-view.ts'
-import { isSuspension, NOT_DUE_REASON, STALLED_REASON } from '#features/sending/delivery/schedule/waits.ts'
-import type { StoredRecipient } from '#features/sending/emails/read.ts'
+import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import type { StoredAttempt } from '#features/sending/queue/attempt-transitions.ts'
 import { describeRedirect, isHoldReason } from '#features/sending/queue/queue-rules.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
-import type { FoundEmail } from '../find-email.ts'
-import type { AdminCommandContext } from './admin-command.ts'
-import { formatSendingBlock } from './queue-format.ts'
+import type { DeliveryScheduler } from '../schedule/scheduler.ts'
+import { isSuspension, NOT_DUE_REASON, STALLED_REASON } from '../schedule/waits.ts'
+import { isFaultOfRoute, type Wait } from './explain.ts'
+import { findProviderHolds, findStop } from './queue-view.ts'
 
 /** How long our DNS servers may take to answer. */
 const DNS_TIMEOUT_MS = seconds(3)
@@ -32,13 +30,21 @@ const NO_SERVICE: Wait = {
   advice: 'Start it: `systemctl start tassis`, or `tassis serve`.',
 }
 
-/** Resolves with a function that returns why a recipient of the email waits. */
+/**
+ * Resolves with a function that returns why a recipient of the email waits.
+ * @param context.scheduler undefined when this process delivers no mail
+ */
 export async function readWaits(
-  context: AdminCommandContext,
-  { email, accountId }: FoundEmail,
-  findNewestAttempt: (recipientId: number) => StoredAttempt | undefined,
+  app: App,
+  { email, accountId }: { readonly email: StoredEmail; readonly accountId: number },
+  {
+    scheduler,
+    findNewestAttempt,
+  }: {
+    readonly scheduler: DeliveryScheduler | undefined
+    readonly findNewestAttempt: (recipientId: number) => StoredAttempt | undefined
+  },
 ): Promise<(recipient: StoredRecipient) => Wait | undefined> {
-  const { app } = context.opened
   const { db } = app
   const waiting = email.recipients.filter(({ status }) => status === 'queued' || status === 'scheduled')
   const providerHolds = await findProviderHolds(app, [...new Set(waiting.flatMap(({ lane }) => lane ?? []))])
@@ -53,9 +59,9 @@ export async function readWaits(
     if (lane === null || !waiting.includes(recipient)) return undefined
     const stop = findStop(db, lane, email.id, providerHolds.get(lane))
     if (stop) return hold(toSentence(stop.reason.replace(/^restored: /, '')))
-    if (block !== undefined) return hold(formatSendingBlock(block, formatUuid(email.accountUuid)))
+    if (block !== undefined) return { ...hold(withStop(block)), advice: adviseOnAccount(formatUuid(email.accountUuid)) }
     if (isDnsDown && isDnsSuspect(recipient)) return DNS_IS_DOWN
-    const delay = findDelay(context, recipient, lane)
+    const delay = findDelay(app, scheduler, recipient, lane)
     const redirect = describeRedirect(db, lane)
     return delay || redirect === undefined || !isFaultOfRoute(findNewestAttempt(recipient.id)?.data ?? {})
       ? delay
@@ -69,6 +75,11 @@ function toSentence(reason: string): string {
   return `It ${/^(?:is|waits|makes) /.test(reason) ? reason : `waits: ${reason}`}.`
 }
 
+const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
+
+const adviseOnAccount = (id: string): string =>
+  `\`tassis accounts show ${id}\` says more, \`tassis accounts resume ${id}\` ends a pause.`
+
 const hold = (sentence: string): Wait => ({ who: 'operator', sentence, isHeld: true })
 
 const isDnsAnswering = ({ resolver, clock }: App): Promise<boolean> => {
@@ -79,14 +90,15 @@ const isDnsAnswering = ({ resolver, clock }: App): Promise<boolean> => {
 
 /** Why a recipient that is due still waits, or will wait when it is due; undefined if it waits for its time only. */
 function findDelay(
-  { opened: { app }, delivery }: AdminCommandContext,
+  app: App,
+  scheduler: DeliveryScheduler | undefined,
   { status, nextAt }: StoredRecipient,
   lane: string,
 ): Wait | undefined {
-  if (!delivery) return NO_SERVICE
+  if (!scheduler) return NO_SERVICE
   if (status !== 'queued' || nextAt === null) return undefined
   const isDue = nextAt <= app.clock.now()
-  const reason = isDue ? delivery.scheduler.describeWait(lane, nextAt) : delivery.scheduler.describeDelay(lane, nextAt)
+  const reason = isDue ? scheduler.describeWait(lane, nextAt) : scheduler.describeDelay(lane, nextAt)
   if (reason === NOT_DUE_REASON) return undefined
   const sentence = toSentence(reason)
   if (isHoldReason(reason)) return hold(sentence)
