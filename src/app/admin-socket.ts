@@ -32,6 +32,8 @@ const MAX_CONCURRENT_CALLS = 16
 export const RESPONSE_TIMEOUT_MS = seconds(10)
 const STOP_GRACE_MS = seconds(5)
 const VERSION_HEADER = 'tassis-version'
+/** Answered by each service at once, without a look at its data. */
+const PING = 'ping'
 
 /** Returns the socket's path, absolute if short enough, else relative; undefined when both are too long. */
 export function adminSocketPath(dataDir: string): string | undefined {
@@ -97,6 +99,7 @@ async function serveCall({ handlers, version, log, fetch }: AdminSocketOptions, 
       `The running service is version ${version} and this command is version ${clientVersion ?? 'unknown'}; use the same version, or restart the service.`,
     )
   }
+  if (name === PING) return new Response(null, { status: 204 })
   if (name.startsWith('v1/')) return fetch(request)
   const handler = handlers.get(name)
   if (!handler || request.method !== 'POST')
@@ -110,8 +113,8 @@ async function serveCall({ handlers, version, log, fetch }: AdminSocketOptions, 
   }
 }
 
-const toErrorResponse = (status: number, code: string, error: string): Response =>
-  Response.json({ error, code }, { status })
+const toErrorResponse = (status: number, code: string, message: string): Response =>
+  Response.json({ code, message }, { status })
 
 /** Sends a request to the service that owns `dataDir`. Rejects as `fetch` does. */
 export function fetchAdminSocket(dataDir: string, version: string, url: string, init: RequestInit): Promise<Response> {
@@ -121,6 +124,7 @@ export function fetchAdminSocket(dataDir: string, version: string, url: string, 
   return fetch(url, { ...init, headers, unix, timeout: false } as BunFetchRequestInit)
 }
 
+/** What came of a request to the service. */
 export type AdminReply<T = unknown> =
   | { readonly kind: 'ok'; readonly value: T }
   /** The message is one sentence for a person, the code a name for programs. */
@@ -129,6 +133,19 @@ export type AdminReply<T = unknown> =
   | { readonly kind: 'nobody' }
   /** A process listens but does not respond in time. */
   | { readonly kind: 'silent' }
+
+/** Asks whether a service of this version answers. */
+export async function pingService(dataDir: string, version: string): Promise<AdminReply<null>> {
+  if (adminSocketPath(dataDir) === undefined) return { kind: 'nobody' }
+  const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
+  try {
+    const response = await fetchAdminSocket(dataDir, version, `http://tassis/${PING}`, { signal })
+    if (response.ok) return { kind: 'ok', value: null }
+    return { kind: 'refused', ...((await response.json()) as { readonly message: string; readonly code: string }) }
+  } catch {
+    return { kind: signal.aborted ? 'silent' : 'nobody' }
+  }
+}
 
 /**
  * Calls the service that owns `dataDir`, if one is running.
@@ -141,7 +158,7 @@ export async function callAdminSocket<T>(
 ): Promise<AdminReply<T>> {
   if (adminSocketPath(dataDir) === undefined) return { kind: 'nobody' }
   let response: Response
-  let body: { readonly value?: T; readonly error?: string; readonly code?: string }
+  let body: { readonly value?: T; readonly message?: string; readonly code?: string }
   try {
     response = await fetchAdminSocket(dataDir, call.version, `http://tassis/${call.operation}`, {
       method: 'POST',
@@ -153,6 +170,6 @@ export async function callAdminSocket<T>(
     return { kind: signal.aborted ? 'silent' : 'nobody' }
   }
   if (response.ok) return { kind: 'ok', value: body.value as T }
-  const message = body.error ?? `The running service returned status ${response.status}.`
+  const message = body.message ?? `The running service returned status ${response.status}.`
   return { kind: 'refused', message, code: body.code ?? 'command_failed' }
 }

@@ -121,13 +121,14 @@ import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import type { BuiltFiles } from './built-files/files.ts'
 import { loadDashboardFiles, loadDocsFiles } from './built-files/load.ts'
 import { certificateRoutes } from './certificates/routes.ts'
+import { backupRoutes } from './backup/routes.ts'
 import { createScreen } from './certificates/screen.ts'
 import type { OpenedApp, RunningDelivery } from './create.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import { docsRoutes } from './docs/routes.ts'
-import type { DoctorReport } from './doctor/doctor.ts'
 import { operatorFenceRoutes } from './fence/routes.ts'
+import { Doctor, type DoctorReport } from './doctor/doctor.ts'
 import { findRoutes } from './find-routes.ts'
 import { masterKeyRoutes } from './master-key-routes.ts'
 import { operatorStatusRoutes } from './status-routes.ts'
@@ -146,6 +147,10 @@ export interface HttpOptions {
   readonly delivery?: () => RunningDelivery | undefined
   /** The latest report of the checks of `tassis doctor`. */
   readonly doctorReport?: () => DoctorReport | undefined
+  /** Makes these checks now. */
+  readonly runDoctor?: () => Promise<DoctorReport>
+  /** The address of the API on this machine, once the service listens. */
+  readonly url?: () => string | undefined
   /** Submission by SMTP, once it has started. */
   readonly submission?: () => RunningSubmission | undefined
   /** Settings with their sources, for operators. */
@@ -193,6 +198,8 @@ export function createRoutes(
     delivery = () => undefined,
     submission = () => undefined,
     doctorReport = () => undefined,
+    runDoctor = () => new Doctor({ app: opened.app, sourceNames: opened.sourceNames }).run(delivery()),
+    url = () => undefined,
     settings = [],
     version = VERSION,
     challenges = new Challenges(),
@@ -284,7 +291,17 @@ export function createRoutes(
     operatorContactListRoutes(app),
     certificateRoutes(app),
     masterKeyRoutes(app),
-    operatorStatusRoutes(opened, { scheduler, submission, doctorReport, isStopping, settings, version }),
+    operatorStatusRoutes(opened, {
+      scheduler,
+      submission,
+      doctorReport,
+      runDoctor,
+      url,
+      isStopping,
+      settings,
+      version,
+    }),
+    backupRoutes(opened),
     operatorQueueRoutes(app, { scheduler }),
     operatorEmailRoutes(app, { maxAttempts }),
     operatorExplainRoutes(app, { scheduler }),

@@ -127,6 +127,8 @@ export async function startService(
       delivery: () => delivery,
       submission: () => submission,
       doctorReport: () => doctor.latest(),
+      runDoctor: () => doctor.run(delivery),
+      url: () => url,
       ...(options.settings && { settings: options.settings }),
       version: formatVersion(),
     })
@@ -156,10 +158,7 @@ export async function startService(
         dataDir: config.dataDir,
         version: VERSION,
         handlers: new Map(
-          adminCommands.map(({ name, run }) => [
-            name,
-            (input) => run({ opened, delivery, doctor, url }, input as never),
-          ]),
+          adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery }, input as never)]),
         ),
         fetch: createAdminFetch(app, http),
         maxRequestBytes: config.maxBodyBytes,

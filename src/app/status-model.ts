@@ -1,4 +1,4 @@
-/** @module Wire shapes of /v1/operator/health, /v1/operator/doctor and /v1/operator/settings. */
+/** @module Wire shapes of /v1/operator/health, /v1/operator/service, /v1/operator/doctor and /v1/operator/settings. */
 import { type Static, Type } from '@sinclair/typebox'
 import { FILE_SYSTEM_FIELDS } from '#features/lifecycle/retention/disk-model.ts'
 import {
@@ -58,6 +58,11 @@ export const ServerHealth = Type.Object({
   }),
 })
 export type ServerHealth = Static<typeof ServerHealth>
+
+export const ServiceRecord = Type.Object({
+  url: TextOrNull('Address of the HTTP API on this machine; null: no service runs.'),
+  warnings: Type.Array(Type.String(), { description: 'Problems of the settings, as sentences.' }),
+})
 
 export const DoctorFinding = Type.Object({
   check: Text('Name of the check.'),

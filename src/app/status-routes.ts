@@ -12,15 +12,16 @@ import { findContentProblem } from '#features/sending/delivery/verdict/held-mail
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import { commandsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTime } from '#platform/http/envelope.ts'
 import { DataBody } from '#platform/http/schemas.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
 import { findBackupProblems } from './backup/state.ts'
 import { findSettingWarnings } from './cli/setting-warnings.ts'
 import type { OpenedApp } from './create.ts'
-import type { DoctorReport } from './doctor/doctor.ts'
+import { type DoctorReport, toDoctorFindings } from './doctor/doctor.ts'
 import { toSettingRecord } from './settings.ts'
-import { DoctorFindings, ServerHealth, SettingRecord } from './status-model.ts'
+import { DoctorFindings, ServerHealth, ServiceRecord, SettingRecord } from './status-model.ts'
 
 export interface StatusRouteOptions {
   /** Undefined while mail is not delivered. */
@@ -29,6 +30,9 @@ export interface StatusRouteOptions {
   readonly submission: () => RunningSubmission | undefined
   /** Undefined until the checks of `tassis doctor` have run. */
   readonly doctorReport: () => DoctorReport | undefined
+  readonly runDoctor: () => Promise<DoctorReport>
+  /** The address of the HTTP API on this machine, once the service listens. */
+  readonly url: () => string | undefined
   readonly isStopping: () => boolean
   /** Settings with their sources; empty when the service does not know them. */
   readonly settings: readonly SettingReport[]
@@ -38,7 +42,7 @@ export interface StatusRouteOptions {
 
 export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOptions) => {
   const { app } = opened
-  const { doctorReport, settings } = options
+  const { doctorReport, runDoctor, settings, url } = options
   const readHealth = createHealthReader(opened, options)
   return new Elysia({ prefix: '/v1/operator' })
     .use(authenticated)
@@ -57,17 +61,7 @@ export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOpti
       '/doctor',
       async ({ actor }) => {
         await recordView(app, actor, { name: 'health' })
-        const report = doctorReport()
-        return dataBody({
-          checked_at: report ? isoTime(report.at) : null,
-          findings: (report?.findings ?? []).map(({ check, status, subject = null, message, fix }) => ({
-            check,
-            status,
-            subject,
-            message,
-            fix: fix || null,
-          })),
-        })
+        return dataBody(toDoctorFindings(doctorReport()))
       },
       {
         response: DataBody(DoctorFindings),
@@ -77,6 +71,20 @@ export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOpti
         ),
       },
     )
+    .post('/doctor/run', async () => dataBody(toDoctorFindings(await runDoctor())), {
+      response: DataBody(DoctorFindings),
+      detail: {
+        ...operatorRoute('Run the checks of the service', 'Responds when they have ended, after at most some 15 s.'),
+        ...commandsOnly,
+      },
+    })
+    .get('/service', () => dataBody({ url: url() ?? null, warnings: [...findSettingWarnings(app.config)] }), {
+      response: DataBody(ServiceRecord),
+      detail: {
+        ...operatorRoute('Get where the service is', 'For commands on its machine, whose settings may be others.'),
+        ...commandsOnly,
+      },
+    })
     .get(
       '/settings',
       async ({ actor }) => {

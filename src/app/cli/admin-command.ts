@@ -3,16 +3,11 @@
  * over its admin socket, or the command's own process.
  */
 import type { OpenedApp, RunningDelivery } from '../create.ts'
-import type { Doctor } from '../doctor/doctor.ts'
 
 export interface AdminCommandContext {
   readonly opened: OpenedApp
   /** Undefined when this process delivers no mail. */
   readonly delivery: RunningDelivery | undefined
-  /** Undefined when this process is not the service. */
-  readonly doctor?: Doctor | undefined
-  /** The URL of the HTTP API from this machine; undefined when this process is not the service. */
-  readonly url?: string | undefined
 }
 
 /** Input and output travel as JSON. Throws AppError when it refuses the input. */

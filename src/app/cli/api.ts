@@ -27,7 +27,8 @@ export type CommandApi = Api &
 /** The host is not looked up. */
 const URL_OF_SERVICE = 'http://tassis'
 
-function createApi(fetch: Fetch, isServed: boolean, account: string | undefined): CommandApi {
+/** @param account ID or name of the account to act for; default: the only one */
+export function createApi(fetch: Fetch, isServed: boolean, account?: string): CommandApi {
   const headers = account === undefined ? {} : { [ACCOUNT_HEADER]: encodeURIComponent(account) }
   // The service is on this machine: waiting for it, and repeating what it refused, is up to the person.
   const options = { url: URL_OF_SERVICE, fetch, headers, retries: 0, timeoutMs: 0 }

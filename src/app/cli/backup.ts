@@ -18,34 +18,14 @@ import { compareFiles } from '../backup/reader.ts'
 import { type HoldHandle, runBackup } from '../backup/run.ts'
 import { S3Backups } from '../backup/s3.ts'
 import { createScheduledJob } from '../backup/scheduled.ts'
-import { recordSuccess } from '../backup/state.ts'
 import { runAsOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError, defineAdminCommand, UsageError } from './admin-command.ts'
+import { CommandError, UsageError } from './admin-command.ts'
 import { requireData } from './call.ts'
 import { callService } from './local-service.ts'
 import { addCommand, createWholeNumberParser, type JsonOption } from './options.ts'
 import { formatCount, formatSize, formatUtc, type List, printResult, toList } from './output.ts'
 import { formatBackupPath, openNamedBackup } from './restore.ts'
-
-interface HoldInput {
-  readonly id: string
-}
-
-const hold = defineAdminCommand('backup.hold', ({ opened: { deletionHold } }, { id }: HoldInput) =>
-  deletionHold.renew(id),
-)
-
-const release = defineAdminCommand('backup.release', ({ opened: { deletionHold } }, { id }: HoldInput) =>
-  deletionHold.release(id),
-)
-
-/** Records a backup that a command wrote to the places of scheduled backups. */
-const record = defineAdminCommand('backup.record', ({ opened: { app } }, report: BackupReport) =>
-  app.commit.writeFromReserve((tx) => recordSuccess(tx.db, app.clock.now(), report)),
-)
-
-export const backupAdminCommands = [hold, release, record]
 
 interface BackupOptions extends JsonOption {
   readonly withKey?: boolean | undefined
@@ -110,7 +90,9 @@ const run = (config: Config, job: BackupJob): Promise<BackupReport> =>
 /** Does what the schedule does, now, and has a running service record that it was done. */
 async function runConfigured(config: Config, options: Pick<BackupJob, 'masterKey' | 'keep'>): Promise<BackupReport> {
   const report = await run(config, { ...createScheduledJob(config), ...options })
-  await callService(config, record, report, RESPONSE_TIMEOUT_MS)
+  const { path, total_bytes, duration_ms, warnings } = toReportView(report)
+  const body = { path, total_bytes, duration_ms, warnings }
+  await callService(config, (api) => api.operator.recordBackup(body), RESPONSE_TIMEOUT_MS)
   return report
 }
 
@@ -144,12 +126,12 @@ function createHold(config: Config): HoldHandle {
   let isFirst = true
   return {
     async renew() {
-      const reply = await callService(config, hold, { id }, RESPONSE_TIMEOUT_MS)
+      const reply = await callService(config, (api) => api.operator.holdBackup(id), RESPONSE_TIMEOUT_MS)
       // Later failures matter less: a hold lasts for minutes, and a service that has just started deletes nothing yet.
       if (isFirst && reply.kind === 'refused') throw new CommandError(reply.message)
       isFirst = false
     },
-    release: () => callService(config, release, { id }, RESPONSE_TIMEOUT_MS),
+    release: () => callService(config, (api) => api.operator.releaseBackup(id), RESPONSE_TIMEOUT_MS),
   }
 }
 

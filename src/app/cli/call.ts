@@ -17,6 +17,7 @@ import {
   callAdminSocket,
   createPathTooLongError,
   fetchAdminSocket,
+  pingService,
   RESPONSE_TIMEOUT_MS,
 } from '../admin-socket.ts'
 import {
@@ -66,7 +67,7 @@ export const withFetch = <T>(
 ): Promise<T> =>
   whereTheDataIs(
     config,
-    () => use(createSocketFetch(config), true),
+    () => fetchFromService(config, (fetch) => use(fetch, true)),
     (opened) => fetchInProcess(opened, (fetch) => use(fetch, false), options),
     options,
   )
@@ -91,19 +92,37 @@ async function whereTheDataIs<T>(
   }
 }
 
-const createSocketFetch =
-  ({ dataDir }: Config): Fetch =>
-  async (url, init) => {
-    const ended = new AbortController()
-    const silence = createSilenceSignal(dataDir, ended.signal)
-    try {
-      return await fetchAdminSocket(dataDir, VERSION, url, { ...init, signal: silence })
-    } catch {
-      throw silence.aborted ? unresponsiveDuringCommand(dataDir) : stoppedDuringCommand()
-    } finally {
-      ended.abort()
-    }
+async function fetchFromService<T>({ dataDir }: Config, use: (fetch: Fetch) => Promise<T>): Promise<T> {
+  const ended = new AbortController()
+  const silence = createSilenceSignal(dataDir, ended.signal)
+  const explain = () => (silence.aborted ? unresponsiveDuringCommand(dataDir) : stoppedDuringCommand())
+  try {
+    return await use(async (url, init) => {
+      const signal = AbortSignal.any([silence, ...(init.signal ? [init.signal] : [])])
+      const response = await fetchAdminSocket(dataDir, VERSION, url, { ...init, signal }).catch(() => {
+        throw explain()
+      })
+      return new Response(response.body && explainEnd(response.body, explain), response)
+    })
+  } finally {
+    ended.abort()
   }
+}
+
+/** The same body, but one that ends too early ends with the error that says why. */
+const explainEnd = (body: ReadableStream<Uint8Array>, explain: () => Error): ReadableStream<Uint8Array> => {
+  const reader = body.getReader()
+  return new ReadableStream({
+    async pull(controller) {
+      const { done, value } = await reader.read().catch(() => {
+        throw explain()
+      })
+      if (done) controller.close()
+      else controller.enqueue(value)
+    },
+    cancel: () => reader.cancel(),
+  })
+}
 
 async function fetchInProcess<T>(
   opened: OpenedApp,
@@ -155,14 +174,8 @@ export function requireData({ dataDir }: Config): void {
   requireUsableData(dataDir)
 }
 
-/** Name of the admin command that does nothing. Every service knows it. */
-export const PING = 'ping'
-
-const ping = (dataDir: string): ReturnType<typeof callAdminSocket> =>
-  callAdminSocket(dataDir, { version: VERSION, operation: PING, input: null }, AbortSignal.timeout(RESPONSE_TIMEOUT_MS))
-
 async function isServiceRunning({ dataDir }: Config): Promise<boolean> {
-  const reply = await ping(dataDir)
+  const reply = await pingService(dataDir, VERSION)
   if (reply.kind === 'refused') throw new CommandError(reply.message, reply.code)
   if (reply.kind === 'silent') throw new CommandError(`${describeUnresponsive(dataDir)}.`, UNRESPONSIVE)
   return reply.kind === 'ok'
@@ -206,7 +219,7 @@ function createSilenceSignal(dataDir: string, ended: AbortSignal): AbortSignal {
   const watch = (): void => {
     systemClock.after(PING_INTERVAL_MS, async () => {
       if (ended.aborted) return
-      if ((await ping(dataDir)).kind === 'silent') silent.abort()
+      if ((await pingService(dataDir, VERSION)).kind === 'silent') silent.abort()
       else watch()
     })
   }

@@ -16,7 +16,6 @@ import { checkConsistency } from '../consistency-rules.ts'
 import { describeDamagedContent } from '../damaged-content.ts'
 import { openKeyRing, requireKeysOf } from '../master-key.ts'
 import { loadConfig } from '../settings.ts'
-import { defineAdminCommand } from './admin-command.ts'
 import { requireData } from './call.ts'
 import { checkContent, findCorruption } from './content-check.ts'
 import { askService } from './local-service.ts'
@@ -61,11 +60,6 @@ export function hideDeletedAccounts(db: Database): void {
     db.run(`CREATE TEMP VIEW ${name} AS SELECT * FROM main.${name} WHERE ${where}`)
 }
 
-/** The warnings about the settings of the service. */
-const warn = defineAdminCommand('check.warnings', ({ opened: { app } }, _: null) => findSettingWarnings(app.config))
-
-export const checkAdminCommands = [warn]
-
 interface CheckResult {
   readonly ok: boolean
   readonly at: string
@@ -89,7 +83,7 @@ export function addCheckCommand(program: Command): void {
     .action(async (options: CheckOptions) => {
       const { config } = loadConfig()
       requireData(config)
-      const result = check(config, options, (await askService(config, warn)) ?? findSettingWarnings(config))
+      const result = check(config, options, (await askService(config))?.warnings ?? findSettingWarnings(config))
       printResult(options, result, formatCheck)
       if (!result.ok) process.exitCode = 1
     })

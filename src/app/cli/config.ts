@@ -4,39 +4,27 @@
  */
 import type { Command } from 'commander'
 import { probeRsaSigner } from '#platform/crypto/rsa-signer.ts'
-import type { Config, LoadedConfig } from '#platform/settings/config.ts'
+import type { LoadedConfig } from '#platform/settings/config.ts'
 import { loadConfig, toSettingRecord } from '../settings.ts'
-import { defineAdminCommand } from './admin-command.ts'
 import { callService } from './local-service.ts'
 import { addCommand, type JsonOption } from './options.ts'
 import { formatTable, printResult, toList } from './output.ts'
-
-/** Returns the names of the given settings whose values differ in the running service. */
-const findDiffering = defineAdminCommand(
-  'config.differing',
-  ({ opened: { app } }, provided: Readonly<Partial<Config>>) =>
-    (Object.keys(provided) as (keyof Config)[]).filter(
-      (name) => JSON.stringify(app.config[name]) !== JSON.stringify(provided[name]),
-    ),
-)
-
-export const configAdminCommands = [findDiffering]
 
 /**
  * Lists the settings whose values in a running service on the same data differ from the values in this shell; empty
  * when no service answers. Skips secrets.
  */
-async function findDifferingVariables({ config, report: settings }: LoadedConfig): Promise<string[]> {
-  const shown = settings.filter(({ value }) => value !== SECRET_PLACEHOLDER)
-  const input = Object.fromEntries(shown.map(({ name }) => [name, config[name]]))
-  const reply = await callService(config, findDiffering, input)
+async function findDifferingVariables({ config, report }: LoadedConfig): Promise<string[]> {
+  const reply = await callService(config, (api) => api.operator.listSettings())
   if (reply.kind === 'silent')
     process.stderr.write(
       `The service that uses ${config.dataDir} does not respond, so its settings are not compared with these.\n`,
     )
   // A service that refuses the call has another version; other commands report that.
-  const names = new Set(reply.kind === 'ok' ? reply.value : [])
-  return shown.filter(({ name }) => names.has(name)).map(({ variable }) => variable)
+  const values = new Map(reply.kind === 'ok' ? reply.value.data.map((row) => [row.variable, row.value]) : [])
+  return report
+    .filter(({ variable, value }) => value !== SECRET_PLACEHOLDER && (values.get(variable) ?? value) !== value)
+    .map(({ variable }) => variable)
 }
 
 const SECRET_PLACEHOLDER = '(set)'

@@ -5,40 +5,25 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import type { OperatorDoctor, OperatorDoctorFinding } from '#client/operator-api.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { attempt } from '#platform/attempt.ts'
 import { openReadOnly } from '#platform/db/open.ts'
-import { isoTime } from '#platform/http/envelope.ts'
 import { createLog } from '#platform/log/log.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { createDoctorResolver, listDnsServers } from '../doctor/context.ts'
-import type { DoctorReport } from '../doctor/doctor.ts'
+import { toDoctorFindings } from '../doctor/doctor.ts'
 import { type Finding, type FindingStatus, failure } from '../doctor/finding.ts'
 import { runChecks } from '../doctor/run.ts'
 import { loadConfig } from '../settings.ts'
-import { defineAdminCommand } from './admin-command.ts'
 import { callService } from './local-service.ts'
 import { addCommand, type JsonOption } from './options.ts'
 import { formatCount, printResult, toPrintable } from './output.ts'
 
-const doctor = defineAdminCommand(
-  'doctor',
-  ({ doctor: checks, delivery }, _: null): Promise<DoctorReport> | null => checks?.run(delivery) ?? null,
-)
-
-export const doctorAdminCommands = [doctor]
-
 /** A service that has not finished its checks by then hangs. */
 const SERVICE_TIMEOUT_MS = seconds(30)
-
-interface DoctorResult {
-  /** Whether no check failed; warnings are not failures. */
-  readonly ok: boolean
-  readonly at: string
-  readonly findings: readonly Finding[]
-}
 
 export function addDoctorCommand(program: Command): void {
   addCommand(
@@ -48,20 +33,18 @@ export function addDoctorCommand(program: Command): void {
   )
     .option('-a, --all', 'also show what is well or was not checked')
     .action(async (options: JsonOption & { readonly all?: boolean }) => {
-      const findings = await examine(loadConfig().config)
-      const isOk = findings.every(({ status }) => status !== 'failure')
-      const result: DoctorResult = { ok: isOk, at: isoTime(systemClock.now()), findings }
-      printResult(options, result, (shown) => formatDoctor(shown, options.all ?? false))
-      if (!isOk) process.exitCode = 1
+      const report = await examine(loadConfig().config)
+      printResult(options, { data: report }, ({ data }) => formatDoctor(data, options.all ?? false))
+      if (report.findings.some(({ status }) => status === 'failure')) process.exitCode = 1
     })
 }
 
 /** Has the service make the checks, or makes them here when none answers. */
-async function examine(config: Config): Promise<readonly Finding[]> {
-  const reply = await callService(config, doctor, null, SERVICE_TIMEOUT_MS)
-  if (reply.kind === 'ok' && reply.value) return reply.value.findings
-  const findings = await examineHere(config)
-  if (reply.kind === 'nobody') return findings
+async function examine(config: Config): Promise<OperatorDoctor> {
+  const reply = await callService(config, (api) => api.operator.runDoctor(), SERVICE_TIMEOUT_MS)
+  if (reply.kind === 'ok') return reply.value.data
+  const report = toDoctorFindings({ at: systemClock.now(), findings: await examineHere(config) })
+  if (reply.kind === 'nobody') return report
   const service =
     reply.kind === 'refused'
       ? failure(reply.message, 'Use the program of the same version, or restart the service.')
@@ -69,7 +52,10 @@ async function examine(config: Config): Promise<readonly Finding[]> {
           'The service does not answer: it is suspended, or its disk hangs.',
           'Look at its log and at the disk, and restart it.',
         )
-  return findings.map((finding) => (finding.check === 'service' ? { check: 'service', ...service } : finding))
+  return {
+    ...report,
+    findings: report.findings.map((finding) => (finding.check === 'service' ? { ...finding, ...service } : finding)),
+  }
 }
 
 async function examineHere(config: Config): Promise<readonly Finding[]> {
@@ -100,7 +86,7 @@ const ORDER: readonly FindingStatus[] = ['failure', 'warning', 'ok', 'skipped']
 const INDENT = ' '.repeat(MARKS.ok.length)
 
 /** The worst comes last, where a terminal shows it. */
-function formatDoctor({ findings }: DoctorResult, isAll: boolean): string {
+function formatDoctor({ findings }: OperatorDoctor, isAll: boolean): string {
   const count = (status: FindingStatus): number => findings.filter((finding) => finding.status === status).length
   const shown = findings
     .filter(({ status }) => isAll || status === 'failure' || status === 'warning')
@@ -109,8 +95,5 @@ function formatDoctor({ findings }: DoctorResult, isAll: boolean): string {
   return [...shown.map(formatFinding), summary].join('\n')
 }
 
-const formatFinding = ({ check, status, message, fix }: Finding): string =>
-  [
-    `${MARKS[status]}${check}: ${toPrintable(message)}`,
-    ...(fix === undefined || fix === '' ? [] : [`${INDENT}-> ${toPrintable(fix)}`]),
-  ].join('\n')
+const formatFinding = ({ check, status, message, fix }: OperatorDoctorFinding): string =>
+  [`${MARKS[status]}${check}: ${toPrintable(message)}`, ...(fix ? [`${INDENT}-> ${toPrintable(fix)}`] : [])].join('\n')

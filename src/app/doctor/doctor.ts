@@ -5,11 +5,13 @@
 
 import type { App } from '#features/core/app/app.ts'
 import type { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 import type { DnsClient } from '#protocols/dns/resolver.ts'
 import type { RunningDelivery } from '../create.ts'
+import type { DoctorFindings } from '../status-model.ts'
 import { createDoctorResolver, listDnsServers } from './context.ts'
 import type { Finding } from './finding.ts'
 import { createReporter } from './notices.ts'
@@ -21,6 +23,18 @@ export interface DoctorReport {
   readonly at: Millis
   readonly findings: readonly Finding[]
 }
+
+/** @param report undefined: none was made yet */
+export const toDoctorFindings = (report: DoctorReport | undefined): DoctorFindings => ({
+  checked_at: report ? isoTime(report.at) : null,
+  findings: (report?.findings ?? []).map(({ check, status, subject = null, message, fix }) => ({
+    check,
+    status,
+    subject,
+    message,
+    fix: fix || null,
+  })),
+})
 
 export interface DoctorOptions {
   readonly app: App

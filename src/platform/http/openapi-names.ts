@@ -8,6 +8,7 @@
 const OPERATION_IDS: Readonly<Record<string, string>> = {
   'post /v1/operator/accounts/{id}/api-keys': 'importOperatorAccountApiKey',
   'post /v1/operator/accounts/{id}/templates': 'importOperatorAccountTemplate',
+  'post /v1/operator/backups': 'recordOperatorBackup',
   'post /v1/emails': 'sendEmail',
   'post /v1/emails/batch': 'sendEmailBatch',
   'post /v1/emails/broadcast': 'sendBroadcast',
@@ -45,7 +46,7 @@ const RESOURCES: Readonly<Record<string, string>> = {
 /** First words of the last segment of a path that are verbs. */
 const ACTIONS: ReadonlySet<string> = new Set(
   `acknowledge ack bounce cancel check confirm count drop export find generate hold import login logout match nack pause
-  preview redirect release render replay resend restore resume retry reveal rotate search send test toggle
+  preview redirect release render replay resend restore resume retry reveal rotate run search send test toggle
   verify`.split(/\s+/),
 )
 
