@@ -5,24 +5,17 @@
  */
 import { chmodSync, rmSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { AppError } from '#platform/errors.ts'
-import type { Log } from '#platform/log/log.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 
-/** Runs a call in the service; throws AppError when it refuses the call. */
-export type AdminHandler = (input: unknown) => unknown
-
 export interface AdminSocketOptions {
   readonly dataDir: string
   readonly version: string
-  readonly handlers: ReadonlyMap<string, AdminHandler>
   /** Serves a request to /v1 for the operator. */
   readonly fetch: (request: Request) => Promise<Response>
   readonly maxRequestBytes: number
   readonly clock: Clock
-  readonly log: Log
 }
 
 /** `sun_path` holds 108 octets on Linux and 104 elsewhere, including the final NUL. */
@@ -89,7 +82,7 @@ export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise
   }
 }
 
-async function serveCall({ handlers, version, log, fetch }: AdminSocketOptions, request: Request): Promise<Response> {
+async function serveCall({ version, fetch }: AdminSocketOptions, request: Request): Promise<Response> {
   const name = new URL(request.url).pathname.slice(1)
   const clientVersion = request.headers.get(VERSION_HEADER)
   if (clientVersion !== version) {
@@ -101,16 +94,7 @@ async function serveCall({ handlers, version, log, fetch }: AdminSocketOptions, 
   }
   if (name === PING) return new Response(null, { status: 204 })
   if (name.startsWith('v1/')) return fetch(request)
-  const handler = handlers.get(name)
-  if (!handler || request.method !== 'POST')
-    return toErrorResponse(404, 'unknown_command', `The running service does not know "${name}".`)
-  try {
-    return Response.json({ value: (await handler(await request.json())) ?? null })
-  } catch (error) {
-    if (error instanceof AppError) return toErrorResponse(error.status, error.code, error.message)
-    log.error({ err: error, operation: name }, 'admin command failed')
-    return toErrorResponse(500, 'internal_error', 'The running service failed to run the command; see its log.')
-  }
+  return toErrorResponse(404, 'unknown_path', `The admin socket serves paths below /v1, not /${name}.`)
 }
 
 const toErrorResponse = (status: number, code: string, message: string): Response =>
@@ -145,31 +129,4 @@ export async function pingService(dataDir: string, version: string): Promise<Adm
   } catch {
     return { kind: signal.aborted ? 'silent' : 'nobody' }
   }
-}
-
-/**
- * Calls the service that owns `dataDir`, if one is running.
- * @param signal ends the wait for the response; the reply is then `silent`
- */
-export async function callAdminSocket<T>(
-  dataDir: string,
-  call: { readonly version: string; readonly operation: string; readonly input: unknown },
-  signal: AbortSignal,
-): Promise<AdminReply<T>> {
-  if (adminSocketPath(dataDir) === undefined) return { kind: 'nobody' }
-  let response: Response
-  let body: { readonly value?: T; readonly message?: string; readonly code?: string }
-  try {
-    response = await fetchAdminSocket(dataDir, call.version, `http://tassis/${call.operation}`, {
-      method: 'POST',
-      body: JSON.stringify(call.input),
-      signal,
-    })
-    body = (await response.json()) as typeof body
-  } catch {
-    return { kind: signal.aborted ? 'silent' : 'nobody' }
-  }
-  if (response.ok) return { kind: 'ok', value: body.value as T }
-  const message = body.message ?? `The running service returned status ${response.status}.`
-  return { kind: 'refused', message, code: body.code ?? 'command_failed' }
 }

@@ -20,7 +20,6 @@ import { createAdminFetch } from './admin-fetch.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
 import { type RunningCertificates, startCertificates } from './certificates/start.ts'
-import { adminCommands } from './cli/admin-commands.ts'
 import {
   type CreateOptions,
   InUseError,
@@ -157,13 +156,9 @@ export async function startService(
       startAdminSocket({
         dataDir: config.dataDir,
         version: VERSION,
-        handlers: new Map(
-          adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery }, input as never)]),
-        ),
         fetch: createAdminFetch(app, http),
         maxRequestBytes: config.maxBodyBytes,
         clock: app.clock,
-        log: app.log,
       }),
     )
     // Webhooks start before delivery, because the recovery of delivery records the first events.

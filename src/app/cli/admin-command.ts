@@ -1,28 +1,4 @@
-/**
- * @module Admin commands: functions that run in the process that owns the data directory, either the running service,
- * over its admin socket, or the command's own process.
- */
-import type { OpenedApp, RunningDelivery } from '../create.ts'
-
-export interface AdminCommandContext {
-  readonly opened: OpenedApp
-  /** Undefined when this process delivers no mail. */
-  readonly delivery: RunningDelivery | undefined
-}
-
-/** Input and output travel as JSON. Throws AppError when it refuses the input. */
-export interface AdminCommand<Input, Output> {
-  readonly name: string
-  run(context: AdminCommandContext, input: Input): Output | Promise<Output>
-}
-
-export const defineAdminCommand = <Input, Output>(
-  name: string,
-  run: AdminCommand<Input, Output>['run'],
-): AdminCommand<Input, Output> => ({
-  name,
-  run,
-})
+/** @module Errors of commands. */
 
 /** A failure in one sentence; the command ends with exit code 1. */
 export class CommandError extends Error {

@@ -8,7 +8,7 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { findAccountFilter } from '../find-account.ts'
+import { findAccountId } from '../find-account.ts'
 import { loadConfig } from '../settings.ts'
 import { UsageError } from './admin-command.ts'
 import { requireData } from './call.ts'
@@ -83,7 +83,7 @@ function list(config: Config, { account, action, since, limit }: ListOptions) {
   const from = parseInstantOption('--since', since, systemClock.now())
   return withSnapshot(config, (db) => {
     const filter: AuditFilter = { action, from }
-    const accountId = findAccountFilter({ config, db }, account)
+    const accountId = findAccountId({ config, db }, account)
     const entries = listNewestAuditEntries(db, accountId, filter, limit + 1).map((entry) => {
       const owner = entry.accountId === null ? undefined : findAccount(config, db, entry.accountId)
       return {

@@ -1,7 +1,7 @@
 /**
- * @module Runs admin commands where the data is: in the running service if one answers on the admin socket, else in
- * this process, which then owns the data directory until the command ends. If another process owns the directory but
- * does not answer (a service that is starting or stopping, or another command), `withData` retries for some seconds.
+ * @module Serves requests of commands where the data is: in the running service if one answers on the admin socket, else
+ * in this process, which then owns the data directory until the command ends. If another process owns the directory but
+ * does not answer (a service that is starting or stopping, or another command), it is tried again for some seconds.
  */
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,6 @@ import { seconds } from '#platform/units.ts'
 import { createAdminFetch } from '../admin-fetch.ts'
 import {
   adminSocketPath,
-  callAdminSocket,
   createPathTooLongError,
   fetchAdminSocket,
   pingService,
@@ -32,11 +31,9 @@ import { requireUsableData, runAsOwner } from '../data-owner.ts'
 import { createHttp } from '../http.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { type AdminCommand, type AdminCommandContext, CommandError } from './admin-command.ts'
+import { CommandError } from './admin-command.ts'
 import { findInstalledData } from './installed-data.ts'
 import { quoteShellWord } from './output.ts'
-
-export type Call = <Input, Output>(operation: AdminCommand<Input, Output>, input: Input) => Promise<Output>
 
 export interface CallOptions {
   /** Whether the command may set up an empty data directory; otherwise it fails. */
@@ -48,18 +45,12 @@ export interface CallOptions {
 const RETRY_INTERVAL_MS = 100
 const PING_INTERVAL_MS = seconds(1)
 
-/** Calls `use` with a function that runs admin commands, then closes what was opened. */
-export const withData = <T>(config: Config, use: (call: Call) => Promise<T>, options: CallOptions = {}): Promise<T> =>
-  whereTheDataIs(
-    config,
-    () => use(createSocketCall(config)),
-    (opened) => runInProcess(opened, use, options),
-    options,
-  )
-
 type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** Calls `use` with a function that serves requests to the API for the operator, and whether a service does it, then closes what was opened. */
+/**
+ * Calls `use` with a function that serves requests to the API for the operator, and whether a service does it; then
+ * closes what was opened.
+ */
 export const withFetch = <T>(
   config: Config,
   use: (fetch: Fetch, isServed: boolean) => Promise<T>,
@@ -144,10 +135,6 @@ async function fetchInProcess<T>(
   }
 }
 
-/** Runs one admin command on the data of the settings. */
-export const runAdminCommand = <Input, Output>(operation: AdminCommand<Input, Output>, input: Input): Promise<Output> =>
-  withData(loadConfig().config, (call) => call(operation, input))
-
 /**
  * Requires a database that this user may read, because a read-only command must not create one. Throws ConfigError
  * when there is none, the path is not a folder, the data belongs to another user, or the database is missing while its
@@ -185,21 +172,6 @@ const UNRESPONSIVE = 'service_unresponsive'
 
 const describeUnresponsive = (dataDir: string): string =>
   `The service that uses ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is suspended, or its disk hangs; its log and \`dmesg\` may say why, and a restart ends it`
-
-const createSocketCall =
-  ({ dataDir }: Config): Call =>
-  async <Input, Output>({ name }: AdminCommand<Input, Output>, input: Input): Promise<Output> => {
-    const ended = new AbortController()
-    const reply = await callAdminSocket(
-      dataDir,
-      { version: VERSION, operation: name, input },
-      createSilenceSignal(dataDir, ended.signal),
-    )
-    ended.abort()
-    if (reply.kind === 'ok') return reply.value as Output
-    if (reply.kind === 'refused') throw new CommandError(reply.message, reply.code)
-    throw reply.kind === 'silent' ? unresponsiveDuringCommand(dataDir) : stoppedDuringCommand()
-  }
 
 const unresponsiveDuringCommand = (dataDir: string): CommandError =>
   new CommandError(
@@ -245,20 +217,3 @@ function openUnlessInUse(config: Config, isLastAttempt: boolean): OpenedApp | un
     return undefined
   }
 }
-
-async function runInProcess<T>(opened: OpenedApp, use: (call: Call) => Promise<T>, options: CallOptions): Promise<T> {
-  try {
-    const delivery = options.canDeliver ? await startDelivery(opened) : undefined
-    try {
-      const context: AdminCommandContext = { opened, delivery }
-      // Input and output pass through JSON, as over the socket.
-      return await use(async (operation, input) => roundTripJson(await operation.run(context, roundTripJson(input))))
-    } finally {
-      await delivery?.stop()
-    }
-  } finally {
-    await opened.close()
-  }
-}
-
-const roundTripJson = <T>(value: T): T => JSON.parse(JSON.stringify(value ?? null)) as T
