@@ -40,7 +40,8 @@ export async function buildClientPackage(epoch: number): Promise<Uint8Array<Arra
       await Bun.write(join(source, name), text.replaceAll(/(\bfrom '\.\/\w+)\.ts'/g, "$1.js'"))
     compile(source, content)
     writeFileSync(join(content, 'package.json'), `${JSON.stringify(MANIFEST, undefined, 2)}\n`)
-    cpSync(join(ROOT, 'src/client/README.md'), join(content, 'README.md'))
+    const readme = await Bun.file(join(ROOT, 'src/client/README.md')).text()
+    writeFileSync(join(content, 'README.md'), readme.replaceAll('tassis-VERSION.tgz', CLIENT_PACKAGE))
     cpSync(join(ROOT, 'LICENSE'), join(content, 'LICENSE'))
     return pack(folder, 'package', epoch)
   } finally {

@@ -44,8 +44,8 @@ async function prepare(body: unknown): Promise<unknown> {
 /** Makes a client. @throws TypeError if `url` is not one */
 export const Tassis = class {
   constructor(options: TassisOptions) {
-    const { protocol, href } = new URL(options.url)
-    if (!/^https?:$/.test(protocol)) throw new TypeError(`url must begin with https:// or http://, unlike ${href}`)
+    if (!/^https?:\/\//i.test(options.url))
+      throw new TypeError(`url must be that of a service, such as https://mail.example.com, not ${options.url}`)
     Object.assign(this, createClient<Api>(API, { ...options, prepare }))
   }
 } as unknown as new (
