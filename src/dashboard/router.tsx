@@ -155,8 +155,7 @@ const routeTree = root.addChildren([
   ),
   filtered('/broadcasts/drafts/$id', () => import('./screens/broadcast-draft.tsx'), parseStep),
   screen('/broadcasts/$id', () => import('./screens/broadcast.tsx')),
-  // Only the list without filters has cursors; the others have numbers.
-  filtered('/inbound', () => import('./screens/inbound.tsx'), withCursor(withPage(parseInboundFilters))),
+  filtered('/inbound', () => import('./screens/inbound.tsx'), withCursor(parseInboundFilters)),
   filtered('/inbound/$id', () => import('./screens/inbound-email.tsx'), withTab(INBOUND_TABS)),
   filtered('/inbound/routes', () => import('./screens/inbound-routes.tsx'), parsePage),
   screen('/inbound/routes/new', async () => ({

@@ -1,12 +1,13 @@
 /** @module Lists of records: a table on wide screens, cards on narrow ones; their pages, and the button that offers new rows. */
-import { Button, Group, Table, Text, TextInput } from '@mantine/core'
+import { Button, Group, Stack, Table, Text, TextInput } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { Link, useNavigate, useRouterState, useSearch } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import type { PageOf } from '../api/data.ts'
 import { ROW_MARK, SEARCH_MARK } from './keyboard.tsx'
-import { QueryView } from './page.tsx'
+import { ErrorState, LoadingState, QueryView } from './page.tsx'
+import type { LiveRows } from './rows.ts'
 import { parseCursor } from './search.ts'
 
 export interface Column<Row> {
@@ -100,6 +101,36 @@ export const NewRows = ({ count, hasMore = false, onShow }: NewRowsProps) => (
     )}
   </div>
 )
+
+interface LiveViewProps<Row> {
+  readonly query: Pick<UseQueryResult, 'error' | 'isPlaceholderData' | 'refetch'>
+  readonly list: LiveRows<Row>
+  /** Whether the page shows the newest rows, so that new ones belong to it. */
+  readonly isNewest: boolean
+  /** Shown instead when there are no rows; undefined: the list is shown all the same. */
+  readonly empty: ReactNode
+  readonly children: (page: PageOf<Row>) => ReactNode
+}
+
+/** A list of `useLiveRows`: its error, and what it shows while it is loaded, read again, or empty. */
+export function LiveView<Row>({ query, list, isNewest, empty, children }: LiveViewProps<Row>) {
+  const { page, newCount, hasMoreNew, showNew } = list
+  return (
+    <>
+      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
+      {!page ? (
+        !query.error && <LoadingState />
+      ) : page.data.length === 0 && empty !== undefined ? (
+        empty
+      ) : (
+        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
+          <NewRows count={isNewest ? newCount : 0} hasMore={hasMoreNew} onShow={showNew} />
+          {children(page)}
+        </Stack>
+      )}
+    </>
+  )
+}
 
 interface PagesProps {
   /** Path of the list. */

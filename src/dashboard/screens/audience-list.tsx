@@ -6,6 +6,7 @@ import type { Contact, ContactList } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
+import { toCurl } from '../parts/commands.ts'
 import { ActionButton, DeleteButton } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
@@ -207,10 +208,8 @@ function Contacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void }
 
 function NoContacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void }) {
   const reason = useAllowed('developer')
-  const command = `curl ${location.origin}/v1/contact-lists/${list.id}/contacts \\
-  -H 'Authorization: Bearer YOUR_API_KEY' \\
-  -H 'Content-Type: application/json' \\
-  -d '{"email": "bob@example.com", "metadata": {"first_name": "Bob"}}'`
+  const body = { email: 'bob@example.com', metadata: { first_name: 'Bob' } }
+  const command = toCurl(`/v1/contact-lists/${list.id}/contacts`, body)
   return (
     <EmptyState title="The contacts of this list will appear here" command={command}>
       <Text maw={640}>

@@ -1,17 +1,17 @@
 /** @module The list of received mail: newest first, with filters, live. */
-import { Button, Code, Group, List, Stack, Text } from '@mantine/core'
-import { getRouteApi, useRouterState } from '@tanstack/react-router'
-import type { InboundEmailSummary, Pagination } from '#client/api.ts'
+import { Code, List, Stack, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
+import type { InboundEmailSummary } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { read } from '../api/client.ts'
 import { usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, NameLink, SmallLink, TextLink } from '../parts/links.tsx'
-import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
 import { StatusLabel } from '../parts/status.tsx'
-import { type Column, DataTable, NewRows } from '../parts/table.tsx'
+import { type Column, CursorPages, DataTable, LiveView } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
 import { InboundFilterBar } from './inbound/filter-bar.tsx'
@@ -20,73 +20,24 @@ import { InboundNavigation, InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { findDisplayName, toVisible } from './inbound/visible.ts'
 
-/** What the location keeps beside its URL: the cursors of the newer pages; an empty one is the first page. */
-interface ListState {
-  readonly newer?: readonly string[]
-}
-
 /** Mail without a route has no event, so the list is also read again after this time. */
 const REFRESH_MS = 30_000
 
-interface Place {
-  readonly cursor?: string | undefined
-  /** From 1. */
-  readonly page: number
-}
-
-interface ListPagesProps {
-  readonly pagination: Pagination
-  readonly place: Place
-  readonly newer: readonly string[]
-  onGo(place: Place, state: ListState): void
-}
-
+/** A filtered list is counted no further. */
 const COUNTED = 10_000
 
-function ListPages({ pagination, place: { cursor, page }, newer, onGo }: ListPagesProps) {
-  const { next_cursor: next, total, total_pages: pages } = pagination
-  const isFirst = cursor === undefined && page === 1
-  const hasOlder = next !== undefined || (cursor === undefined && page < pages)
-  if (isFirst && !hasOlder) return null
-  const goOlder = () =>
-    next === undefined
-      ? onGo({ page: page + 1 }, {})
-      : onGo({ page: 1, cursor: next }, { newer: [...newer, cursor ?? ''] })
-  const goNewer = () => {
-    if (cursor === undefined) onGo({ page: page - 1 }, {})
-    else onGo({ page: 1, cursor: newer.at(-1) || undefined }, { newer: newer.slice(0, -1) })
-  }
-  return (
-    <Group justify="space-between" component="nav" aria-label="Pages">
-      <Text size="sm" c="dimmed">
-        {total >= COUNTED ? `${COUNTED.toLocaleString()} or more` : total.toLocaleString()} messages
-      </Text>
-      <Group gap="xs">
-        {!isFirst && (
-          <Button variant="default" size="xs" onClick={goNewer}>
-            {cursor !== undefined && newer.length === 0 ? 'Newest' : 'Newer'}
-          </Button>
-        )}
-        {hasOlder && (
-          <Button variant="default" size="xs" onClick={goOlder}>
-            Older
-          </Button>
-        )}
-      </Group>
-    </Group>
-  )
-}
+const toSummary = (total: number): string =>
+  `${total >= COUNTED ? `${COUNTED.toLocaleString()} or more` : total.toLocaleString()} messages`
 
 const route = getRouteApi('/inbound')
 
 export default function InboundScreen() {
-  const { cursor, page = 1, ...filters } = route.useSearch()
+  const { cursor, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
-  const { newer = [] } = useRouterState({ select: ({ location }) => location.state as ListState })
-  const values = { ...toInboundQuery(filters), ...(cursor ? { cursor } : { page }) }
-  const isFirstPage = cursor === undefined && page === 1
+  const values = { ...toInboundQuery(filters), cursor }
+  const isFirstPage = cursor === undefined
   const query = usePage(read.inboundEmails.list(values), { refetchInterval: isFirstPage ? REFRESH_MS : false })
-  const rows = useLiveRows(query, JSON.stringify(values), ({ created_at: at }) => at)
+  const list = useLiveRows(query, JSON.stringify(values), ({ created_at: at }) => at)
   useReadAgainAfter(query, ({ event_type: type }) => type === 'email.inbound')
   const hasFilters = INBOUND_FILTER_NAMES.some((name) => filters[name] !== undefined)
   return (
@@ -97,37 +48,20 @@ export default function InboundScreen() {
         error={query.error instanceof TassisError ? query.error : undefined}
         onChange={(next) => void navigate({ search: next })}
       />
-      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
-      {!rows.page ? (
-        !query.error && <LoadingState />
-      ) : rows.page.data.length === 0 && isFirstPage ? (
-        hasFilters ? (
-          <NothingFound />
-        ) : (
-          <NothingYet />
-        )
-      ) : (
-        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows count={isFirstPage ? rows.newCount : 0} hasMore={rows.hasMoreNew} onShow={rows.showNew} />
-          <InboundTable rows={rows.page.data} />
-          {rows.page.data.length === 0 && <Text>There is no mail on this page.</Text>}
-          <ListPages
-            pagination={rows.page.pagination}
-            place={{ cursor, page }}
-            newer={newer}
-            onGo={(place, state) =>
-              void navigate({
-                search: {
-                  ...filters,
-                  ...(place.cursor && { cursor: place.cursor }),
-                  ...(place.page > 1 && { page: place.page }),
-                },
-                state: state as object,
-              })
-            }
-          />
-        </Stack>
-      )}
+      <LiveView
+        query={query}
+        list={list}
+        isNewest={isFirstPage}
+        empty={isFirstPage ? hasFilters ? <NothingFound /> : <NothingYet /> : undefined}
+      >
+        {({ data, pagination }) => (
+          <>
+            <InboundTable rows={data} />
+            {data.length === 0 && <Text>There is no mail on this page.</Text>}
+            <CursorPages next={pagination.next_cursor} summary={toSummary(pagination.total)} isByTime />
+          </>
+        )}
+      </LiveView>
     </Page>
   )
 }

@@ -6,6 +6,7 @@ import { api, read } from '../api/client.ts'
 import { useChange, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
+import { toCurl } from '../parts/commands.ts'
 import { CODE_INPUT, DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
@@ -46,11 +47,6 @@ const COLUMNS: readonly Column<Mailbox>[] = [
   { header: 'Created', width: '6.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
-const createCommand = () => `curl ${location.origin}/v1/agent-mailboxes \\
-  -H 'Authorization: Bearer YOUR_API_KEY' \\
-  -H 'Content-Type: application/json' \\
-  -d '{"local_part": "agent"}'`
-
 const isReceiving = ({ status, inbound_enabled: isEnabled }: Domain): boolean => status === 'verified' && isEnabled
 
 export default function MailboxesScreen() {
@@ -80,7 +76,10 @@ export default function MailboxesScreen() {
         page={page}
         noun="mailboxes"
         empty={
-          <EmptyState title="Your mailboxes will appear here" {...(canReceive && { command: createCommand() })}>
+          <EmptyState
+            title="Your mailboxes will appear here"
+            {...(canReceive && { command: toCurl('/v1/agent-mailboxes', { local_part: 'agent' }) })}
+          >
             <Text maw={640}>
               A mailbox is an address that a program reads: it takes each message, and replies in the same thread. Here
               you see its threads, and can reply yourself.

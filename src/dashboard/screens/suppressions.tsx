@@ -11,10 +11,10 @@ import { ActionButton, DialogFrame } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
-import { Done, EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
+import { Done, EmptyState, LoadingState, Page } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
 import { StatusLabel } from '../parts/status.tsx'
-import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
+import { type Column, CursorPages, DataTable, LiveView } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { AddDialog } from './suppressions/add.tsx'
 import { parseSuppressionFilters, type SuppressionFilters } from './suppressions/filters.ts'
@@ -82,9 +82,8 @@ export default function SuppressionsScreen() {
   const reason = useAllowed('developer')
   const hasFilters = filters.email !== undefined || filters.reason !== undefined
   const list = useLiveRows(query, JSON.stringify({ ...filters, cursor }), ({ created_at: at }) => at)
-  const { page } = list
   useReadAgainAfter(query, ({ event_type: type }) => ADDS_ROWS.includes(type))
-  const isEmpty = page?.data.length === 0 && !cursor && !hasFilters
+  const isEmpty = list.page?.data.length === 0 && !cursor && !hasFilters
   const close = (message?: string) => {
     setDialog(undefined)
     if (message === undefined) return
@@ -112,30 +111,26 @@ export default function SuppressionsScreen() {
           </>
         )}
       </Stack>
-      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
-      {!page ? (
-        !query.error && <LoadingState />
-      ) : isEmpty ? (
-        <Nothing add={add} />
-      ) : (
-        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows count={cursor ? 0 : list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
-          {page.data.length === 0 ? (
-            <NoMatch filters={filters} onClear={() => void navigate({ search: {} })} />
-          ) : (
-            <SuppressionTable
-              rows={page.data}
-              reason={reason}
-              onRemove={(address) => setDialog({ kind: 'remove', address })}
+      <LiveView query={query} list={list} isNewest={!cursor} empty={isEmpty ? <Nothing add={add} /> : undefined}>
+        {({ data, pagination }) => (
+          <>
+            {data.length === 0 ? (
+              <NoMatch filters={filters} onClear={() => void navigate({ search: {} })} />
+            ) : (
+              <SuppressionTable
+                rows={data}
+                reason={reason}
+                onRemove={(address) => setDialog({ kind: 'remove', address })}
+              />
+            )}
+            <CursorPages
+              next={pagination.next_cursor}
+              summary={formatCount(pagination.total, 'suppression')}
+              isByTime
             />
-          )}
-          <CursorPages
-            next={page.pagination.next_cursor}
-            summary={formatCount(page.pagination.total, 'suppression')}
-            isByTime
-          />
-        </Stack>
-      )}
+          </>
+        )}
+      </LiveView>
       {dialog?.kind === 'add' && <AddDialog onClose={close} />}
       {dialog?.kind === 'remove' && <RemoveDialog address={dialog.address} onClose={close} />}
     </Page>

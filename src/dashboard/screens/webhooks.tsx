@@ -5,6 +5,7 @@ import type { Webhook } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { usePage } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
+import { toCurl } from '../parts/commands.ts'
 import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
@@ -14,10 +15,8 @@ import { WebhookStatus } from './webhooks/marks.tsx'
 import { REFRESH_MS } from './webhooks/queries.ts'
 import { findLastAttempt, toWebhookName } from './webhooks/state.ts'
 
-const createCommand = () => `curl ${location.origin}/v1/webhooks \\
-  -H 'Authorization: Bearer YOUR_API_KEY' \\
-  -H 'Content-Type: application/json' \\
-  -d '{"url": "https://your-server.example/webhook", "events": ["delivered", "bounced"]}'`
+const createCommand = () =>
+  toCurl('/v1/webhooks', { url: 'https://your-server.example/webhook', events: ['delivered', 'bounced'] })
 
 const COLUMNS: readonly Column<Webhook>[] = [
   {

@@ -9,9 +9,9 @@ import { useReadAgainAfter } from '../../api/live.tsx'
 import { formatDuration } from '../../parts/format.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import { SmallLink } from '../../parts/links.tsx'
-import { EmptyState, ErrorState, LoadingState } from '../../parts/page.tsx'
+import { EmptyState } from '../../parts/page.tsx'
 import { useLiveRows } from '../../parts/rows.ts'
-import { type Column, DataTable, NewRows, Pages } from '../../parts/table.tsx'
+import { type Column, DataTable, LiveView, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DELIVERY_EVENTS, DELIVERY_STATES, type DeliveryFilters, parseDeliveryFilters } from './filters.ts'
 import { DeliveryStatus } from './marks.tsx'
@@ -42,7 +42,6 @@ export function Deliveries({ webhook, filters, page }: DeliveriesProps) {
   useReadAgainAfter(query, ({ event_type: type }) => webhook.events.includes(type))
   useRefreshedWebhook(webhook.id, query.data)
   const list = useLiveRows(query, JSON.stringify([filters, page]), ({ created_at: at }) => at)
-  const rows = list.page?.data
   const navigate = useNavigate()
   const path = `/webhooks/${webhook.id}`
   const setFilters = (next: DeliveryFilters) => void navigate({ to: path, search: next as never })
@@ -50,18 +49,19 @@ export function Deliveries({ webhook, filters, page }: DeliveriesProps) {
   return (
     <Stack gap="xs" component="section" aria-label="Deliveries">
       <FilterBar filters={filters} onChange={setFilters} />
-      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
-      {!rows ? (
-        !query.error && <LoadingState />
-      ) : rows.length === 0 ? (
-        <Nothing hasFilters={hasFilters || page > 1} onClear={() => setFilters({})} />
-      ) : (
-        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows count={page === 1 ? list.newCount : 0} hasMore={list.hasMoreNew} onShow={list.showNew} />
-          <DataTable label="Deliveries, newest first" columns={COLUMNS} rows={rows} toKey={({ id }) => id} />
-          <Pages path={path} page={page} totalPages={query.data?.pagination.total_pages ?? 1} />
-        </Stack>
-      )}
+      <LiveView
+        query={query}
+        list={list}
+        isNewest={page === 1}
+        empty={<Nothing hasFilters={hasFilters || page > 1} onClear={() => setFilters({})} />}
+      >
+        {({ data, pagination }) => (
+          <>
+            <DataTable label="Deliveries, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
+            <Pages path={path} page={page} totalPages={pagination.total_pages} />
+          </>
+        )}
+      </LiveView>
     </Stack>
   )
 }

@@ -4,7 +4,7 @@
 export const API_KEY_HINT = 'YOUR_API_KEY'
 
 /** A request to `/v1` by curl. */
-const toCurl = (path: string, body: Readonly<Record<string, unknown>>): string =>
+export const toCurl = (path: string, body: Readonly<Record<string, unknown>>): string =>
   [
     `curl ${location.origin}${path}`,
     `  -H 'Authorization: Bearer ${API_KEY_HINT}' -H 'Content-Type: application/json'`,
