@@ -12,7 +12,7 @@ import { useChange, useData } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { ActionButton, DeleteButton, FormError } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { DomainStatus, Steps } from './domains/marks.tsx'
 import { useDomainEvents } from './domains/queries.ts'
@@ -110,16 +110,17 @@ function DeleteDomain({ domain }: { readonly domain: Domain }) {
 export default function DomainScreen() {
   const { id } = useParams({ from: '/domains/$id' })
   const query = useData(read.domains.get(id))
-  const navigate = useNavigate()
-  useEscape(() => void navigate({ to: '/domains' }))
   useDomainEvents()
   return (
-    <Page title={query.data?.domain ?? 'Domain'}>
-      <nav aria-label="Path">
-        <TextLink to="/domains">All domains</TextLink>
-      </nav>
-      <QueryView query={query}>{(domain) => <DomainView key={domain.id} domain={domain} />}</QueryView>
-    </Page>
+    <RecordPage
+      title={query.data?.domain ?? 'Domain'}
+      list="/domains"
+      listName="All domains"
+      query={query}
+      missing="This account has no domain with this id. It may have been deleted, or belong to another account."
+    >
+      {(domain) => <DomainView key={domain.id} domain={domain} />}
+    </RecordPage>
   )
 }
 

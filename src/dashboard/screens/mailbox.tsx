@@ -9,9 +9,9 @@ import { useReadAgainAfter } from '../api/live.tsx'
 import { DeleteButton, findFieldError } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
-import { ErrorState, Facts, QueryView, RecordPage, Section } from '../parts/page.tsx'
+import { Facts, QueryView, RecordPage, Section } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
-import { type Column, DataTable, NewRows, Pages, SearchForm } from '../parts/table.tsx'
+import { type Column, DataTable, LiveView, Pages, SearchForm } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { toVisible } from './inbound/visible.ts'
 
@@ -122,9 +122,8 @@ function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
     select: (list) => ({ ...list, data: list.data.map((row) => ({ ...row, id: row.thread_id })) }),
     placeholderData: keepPreviousData,
   })
-  const rows = useLiveRows(query, `${id} ${page}`, ({ last_message_at: at }) => at)
+  const list = useLiveRows(query, `${id} ${page}`, ({ last_message_at: at }) => at)
   useReadAgainAfter(query, isNewMessage)
-  if (!rows.page) return <QueryView query={query}>{() => null}</QueryView>
   const columns: readonly Column<MailboxThreadSummary>[] = [
     {
       header: 'Subject',
@@ -137,22 +136,17 @@ function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
     { header: 'Messages', width: '7rem', cell: ({ message_count: count }) => count.toLocaleString() },
     { header: 'Newest', width: '9rem', cell: ({ last_message_at: at }) => <Time iso={at} /> },
   ]
-  const { data, pagination } = rows.page
+  const welcome = `Messages to ${mailbox.address} will appear here, each with its replies as one thread.`
   return (
-    <Stack gap="xs">
-      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
-      <NewRows count={page === 1 ? rows.newCount : 0} hasMore={rows.hasMoreNew} onShow={rows.showNew} />
-      {data.length === 0 ? (
-        <Text>
-          {page > 1
-            ? 'There are no threads on this page.'
-            : `Messages to ${mailbox.address} will appear here, each with its replies as one thread.`}
-        </Text>
-      ) : (
-        <DataTable label="Threads, newest message first" columns={columns} rows={data} toKey={(row) => row.id} />
+    <LiveView query={query} list={list} isNewest={page === 1} empty={page === 1 ? <Text>{welcome}</Text> : undefined}>
+      {({ data, pagination }) => (
+        <>
+          <DataTable label="Threads, newest message first" columns={columns} rows={data} toKey={(row) => row.id} />
+          {data.length === 0 && <Text>There are no threads on this page.</Text>}
+          <Pages path={`/inbound/mailboxes/${id}`} page={page} totalPages={pagination.total_pages} />
+        </>
       )}
-      <Pages path={`/inbound/mailboxes/${id}`} page={page} totalPages={pagination.total_pages} />
-    </Stack>
+    </LiveView>
   )
 }
 
