@@ -13,15 +13,6 @@ export function resolveOperator(app: App, account: string | undefined): Actor {
   return toOperatorActor(resolveAccount(app, account))
 }
 
-/**
- * The same for something that belongs to an account: without a name, also for the only account that has it.
- * @param hasIt whether an account has it
- */
-export function resolveOwner(app: App, account: string | undefined, hasIt: (accountId: number) => boolean): Actor {
-  const [only, other] = account === undefined ? listAccounts(app.config, app.db).filter(({ id }) => hasIt(id)) : []
-  return only && !other ? toOperatorActor(only) : resolveOperator(app, account)
-}
-
 /** The id of the named account; undefined without a name. Throws AppError 404 or 409 with the fix. */
 export const findAccountId = (app: Pick<App, 'config' | 'db'>, account: string | undefined): number | undefined =>
   account === undefined ? undefined : resolveAccount(app, account).id

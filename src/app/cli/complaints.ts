@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { OperatorComplaint, OperatorComplaintRate } from '#client/operator-api.ts'
 import { truncate } from '#platform/text.ts'
-import { apiAction, readRows } from './api.ts'
+import { apiAction, findAccountFilter, readRows } from './api.ts'
 import {
   type AccountOption,
   addCommand,
@@ -43,7 +43,7 @@ export function addComplaintsCommand(program: Command): void {
     20,
   ).action(
     apiAction<JsonOption & AccountOption & { limit: number }>(async ({ api, options }) => {
-      const only = options.account === undefined ? undefined : (await api.account.get()).data.id
+      const only = await findAccountFilter(api, options)
       const rates = await readRows(api.operator.listComplaintRates({ per_page: 100 }), MAX_ROWS)
       const shown = rates.data.filter((row) => only === undefined || row.account_id === only)
       const found = await readRows(api.operator.listComplaints({ account_id: only }), options.limit)

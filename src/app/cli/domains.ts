@@ -26,6 +26,8 @@ async function readSettings(api: CommandApi) {
   }
 }
 
+const LARGEST_PAGE = { per_page: 100 }
+
 const toWarnings = (texts: readonly string[]): string[] => texts.map((text) => `Warning: ${text}\n`)
 
 const DOMAIN_COLUMNS: Columns<Domain> = {
@@ -67,7 +69,7 @@ export function addDomainCommands(program: Command): void {
     apiAction(async ({ api, options }) =>
       printPage(
         options,
-        await readRows(api.domains.list({ per_page: 100 }), Number.POSITIVE_INFINITY),
+        await readRows(api.domains.list(LARGEST_PAGE), Number.POSITIVE_INFINITY),
         'The account has no domain; add one with `tassis domains add example.com`.',
         DOMAIN_COLUMNS,
       ),
@@ -161,7 +163,7 @@ async function findId(all: CommandApi, name: string, options: Options) {
 
 async function listVerified(api: CommandApi): Promise<string[]> {
   const ids: string[] = []
-  for await (const { id, status } of api.domains.list({ per_page: 100 })) if (status === 'verified') ids.push(id)
+  for await (const { id, status } of api.domains.list(LARGEST_PAGE)) if (status === 'verified') ids.push(id)
   return ids
 }
 

@@ -1,10 +1,8 @@
 /** @module `tassis lists`: shows the contact lists of all accounts with their contacts by status. */
-import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { OperatorContactList } from '#client/operator-api.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { truncate } from '#platform/text.ts'
-import { apiAction, findAccountFilter, readRows } from './api.ts'
+import { apiAction, findAccountFilter, pageSize, readRows } from './api.ts'
 import {
   type AccountOption,
   addCommand,
@@ -14,14 +12,6 @@ import {
   withLimit,
 } from './options.ts'
 import { type Columns, printPage } from './output.ts'
-
-const sql = prepareStatements((db) => ({
-  name: db.prepare<{ name: string }, [Uint8Array]>('SELECT name FROM contact_lists WHERE uuid = ?'),
-}))
-
-/** Returns the name of a list, even a deleted one; null if there is none. */
-export const findListName = (db: Database, uuid: Uint8Array | null | undefined): string | null =>
-  uuid ? (sql(db).name.get(uuid)?.name ?? null) : null
 
 const MAX_NAME_LENGTH = 40
 
@@ -46,8 +36,8 @@ export function addListsCommand(program: Command): void {
     50,
   ).action(
     apiAction<JsonOption & AccountOption & { limit: number }>(async ({ api, options }) => {
-      const account_id = await findAccountFilter(api, options)
-      const lists = await readRows(api.operator.listContactLists({ account_id, per_page: 100 }), options.limit)
+      const query = { account_id: await findAccountFilter(api, options), per_page: pageSize(options.limit) }
+      const lists = await readRows(api.operator.listContactLists(query), options.limit)
       printPage(options, lists, 'There is no contact list.', COLUMNS)
     }),
   )

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander'
 import type { Suppression } from '#client/api.ts'
-import { apiAction, readRows } from './api.ts'
+import { apiAction, pageSize, readRows } from './api.ts'
 import { readInput } from './input.ts'
 import { type AccountOption, addCommand, type JsonOption, withAccount, withLimit } from './options.ts'
 import {
@@ -36,7 +36,7 @@ export function addSuppressionCommands(program: Command): void {
     .action(
       apiAction<Options & { limit: number; reason?: string; email?: string }>(async ({ api, options }) => {
         const { limit, reason, email } = options
-        const found = await readRows(api.suppressions.list({ reason, email, per_page: 100 }), limit)
+        const found = await readRows(api.suppressions.list({ reason, email, per_page: pageSize(limit) }), limit)
         printPage(options, found, 'No suppressions found.', COLUMNS)
       }),
     )

@@ -1,11 +1,11 @@
 /** @module `tassis users`: manages the users who sign in with a browser. */
-import { readFileSync } from 'node:fs'
 import { Argument, type Command, Option } from 'commander'
 import type { OperatorUser, SessionSummary } from '#client/operator-api.ts'
 import type { TeamRole } from '#features/core/app/app.ts'
 import { ROLES } from '#features/people/team/roles.ts'
-import { CommandError, UsageError } from './admin-command.ts'
+import { CommandError } from './admin-command.ts'
 import { apiAction, type CommandApi } from './api.ts'
+import { readInput } from './input.ts'
 import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
 import { type Columns, formatCount, formatTime, printPage, printResult, printSecret, toPrintable } from './output.ts'
 
@@ -169,8 +169,8 @@ function formatOperator(user: OperatorUser): string {
     : `${email} is an operator of the service now, and needs an authenticator app: the dashboard leads to it, in the screen Server.`
 }
 
-/** Reads the password from standard input without its line end; never prompts. */
-function readPassword(): string {
-  if (process.stdin.isTTY) throw new UsageError('No password given; pipe it in.')
-  return readFileSync(0, 'utf8').replace(/\r?\n$/, '')
-}
+/** The password without its line end. */
+const readPassword = (): string =>
+  readInput(undefined, 'password')
+    .toString()
+    .replace(/\r?\n$/, '')

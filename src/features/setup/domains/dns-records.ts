@@ -31,8 +31,7 @@ export const DNS_RECORD_KEYS = ['spf', 'dkim', 'dmarc', 'return_path', 'mx'] as 
 export type DnsRecordKey = (typeof DNS_RECORD_KEYS)[number]
 
 /** Records that a domain may have but does not need: further DKIM keys, and the CNAME of its tracking host. */
-export const OPTIONAL_RECORD_KEYS = ['dkim_ed25519', 'dkim_next', 'dkim_ed25519_next', 'tracking'] as const
-export type OptionalRecordKey = (typeof OPTIONAL_RECORD_KEYS)[number]
+export type OptionalRecordKey = 'dkim_ed25519' | 'dkim_next' | 'dkim_ed25519_next' | 'tracking'
 
 /** Something for each record: the further keys are there once they exist, those of a rotation while it waits. */
 export type ByRecord<T> = Readonly<Record<DnsRecordKey, T>> & { readonly [Key in OptionalRecordKey]?: T }

@@ -53,7 +53,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** A check as the API shows it: `verified` is the domain's flag after the check, `detail` what this check found. */
-export interface CheckView {
+interface CheckView {
   readonly verified: boolean
   readonly detail: string
 }
