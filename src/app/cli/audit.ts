@@ -20,7 +20,7 @@ import {
   withAccount,
   withLimit,
 } from './options.ts'
-import { formatUtc, printList, printResult, toLimitedList, toPrintable } from './output.ts'
+import { type Columns, formatUtc, printPage, printResult, toPrintable } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 import { parseInstantOption, TIME_FORMS } from './times.ts'
 
@@ -93,11 +93,21 @@ function list(config: Config, { account, action, since, limit }: ListOptions) {
         account: owner?.name ?? null,
       }
     })
-    return toLimitedList(entries, limit)
+    return { data: entries.slice(0, limit), has_more: entries.length > limit }
   })
 }
 
 const MAX_METADATA_LENGTH = 60
+
+const COLUMNS: Columns<ReturnType<typeof list>['data'][number]> = {
+  TIME: (entry) => formatUtc(entry.created_at),
+  ACCOUNT: ({ account }) => account ?? '-',
+  ACTION: ({ action }) => action,
+  BY: ({ actor_type: type, actor_id: id }) => (type === id || id === 'cli' ? type : `${type} ${id}`),
+  FROM: (entry) => entry.ip_address ?? '-',
+  ON: (entry) => entry.resource_id ?? entry.resource_type ?? '-',
+  MORE: ({ metadata }) => (metadata === null ? '' : truncate(JSON.stringify(metadata), MAX_METADATA_LENGTH)),
+}
 
 export function addAuditCommands(program: Command): void {
   const audit = program.command('audit').description('list or verify the audit log of all accounts')
@@ -129,23 +139,7 @@ export function addAuditCommands(program: Command): void {
     .action((options: ListOptions) => {
       const { config } = loadConfig()
       requireData(config)
-      printList(
-        options,
-        list(config, options),
-        `No entries${formatFilter(options)}.`,
-        ['TIME', 'ACCOUNT', 'ACTION', 'BY', 'FROM', 'ON', 'MORE'],
-        (entry) => [
-          formatUtc(entry.created_at),
-          entry.account ?? '-',
-          entry.action,
-          entry.actor_type === entry.actor_id || entry.actor_id === 'cli'
-            ? entry.actor_type
-            : `${entry.actor_type} ${entry.actor_id}`,
-          entry.ip_address ?? '-',
-          entry.resource_id ?? entry.resource_type ?? '-',
-          entry.metadata === null ? '' : truncate(JSON.stringify(entry.metadata), MAX_METADATA_LENGTH),
-        ],
-      )
+      printPage(options, list(config, options), `No entries${formatFilter(options)}.`, COLUMNS)
     })
 }
 

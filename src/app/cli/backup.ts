@@ -24,7 +24,7 @@ import { CommandError, UsageError } from './admin-command.ts'
 import { requireData } from './call.ts'
 import { callService } from './local-service.ts'
 import { addCommand, createWholeNumberParser, type JsonOption } from './options.ts'
-import { formatCount, formatSize, formatUtc, type List, printResult, toList } from './output.ts'
+import { formatCount, formatSize, formatUtc, printResult } from './output.ts'
 import { formatBackupPath, openNamedBackup } from './restore.ts'
 
 interface BackupOptions extends JsonOption {
@@ -66,7 +66,7 @@ export function addBackupCommand(program: Command): void {
       ]),
     )
     .action(async (path: string | undefined, options: BackupOptions) => {
-      if (options.list) printResult(options, toList(await list(path)), formatList)
+      if (options.list) printResult(options, { data: await list(path) }, formatList)
       else if (options.verify) await verify(path, options)
       else printResult(options, toReportView(await write(path, options)), formatReport)
     })
@@ -117,7 +117,7 @@ const listFolder = (folder: string): BackupList => ({
   backups: findBackups(folder).map((name) => join(folder, name)),
 })
 
-const formatList = ({ data: places }: List<BackupList>): string =>
+const formatList = ({ data: places }: { readonly data: readonly BackupList[] }): string =>
   places.flatMap(({ place, backups }) => (backups.length === 0 ? [`No backup in ${place}`] : backups)).join('\n')
 
 /** The hold in the running service, if there is one. */

@@ -1,13 +1,11 @@
 /** @module `tassis certificates`: shows which certificates clients see, and makes failed orders due again. */
 import type { Command } from 'commander'
 import type { OperatorCertificate } from '#client/operator-api.ts'
-import { formatRelativeTime } from '#platform/text.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { USE_NAMES } from '../certificates/states.ts'
 import { apiAction } from './api.ts'
 import { addCommand } from './options.ts'
-import { type Columns, formatPage, formatUtc, printResult } from './output.ts'
+import { type Columns, formatFromNow, formatPage, formatUtc, printResult } from './output.ts'
 
 export function addCertificateCommands(program: Command): void {
   const certificates = program
@@ -37,14 +35,13 @@ const COLUMNS: Columns<OperatorCertificate> = {
   FROM: ({ source, not_after: notAfter }) =>
     notAfter === null ? (source === 'acme' ? 'none yet' : 'self-signed') : SOURCES[source],
   'VALID UNTIL': ({ not_after: notAfter }) =>
-    notAfter === null ? '' : `${formatUtc(notAfter)} (${formatEnd(Date.parse(notAfter), systemClock.now())})`,
+    notAfter === null ? '' : `${formatUtc(notAfter)} (${isPast(notAfter) ? 'EXPIRED ' : ''}${formatFromNow(notAfter)})`,
 }
 
 function formatList(page: { readonly data: readonly OperatorCertificate[] }): string {
-  const now = systemClock.now()
   const mismatches = page.data.flatMap(({ mismatch }) => (mismatch ? [`${mismatch.problem}\n  ${mismatch.fix}`] : []))
   const failures = page.data.flatMap(({ host, last_error: error, next_attempt_at: next }) => {
-    const wait = next === null ? 'soon' : formatRelativeTime(Math.max(Date.parse(next), now), now)
+    const wait = next === null ? 'soon' : isPast(next) ? 'now' : formatFromNow(next)
     return error === null
       ? []
       : [`${host}: ${error}\n  Next attempt ${wait}; \`tassis certificates retry\` makes it now.`]
@@ -53,5 +50,4 @@ function formatList(page: { readonly data: readonly OperatorCertificate[] }): st
   return [formatPage(page, sentence, COLUMNS), ...mismatches, ...new Set(failures)].join('\n\n')
 }
 
-const formatEnd = (notAfter: Millis, now: Millis): string =>
-  `${notAfter <= now ? 'EXPIRED ' : ''}${formatRelativeTime(notAfter, now)}`
+const isPast = (iso: string): boolean => Date.parse(iso) <= systemClock.now()

@@ -8,7 +8,7 @@ import type { LoadedConfig } from '#platform/settings/config.ts'
 import { loadConfig, toSettingRecord } from '../settings.ts'
 import { callService } from './local-service.ts'
 import { addCommand, type JsonOption } from './options.ts'
-import { formatTable, printResult, toList } from './output.ts'
+import { formatTable, printResult } from './output.ts'
 
 /**
  * Lists the settings whose values in a running service on the same data differ from the values in this shell; empty
@@ -41,7 +41,7 @@ export function addConfigCommand(program: Command): void {
         )
       printResult(
         options,
-        toList(loaded.report.map(toSettingRecord)),
+        { data: loaded.report.map(toSettingRecord) },
         ({ data: settings }) =>
           `${
             options.explain

@@ -7,7 +7,7 @@ import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/de
 import { truncate } from '#platform/text.ts'
 import { CommandError, UsageError } from './admin-command.ts'
 import { apiAction, type CommandApi, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
-import { confirmAction } from './confirm.ts'
+import { confirmAction } from './input.ts'
 import {
   type AccountOption,
   type JsonOption,

@@ -5,10 +5,10 @@ import type { Email } from '#client/api.ts'
 import { truncate } from '#platform/text.ts'
 import { CommandError } from './admin-command.ts'
 import { apiAction, type CommandApi, findOne } from './api.ts'
-import { confirmAction } from './confirm.ts'
+import { confirmAction } from './input.ts'
 import { addCommand, collectOption, EMAIL_ARGUMENT, type JsonOption } from './options.ts'
 import { formatCount, formatUtc, printResult, toPrintable } from './output.ts'
-import { formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-format.ts'
+import { formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue.ts'
 
 interface ResendOptions extends JsonOption {
   readonly to?: readonly string[]

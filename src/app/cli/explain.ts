@@ -6,12 +6,11 @@ import type { Command } from 'commander'
 import type { EmailAttempt } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import type { OperatorEmailExplanation } from '#client/operator-api.ts'
-import { formatRelativeTime } from '#platform/text.ts'
-import { type Millis, systemClock } from '#platform/time/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { CommandError } from './admin-command.ts'
 import { apiAction, type CommandApi, findOne } from './api.ts'
 import { addCommand, EMAIL_ARGUMENT, type JsonOption, withLimit } from './options.ts'
-import { formatCount, formatFields, formatUtc, printResult, toPrintable } from './output.ts'
+import { formatCount, formatFields, formatUtc, formatUtcFromNow, printResult, toPrintable } from './output.ts'
 
 interface ExplainOptions extends JsonOption {
   readonly limit: number
@@ -73,7 +72,6 @@ type Recipient = OperatorEmailExplanation['recipients'][number]
 
 function formatExplanation(explained: OperatorEmailExplanation, { limit, all = false }: ExplainOptions): string {
   const { recipients, state, sentence } = explained
-  const now = systemClock.now()
   return [
     formatFields([
       ['Email', explained.id],
@@ -83,12 +81,12 @@ function formatExplanation(explained: OperatorEmailExplanation, { limit, all = f
       ['Accepted', formatUtc(explained.created_at)],
       ['State', recipients.length === 1 ? state : `${state}. ${sentence}`],
     ]),
-    ...recipients.slice(0, limit).flatMap((recipient) => ['', ...formatRecipient(recipient, now, all)]),
+    ...recipients.slice(0, limit).flatMap((recipient) => ['', ...formatRecipient(recipient, all)]),
     ...(recipients.length > limit ? ['', `… and ${recipients.length - limit} more recipients (--limit)`] : []),
   ].join('\n')
 }
 
-function formatRecipient(recipient: Recipient, now: Millis, isAll: boolean): string[] {
+function formatRecipient(recipient: Recipient, isAll: boolean): string[] {
   const { address, kind, state, attempt_count: count, next_at: nextAt, expires_at: expiresAt } = recipient
   return [
     toPrintable(`${address} (${kind}): ${state} after ${formatCount(count, 'attempt')}`),
@@ -97,33 +95,30 @@ function formatRecipient(recipient: Recipient, now: Millis, isAll: boolean): str
         ['Why', recipient.sentence],
         ['To do', recipient.advice],
         ['Who acts', RESPONSIBLE_LABELS[recipient.who_must_act]],
-        ['Next', formatNext(recipient, now)],
-        ['Deadline', expiresAt !== null && nextAt !== null ? formatTime(expiresAt, now) : null],
+        ['Next', formatNext(recipient)],
+        ['Deadline', expiresAt !== null && nextAt !== null ? formatUtcFromNow(expiresAt) : null],
       ],
       2,
     ),
-    ...recipient.attempts.flatMap((attempt, index) => ['', ...formatAttempt(attempt, now, isAll || index === 0)]),
+    ...recipient.attempts.flatMap((attempt, index) => ['', ...formatAttempt(attempt, isAll || index === 0)]),
   ]
 }
 
-const formatTime = (iso: string, now: Millis): string =>
-  `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
-
-function formatNext(recipient: Recipient, now: Millis): string {
+function formatNext(recipient: Recipient): string {
   const { state, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId } = recipient
   if (letterId !== null) return `nothing automatically; \`tassis dead-letters retry ${letterId}\` tries again`
   if (state === 'processing') return 'the attempt in progress ends'
   if (nextAt === null) return state === 'held' ? 'nothing, until that has ended' : 'nothing'
-  const isDue = Date.parse(nextAt) <= now
+  const isDue = Date.parse(nextAt) <= systemClock.now()
   const what = nextAt === expiresAt ? 'ends as expired' : isDue ? 'attempt, due since' : 'attempt'
-  return `${what} ${formatTime(nextAt, now)}`
+  return `${what} ${formatUtcFromNow(nextAt)}`
 }
 
-function formatAttempt(attempt: EmailAttempt, now: Millis, withDialogue: boolean): string[] {
+function formatAttempt(attempt: EmailAttempt, withDialogue: boolean): string[] {
   const { host, address, source, tls, timings, dialogue } = attempt
   const reply = attempt.smtp_response
   return [
-    `  Attempt ${attempt.attempt}, ${formatTime(attempt.ended_at, now)}: ${attempt.outcome}`,
+    `  Attempt ${attempt.attempt}, ${formatUtcFromNow(attempt.ended_at)}: ${attempt.outcome}`,
     formatFields(
       [
         ['Server', host === null ? null : `${host} [${address}]${source === null ? '' : `, from ${source}`}`],

@@ -1,9 +1,10 @@
-/** @module Reads what a command is given in a file or on standard input. Never prompts. */
+/** @module What commands read and ask: a file or standard input, and a yes before something changes. */
 import { readFileSync } from 'node:fs'
 import { runAsCaller } from '../data-owner.ts'
 import { CommandError, UsageError } from './admin-command.ts'
 
 /**
+ * Never prompts.
  * @param path undefined or `-`: standard input
  * @param noun such as `key`
  */
@@ -17,4 +18,17 @@ export function readInput(path: string | undefined, noun: string): Buffer<ArrayB
       `${isStandardInput ? 'Standard input' : path} cannot be read: ${error instanceof Error ? error.message : String(error)}.`,
     )
   }
+}
+
+/**
+ * Asks whether to go on; throws CommandError without a yes. Without a terminal, `--yes` is required.
+ * @param facts what would be changed, without a full stop
+ * @param action such as `bounce them`
+ */
+export function confirmAction({ yes }: { readonly yes?: boolean | undefined }, facts: string, action: string): void {
+  if (yes) return
+  if (!process.stdin.isTTY)
+    throw new CommandError(`${facts}; nothing was changed. Add --yes to ${action}.`, 'not_confirmed')
+  if (!globalThis.confirm(`${facts}. Do you want to ${action}?`))
+    throw new CommandError('Nothing was changed.', 'not_confirmed')
 }

@@ -2,6 +2,8 @@
  * @module Prints the results of commands: aligned text for people, JSON for programs. Text from other servers and
  * senders is untrusted, so its control characters never reach the terminal.
  */
+import { formatRelativeTime } from '#platform/text.ts'
+import { systemClock } from '#platform/time/clock.ts'
 
 // C0 and C1 controls, line separators and bidirectional controls.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
@@ -42,51 +44,6 @@ export function printResult<T>(
   else print(text(value))
 }
 
-/** A list as `--json` prints it; every command that lists rows has this shape. */
-export interface List<T> {
-  readonly data: readonly T[]
-  /** Number of rows without `--limit`; left out when it is not counted. */
-  readonly total?: number | undefined
-  readonly has_more: boolean
-}
-
-/** @param total number of rows without the limit; default: that of the rows */
-export const toList = <T>(rows: readonly T[], total = rows.length): List<T> & { readonly total: number } => ({
-  data: rows,
-  total,
-  has_more: total > rows.length,
-})
-
-/** A list whose rows were read up to one beyond the limit, because they are not counted. */
-export const toLimitedList = <T>(rows: readonly T[], limit: number): List<T> => ({
-  data: rows.slice(0, limit),
-  has_more: rows.length > limit,
-})
-
-/** The last line of a list with more rows; empty if there are none. */
-export const formatMore = <T>({ data, total, has_more }: List<T>): string[] =>
-  has_more ? [`… and ${total === undefined ? '' : `${total - data.length} `}more (--limit)`] : []
-
-/** Formats a list as a table; without rows, the sentence. */
-export const formatList = <T>(
-  list: List<T>,
-  sentenceWithoutRows: string,
-  headings: readonly string[],
-  toCells: (row: T) => readonly string[],
-): string =>
-  list.data.length === 0
-    ? sentenceWithoutRows
-    : [formatTable(headings, list.data.map(toCells)), ...formatMore(list)].join('\n')
-
-/** Prints a list as JSON with `--json`, else as `formatList` does. */
-export const printList = <T>(
-  options: { readonly json?: boolean | undefined },
-  list: List<T>,
-  sentenceWithoutRows: string,
-  headings: readonly string[],
-  toCells: (row: T) => readonly string[],
-): void => printResult(options, list, (shown) => formatList(shown, sentenceWithoutRows, headings, toCells))
-
 /** The columns of a table, by their headings. */
 export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>
 
@@ -112,7 +69,7 @@ export function formatPage<Row>(page: Page<Row>, sentenceWithoutRows: string, co
   )
   return data.length === 0
     ? sentenceWithoutRows
-    : [table, ...formatMore({ data, total: pagination?.total, has_more: hasMore })].join('\n')
+    : `${table}${hasMore ? `\n… and ${pagination ? `${pagination.total - data.length} ` : ''}more (--limit)` : ''}`
 }
 
 /** Puts an error on one line of JSON, in the form of the API's errors. */
@@ -160,7 +117,13 @@ export function formatFields(fields: readonly (readonly [name: string, value: st
 /** Formats a time as `2026-11-21 14:02:11Z`. */
 export const formatUtc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`
 
-/** The same for a time that may be missing. */
+/** Formats a time as `in 4 min`, `2 h ago` or `now`. */
+export const formatFromNow = (iso: string): string => formatRelativeTime(Date.parse(iso), systemClock.now())
+
+/** Formats a time as `2026-11-21 14:02:11Z (in 4 min)`. */
+export const formatUtcFromNow = (iso: string): string => `${formatUtc(iso)} (${formatFromNow(iso)})`
+
+/** The same as `formatUtc` for a time that may be missing. */
 export const formatTime = (iso: string | null | undefined, missing = ''): string => (iso ? formatUtc(iso) : missing)
 
 /** Formats a count as `1 email` or `2 emails`. */

@@ -1,11 +1,19 @@
 /** @module `tassis providers`: limits, rates and suspensions of receiving providers; lifts a suspension. */
 import type { Command } from 'commander'
 import type { OperatorAlert, OperatorProvider } from '#client/operator-api.ts'
-import { formatRelativeTime, truncate } from '#platform/text.ts'
-import { systemClock } from '#platform/time/clock.ts'
+import { truncate } from '#platform/text.ts'
 import { apiAction, type CommandApi, readRows } from './api.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
-import { type Columns, formatCount, formatPage, formatUtc, printResult, quoteShellWord, toPrintable } from './output.ts'
+import {
+  type Columns,
+  formatCount,
+  formatFromNow,
+  formatPage,
+  formatUtc,
+  printResult,
+  quoteShellWord,
+  toPrintable,
+} from './output.ts'
 
 const MAX_NAME_LENGTH = 60
 const MAX_REASON_LENGTH = 120
@@ -66,7 +74,7 @@ function formatAlert({ provider, source, rule, reply, count, first_at, last_at, 
   const pair = `${truncate(toPrintable(provider), MAX_NAME_LENGTH)}${source === null ? '' : ` from ${source}`}`
   const since = count === 1 ? '' : `${formatCount(count, 'attempt')} since ${formatUtc(first_at)}, the last `
   return [
-    `Alert: ${pair}, rule ${rule}: ${since}${formatRelativeTime(Date.parse(last_at), systemClock.now())}`,
+    `Alert: ${pair}, rule ${rule}: ${since}${formatFromNow(last_at)}`,
     `  ${truncate(toPrintable(reply), MAX_REASON_LENGTH)}`,
     `  ${advice}`,
   ].join('\n')
@@ -86,6 +94,6 @@ function formatState({ suspension, rate_factor: factor, warm_up: warmUp, waiting
   const budget = warmUp ? `; warm-up: ${warmUp.used} of ${warmUp.budget} messages of the day` : ''
   const lanes = `${budget}${waiting > 0 ? `; ${formatCount(waiting, 'lane')} waiting` : ''}`
   if (!suspension) return `${factor < 1 ? `slowed to ${Math.max(1, Math.round(factor * 100))} %` : 'ok'}${lanes}`
-  const next = formatRelativeTime(Date.parse(suspension.until), systemClock.now())
+  const next = formatFromNow(suspension.until)
   return `suspended, next attempt ${next} (${suspension.rule}): ${truncate(toPrintable(suspension.reason), MAX_REASON_LENGTH)}${lanes}`
 }

@@ -12,22 +12,23 @@ import type {
   RetryOperatorQueueRequest,
   RetryOperatorQueueResult,
 } from '#client/operator-api.ts'
-import { formatRelativeTime, truncate } from '#platform/text.ts'
+import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { apiAction, type CommandApi, findOne, readRows } from './api.ts'
-import { confirmAction } from './confirm.ts'
+import { confirmAction } from './input.ts'
 import { type AccountOption, addCommand, type JsonOption, withLimit } from './options.ts'
 import {
   type Columns,
   formatCount,
+  formatFromNow,
   formatPage,
   formatUtc,
+  formatUtcFromNow,
   print,
   printResult,
   quoteShellWord,
   toPrintable,
 } from './output.ts'
-import { formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue-format.ts'
 
 const MAX_PER_LANE = 10
 const MAX_SHOWN_RULES = 20
@@ -90,20 +91,16 @@ const formatWebhooks = ({ webhooks: { waiting, deactivated } }: OperatorHealth):
     ? ''
     : `Webhooks: deliveries that wait ${waiting}, deactivated by failures ${deactivated} (tassis webhooks list)`
 
-const formatTime = (iso: string): string =>
-  `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), systemClock.now())})`
-
 /** The table of lanes says why mail that is due waits. */
 function formatNextAttempt({ waits_for: waitsFor, next_at: at }: OperatorQueueRecipient): string {
   if (waitsFor !== null) return waitsFor === 'hold' ? 'held' : 'fenced'
-  const now = systemClock.now()
-  return Date.parse(at) > now ? formatTime(at) : `due ${formatRelativeTime(Date.parse(at), now)}`
+  return Date.parse(at) > systemClock.now() ? formatUtcFromNow(at) : `due ${formatFromNow(at)}`
 }
 
 const LANE_COLUMNS: Columns<OperatorQueue> = {
   DOMAIN: ({ label }) => label,
   WAITING: ({ waiting }) => String(waiting),
-  'FIRST DUE': ({ first_due_at: at }) => formatTime(at),
+  'FIRST DUE': ({ first_due_at: at }) => formatUtcFromNow(at),
   WHY: ({ reason }) => reason,
 }
 
@@ -308,3 +305,16 @@ function formatRule(rule: OperatorQueueRule): string {
   const what = kind === 'hold' ? `${mail} is held` : `${mail} goes to ${to}`
   return toPrintable(`${what} since ${formatUtc(created_at)} by ${created_by}${reason === '' ? '' : `: ${reason}`}`)
 }
+
+export const formatInDelivery = (count: number): string => (count === 0 ? '' : `, ${count} in delivery left alone`)
+
+export const formatHeldAndInDelivery = ({
+  held,
+  in_delivery: inDelivery,
+}: {
+  readonly held: number
+  readonly in_delivery: number
+}): string => `${held === 0 ? '' : `, ${held} held left alone`}${formatInDelivery(inDelivery)}`
+
+export const formatSuspended = (provider: string): string =>
+  `${toPrintable(provider)} is suspended, so its mail waits for the probe; \`tassis providers resume ${quoteShellWord(toPrintable(provider))}\` ends that.`

@@ -1,7 +1,6 @@
 /** @module `tassis restore`: restores a backup into an empty data directory. */
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { formatRelativeTime } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import type { BackupReader } from '../backup/backup-reader.ts'
 import { BackupError } from '../backup/errors.ts'
@@ -12,7 +11,7 @@ import { readS3Target, S3Backups } from '../backup/s3.ts'
 import { describeOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
 import { addCommand, type JsonOption } from './options.ts'
-import { formatCount, formatSize, formatUtc, printResult } from './output.ts'
+import { formatCount, formatSize, formatUtcFromNow, printResult } from './output.ts'
 
 const S3_PREFIX = 's3:'
 
@@ -63,7 +62,7 @@ export function addRestoreCommand(program: Command): void {
       printResult(options, result, () =>
         [
           `Restored ${reader.name} into ${dataDir}, which belongs to ${describeOwner(dataDir)}`,
-          `  state of ${formatUtc(result.taken_at)} (${formatRelativeTime(Date.parse(result.taken_at), systemClock.now())}), of ${result.hostname}`,
+          `  state of ${formatUtcFromNow(result.taken_at)}, of ${result.hostname}`,
           `  ${formatCount(result.files, 'file')}, ${formatSize(result.total_bytes)}, in ${(result.duration_ms / 1000).toFixed(1)} s; every file is as it was backed up`,
           ...result.warnings.map((warning) => `  warning at the time of the backup: ${warning}`),
           'Next: start the service. Mail that was open at that time waits, because it may have been sent since: `tassis fence`.',

@@ -4,7 +4,7 @@ import type { InboundEmailDelivery, WebhookDeliverySummary } from '#client/api.t
 import type { OperatorWebhook } from '#client/operator-api.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import { HISTORY_EVENTS } from '#features/webhooks/webhooks/history/history.ts'
-import { formatRelativeTime, truncate } from '#platform/text.ts'
+import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { CommandError, UsageError } from './admin-command.ts'
@@ -18,7 +18,16 @@ import {
   withAccount,
   withLimit,
 } from './options.ts'
-import { type Columns, formatCount, formatPage, formatUtc, printResult, printSecret, toPrintable } from './output.ts'
+import {
+  type Columns,
+  formatCount,
+  formatFromNow,
+  formatPage,
+  formatUtc,
+  printResult,
+  printSecret,
+  toPrintable,
+} from './output.ts'
 
 /** Used in place of a webhook id; means the secret that all inbound routes of an account share. */
 const INBOUND_SECRET_ID = 'inbound'
@@ -197,8 +206,7 @@ function formatState(webhook: OperatorWebhook): string {
   return webhook.failure_count === 0 ? 'active' : `active, ${formatCount(webhook.failure_count, 'failure')} in a row`
 }
 
-const formatRelative = (iso: string | null): string =>
-  iso === null ? 'never' : formatRelativeTime(Date.parse(iso), systemClock.now())
+const formatRelative = (iso: string | null): string => (iso === null ? 'never' : formatFromNow(iso))
 
 function formatEvents({ events, route }: OperatorWebhook): string {
   if (route !== null) return `mail to ${route} (inbound route)`
