@@ -1,22 +1,14 @@
-/** @module Finds the account that an operator names by its ID or name, and acts for it. */
+/** @module Finds the account that an operator names by its ID or name. */
 import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
-import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import type { App } from '#features/core/app/app.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-
-/**
- * Returns the actor with which the operator acts for the named account; without a name, for the only account. Throws
- * AppError 404 or 409 with the fix.
- */
-export function resolveOperator(app: App, account: string | undefined): Actor {
-  return toOperatorActor(resolveAccount(app, account))
-}
 
 /** The id of the named account; undefined without a name. Throws AppError 404 or 409 with the fix. */
 export const findAccountId = (app: Pick<App, 'config' | 'db'>, account: string | undefined): number | undefined =>
   account === undefined ? undefined : resolveAccount(app, account).id
 
+/** Returns the named account; without a name, the only one. Throws AppError 404 or 409 with the fix. */
 export function resolveAccount({ config, db }: Pick<App, 'config' | 'db'>, requested: string | undefined): Account {
   const accounts = listAccounts(config, db)
   const matches = accounts.filter(

@@ -1,72 +1,35 @@
 /**
- * @module Finds the one email that an operator names: by its id, the beginning of its id, or its Message-ID, in all
- * accounts. Never writes.
+ * @module Finds the emails that an operator names: by id, the beginning of an id, or Message-ID. Never writes.
  */
-import { type Account, findAccountByUuid, listAccounts } from '#features/core/accounts/accounts.ts'
+import type { Database } from 'bun:sqlite'
+import type { Account } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { findEmailIdsBetween, readEmailsByIds, type StoredEmail } from '#features/sending/emails/read.ts'
+import { findEmailIdsBetween, readEmailsByIds } from '#features/sending/emails/read.ts'
 import { findByClientMessageId } from '#features/sending/queue/search.ts'
-import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { truncate } from '#platform/text.ts'
-import { toPrintable } from './cli/output.ts'
 
-export interface FoundEmail {
-  readonly email: StoredEmail
-  readonly accountId: number
-  readonly account: string
-}
+/** Emails that an error names, and one more, which says that there are more. */
+const MAX_FOUND = 6
 
-/** Emails shown if several match. */
-const MAX_SHOWN = 5
-
-/** Those of these accounts that `text` names, at most one more than an error names. */
-export const findEmails = (app: App, text: string, accounts: readonly Account[]) =>
-  readEmailsByIds(app.db, findIds(app, text)).flatMap(({ uuid, accountUuid, recipients: [first] }) => {
+/** Those of these accounts that `text` names. */
+export const findEmails = ({ db }: Pick<App, 'db'>, text: string, accounts: readonly Account[]) =>
+  readEmailsByIds(db, findIds(db, text, accounts)).flatMap(({ uuid, accountUuid, recipients: [first] }) => {
     const account = accounts.find((owner) => formatUuid(owner.uuid) === formatUuid(accountUuid))
     return account ? [{ id: formatUuid(uuid), account, label: first ? `to ${first.address}` : '' }] : []
   })
 
-/** Throws 404 if no email matches, 409 with the ids if several do. */
-export function requireEmail(app: App, text: string): FoundEmail {
-  const found = readEmailsByIds(app.db, findIds(app, text))
-  const [email] = found
-  const quoted = `"${truncate(text, 80)}"`
-  if (!email)
-    throw notFound(
-      'email_not_found',
-      `${quoted} matches no email; \`tassis emails list\` shows ids, \`tassis emails list --to ADDRESS\` those to an address.`,
-    )
-  if (found.length > 1) {
-    const shown = found.slice(0, MAX_SHOWN).map(({ uuid, recipients: [first] }) => {
-      return `${formatUuid(uuid)}${first ? ` (to ${toPrintable(first.address)})` : ''}`
-    })
-    throw conflict(
-      'email_ambiguous',
-      `${quoted} matches several emails; give the ID of one: ${shown.join(', ')}${found.length > MAX_SHOWN ? ', …' : ''}.`,
-    )
-  }
-  return withOwner(app, email)
-}
-
-export function withOwner({ config, db }: App, email: StoredEmail): FoundEmail {
-  const account = findAccountByUuid(config, db, email.accountUuid)
-  if (!account) throw notFound('email_not_found', 'The account of the email was deleted.')
-  return { email, accountId: account.id, account: account.name }
-}
-
-function findIds(app: App, text: string): number[] {
+function findIds(db: Database, text: string, accounts: readonly Account[]): number[] {
   const range = parseUuidRange(text)
-  const ids = range ? findEmailIdsBetween(app.db, ...range, MAX_SHOWN + 1) : []
-  return ids.length > 0 || !isMessageId(text) ? ids : findIdsByMessageId(app, text)
+  const ids = range ? findEmailIdsBetween(db, ...range, MAX_FOUND) : []
+  return ids.length > 0 || !isMessageId(text) ? ids : findIdsByMessageId(db, text, accounts)
 }
 
 const isMessageId = (text: string): boolean => /^<?[^@\s]+@[^@\s]+$/.test(text.trim())
 
 /** Those whose client chose the Message-ID. */
-function findIdsByMessageId({ config, db }: App, text: string): number[] {
+function findIdsByMessageId(db: Database, text: string, accounts: readonly Account[]): number[] {
   const messageId = `<${text.trim().replace(/^<|>$/g, '')}>`
-  return listAccounts(config, db).flatMap(({ id }) => findByClientMessageId(db, id, messageId, MAX_SHOWN + 1))
+  return accounts.flatMap(({ id }) => findByClientMessageId(db, id, messageId, MAX_FOUND))
 }
 
 /** A UUIDv7 begins with its creation time: the first 8 digits cover 65.5 s, the first 12 one millisecond. */
