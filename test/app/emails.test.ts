@@ -178,7 +178,7 @@ test('emails retry, cancel and resend act on one email and say what else helps',
   expect(said).toMatch(/ email\.repeated +operator /)
 })
 
-// Proves: operator-33
+// Proves: operator-43
 test('dead letters of all accounts are listed and put back into the queue, those that may arrive twice only by name', async () => {
   const id = await send('faye@receiver.test')
   await runTassisJson(['queue', 'bounce', '--email', id, '--reason', 'closed', '--yes'], settings)

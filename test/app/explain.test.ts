@@ -59,7 +59,7 @@ test('explain shows why, what comes next, who must act, and the attempts with th
   expect(grey).toMatch(/^ {4}Server: +receiver\.test \[127\.0\.0\.1\], from 127\.0\.0\.1$/m)
 })
 
-// Proves: operator-32
+// Proves: operator-42
 test('explain names our DNS servers when they do not answer, and the account when it is paused', async () => {
   const dns = await startDnsServer({ 'broken.test': 'SERVFAIL' })
   let isDnsUp = true

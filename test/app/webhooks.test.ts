@@ -155,7 +155,7 @@ describe('without a service', () => {
     })
   })
 
-  // Proves: notify-49, operator-35, webhook-7
+  // Proves: notify-49, operator-45, webhook-7
   test('routes with a URL are listed with their addresses, and their shared secret can be shown and rotated', async () => {
     using folder = createDataFolder()
     await createWebhooks(folder.settings, [])

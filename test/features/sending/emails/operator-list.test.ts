@@ -57,7 +57,7 @@ async function readAll(query: Record<string, string>): Promise<Row[]> {
   return rows
 }
 
-// Proves: operator-31
+// Proves: operator-41
 test('pages of every size have each email of all accounts once, newest first, with its account', async () => {
   for (const size of [1, 2, 3, 5, 14, 20]) {
     const rows = await readAll({ per_page: String(size) })
@@ -67,7 +67,7 @@ test('pages of every size have each email of all accounts once, newest first, wi
   }
 })
 
-// Proves: operator-31
+// Proves: operator-41
 test('filters and searches hold for all accounts, and an account limits them', async () => {
   const numbers = async (query: Record<string, string>) =>
     (await readAll({ ...query, per_page: '3' })).map(({ subject }) => Number(subject.slice('Mail '.length)))
