@@ -213,6 +213,7 @@ const modeOf = (path: string): number => statSync(path).mode & 0o777
 
 const DAY_MS = 86_400_000
 
+// Proves: operator-73
 test('certificates are listed with their end and why an order failed, and ordered again on request', async () => {
   using data = createDataFolder()
   const settings = {

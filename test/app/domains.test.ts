@@ -73,6 +73,7 @@ test('records include the tracking domain, as a block and as a zone file line', 
   expect(zone.stdout).toEndWith('\nlinks.brand.test. 3600 IN CNAME mail.tassis.test.\n')
 })
 
+// Proves: operator-70
 test('verify --without-dns verifies a domain until 72 hours after a check that finds no records', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)

@@ -293,6 +293,7 @@ test('a key in a variable or in a file that cannot be replaced is rotated by han
   expect(exitCode).toBe(0)
 })
 
+// Proves: operator-74
 test('the command works through a running service, and a killed service opens everything after it', async () => {
   using folder = createDataFolder()
   const { settings, path } = folder

@@ -29,7 +29,7 @@ async function createList(ask: ReturnType<typeof createClient>): Promise<string>
 const formatInAnHour = () => new Date(Date.now() + hours(1)).toISOString()
 const TIME = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`
 
-// Proves: operator-44
+// Proves: operator-44, operator-72
 test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists show their contacts by status', async () => {
   using data = createDataFolder()
   const { key, accountId } = await setUpAccount(data.settings, { verified: true })

@@ -39,6 +39,7 @@ const startPostmark = () =>
     },
   })
 
+// Proves: operator-71
 test('templates of Postmark are imported with their layouts and numbers; the rest is listed', async () => {
   using data = createDataFolder()
   await using postmark = startPostmark()
