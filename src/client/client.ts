@@ -200,7 +200,8 @@ function createSender({
   fetch: own,
   prepare = async (body) => body,
 }: ClientOptions): Send {
-  const base = url.replace(/\/+$/, '')
+  let base = url
+  while (base.endsWith('/')) base = base.slice(0, -1)
   const doFetch = own ?? ((target, init) => fetch(target, init))
   return async ({ method, path, query, body: given, options, isOnce, isCsv, isRaw }) => {
     const { signal, timeoutMs: limitMs = timeoutMs } = options

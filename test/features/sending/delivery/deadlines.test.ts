@@ -70,7 +70,7 @@ describe('mail ends at its deadline', () => {
     const { id } = await sending.accepted({ expires_in: 60, send_at: iso(NOW + minutes(1)) })
     await app.commit.write((tx) => pauseAccount(app, tx, actor, { source: 'admin', reason: 'test' }))
     sending.clock.advance(minutes(1))
-    await untilDetail(sending, id, { error_message: 'Held: The account is paused: test' })
+    await untilDetail(sending, id, { error_message: 'Held: The account is paused: test.' })
     sending.clock.advance(minutes(1))
     const ended = await untilDetail(sending, id, { status: 'bounced' })
     expect(ended).toMatchObject({ recipients: [EXPIRED] })

@@ -69,6 +69,7 @@ function createPendingWire({ t }: HttpTest, name: string) {
     tracking_domain_verified: false,
     tracking_domain_verified_at: null,
     verified_at: null,
+    checked_at: null,
     records_lost_at: null,
     lost_records: [],
     sends_until: null,
@@ -225,6 +226,7 @@ describe('/v1/domains', () => {
       mx_verified_at: at,
       inbound_enabled: true,
       verified_at: at,
+      checked_at: at,
       dns_records: {
         spf: { ...records.spf, ...yes },
         dkim: { ...records.dkim, ...yes },
