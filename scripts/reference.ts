@@ -92,6 +92,7 @@ Exit codes:
   attempt may succeed
 - 2: wrong usage, a wrong setting, or a data directory that is missing, belongs to another user or was written by another
   version: nothing was done, and the same command fails again
+- 130: ended by Ctrl-C; what it had already done stays
 
 Errors are one sentence on standard error; with \`--json\` one line,
 \`{"error": {"code": "email_not_found", "message": "..."}}\`.

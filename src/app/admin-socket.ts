@@ -25,6 +25,11 @@ const MAX_CONCURRENT_CALLS = 16
 export const RESPONSE_TIMEOUT_MS = seconds(10)
 const STOP_GRACE_MS = seconds(5)
 const VERSION_HEADER = 'tassis-version'
+/**
+ * A DNS check or a stream of events may be silent for long. On a Unix socket `Server.timeout` has no effect; this has,
+ * although its type does not allow it.
+ */
+const NO_IDLE_TIMEOUT: object = { idleTimeout: 0 }
 /** Answered by each service at once, without a look at its data. */
 const PING = 'ping'
 
@@ -55,12 +60,11 @@ export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise
       unix: path,
       development: false,
       maxRequestBodySize: options.maxRequestBytes,
-      async fetch(request, listener) {
+      ...NO_IDLE_TIMEOUT,
+      async fetch(request) {
         if (calls >= MAX_CONCURRENT_CALLS)
           return toErrorResponse(503, 'service_busy', 'The service is busy with other commands; try again.')
         calls++
-        // No idle timeout: a DNS check or a large response may take long.
-        listener.timeout(request, 0)
         try {
           return await serveCall(options, request)
         } finally {

@@ -491,15 +491,25 @@ function createDataDirectory(path: string): void {
     if (statSync(path, { throwIfNoEntry: false })?.isFile()) throw createNotAFolderError(path)
     mkdirSync(path, { recursive: true, mode: 0o700 })
     requireUsableData(path)
-    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+    requireWritable(path)
   } catch (error) {
-    if (error instanceof ConfigError) throw error
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new ConfigError(
-      `TASSIS_DATA_DIR is "${path}", which cannot be used (${reason}); use a folder that this user may write to.`,
-    )
+    throw error instanceof ConfigError ? error : createUnusableError(path, error)
   }
 }
+
+/** Throws ConfigError for a folder that cannot be written, such as one on a disk that became read-only. */
+export function requireWritable(path: string): void {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+  } catch (error) {
+    throw createUnusableError(path, error)
+  }
+}
+
+const createUnusableError = (path: string, error: unknown): ConfigError =>
+  new ConfigError(
+    `TASSIS_DATA_DIR is "${path}", which cannot be used (${error instanceof Error ? error.message : String(error)}); use a folder that this user may write to.`,
+  )
 
 export const createNotAFolderError = (path: string): ConfigError =>
   new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; use a folder that this user may write to.`)

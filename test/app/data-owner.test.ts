@@ -171,6 +171,31 @@ describe.skipIf(process.getuid?.() !== 0)('what root runs while the service is s
     expect(lstatSync(keyed.TASSIS_MASTER_KEY_FILE).uid).toBe(0)
   })
 
+  // Not in a container that may mount nothing.
+  test.skipIf(Bun.spawnSync(['unshare', '--mount', 'true']).exitCode !== 0)(
+    'on a disk that became read-only, the service and commands say so with exit code 2, also those that only read',
+    async () => {
+      using data = createOwnedFolder()
+      // In its own process, which leaves no index of the write-ahead log, so that SQLite would have to write one.
+      await runAs(OWNER, ['accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test'], data.settings)
+      const script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+      for (const args of [['serve'], ['queue'], ['api', 'POST', '/v1/domains', '{}'], ['check'], ['audit', 'list']]) {
+        const command = [process.execPath, MAIN, ...args]
+        await using child = Bun.spawn(['unshare', '--mount', 'sh', '-c', script, data.path, ...command], {
+          env: { PATH: process.env['PATH'] ?? '', ...data.settings },
+          stdout: 'pipe',
+          stderr: 'pipe',
+        })
+        expect({ args, stdout: await child.stdout.text(), stderr: await child.stderr.text() }).toEqual({
+          args,
+          stdout: '',
+          stderr: expect.stringMatching(/which cannot be used \(EROFS: read-only file system, .{1,200}may write to/),
+        })
+        expect(await child.exited).toBe(2)
+      }
+    },
+  )
+
   test('a command that is killed', async () => {
     using owned = createOwnedFolder()
     const create = [process.execPath, MAIN, 'accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test']
@@ -234,7 +259,7 @@ describe.skipIf(process.getuid?.() !== 0)('a file that belongs to root', () => {
   )
 
   test('a stranger learns whose data they are, and what to do if they are his', async () => {
-    for (const args of [['queue'], ['check']])
+    for (const args of [['queue'], ['check'], ['api', 'GET', '/v1/account']])
       expect(await runAs(STRANGER, args, data.settings)).toEqual({
         exitCode: 2,
         stdout: '',

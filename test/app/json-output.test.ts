@@ -127,6 +127,7 @@ list  webhooks list ! 1 --account none
 one   webhooks secret : ${ids.webhook} --reveal ! 2 ${ids.webhook}
 one   webhooks test : ${ids.webhook} ! 1 ${UNKNOWN}
 list  webhooks deliveries : ${ids.webhook} ! 1 ${UNKNOWN}
+one   api : GET /v1/account ! 1 GET /v1/acount
 list  complaints ! 1 --account none
 list  inbound list ! 2 --limit 0
 list  inbound retry : ${ids.inbound} ! 1 ${UNKNOWN}

@@ -87,8 +87,9 @@ export async function runTassis(args: readonly string[], settings: Settings): Pr
   const { env } = process
   const written = { stdout: '', stderr: '' }
   const capture = (name: keyof typeof written) =>
-    spyOn(process[name], 'write').mockImplementation((text: string | Uint8Array) => {
+    spyOn(process[name], 'write').mockImplementation((text: string | Uint8Array, ...done: readonly unknown[]) => {
       written[name] += Buffer.from(text).toString()
+      for (const call of done) if (typeof call === 'function') call()
       return true
     })
   const spies = [capture('stdout'), capture('stderr')]

@@ -56,13 +56,15 @@ export async function withApi<T>(
   }
 }
 
-/** The message of an error, with each field that is wrong and that it does not name itself. */
+/** The message of an error, which names the first field that is wrong, with the others. */
 function toSentence({ message, details }: TassisError): string {
-  const [sentence = '', ...problems] = [message, ...details.map((detail) => detail.message)].map(trimFullStop)
-  const shown = problems.flatMap((problem, i) =>
-    sentence.includes(problem) ? [] : [details[i]?.field, problem].filter(Boolean).join(': '),
-  )
-  return `${[sentence, ...shown.slice(0, MAX_SHOWN_DETAILS)].join('; ')}.`
+  const sentence = trimFullStop(message.replace(/ \(and [^)]{1,40}, see details\)/, ''))
+  const others = details.flatMap(({ field, message: text }, i) => {
+    const problem = trimFullStop(text)
+    const shown = field === undefined ? problem : `${field} ${problem}`
+    return sentence.includes(i === 0 ? problem : shown) ? [] : [shown]
+  })
+  return `${[sentence, ...others.slice(0, MAX_SHOWN_DETAILS)].join('; ')}.`
 }
 
 const trimFullStop = (text: string): string => text.replace(/\.$/, '')

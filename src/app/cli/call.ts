@@ -40,6 +40,8 @@ export interface CallOptions {
   readonly canCreate?: boolean | undefined
   /** Whether this process delivers mail while the command runs. Without effect if a service is running. */
   readonly canDeliver?: boolean | undefined
+  /** Whether the command makes no sense while no service runs. */
+  readonly needsService?: boolean | undefined
 }
 
 const RETRY_INTERVAL_MS = 100
@@ -68,12 +70,14 @@ async function whereTheDataIs<T>(
   config: Config,
   inService: () => Promise<T>,
   inProcess: (opened: OpenedApp) => Promise<T>,
-  { canCreate = false }: CallOptions,
+  { canCreate = false, needsService = false }: CallOptions,
 ): Promise<T> {
   const deadlineMs = systemClock.monotonicMs() + RESPONSE_TIMEOUT_MS
   for (;;) {
     if (await isServiceRunning(config)) return inService()
     if (!canCreate) requireData(config)
+    if (needsService)
+      throw new CommandError(`No service runs on ${config.dataDir}; start it with \`tassis serve\`.`, 'service_stopped')
     const result = await runAsOwner(config.dataDir, async () => {
       const opened = openUnlessInUse(config, systemClock.monotonicMs() > deadlineMs)
       return opened && { value: await inProcess(opened) }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { readApplied, requireKnown } from '#platform/db/migrate.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
-import { explainCorruption, RESTORE_REMEDY } from '../create.ts'
+import { explainCorruption, RESTORE_REMEDY, requireWritable } from '../create.ts'
 import { migrations } from '../migrations.ts'
 
 /**
@@ -13,7 +13,7 @@ import { migrations } from '../migrations.ts'
  */
 export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: Database) => T): T {
   const path = join(dataDir, 'tassis.db')
-  const db = explainCorruption(path, RESTORE_REMEDY, () => openSnapshot(path))
+  const db = explainCorruption(path, RESTORE_REMEDY, () => openSnapshot(dataDir, path))
   try {
     // The corrupt page may be one that opening did not read.
     return explainCorruption(path, RESTORE_REMEDY, () => use(db))
@@ -24,8 +24,15 @@ export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: 
   }
 }
 
-function openSnapshot(path: string): Database {
-  const db = openReadOnly(path)
+function openSnapshot(dataDir: string, path: string): Database {
+  let db: Database
+  try {
+    db = openReadOnly(path)
+  } catch (error) {
+    // SQLite writes the index of its write-ahead log even to read.
+    requireWritable(dataDir)
+    throw error
+  }
   db.run('PRAGMA temp_store = MEMORY')
   db.run('BEGIN')
   requireCurrentSchema(db)
