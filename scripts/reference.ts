@@ -82,8 +82,9 @@ Options in brackets behind a description mean the same for every command:
 
 ${formatParameters(SHARED_OPTIONS)}
 
-JSON is for programs, with names in snake_case. A list is \`{"data": [...], "has_more": false}\`, mostly with a \`total\`; with
-\`has_more\`, a higher \`--limit\` shows more. Everything else is one object; \`tassis send\` prints one a line.
+JSON is for programs, with names in snake_case: what the API answers. A list is \`{"data": [...]}\`; with
+\`"has_more": true\`, a higher \`--limit\` shows more. Everything else is one object, mostly in \`data\`; \`tassis send\`
+prints one a line.
 
 Exit codes:
 

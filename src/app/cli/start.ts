@@ -6,6 +6,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import type { Command } from 'commander'
+import { API, type Api } from '#client/api.ts'
+import { createClient } from '#client/client.ts'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
@@ -129,36 +131,26 @@ const POLL_INTERVAL_MS = 25
 /** Sends an email over the API, waits until it is final and returns a sentence about it. */
 async function sendFirstEmail(url: string, key: string, domain: string): Promise<string> {
   const begunMs = systemClock.monotonicMs()
-  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-  const email = {
-    from: `Tassis <hello@${domain}>`,
-    to: `you@${FIRST_DOMAIN}`,
-    subject: 'The first email',
-    text_body: 'It was accepted over HTTP, stored, composed, signed with DKIM and handed over by SMTP.\n',
-  }
-  const accepted = await callApi(`${url}/v1/emails`, { method: 'POST', headers, body: JSON.stringify(email) })
+  const { emails } = createClient<Api>(API, { url, key })
+  const to = `you@${FIRST_DOMAIN}`
+  const { data: accepted } = await emails
+    .send({
+      from: `Tassis <hello@${domain}>`,
+      to,
+      subject: 'The first email',
+      text_body: 'It was accepted over HTTP, stored, composed, signed with DKIM and handed over by SMTP.\n',
+    })
+    .catch((error: Error) => {
+      throw new CommandError(`The first email was refused: ${error.message}`)
+    })
   for (;;) {
-    const { status, events } = await callApi(`${url}/v1/emails/${accepted.id}`, { headers })
+    const { status, events } = (await emails.get(accepted.id)).data
     const tookMs = Math.round(systemClock.monotonicMs() - begunMs)
     if (['queued', 'processing'].includes(status) && tookMs < TIMEOUT_MS) {
       await systemClock.sleep(POLL_INTERVAL_MS)
       continue
     }
     const steps = (events ?? []).map(({ type }) => type).join(', ')
-    return `Sent a first email to ${email.to} over the API: ${steps}; ${status} after ${tookMs} ms.`
+    return `Sent a first email to ${to} over the API: ${steps}; ${status} after ${tookMs} ms.`
   }
-}
-
-interface EmailResponse {
-  readonly id: string
-  readonly status: string
-  readonly events?: readonly { readonly type: string }[] | undefined
-}
-
-async function callApi(url: string, init: RequestInit): Promise<EmailResponse> {
-  const response = await fetch(url, init)
-  const body = (await response.json()) as { readonly data?: EmailResponse; readonly message?: string }
-  if (!response.ok || !body.data)
-    throw new CommandError(`The first email was refused: ${body.message ?? response.status}.`)
-  return body.data
 }
