@@ -75,14 +75,14 @@ const MAX_LINES: Readonly<Record<string, number>> = {
   webhooks: 7100,
   lifecycle: 3900,
   'drop-in': 5850,
-  app: 15350,
+  app: 15400,
   bench: 1500,
   dashboard: 24650,
   platform: 16300,
   protocols: 10250,
   client: 1150,
-  src: 156950,
-  test: 125100,
+  src: 157000,
+  test: 125350,
 }
 
 /** Programs, not modules: a process or a Worker starts with such a file, so importing it may start something. */

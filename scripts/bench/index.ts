@@ -1,7 +1,7 @@
 /** @module The benchmarks for developers: `bun scripts/bench --help`. Those for operators are `tassis bench`. */
 import { tmpdir } from 'node:os'
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { CommandError } from '#app/cli/admin-command.ts'
+import { CommandError } from '#app/cli/errors.ts'
 import { parseWholeNumbers } from '#bench/command.ts'
 import { parseCount, parsePositive, withMeasuring } from '#bench/measure.ts'
 import { createAnalyticsBenchmark } from './analytics.ts'

@@ -4,7 +4,7 @@
  */
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { CommandError } from '#app/cli/admin-command.ts'
+import { CommandError } from '#app/cli/errors.ts'
 import { formatTable, print } from '#app/cli/output.ts'
 import { checkConsistency } from '#app/consistency-rules.ts'
 import { readSample } from '#bench/lists.ts'

@@ -1,6 +1,6 @@
 /** @module `tassis bench`. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { UsageError } from '#app/cli/admin-command.ts'
+import { UsageError } from '#app/cli/errors.ts'
 import { createListBenchmark } from './lists.ts'
 import { type Benchmark, parseCount, parsePositive, withMeasuring } from './measure.ts'
 import { createReceivingBenchmark } from './receiving.ts'

@@ -4,7 +4,7 @@
  */
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import { CommandError } from '#app/cli/admin-command.ts'
+import { CommandError } from '#app/cli/errors.ts'
 import { systemClock } from '#platform/time/clock.ts'
 
 /** What is written, piece by piece, each after the reply to the one before. The last reply decides. */

@@ -1,6 +1,6 @@
 /** @module Receiving: signed messages are submitted over SMTP, parsed, authenticated and stored for a route. */
 import { createPrivateKey } from 'node:crypto'
-import { CommandError } from '#app/cli/admin-command.ts'
+import { CommandError } from '#app/cli/errors.ts'
 import type { Account } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'

@@ -1,5 +1,5 @@
 /** @module The failure of a backup or a restore, as one sentence for the operator. */
-import { CommandError } from '../cli/admin-command.ts'
+import { CommandError } from '#app/cli/errors.ts'
 import { describeOwner } from '../data-owner.ts'
 
 /** A failure in one sentence that says what to do. */

@@ -10,8 +10,8 @@ import type {
 } from '#client/operator-api.ts'
 import { PLANS, type Plan, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { truncate } from '#platform/text.ts'
-import { CommandError, UsageError } from './admin-command.ts'
 import { apiAction, type CommandApi, readRows } from './api.ts'
+import { CommandError, UsageError } from './errors.ts'
 import { addCommand, type JsonOption, MAX_ROWS, withLimit } from './options.ts'
 import { type Columns, formatCount, formatTime, formatUtc, printPage, printResult, toPrintable } from './output.ts'
 

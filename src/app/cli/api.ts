@@ -8,8 +8,8 @@ import { createClient, type Pages, TassisError } from '#client/client.ts'
 import { OPERATOR_API, type OperatorApi } from '#client/operator-api.ts'
 import { ACCOUNT_HEADER } from '../admin-fetch.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError } from './admin-command.ts'
 import { type CallOptions, withFetch } from './call.ts'
+import { CommandError } from './errors.ts'
 import type { AccountOption, JsonOption } from './options.ts'
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>

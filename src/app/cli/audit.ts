@@ -10,8 +10,8 @@ import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { findAccountId } from '../find-account.ts'
 import { loadConfig } from '../settings.ts'
-import { UsageError } from './admin-command.ts'
 import { requireData } from './call.ts'
+import { UsageError } from './errors.ts'
 import {
   type AccountOption,
   addCommand,

@@ -31,7 +31,7 @@ import { requireUsableData, runAsOwner } from '../data-owner.ts'
 import { createHttp } from '../http.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { CommandError } from './admin-command.ts'
+import { CommandError } from './errors.ts'
 import { findInstalledData } from './installed-data.ts'
 import { quoteShellWord } from './output.ts'
 

@@ -5,8 +5,8 @@ import { TassisError } from '#client/client.ts'
 import type { OperatorDeadLetter } from '#client/operator-api.ts'
 import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/dead-letters/write.ts'
 import { truncate } from '#platform/text.ts'
-import { CommandError, UsageError } from './admin-command.ts'
 import { apiAction, type CommandApi, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
+import { CommandError, UsageError } from './errors.ts'
 import { confirmAction } from './input.ts'
 import {
   type AccountOption,

@@ -6,8 +6,8 @@
 import { type Command, Option } from 'commander'
 import type { OperatorUnparsedMessage } from '#client/operator-api.ts'
 import { truncate } from '#platform/text.ts'
-import { UsageError } from './admin-command.ts'
 import { apiAction, type CommandApi } from './api.ts'
+import { UsageError } from './errors.ts'
 import { addCommand, type JsonOption, withLimit } from './options.ts'
 import { type Columns, formatCount, formatUtc, printPage, printResult, toPrintable } from './output.ts'
 

@@ -1,7 +1,7 @@
 /** @module What commands read and ask: a file or standard input, and a yes before something changes. */
 import { readFileSync } from 'node:fs'
 import { runAsCaller } from '../data-owner.ts'
-import { CommandError, UsageError } from './admin-command.ts'
+import { CommandError, UsageError } from './errors.ts'
 
 /**
  * Never prompts.

@@ -2,8 +2,8 @@
 import type { Command } from 'commander'
 import type { ApiKey } from '#client/api.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
-import { UsageError } from './admin-command.ts'
 import { apiAction, findOne } from './api.ts'
+import { UsageError } from './errors.ts'
 import { readInput } from './input.ts'
 import { addMasterKeyCommands } from './master-keys.ts'
 import {

@@ -1,8 +1,8 @@
 /** @module `tassis api`: sends a request to any route of the API as the operator, and prints the response. */
 import type { Command } from 'commander'
 import { TassisError } from '#client/client.ts'
-import { CommandError, UsageError } from './admin-command.ts'
 import { withApi } from './api.ts'
+import { CommandError, UsageError } from './errors.ts'
 import { readInput } from './input.ts'
 import { type AccountOption, addCommand, collectOption, type JsonOption, withAccount } from './options.ts'
 import { printJson, toPrintableLines } from './output.ts'

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { attempt } from '#platform/attempt.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { CommandError } from './admin-command.ts'
+import { CommandError } from './errors.ts'
 
 /** The key in a file. Throws CommandError when the file cannot be read or is empty. */
 export function readKeyFile(path: string): string {

@@ -22,7 +22,7 @@ import type { OpenedApp } from '../create.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { CommandError } from './admin-command.ts'
+import { CommandError } from './errors.ts'
 import { print, quoteShellWord } from './output.ts'
 import { findSetupLink, formatHostPort, runService } from './serve.ts'
 

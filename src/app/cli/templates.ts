@@ -9,8 +9,8 @@ import {
   readForeignTemplates,
 } from '#features/drop-in/postmark/import.ts'
 import { seconds } from '#platform/units.ts'
-import { CommandError, UsageError } from './admin-command.ts'
 import { type CommandApi, withApi } from './api.ts'
+import { CommandError, UsageError } from './errors.ts'
 import { readInput } from './input.ts'
 import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
 import { formatCount, printResult, toPrintable } from './output.ts'

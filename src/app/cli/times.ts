@@ -4,7 +4,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { toInstantRange } from '#platform/time/date-time.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { UsageError } from './admin-command.ts'
+import { UsageError } from './errors.ts'
 
 /** Follows what an option means in its help. */
 export const TIME_FORMS = '2h, yesterday, 14:30, 2026-11-21 or 2026-11-21T14:30Z; UTC'

@@ -7,8 +7,8 @@ import { HISTORY_EVENTS } from '#features/webhooks/webhooks/history/history.ts'
 import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { CommandError, UsageError } from './admin-command.ts'
 import { apiAction, type CommandApi, findAccountFilter, pageSize, readRows } from './api.ts'
+import { CommandError, UsageError } from './errors.ts'
 import {
   type AccountOption,
   addCommand,
