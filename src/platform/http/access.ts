@@ -52,3 +52,11 @@ export const changesByGet = { [CHANGES]: true }
 
 /** The route needs no key and ignores one that is sent. Only for paths without parameters. */
 export const publicRoute: { security: Record<string, string[]>[] } = { security: [] }
+
+/** What the API description says of a route, and who may call it. */
+export const describeRoute = <Access extends object>(
+  summary: string,
+  access: Access,
+  description?: string,
+  more: object = {},
+) => ({ summary, ...(description !== undefined && { description }), ...access, ...more })

@@ -5,6 +5,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { conflict, tooManyRequests } from '#platform/errors.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable } from '#platform/http/schemas.ts'
@@ -55,7 +56,7 @@ const isUndeliverable = (status: string): boolean => status === 'bounced' || sta
 const MINUTES = MIN_CONFIRMATION_INTERVAL_MS / 60_000
 
 export const contactConfirmationRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/contact-lists' }).use(authenticated).post(
+  new Elysia({ prefix: '/v1/contact-lists', tags: ['Contact lists'] }).use(authenticated).post(
     '/:id/contacts/:email/confirmation',
     async ({ actor, params, status }) => {
       await resendConfirmation(app, actor, params.id, params.email ?? '')
@@ -68,18 +69,17 @@ export const contactConfirmationRoutes = (app: App) =>
         email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
       }),
       response: { 202: DataBody(Type.Object({ message: Type.String({ description: 'What happens now.' }) })) },
-      detail: {
-        summary: 'Send the confirmation again',
-        description: `For a contact that is \`pending\`. The links of earlier confirmations no longer work. At most one in ${MINUTES} minutes and ${MAX_CONFIRMATIONS_PER_DAY} a day.`,
-        tags: ['Contact lists'],
-        ...errorResponses({
+      detail: describeRoute(
+        'Send the confirmation again',
+        requires('contacts:write'),
+        `For a contact that is \`pending\`. The links of earlier confirmations no longer work. At most one in ${MINUTES} minutes and ${MAX_CONFIRMATIONS_PER_DAY} a day.`,
+        errorResponses({
           409: [
             'contact_active',
             'The contact has confirmed, is suppressed (`contact_suppressed`), or has left (`contact_unsubscribed`).',
           ],
           429: ['confirmation_too_often', 'The last confirmation request was sent a short while ago.'],
         }),
-        ...requires('contacts:write'),
-      },
+      ),
     },
   )

@@ -10,6 +10,7 @@ import { getOperation, type Operation, updateOperationProgress } from '#features
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES } from '#features/setup/contact-store/status.ts'
 import { conflict, notFound } from '#platform/errors.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
 import { CSV_TYPE, csvBody, csvResponseSpec, csvStreamBody } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
@@ -81,7 +82,7 @@ const importParams = Type.Object({
 const columnsParameter = Type.Optional(Type.String({ maxLength: 8000, description: ANSWERS_DESCRIPTION }))
 
 export const contactFileRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/contact-lists' })
+  new Elysia({ prefix: '/v1/contact-lists', tags })
     .use(authenticated)
     .post(
       '/:id/contacts/import',
@@ -112,21 +113,21 @@ export const contactFileRoutes = (app: App) =>
           columns: columnsParameter,
         }),
         response: { 202: DataBody(ImportBegun) },
-        detail: {
-          summary: 'Import contacts from CSV',
-          description:
-            'The response comes when the whole file is stored; its operation shows how many lines were imported and what is wrong with the first 100 others. Contacts that are already on the list keep their data and count as completed; their number is `metadata.duplicates`. A line that says unsubscribed, bounced or complained, in the words of this or another service, adds its contact with that status, suppresses the address, and stops a contact that is on the list. A file that may say so in words that are not known is a 422 `unclear_columns`, which says how to answer with `columns`.',
-          tags,
-          ...csvStreamBody(
-            'The first line names the columns: email (or e-mail, mail, address, email address), and optionally status, metadata (a JSON object), what other services call them, and others, which become metadata of that name; the times of an export are ignored. A single column of addresses needs no header. Separated by comma or semicolon, in UTF-8.',
-          ),
-          ...requires('contacts:write'),
-          ...errorResponses({
-            415: ['unsupported_media_type', 'The body is not text/csv, or is compressed.'],
-            429: ['too_many_imports', 'Too many imports of the account are unfinished.'],
-            507: ['insufficient_storage', 'The server has no disk space left.'],
-          }),
-        },
+        detail: describeRoute(
+          'Import contacts from CSV',
+          requires('contacts:write'),
+          'The response comes when the whole file is stored; its operation shows how many lines were imported and what is wrong with the first 100 others. Contacts that are already on the list keep their data and count as completed; their number is `metadata.duplicates`. A line that says unsubscribed, bounced or complained, in the words of this or another service, adds its contact with that status, suppresses the address, and stops a contact that is on the list. A file that may say so in words that are not known is a 422 `unclear_columns`, which says how to answer with `columns`.',
+          {
+            ...csvStreamBody(
+              'The first line names the columns: email (or e-mail, mail, address, email address), and optionally status, metadata (a JSON object), what other services call them, and others, which become metadata of that name; the times of an export are ignored. A single column of addresses needs no header. Separated by comma or semicolon, in UTF-8.',
+            ),
+            ...errorResponses({
+              415: ['unsupported_media_type', 'The body is not text/csv, or is compressed.'],
+              429: ['too_many_imports', 'Too many imports of the account are unfinished.'],
+              507: ['insufficient_storage', 'The server has no disk space left.'],
+            }),
+          },
+        ),
       },
     )
     .post(
@@ -147,13 +148,12 @@ export const contactFileRoutes = (app: App) =>
           columns: columnsParameter,
         }),
         response: DataBody(ImportPreviewRecord),
-        detail: {
-          summary: 'Preview an import of contacts',
-          description: `What an import would read from the first ${MAX_PREVIEW_BYTES / KiB} KiB of a file; nothing is stored. What the import would reject as a whole is a 422 \`invalid_csv\`.`,
-          tags,
-          ...csvBody('The file, or its beginning.'),
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Preview an import of contacts',
+          requires('contacts:write'),
+          `What an import would read from the first ${MAX_PREVIEW_BYTES / KiB} KiB of a file; nothing is stored. What the import would reject as a whole is a 422 \`invalid_csv\`.`,
+          csvBody('The file, or its beginning.'),
+        ),
       },
     )
     .get(
@@ -166,12 +166,11 @@ export const contactFileRoutes = (app: App) =>
       {
         params,
         response: DataBody(Type.Array(OperationRecord)),
-        detail: {
-          summary: 'List the unfinished imports of a list',
-          description: 'Newest first. `GET /v1/operations/{id}` shows one, also after its end.',
-          tags,
-          ...requires('contacts:read'),
-        },
+        detail: describeRoute(
+          'List the unfinished imports of a list',
+          requires('contacts:read'),
+          'Newest first. `GET /v1/operations/{id}` shows one, also after its end.',
+        ),
       },
     )
     .post(
@@ -181,14 +180,12 @@ export const contactFileRoutes = (app: App) =>
       {
         params: importParams,
         response: DataBody(OperationRecord),
-        detail: {
-          summary: 'Cancel an import',
-          description:
-            'Contacts imported so far stay. The file can be imported again: contacts that are on the list stay as they are.',
-          tags,
-          ...errorResponses({ 409: ['import_over', 'The import has ended.'] }),
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Cancel an import',
+          requires('contacts:write'),
+          'Contacts imported so far stay. The file can be imported again: contacts that are on the list stay as they are.',
+          errorResponses({ 409: ['import_over', 'The import has ended.'] }),
+        ),
       },
     )
     .get(
@@ -206,13 +203,11 @@ export const contactFileRoutes = (app: App) =>
         query: Type.Object({
           status: Type.Optional(StringEnum(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
         }),
-        detail: {
-          summary: 'Export the contacts as CSV',
-          description:
-            'Oldest first; an import can read it again. An apostrophe precedes values that a spreadsheet would treat as a formula; an import removes it.',
-          tags,
-          ...csvResponseSpec('Columns email, status, subscribed_at, unsubscribed_at, created_at and metadata.'),
-          ...requires('contacts:read'),
-        },
+        detail: describeRoute(
+          'Export the contacts as CSV',
+          requires('contacts:read'),
+          'Oldest first; an import can read it again. An apostrophe precedes values that a spreadsheet would treat as a formula; an import removes it.',
+          csvResponseSpec('Columns email, status, subscribed_at, unsubscribed_at, created_at and metadata.'),
+        ),
       },
     )

@@ -10,6 +10,7 @@ import { changeList, createList, deleteList, MAX_LISTS } from '#features/setup/c
 import { listContacts, MAX_COUNTED } from '#features/setup/contact-store/find.ts'
 import { getList, listContactLists, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { invalid } from '#platform/errors.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -48,7 +49,7 @@ const TEMPLATE_ERRORS =
 
 export const contactListRoutes = (app: App) => {
   const findProblems = createCheck(ContactItem, 'contact')
-  return new Elysia({ prefix: '/v1/contact-lists' })
+  return new Elysia({ prefix: '/v1/contact-lists', tags })
     .use(authenticated)
     .get(
       '/',
@@ -64,12 +65,11 @@ export const contactListRoutes = (app: App) => {
       {
         query: PageQuery,
         response: PageBody(ContactListRow),
-        detail: {
-          summary: 'List contact lists',
-          description: `Newest first. Bodies of welcome emails of more than ${MAX_LISTED_BYTES} bytes are left out.`,
-          tags,
-          ...requires('contacts:read'),
-        },
+        detail: describeRoute(
+          'List contact lists',
+          requires('contacts:read'),
+          `Newest first. Bodies of welcome emails of more than ${MAX_LISTED_BYTES} bytes are left out.`,
+        ),
       },
     )
     .post(
@@ -81,13 +81,12 @@ export const contactListRoutes = (app: App) => {
       {
         body: ContactListBody,
         response: { 201: DataBody(ContactListRecord) },
-        detail: {
-          summary: 'Create a contact list',
-          description: `${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
-          tags,
-          ...errorResponses({ 409: ['contact_list_exists', `${SAME_NAME}, or ${MAX_LISTS} contact lists.`] }),
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Create a contact list',
+          requires('contacts:write'),
+          `${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
+          errorResponses({ 409: ['contact_list_exists', `${SAME_NAME}, or ${MAX_LISTS} contact lists.`] }),
+        ),
       },
     )
     .get(
@@ -96,7 +95,7 @@ export const contactListRoutes = (app: App) => {
       {
         params,
         response: DataBody(ContactListRecord),
-        detail: { summary: 'Get a contact list', tags, ...requires('contacts:read') },
+        detail: describeRoute('Get a contact list', requires('contacts:read')),
       },
     )
     .put(
@@ -109,13 +108,12 @@ export const contactListRoutes = (app: App) => {
         params,
         body: ContactListBody,
         response: DataBody(ContactListRecord),
-        detail: {
-          summary: 'Change a contact list',
-          description: `Fields that are left out keep their value. ${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
-          tags,
-          ...errorResponses({ 409: ['contact_list_exists', `${SAME_NAME}.`] }),
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Change a contact list',
+          requires('contacts:write'),
+          `Fields that are left out keep their value. ${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
+          errorResponses({ 409: ['contact_list_exists', `${SAME_NAME}.`] }),
+        ),
       },
     )
     .delete(
@@ -126,12 +124,11 @@ export const contactListRoutes = (app: App) => {
       },
       {
         params,
-        detail: {
-          summary: 'Delete a contact list',
-          description: 'With its contacts and its signup form. Contacts that left it stay on the suppression list.',
-          tags,
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Delete a contact list',
+          requires('contacts:write'),
+          'With its contacts and its signup form. Contacts that left it stay on the suppression list.',
+        ),
       },
     )
     .get(
@@ -157,12 +154,11 @@ export const contactListRoutes = (app: App) => {
         params,
         query: ContactQuery,
         response: PageBody(ContactRecord),
-        detail: {
-          summary: 'List contacts',
-          description: 'Newest first; with `starts_with` in the order of the addresses.',
-          tags,
-          ...requires('contacts:read'),
-        },
+        detail: describeRoute(
+          'List contacts',
+          requires('contacts:read'),
+          'Newest first; with `starts_with` in the order of the addresses.',
+        ),
       },
     )
     .post(
@@ -185,13 +181,12 @@ export const contactListRoutes = (app: App) => {
         params,
         body: NewContactBody,
         response: { 201: AddedContacts },
-        detail: {
-          summary: 'Add contacts',
-          description: `One by \`email\`, or up to ${MAX_CONTACTS_PER_REQUEST} by \`contacts\`. On a list with double opt-in they are pending and get a confirmation request by email, in bulk at a limited rate, unless \`confirmed\` is true. An address on the suppression list may be added; it gets no mail.`,
-          tags,
-          ...errorResponses({ 409: ['contact_exists', 'The address of `email` is already on the list.'] }),
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Add contacts',
+          requires('contacts:write'),
+          `One by \`email\`, or up to ${MAX_CONTACTS_PER_REQUEST} by \`contacts\`. On a list with double opt-in they are pending and get a confirmation request by email, in bulk at a limited rate, unless \`confirmed\` is true. An address on the suppression list may be added; it gets no mail.`,
+          errorResponses({ 409: ['contact_exists', 'The address of `email` is already on the list.'] }),
+        ),
       },
     )
     .get(
@@ -203,7 +198,7 @@ export const contactListRoutes = (app: App) => {
       {
         params: contactParams,
         response: DataBody(ContactRecord),
-        detail: { summary: 'Get a contact', tags, ...requires('contacts:read') },
+        detail: describeRoute('Get a contact', requires('contacts:read')),
       },
     )
     .patch(
@@ -216,12 +211,11 @@ export const contactListRoutes = (app: App) => {
         params: contactParams,
         body: ContactChangeBody,
         response: DataBody(ContactRecord),
-        detail: {
-          summary: 'Change the metadata of a contact',
-          description: 'The provided metadata replaces the previous; null or an empty object clears it.',
-          tags,
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Change the metadata of a contact',
+          requires('contacts:write'),
+          'The provided metadata replaces the previous; null or an empty object clears it.',
+        ),
       },
     )
     .delete(
@@ -232,12 +226,11 @@ export const contactListRoutes = (app: App) => {
       },
       {
         params: contactParams,
-        detail: {
-          summary: 'Remove a contact from a list',
-          description: 'It may be added again. If it unsubscribed, its address stays on the suppression list.',
-          tags,
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Remove a contact from a list',
+          requires('contacts:write'),
+          'It may be added again. If it unsubscribed, its address stays on the suppression list.',
+        ),
       },
     )
 }

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -14,7 +15,7 @@ const params = Type.Object({ id: Type.String({ description: 'Id of the signup fo
 
 export const signupFormRoutes = (app: App) => {
   const wire = (form: SignupForm) => formWire(form, app.config)
-  return new Elysia({ prefix: '/v1/signup-forms' })
+  return new Elysia({ prefix: '/v1/signup-forms', tags })
     .use(authenticated)
     .get(
       '/',
@@ -26,7 +27,7 @@ export const signupFormRoutes = (app: App) => {
       {
         query: PageQuery,
         response: PageBody(FormRecord),
-        detail: { summary: 'List signup forms', description: 'Newest first.', tags, ...requires('contacts:read') },
+        detail: describeRoute('List signup forms', requires('contacts:read'), 'Newest first.'),
       },
     )
     .post(
@@ -38,23 +39,21 @@ export const signupFormRoutes = (app: App) => {
       {
         body: NewForm,
         response: { 201: DataBody(FormRecord) },
-        detail: {
-          summary: 'Create a signup form',
-          description:
-            'The page of a contact list, active immediately; a list has at most one. Its address is `form_url`, and `embed_code` embeds it in another page.',
-          tags,
-          ...errorResponses({
+        detail: describeRoute(
+          'Create a signup form',
+          requires('contacts:write'),
+          'The page of a contact list, active immediately; a list has at most one. Its address is `form_url`, and `embed_code` embeds it in another page.',
+          errorResponses({
             404: ['contact_list_not_found', 'Contact list not found.'],
             409: ['signup_form_exists', 'The contact list already has a signup form.'],
           }),
-          ...requires('contacts:write'),
-        },
+        ),
       },
     )
     .get('/:id', ({ actor, params }) => dataBody(wire(getForm(app.db, actor.accountId, params.id))), {
       params,
       response: DataBody(FormRecord),
-      detail: { summary: 'Get a signup form', tags, ...requires('contacts:read') },
+      detail: describeRoute('Get a signup form', requires('contacts:read')),
     })
     .put(
       '/:id',
@@ -63,13 +62,11 @@ export const signupFormRoutes = (app: App) => {
         params,
         body: FormChangeBody,
         response: DataBody(FormRecord),
-        detail: {
-          summary: 'Change a signup form',
-          description:
-            'Fields that are left out keep their value; theme, messages and custom fields are replaced as a whole. The slug stays.',
-          tags,
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Change a signup form',
+          requires('contacts:write'),
+          'Fields that are left out keep their value; theme, messages and custom fields are replaced as a whole. The slug stays.',
+        ),
       },
     )
     .delete(
@@ -80,22 +77,20 @@ export const signupFormRoutes = (app: App) => {
       },
       {
         params,
-        detail: {
-          summary: 'Delete a signup form',
-          description: 'Its page is no longer available; contacts that it added stay.',
-          tags,
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Delete a signup form',
+          requires('contacts:write'),
+          'Its page is no longer available; contacts that it added stay.',
+        ),
       },
     )
     .post('/:id/toggle', async ({ actor, params }) => dataBody(wire(await toggleForm(app, actor, params.id))), {
       params,
       response: DataBody(FormRecord),
-      detail: {
-        summary: 'Activate or deactivate a signup form',
-        description: 'The page of an inactive form says that the form is not available.',
-        tags,
-        ...requires('contacts:write'),
-      },
+      detail: describeRoute(
+        'Activate or deactivate a signup form',
+        requires('contacts:write'),
+        'The page of an inactive form says that the form is not available.',
+      ),
     })
 }

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { CSV_TYPE, csvBody, csvResponseSpec } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
@@ -27,7 +28,7 @@ const params = Type.Object({
 })
 
 export const suppressionRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/suppressions' })
+  new Elysia({ prefix: '/v1/suppressions', tags })
     .use(authenticated)
     .get(
       '/',
@@ -48,13 +49,11 @@ export const suppressionRoutes = (app: App) =>
       {
         query: SuppressionQuery,
         response: PageBody(SuppressionRecord),
-        detail: {
-          summary: 'List suppressions',
-          description:
-            'Newest first. An address can have one suppression that stops all mail, and one for each stream or contact list it unsubscribed from.',
-          tags,
-          ...requires('suppressions:read'),
-        },
+        detail: describeRoute(
+          'List suppressions',
+          requires('suppressions:read'),
+          'Newest first. An address can have one suppression that stops all mail, and one for each stream or contact list it unsubscribed from.',
+        ),
       },
     )
     .post(
@@ -66,12 +65,11 @@ export const suppressionRoutes = (app: App) =>
       {
         body: NewSuppressionRequest,
         response: { 201: DataBody(SuppressionRecord) },
-        detail: {
-          summary: 'Suppress an address',
-          description: 'An existing suppression stays as it is and is returned.',
-          tags,
-          ...requires('suppressions:write'),
-        },
+        detail: describeRoute(
+          'Suppress an address',
+          requires('suppressions:write'),
+          'An existing suppression stays as it is and is returned.',
+        ),
       },
     )
     .get(
@@ -82,14 +80,12 @@ export const suppressionRoutes = (app: App) =>
           filename: 'suppressions.csv',
         }),
       {
-        detail: {
-          summary: 'Export the suppressions as CSV',
-          description:
-            'Oldest first. An apostrophe precedes values that a spreadsheet would treat as a formula; an import removes it.',
-          tags,
-          ...csvResponseSpec('Columns email_address, reason, stream and list.'),
-          ...requires('suppressions:read'),
-        },
+        detail: describeRoute(
+          'Export the suppressions as CSV',
+          requires('suppressions:read'),
+          'Oldest first. An apostrophe precedes values that a spreadsheet would treat as a formula; an import removes it.',
+          csvResponseSpec('Columns email_address, reason, stream and list.'),
+        ),
       },
     )
     .post(
@@ -102,16 +98,14 @@ export const suppressionRoutes = (app: App) =>
       {
         query: ImportQuery,
         response: ImportResult,
-        detail: {
-          summary: 'Import suppressions from CSV',
-          description:
-            'A file that cannot be read imports nothing; invalid lines are reported and skipped. The same file can be imported again.',
-          tags,
-          ...csvBody(
+        detail: describeRoute(
+          'Import suppressions from CSV',
+          requires('suppressions:write'),
+          'A file that cannot be read imports nothing; invalid lines are reported and skipped. The same file can be imported again.',
+          csvBody(
             "The first line names the columns: email_address (or email, or address), and optionally reason, and stream (its slug) or list (its id) of the reason unsubscribe. Others are ignored, and other services' words for a reason are recognised. Addresses alone, or each with a reason, need no header. Separated by comma or semicolon, in UTF-8.",
           ),
-          ...requires('suppressions:write'),
-        },
+        ),
       },
     )
     .delete(
@@ -122,12 +116,10 @@ export const suppressionRoutes = (app: App) =>
       },
       {
         params,
-        detail: {
-          summary: 'Unsuppress an address',
-          description:
-            'Removes all suppressions of the address, and reactivates the contacts that they stopped. An unknown address is not an error.',
-          tags,
-          ...requires('suppressions:write'),
-        },
+        detail: describeRoute(
+          'Unsuppress an address',
+          requires('suppressions:write'),
+          'Removes all suppressions of the address, and reactivates the contacts that they stopped. An unknown address is not an error.',
+        ),
       },
     )

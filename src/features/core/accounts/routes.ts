@@ -2,6 +2,7 @@
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody } from '#platform/http/schemas.ts'
 import { changeAccount, readAccountState } from './accounts.ts'
@@ -10,19 +11,14 @@ import { AccountChange, AccountRecord, toAccountWire } from './model.ts'
 const tags = ['Account']
 
 export const accountRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/account' })
+  new Elysia({ prefix: '/v1/account', tags })
     .use(authenticated)
     .get('/', ({ actor }) => dataBody(toAccountWire(readAccountState(app, actor))), {
       response: DataBody(AccountRecord),
-      detail: { summary: 'Get the account', tags, ...requires('account:read') },
+      detail: describeRoute('Get the account', requires('account:read')),
     })
     .patch('/', async ({ actor, body }) => dataBody(toAccountWire(await changeAccount(app, actor, body))), {
       body: AccountChange,
       response: DataBody(AccountRecord),
-      detail: {
-        summary: 'Change the account',
-        description: 'Omitted fields keep their value.',
-        tags,
-        ...requires('account:admin'),
-      },
+      detail: describeRoute('Change the account', requires('account:admin'), 'Omitted fields keep their value.'),
     })

@@ -3,6 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
 import { idKey, pageBody } from '#platform/http/envelope.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
@@ -36,7 +37,7 @@ const toAuditFilter = (query: Static<typeof AuditLogQuery>): AuditFilter => ({
 })
 
 export const auditLogRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/audit-logs' }).use(authenticated).get(
+  new Elysia({ prefix: '/v1/audit-logs', tags: ['Audit log'] }).use(authenticated).get(
     '/',
     async ({ actor, query, request }) => {
       const page = parsePage(query)
@@ -52,12 +53,10 @@ export const auditLogRoutes = (app: App) =>
     {
       query: AuditLogQuery,
       response: PageBody(AuditLogRecord),
-      detail: {
-        summary: 'List the audit log',
-        description:
-          'All changes, newest first. With filters, at most the newest 200,000 entries are searched; a time range reaches older ones.',
-        tags: ['Audit log'],
-        ...requires('account:read'),
-      },
+      detail: describeRoute(
+        'List the audit log',
+        requires('account:read'),
+        'All changes, newest first. With filters, at most the newest 200,000 entries are searched; a time range reaches older ones.',
+      ),
     },
   )

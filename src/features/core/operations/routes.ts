@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { OperationRecord, toOperationWire } from './model.ts'
@@ -16,7 +17,7 @@ export interface OperationRouteOptions {
 }
 
 export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRouteOptions) =>
-  new Elysia({ prefix: '/v1/operations' })
+  new Elysia({ prefix: '/v1/operations', tags })
     .use(authenticated)
     .get(
       '/',
@@ -32,12 +33,11 @@ export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRo
       {
         query: PageQuery,
         response: PageBody(OperationRecord),
-        detail: {
-          summary: 'List operations',
-          description: 'Batches, broadcasts and other bulk work, newest first.',
-          tags,
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'List operations',
+          requires('emails:read'),
+          'Batches, broadcasts and other bulk work, newest first.',
+        ),
       },
     )
     .get(
@@ -49,11 +49,10 @@ export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRo
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the operation.' }) }),
         response: DataBody(OperationRecord),
-        detail: {
-          summary: 'Get an operation',
-          description: 'For a broadcast, `metadata.emails` is the number of its emails per status.',
-          tags,
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'Get an operation',
+          requires('emails:read'),
+          'For a broadcast, `metadata.emails` is the number of its emails per status.',
+        ),
       },
     )

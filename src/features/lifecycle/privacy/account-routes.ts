@@ -5,7 +5,7 @@ import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { AppError } from '#platform/errors.ts'
-import { ownersOnly } from '#platform/http/access.ts'
+import { describeRoute, ownersOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { streamedResponseSpec } from '#platform/http/json-stream.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -23,22 +23,20 @@ const Deleted = Type.Object({
 
 export const accountExportRoutes = (app: App) => {
   const exportAccount = createAccountExport(app)
-  return new Elysia({ prefix: '/v1/account' })
+  return new Elysia({ prefix: '/v1/account', tags: ['Account'] })
     .use(authenticated)
     .get('/export', ({ actor, request }) => exportAccount(actor, request), {
-      detail: {
-        summary: 'Export the account',
-        description:
-          'Everything that the account has, as one streamed JSON text: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
-        tags: ['Account'],
-        ...streamedResponseSpec('The account.', AccountExport),
-        ...requires('account:admin'),
-      },
+      detail: describeRoute(
+        'Export the account',
+        requires('account:admin'),
+        'Everything that the account has, as one streamed JSON text: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
+        streamedResponseSpec('The account.', AccountExport),
+      ),
     })
 }
 
 export const accountDeletionRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/account' }).use(authenticated).delete(
+  new Elysia({ prefix: '/v1/account', tags: ['Account'] }).use(authenticated).delete(
     '/',
     async ({ actor, request, status }) => {
       if (request.headers.get('x-confirm-delete') !== CONFIRMATION)
@@ -58,25 +56,25 @@ export const accountDeletionRoutes = (app: App) =>
     },
     {
       response: { 202: DataBody(Deleted) },
-      detail: {
-        summary: 'Delete the account',
-        description:
-          'Requires the header X-Confirm-Delete: DELETE. Immediately, its keys and sessions get a 401, its waiting mail is cancelled and mail to its domains is rejected; then all of its data is deleted, including that of its sub-accounts. This cannot be undone.',
-        tags: ['Account'],
-        parameters: [
-          {
-            name: 'X-Confirm-Delete',
-            in: 'header' as const,
-            required: true,
-            description: 'Must be DELETE; anything else is a 400 `confirmation_missing`.',
-            schema: { type: 'string' as const, enum: [CONFIRMATION] },
-          },
-        ],
-        ...errorResponses({
-          400: ['confirmation_missing', 'The header X-Confirm-Delete is missing or is not DELETE.'],
-        }),
-        ...requires('account:admin'),
-        ...ownersOnly,
-      },
+      detail: describeRoute(
+        'Delete the account',
+        requires('account:admin'),
+        'Requires the header X-Confirm-Delete: DELETE. Immediately, its keys and sessions get a 401, its waiting mail is cancelled and mail to its domains is rejected; then all of its data is deleted, including that of its sub-accounts. This cannot be undone.',
+        {
+          ...errorResponses({
+            400: ['confirmation_missing', 'The header X-Confirm-Delete is missing or is not DELETE.'],
+          }),
+          ...ownersOnly,
+          parameters: [
+            {
+              name: 'X-Confirm-Delete',
+              in: 'header' as const,
+              required: true,
+              description: 'Must be DELETE; anything else is a 400 `confirmation_missing`.',
+              schema: { type: 'string' as const, enum: [CONFIRMATION] },
+            },
+          ],
+        },
+      ),
     },
   )

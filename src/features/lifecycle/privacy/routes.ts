@@ -2,6 +2,7 @@
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { streamedResponseSpec } from '#platform/http/json-stream.ts'
 import { erasePerson } from './erase.ts'
 import { ErasureResult, PersonExport, PersonQuery } from './model.ts'
@@ -11,18 +12,16 @@ const tags = ['Privacy']
 
 /** @param renderedBodies renders bodies of broadcast emails */
 export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedBodies: RenderedBodies }) =>
-  new Elysia({ prefix: '/v1/gdpr' })
+  new Elysia({ prefix: '/v1/gdpr', tags })
     .use(authenticated)
     .get('/export', ({ actor, query, request }) => exportPerson(app, actor, query.email, { request, renderedBodies }), {
       query: PersonQuery,
-      detail: {
-        summary: 'Export the data of a person',
-        description:
-          'Everything that the account has of one address, with contents: `data` with email_address, emails, events, suppressions, unsubscribe_events, inbound_emails, contacts and mailbox_messages, and `exported_at`. Other recipients of the same emails are omitted. The response is streamed.',
-        tags,
-        ...streamedResponseSpec('The data of the person.', PersonExport),
-        ...requires('account:admin'),
-      },
+      detail: describeRoute(
+        'Export the data of a person',
+        requires('account:admin'),
+        'Everything that the account has of one address, with contents: `data` with email_address, emails, events, suppressions, unsubscribe_events, inbound_emails, contacts and mailbox_messages, and `exported_at`. Other recipients of the same emails are omitted. The response is streamed.',
+        streamedResponseSpec('The data of the person.', PersonExport),
+      ),
     })
     .delete(
       '/erase',
@@ -42,12 +41,10 @@ export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedB
       {
         query: PersonQuery,
         response: ErasureResult,
-        detail: {
-          summary: 'Erase a person',
-          description:
-            'Removes one address from everything that the account has: waiting mail to it is cancelled; emails to it stay as empty records, so that quota and stats stay correct; events become tombstones; contacts, received mail, mailbox messages and captures are deleted; audit log entries that name it lose their personal fields. A suppression stays, as a keyed hash. Repeating the request while it runs restarts the search.',
-          tags,
-          ...requires('account:admin'),
-        },
+        detail: describeRoute(
+          'Erase a person',
+          requires('account:admin'),
+          'Removes one address from everything that the account has: waiting mail to it is cancelled; emails to it stay as empty records, so that quota and stats stay correct; events become tombstones; contacts, received mail, mailbox messages and captures are deleted; audit log entries that name it lose their personal fields. A suppression stays, as a keyed hash. Repeating the request while it runs restarts the search.',
+        ),
       },
     )

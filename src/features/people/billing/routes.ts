@@ -6,7 +6,7 @@ import { getBillingState } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { tooManyRequests } from '#platform/errors.ts'
-import { ownersOnly, publicRoute } from '#platform/http/access.ts'
+import { describeRoute, ownersOnly, publicRoute } from '#platform/http/access.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
@@ -35,7 +35,7 @@ export function billingRoutes(app: App) {
       throw tooManyRequests('rate_limited', 'Too many pages were requested; wait a little.', decision.retryAfterSeconds)
   }
 
-  return new Elysia({ prefix: '/v1/billing' })
+  return new Elysia({ prefix: '/v1/billing', tags })
     .get(
       '/plans',
       () => {
@@ -44,12 +44,11 @@ export function billingRoutes(app: App) {
       },
       {
         response: PageBody(PlanRecord),
-        detail: {
-          summary: 'List the plans',
-          description: 'With their prices and limits, the smallest first. Requires no key.',
-          tags,
-          ...publicRoute,
-        },
+        detail: describeRoute(
+          'List the plans',
+          publicRoute,
+          'With their prices and limits, the smallest first. Requires no key.',
+        ),
       },
     )
     .use(authenticated)
@@ -65,7 +64,7 @@ export function billingRoutes(app: App) {
       },
       {
         response: DataBody(SubscriptionRecord),
-        detail: { summary: 'Get the subscription', tags, ...requires('account:read') },
+        detail: describeRoute('Get the subscription', requires('account:read')),
       },
     )
     .post(
@@ -77,14 +76,12 @@ export function billingRoutes(app: App) {
       {
         body: CheckoutRequest,
         response: DataBody(CheckoutRecord),
-        detail: {
-          summary: 'Buy a plan',
-          description:
-            'Returns a page of the payment provider. The plan changes when the purchase is complete. 503 where billing is not configured.',
-          tags,
-          ...requires('account:admin'),
-          ...ownersOnly,
-        },
+        detail: describeRoute(
+          'Buy a plan',
+          requires('account:admin'),
+          'Returns a page of the payment provider. The plan changes when the purchase is complete. 503 where billing is not configured.',
+          ownersOnly,
+        ),
       },
     )
     .post(
@@ -96,14 +93,12 @@ export function billingRoutes(app: App) {
       {
         body: PortalRequest,
         response: DataBody(PortalRecord),
-        detail: {
-          summary: 'Manage the subscription',
-          description:
-            'Returns a page of the payment provider, where the subscription is changed, paid and ended. 503 where billing is not configured.',
-          tags,
-          ...requires('account:admin'),
-          ...ownersOnly,
-        },
+        detail: describeRoute(
+          'Manage the subscription',
+          requires('account:admin'),
+          'Returns a page of the payment provider, where the subscription is changed, paid and ended. 503 where billing is not configured.',
+          ownersOnly,
+        ),
       },
     )
 }

@@ -7,6 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { CreatedApiKey, NewApiKey, toApiKeyWire } from '#features/setup/api-keys/model.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -36,7 +37,7 @@ export const subAccountRoutes = (
   app: App,
   { deleteAccount, inviteOwner }: { readonly deleteAccount: DeleteAccount; readonly inviteOwner: InviteOwner },
 ) =>
-  new Elysia({ prefix: '/v1/accounts' })
+  new Elysia({ prefix: '/v1/accounts', tags })
     .use(authenticated)
     .get(
       '/',
@@ -52,7 +53,7 @@ export const subAccountRoutes = (
       {
         query: PageQuery,
         response: PageBody(SubAccountRecord),
-        detail: { summary: 'List sub-accounts', description: 'Newest first.', tags, ...managed },
+        detail: describeRoute('List sub-accounts', managed, 'Newest first.'),
       },
     )
     .post(
@@ -66,19 +67,17 @@ export const subAccountRoutes = (
       {
         body: NewSubAccountBody,
         response: { 201: DataBody(SubAccountRecord) },
-        detail: {
-          summary: 'Create a sub-account',
-          description:
-            "Creates a separate account on your plan, together with its owner. The owner can sign in and has every right in it; therefore this needs the scope `account:admin`. If the owner's address already belongs to a user, that user keeps the password and becomes the owner through an invitation sent by mail; the response is the same. Mail of the sub-account counts against your quota too. A sub-account cannot have sub-accounts.",
-          tags,
-          ...requires('sub_accounts:manage', 'account:admin'),
-        },
+        detail: describeRoute(
+          'Create a sub-account',
+          requires('sub_accounts:manage', 'account:admin'),
+          "Creates a separate account on your plan, together with its owner. The owner can sign in and has every right in it; therefore this needs the scope `account:admin`. If the owner's address already belongs to a user, that user keeps the password and becomes the owner through an invitation sent by mail; the response is the same. Mail of the sub-account counts against your quota too. A sub-account cannot have sub-accounts.",
+        ),
       },
     )
     .get('/:id', ({ actor, params: { id } }) => dataBody(subAccountWire(getSubAccount(app, actor, id))), {
       params,
       response: DataBody(SubAccountRecord),
-      detail: { summary: 'Get a sub-account', tags, ...managed },
+      detail: describeRoute('Get a sub-account', managed),
     })
     .patch(
       '/:id',
@@ -96,13 +95,11 @@ export const subAccountRoutes = (
         params,
         body: SubAccountChangeBody,
         response: DataBody(SubAccountRecord),
-        detail: {
-          summary: 'Change a sub-account',
-          description:
-            'Fields that are left out keep their value. While it is disabled, requests with its keys and sessions get a 401.',
-          tags,
-          ...managed,
-        },
+        detail: describeRoute(
+          'Change a sub-account',
+          managed,
+          'Fields that are left out keep their value. While it is disabled, requests with its keys and sessions get a 401.',
+        ),
       },
     )
     .delete(
@@ -121,13 +118,11 @@ export const subAccountRoutes = (
       {
         params,
         response: { 202: DataBody(SubAccountDeletion) },
-        detail: {
-          summary: 'Delete a sub-account',
-          description:
-            'Permanently, with all its data. Its keys become invalid immediately; the rest is removed after the response.',
-          tags,
-          ...managed,
-        },
+        detail: describeRoute(
+          'Delete a sub-account',
+          managed,
+          'Permanently, with all its data. Its keys become invalid immediately; the rest is removed after the response.',
+        ),
       },
     )
     .post(
@@ -141,11 +136,10 @@ export const subAccountRoutes = (
         params,
         body: NewApiKey,
         response: { 201: DataBody(CreatedApiKey) },
-        detail: {
-          summary: 'Create an API key of a sub-account',
-          description: 'The key acts in the sub-account. It can have only scopes that the calling key has.',
-          tags,
-          ...managed,
-        },
+        detail: describeRoute(
+          'Create an API key of a sub-account',
+          managed,
+          'The key acts in the sub-account. It can have only scopes that the calling key has.',
+        ),
       },
     )

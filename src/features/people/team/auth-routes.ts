@@ -6,7 +6,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated } from '#features/core/app/http.ts'
-import { publicRoute, requiresSession } from '#platform/http/access.ts'
+import { describeRoute, publicRoute, requiresSession } from '#platform/http/access.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
@@ -49,7 +49,7 @@ const INVALID_LOGIN = [
 const RATE_LIMITED = ['rate_limited', 'Too many attempts; wait as long as Retry-After says.'] as const
 
 export const authRoutes = (app: App, auth: AuthContext) =>
-  new Elysia({ prefix: '/v1/auth' })
+  new Elysia({ prefix: '/v1/auth', tags })
     .post(
       '/login',
       async ({ body, request, set }) => {
@@ -61,15 +61,12 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       {
         body: Login,
         response: DataBody(SessionState),
-        detail: {
-          summary: 'Sign in',
-          description:
-            'For browsers: the response sets a session cookie, which authenticates requests to /v1 in place of an API key. Programs use API keys.',
-          tags,
-          ...publicRoute,
-          ...responseHeaders('Set-Cookie'),
-          ...errorResponses({ 401: INVALID_LOGIN, 429: RATE_LIMITED }),
-        },
+        detail: describeRoute(
+          'Sign in',
+          publicRoute,
+          'For browsers: the response sets a session cookie, which authenticates requests to /v1 in place of an API key. Programs use API keys.',
+          { ...responseHeaders('Set-Cookie'), ...errorResponses({ 401: INVALID_LOGIN, 429: RATE_LIMITED }) },
+        ),
       },
     )
     .use(authenticated)
@@ -80,11 +77,11 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         set.headers['set-cookie'] = toCookieHeader(app, undefined)
         set.status = 204
       },
-      { detail: { summary: 'Sign out', tags, ...responseHeaders('Set-Cookie'), ...requiresSession } },
+      { detail: describeRoute('Sign out', requiresSession, undefined, responseHeaders('Set-Cookie')) },
     )
     .get('/session', ({ actor }) => dataBody(toSessionState(app, actor)), {
       response: DataBody(SessionState),
-      detail: { summary: 'Get the signed-in user', tags, ...requiresSession },
+      detail: describeRoute('Get the signed-in user', requiresSession),
     })
     .put(
       '/session',
@@ -95,13 +92,12 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       {
         body: AccountChoice,
         response: DataBody(SessionState),
-        detail: {
-          summary: 'Switch to another account of the user',
-          description: 'From then on, requests with this session act in that account.',
-          tags,
-          ...requiresSession,
-          ...errorResponses({ 404: ['account_not_found', 'The user belongs to no account with this id.'] }),
-        },
+        detail: describeRoute(
+          'Switch to another account of the user',
+          requiresSession,
+          'From then on, requests with this session act in that account.',
+          errorResponses({ 404: ['account_not_found', 'The user belongs to no account with this id.'] }),
+        ),
       },
     )
     .post(
@@ -112,14 +108,12 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       },
       {
         body: PasswordConfirmation,
-        detail: {
-          summary: 'Confirm the password',
-          description:
-            'For ten minutes, this session may do what otherwise responds with 403 `password_required`, such as show the secret of a webhook. Signing in confirms the password too.',
-          tags,
-          ...requiresSession,
-          ...errorResponses({ 429: RATE_LIMITED }),
-        },
+        detail: describeRoute(
+          'Confirm the password',
+          requiresSession,
+          'For ten minutes, this session may do what otherwise responds with 403 `password_required`, such as show the secret of a webhook. Signing in confirms the password too.',
+          errorResponses({ 429: RATE_LIMITED }),
+        ),
       },
     )
     .get(
@@ -131,22 +125,20 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       },
       {
         response: PageBody(SessionRecord),
-        detail: {
-          summary: 'List the sessions of the user',
-          description: 'All browsers in which the user is signed in, on one page, most recently used first.',
-          tags,
-          ...requiresSession,
-        },
+        detail: describeRoute(
+          'List the sessions of the user',
+          requiresSession,
+          'All browsers in which the user is signed in, on one page, most recently used first.',
+        ),
       },
     )
     .delete('/sessions', async ({ actor }) => dataBody({ ended: await endOtherOwnSessions(app, actor) }), {
       response: DataBody(OtherSessionsEnd),
-      detail: {
-        summary: 'End all other sessions of the user',
-        description: 'All but the session of this request. Takes effect immediately.',
-        tags,
-        ...requiresSession,
-      },
+      detail: describeRoute(
+        'End all other sessions of the user',
+        requiresSession,
+        'All but the session of this request. Takes effect immediately.',
+      ),
     })
     .delete(
       '/sessions/:id',
@@ -156,12 +148,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the session.' }) }),
-        detail: {
-          summary: 'End a session of the user',
-          description: 'Takes effect immediately.',
-          tags,
-          ...requiresSession,
-        },
+        detail: describeRoute('End a session of the user', requiresSession, 'Takes effect immediately.'),
       },
     )
     .put(
@@ -175,13 +162,12 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       },
       {
         body: PasswordChange,
-        detail: {
-          summary: 'Change the password',
-          description: 'Ends all other sessions of the user.',
-          tags,
-          ...requiresSession,
-          ...errorResponses({ 429: RATE_LIMITED }),
-        },
+        detail: describeRoute(
+          'Change the password',
+          requiresSession,
+          'Ends all other sessions of the user.',
+          errorResponses({ 429: RATE_LIMITED }),
+        ),
       },
     )
     .post(
@@ -193,13 +179,12 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       {
         body: TotpBeginning,
         response: DataBody(TotpSecret),
-        detail: {
-          summary: 'Start to set up an authenticator app',
-          description: 'Signing in requires codes only after one has been confirmed.',
-          tags,
-          ...requiresSession,
-          ...errorResponses({ 409: ['totp_enabled', 'An app is already in use.'], 429: RATE_LIMITED }),
-        },
+        detail: describeRoute(
+          'Start to set up an authenticator app',
+          requiresSession,
+          'Signing in requires codes only after one has been confirmed.',
+          errorResponses({ 409: ['totp_enabled', 'An app is already in use.'], 429: RATE_LIMITED }),
+        ),
       },
     )
     .post(
@@ -209,15 +194,15 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       {
         body: TotpConfirmation,
         response: DataBody(RecoveryCodes),
-        detail: {
-          summary: 'Enable the authenticator app',
-          tags,
-          ...requiresSession,
-          ...errorResponses({
+        detail: describeRoute(
+          'Enable the authenticator app',
+          requiresSession,
+          undefined,
+          errorResponses({
             409: ['totp_not_begun', 'No secret has been created yet, or an app is already in use.'],
             429: RATE_LIMITED,
           }),
-        },
+        ),
       },
     )
     .post(
@@ -227,13 +212,12 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       {
         body: TotpFactors,
         response: DataBody(RecoveryCodes),
-        detail: {
-          summary: 'Renew the recovery codes',
-          description: 'Returns ten new recovery codes. Those before are no longer valid.',
-          tags,
-          ...requiresSession,
-          ...errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
-        },
+        detail: describeRoute(
+          'Renew the recovery codes',
+          requiresSession,
+          'Returns ten new recovery codes. Those before are no longer valid.',
+          errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
+        ),
       },
     )
     .delete(
@@ -244,12 +228,12 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       },
       {
         body: TotpFactors,
-        detail: {
-          summary: 'Disable the authenticator app',
-          tags,
-          ...requiresSession,
-          ...errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
-        },
+        detail: describeRoute(
+          'Disable the authenticator app',
+          requiresSession,
+          undefined,
+          errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
+        ),
       },
     )
 

@@ -3,6 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -31,17 +32,12 @@ function toPage<T>(rows: readonly T[], query: Static<typeof PageQuery>) {
 
 export const teamRoutes = (app: App) => {
   const invite = createInviter(app)
-  return new Elysia({ prefix: '/v1/team' })
+  return new Elysia({ prefix: '/v1/team', tags })
     .use(authenticated)
     .get('/', ({ actor, query }) => toPage(listMembers(app.db, actor.accountId).reverse().map(memberWire), query), {
       query: PageQuery,
       response: PageBody(MemberRecord),
-      detail: {
-        summary: 'List the team',
-        description: 'Newest member first.',
-        tags,
-        ...requires('account:read'),
-      },
+      detail: describeRoute('List the team', requires('account:read'), 'Newest member first.'),
     })
     .patch(
       '/members/:id',
@@ -50,13 +46,12 @@ export const teamRoutes = (app: App) => {
         params: memberParams,
         body: RoleChange,
         response: DataBody(MemberRecord),
-        detail: {
-          summary: 'Change the role of a member',
-          description: 'Only a signed-in owner can add or remove owners.',
-          tags,
-          ...requires('account:admin'),
-          ...errorResponses({ 409: LAST_OWNER }),
-        },
+        detail: describeRoute(
+          'Change the role of a member',
+          requires('account:admin'),
+          'Only a signed-in owner can add or remove owners.',
+          errorResponses({ 409: LAST_OWNER }),
+        ),
       },
     )
     .delete(
@@ -67,13 +62,12 @@ export const teamRoutes = (app: App) => {
       },
       {
         params: memberParams,
-        detail: {
-          summary: 'Remove a member',
-          description: 'Takes effect immediately. API keys that the member created stay: they belong to the account.',
-          tags,
-          ...requires('account:admin'),
-          ...errorResponses({ 409: LAST_OWNER }),
-        },
+        detail: describeRoute(
+          'Remove a member',
+          requires('account:admin'),
+          'Takes effect immediately. API keys that the member created stay: they belong to the account.',
+          errorResponses({ 409: LAST_OWNER }),
+        ),
       },
     )
     .get(
@@ -83,12 +77,7 @@ export const teamRoutes = (app: App) => {
       {
         query: PageQuery,
         response: PageBody(InvitationRecord),
-        detail: {
-          summary: 'List open invitations',
-          description: 'Newest first.',
-          tags,
-          ...requires('account:read'),
-        },
+        detail: describeRoute('List open invitations', requires('account:read'), 'Newest first.'),
       },
     )
     .post(
@@ -100,17 +89,15 @@ export const teamRoutes = (app: App) => {
       {
         body: NewInvitation,
         response: { 201: DataBody(CreatedInvitation) },
-        detail: {
-          summary: 'Invite a user',
-          description:
-            'The link comes by mail and is valid for 7 days. Another invitation of the same address replaces the first. Only a signed-in owner can invite owners.',
-          tags,
-          ...requires('account:admin'),
-          ...errorResponses({
+        detail: describeRoute(
+          'Invite a user',
+          requires('account:admin'),
+          'The link comes by mail and is valid for 7 days. Another invitation of the same address replaces the first. Only a signed-in owner can invite owners.',
+          errorResponses({
             409: ['already_member', 'The user already belongs to the team, or there are 50 open invitations.'],
             429: ['rate_limited', 'Too many invitations.'],
           }),
-        },
+        ),
       },
     )
     .delete(
@@ -121,12 +108,11 @@ export const teamRoutes = (app: App) => {
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the invitation.' }) }),
-        detail: {
-          summary: 'Revoke an invitation',
-          description: 'Its link becomes invalid immediately.',
-          tags,
-          ...requires('account:admin'),
-        },
+        detail: describeRoute(
+          'Revoke an invitation',
+          requires('account:admin'),
+          'Its link becomes invalid immediately.',
+        ),
       },
     )
 }

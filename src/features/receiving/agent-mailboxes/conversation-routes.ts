@@ -6,6 +6,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { REPLAY_FIELDS } from '#features/sending/accept/model.ts'
 import { tooManyRequests } from '#platform/errors.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
@@ -86,7 +87,7 @@ export const conversationRoutes = (app: App) => {
       )
   }
 
-  return new Elysia({ prefix: '/v1/agent-mailboxes' })
+  return new Elysia({ prefix: '/v1/agent-mailboxes', tags })
     .use(authenticated)
     .post(
       '/:id/messages/:mid/reply',
@@ -102,16 +103,12 @@ export const conversationRoutes = (app: App) => {
         params: Type.Object({ id: Type.String(), mid: Type.String() }),
         body: NewReply,
         response: { 201: DataBody(ReplyRecord) },
-        detail: {
-          summary: 'Reply to a message',
-          description:
-            'Sends an email from the mailbox in the thread of the message. The limits of sending apply; responds when the email is on disk.',
-          tags,
-          ...REPLY_PARAMETERS,
-          ...locatedAt('/v1/emails'),
-          ...responseHeaders('Idempotency-Mismatch'),
-          ...requires('mailboxes:write', 'emails:send'),
-        },
+        detail: describeRoute(
+          'Reply to a message',
+          requires('mailboxes:write', 'emails:send'),
+          'Sends an email from the mailbox in the thread of the message. The limits of sending apply; responds when the email is on disk.',
+          { ...REPLY_PARAMETERS, ...locatedAt('/v1/emails'), ...responseHeaders('Idempotency-Mismatch') },
+        ),
       },
     )
     .get(
@@ -121,12 +118,11 @@ export const conversationRoutes = (app: App) => {
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
         response: DataBody(AutoResponderRecord),
-        detail: {
-          summary: 'Get the auto-responder of a mailbox',
-          description: 'Initially disabled, without rules; the mailbox then shows null.',
-          tags,
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'Get the auto-responder of a mailbox',
+          requires('mailboxes:read'),
+          'Initially disabled, without rules; the mailbox then shows null.',
+        ),
       },
     )
     .patch(
@@ -137,13 +133,11 @@ export const conversationRoutes = (app: App) => {
         params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
         body: AutoResponderChange,
         response: DataBody(AutoResponderRecord),
-        detail: {
-          summary: 'Change the auto-responder of a mailbox',
-          description:
-            'Each sender gets at most one reply per day; automatic messages, mailing lists and forged senders get none (RFC 3834). The mailbox shows the same settings as `auto_responder`.',
-          tags,
-          ...requires('mailboxes:write', 'emails:send'),
-        },
+        detail: describeRoute(
+          'Change the auto-responder of a mailbox',
+          requires('mailboxes:write', 'emails:send'),
+          'Each sender gets at most one reply per day; automatic messages, mailing lists and forged senders get none (RFC 3834). The mailbox shows the same settings as `auto_responder`.',
+        ),
       },
     )
 }

@@ -2,7 +2,6 @@
  * @module The routes for messages of agent mailboxes: list, search, read, label, delete, raw form, attachments, also
  * behind links that need no key: the link itself is the permission. Paths, schemas, one call each.
  */
-
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -18,6 +17,7 @@ import {
   toAttachmentWire,
 } from '#features/receiving/received/parts.ts'
 import { notFound } from '#platform/errors.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { parseRowRange, RowRangeQuery } from '#platform/http/row-range.ts'
@@ -61,7 +61,7 @@ const AttachmentParams = Type.Object({
 })
 
 export const messageRoutes = (app: App) =>
-  new Elysia()
+  new Elysia({ tags })
     .use(authenticated)
     .get(
       '/:id/messages',
@@ -79,13 +79,11 @@ export const messageRoutes = (app: App) =>
         params: MailboxParams,
         query: MessageQuery,
         response: PageBody(ListedMessage),
-        detail: {
-          summary: 'List the messages of a mailbox',
-          description:
-            'Received messages, newest first; bodies end after 32 KiB. Does not lease messages or mark them as read.',
-          tags,
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'List the messages of a mailbox',
+          requires('mailboxes:read'),
+          'Received messages, newest first; bodies end after 32 KiB. Does not lease messages or mark them as read.',
+        ),
       },
     )
     .get(
@@ -100,13 +98,11 @@ export const messageRoutes = (app: App) =>
         params: MailboxParams,
         query: SearchQuery,
         response: PageBody(ListedMessage),
-        detail: {
-          summary: 'Search the messages of a mailbox',
-          description:
-            'Received and sent messages, newest first; bodies end after 32 KiB. Searches the first 65,536 characters of the text, or of the text in the HTML of a message without text.',
-          tags,
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'Search the messages of a mailbox',
+          requires('mailboxes:read'),
+          'Received and sent messages, newest first; bodies end after 32 KiB. Searches the first 65,536 characters of the text, or of the text in the HTML of a message without text.',
+        ),
       },
     )
     .get(
@@ -118,12 +114,11 @@ export const messageRoutes = (app: App) =>
       {
         params: MessageParams,
         response: DataBody(MessageRecord),
-        detail: {
-          summary: 'Get a message',
-          description: 'With its bodies. Does not mark it as read.',
-          tags,
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'Get a message',
+          requires('mailboxes:read'),
+          'With its bodies. Does not mark it as read.',
+        ),
       },
     )
     .get(
@@ -134,14 +129,12 @@ export const messageRoutes = (app: App) =>
       },
       {
         params: MessageParams,
-        detail: {
-          summary: 'Get the raw message',
-          description:
-            'As received, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS. Sent messages have no raw form.',
-          tags,
-          ...fileResponseSpec('The message.', 'message/rfc822'),
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'Get the raw message',
+          requires('mailboxes:read'),
+          'As received, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS. Sent messages have no raw form.',
+          fileResponseSpec('The message.', 'message/rfc822'),
+        ),
       },
     )
     .delete(
@@ -150,7 +143,7 @@ export const messageRoutes = (app: App) =>
         await deleteMessage(app, actor, params.id, params.mid)
         set.status = 204
       },
-      { params: MessageParams, detail: { summary: 'Delete a message', tags, ...requires('mailboxes:write') } },
+      { params: MessageParams, detail: describeRoute('Delete a message', requires('mailboxes:write')) },
     )
     .put(
       '/:id/messages/:mid/labels',
@@ -185,12 +178,11 @@ export const messageRoutes = (app: App) =>
         params: MessageParams,
         query: RowRangeQuery,
         response: PageBody(LinkedAttachment),
-        detail: {
-          summary: 'List the attachments of a message',
-          description: 'In order; numbers start at 0. Each has a link to its content.',
-          tags,
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'List the attachments of a message',
+          requires('mailboxes:read'),
+          'In order; numbers start at 0. Each has a link to its content.',
+        ),
       },
     )
     .get(
@@ -201,14 +193,12 @@ export const messageRoutes = (app: App) =>
       },
       {
         params: AttachmentParams,
-        detail: {
-          summary: 'Download an attachment',
-          description:
-            'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
-          tags,
-          ...fileResponseSpec('The decoded content.'),
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'Download an attachment',
+          requires('mailboxes:read'),
+          'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
+          fileResponseSpec('The decoded content.'),
+        ),
       },
     )
 
@@ -227,7 +217,7 @@ const getRequested = (app: App, actor: Actor, params: { readonly id: string; rea
 const FILES_PATH = '/mailbox-files'
 
 export const mailboxFileRoutes = (app: App) =>
-  new Elysia().get(
+  new Elysia({ tags }).get(
     FILES_PATH,
     ({ query, request }) => {
       const { kind, accountId, uuid, index } = openFileLink(app, query['token'] ?? '')

@@ -3,12 +3,11 @@
  * consume a mailbox (the next message under a lease, ack, nack), combined with those of `message-routes.ts`. Paths,
  * schemas, one call each.
  */
-
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { changesByGet } from '#platform/http/access.ts'
+import { changesByGet, describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, isoTime, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { wrongMethod } from '#platform/http/error-response.ts'
 import { requestContext } from '#platform/http/request-context.ts'
@@ -50,14 +49,14 @@ const ThreadParams = Type.Object({
 })
 
 export const agentMailboxRoutes = (app: App, longPolls: LongPolls) =>
-  new Elysia({ prefix: '/v1/agent-mailboxes' })
+  new Elysia({ prefix: '/v1/agent-mailboxes', tags })
     .use(mailboxRoutes(app))
     .use(consumerRoutes(app, longPolls))
     .use(messageRoutes(app))
     .use(overviewRoutes(app))
 
 const mailboxRoutes = (app: App) =>
-  new Elysia()
+  new Elysia({ tags })
     .use(authenticated)
     .get(
       '/',
@@ -69,7 +68,7 @@ const mailboxRoutes = (app: App) =>
       {
         query: RowRangeQuery,
         response: PageBody(MailboxRecord),
-        detail: { summary: 'List agent mailboxes', description: 'Newest first.', tags, ...requires('mailboxes:read') },
+        detail: describeRoute('List agent mailboxes', requires('mailboxes:read'), 'Newest first.'),
       },
     )
     .post(
@@ -78,22 +77,20 @@ const mailboxRoutes = (app: App) =>
       {
         body: NewMailbox,
         response: { 201: DataBody(MailboxRecord) },
-        detail: {
-          summary: 'Create an agent mailbox',
-          description:
-            'An address of a verified domain that receives mail. After the domain is deleted the mailbox receives nothing but stays readable; registering the domain again does not reconnect it.',
-          tags,
-          ...errorResponses({
+        detail: describeRoute(
+          'Create an agent mailbox',
+          requires('mailboxes:write'),
+          'An address of a verified domain that receives mail. After the domain is deleted the mailbox receives nothing but stays readable; registering the domain again does not reconnect it.',
+          errorResponses({
             409: ['mailbox_exists', 'The address already has a mailbox, or the account has too many.'],
           }),
-          ...requires('mailboxes:write'),
-        },
+        ),
       },
     )
     .get('/:id', ({ actor, params }) => dataBody(toMailboxWire(getMailbox(app.db, actor.accountId, params.id))), {
       params: MailboxParams,
       response: DataBody(MailboxRecord),
-      detail: { summary: 'Get an agent mailbox', tags, ...requires('mailboxes:read') },
+      detail: describeRoute('Get an agent mailbox', requires('mailboxes:read')),
     })
     .delete(
       '/:id',
@@ -103,18 +100,16 @@ const mailboxRoutes = (app: App) =>
       },
       {
         params: MailboxParams,
-        detail: {
-          summary: 'Delete an agent mailbox',
-          description:
-            'Deletes it with its contents, immediately. From then on its address is treated like any other of the domain.',
-          tags,
-          ...requires('mailboxes:write'),
-        },
+        detail: describeRoute(
+          'Delete an agent mailbox',
+          requires('mailboxes:write'),
+          'Deletes it with its contents, immediately. From then on its address is treated like any other of the domain.',
+        ),
       },
     )
 
 const overviewRoutes = (app: App) =>
-  new Elysia()
+  new Elysia({ tags })
     .use(authenticated)
     .get(
       '/:id/threads',
@@ -132,13 +127,11 @@ const overviewRoutes = (app: App) =>
         params: MailboxParams,
         query: RowRangeQuery,
         response: PageBody(ListedThread),
-        detail: {
-          summary: 'List the threads of a mailbox',
-          description:
-            'The newest message of each thread, newest first; `thread_id` is the id of the thread. Messages are grouped by In-Reply-To and References.',
-          tags,
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'List the threads of a mailbox',
+          requires('mailboxes:read'),
+          'The newest message of each thread, newest first; `thread_id` is the id of the thread. Messages are grouped by In-Reply-To and References.',
+        ),
       },
     )
     .get(
@@ -159,12 +152,11 @@ const overviewRoutes = (app: App) =>
         params: ThreadParams,
         query: RowRangeQuery,
         response: ThreadPage,
-        detail: {
-          summary: 'Get a thread',
-          description: 'Its received and sent messages, oldest first; limit and offset select a range.',
-          tags,
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'Get a thread',
+          requires('mailboxes:read'),
+          'Its received and sent messages, oldest first; limit and offset select a range.',
+        ),
       },
     )
     .get(
@@ -180,12 +172,11 @@ const overviewRoutes = (app: App) =>
         params: MailboxParams,
         query: RowRangeQuery,
         response: PageBody(ContactRecord),
-        detail: {
-          summary: 'List the contacts of a mailbox',
-          description: 'The senders of its messages, by newest message.',
-          tags,
-          ...requires('mailboxes:read'),
-        },
+        detail: describeRoute(
+          'List the contacts of a mailbox',
+          requires('mailboxes:read'),
+          'The senders of its messages, by newest message.',
+        ),
       },
     )
     .get(
@@ -194,7 +185,7 @@ const overviewRoutes = (app: App) =>
       {
         params: MailboxParams,
         response: DataBody(AnalyticsRecord),
-        detail: { summary: 'Get the analytics of a mailbox', tags, ...requires('mailboxes:read') },
+        detail: describeRoute('Get the analytics of a mailbox', requires('mailboxes:read')),
       },
     )
 
@@ -203,7 +194,7 @@ const LEASE_LOST = ['lease_lost', 'The lease has expired, so another consumer ma
 const RESPONSE_GRACE_SECONDS = 15
 
 const consumerRoutes = (app: App, longPolls: LongPolls) =>
-  new Elysia()
+  new Elysia({ tags })
     .use(authenticated)
     .get(
       '/:id/messages/next',
@@ -233,15 +224,15 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
         params: MailboxParams,
         query: NextQuery,
         response: NextMessage,
-        detail: {
-          summary: 'Get the next message',
-          description:
-            'Leases the oldest available message to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for a message; 408 when none arrives. Acknowledge it when done, otherwise it is delivered again. A lease changes the message, so both scopes are required.',
-          tags,
-          ...errorResponses({ 408: ['no_message', 'No message arrived in this time; ask again.'] }),
-          ...requires('mailboxes:write', 'mailboxes:read'),
-          ...changesByGet,
-        },
+        detail: describeRoute(
+          'Get the next message',
+          requires('mailboxes:write', 'mailboxes:read'),
+          'Leases the oldest available message to you for 5 minutes: no other consumer gets it until you nack it or the lease ends. Waits for a message; 408 when none arrives. Acknowledge it when done, otherwise it is delivered again. A lease changes the message, so both scopes are required.',
+          {
+            ...errorResponses({ 408: ['no_message', 'No message arrived in this time; ask again.'] }),
+            ...changesByGet,
+          },
+        ),
       },
     )
     .post(
@@ -253,14 +244,12 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
       {
         params: MessageParams,
         body: LeaseEnd,
-        detail: {
-          summary: 'Acknowledge a message',
-          description:
-            'The message counts as read and no consumer gets it again. 409 when the lease has expired. The same ack may be repeated.',
-          tags,
-          ...errorResponses({ 409: LEASE_LOST }),
-          ...requires('mailboxes:write'),
-        },
+        detail: describeRoute(
+          'Acknowledge a message',
+          requires('mailboxes:write'),
+          'The message counts as read and no consumer gets it again. 409 when the lease has expired. The same ack may be repeated.',
+          errorResponses({ 409: LEASE_LOST }),
+        ),
       },
     )
     .post(
@@ -272,13 +261,12 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
       {
         params: MessageParams,
         body: LeaseEnd,
-        detail: {
-          summary: 'Return a message',
-          description: 'The next consumer gets it immediately. 409 when the lease has expired.',
-          tags,
-          ...errorResponses({ 409: LEASE_LOST }),
-          ...requires('mailboxes:write'),
-        },
+        detail: describeRoute(
+          'Return a message',
+          requires('mailboxes:write'),
+          'The next consumer gets it immediately. 409 when the lease has expired.',
+          errorResponses({ 409: LEASE_LOST }),
+        ),
       },
     )
 

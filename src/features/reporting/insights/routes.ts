@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -16,7 +17,7 @@ const params = Type.Object({ id: Type.String({ description: 'Id of the report.' 
 
 export function insightRoutes(app: App, { webhookStats }: { readonly webhookStats: ReadWebhookStats }) {
   const generate = createGenerateInsight(app, webhookStats)
-  return new Elysia({ prefix: '/v1/insights' })
+  return new Elysia({ prefix: '/v1/insights', tags })
     .use(authenticated)
     .get(
       '/',
@@ -32,7 +33,7 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       {
         query: PageQuery,
         response: PageBody(InsightRecord),
-        detail: { summary: 'List reports', description: 'Newest first.', tags, ...requires('account:admin') },
+        detail: describeRoute('List reports', requires('account:admin'), 'Newest first.'),
       },
     )
     .post(
@@ -42,13 +43,11 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       {
         // A copy: Elysia sets a keyword of a whole response at its first use, and other responses share the schema.
         response: { ...InsightRecord },
-        detail: {
-          summary: 'Generate a report',
-          description:
-            "The operator's language model reports on the stats of the last four weeks. It gets stats only, and its answer is checked against them. Takes up to a minute. One report in 24 hours, otherwise a 429; failures do not count. 503 if no model is configured.",
-          tags,
-          ...requires('account:admin'),
-        },
+        detail: describeRoute(
+          'Generate a report',
+          requires('account:admin'),
+          "The operator's language model reports on the stats of the last four weeks. It gets stats only, and its answer is checked against them. Takes up to a minute. One report in 24 hours, otherwise a 429; failures do not count. 503 if no model is configured.",
+        ),
       },
     )
     .get(
@@ -57,7 +56,7 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       {
         params,
         response: DataBody(InsightRecord),
-        detail: { summary: 'Get a report', tags, ...requires('account:admin') },
+        detail: describeRoute('Get a report', requires('account:admin')),
       },
     )
     .post(
@@ -67,12 +66,11 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       {
         params,
         response: DataBody(InsightRecord),
-        detail: {
-          summary: 'Acknowledge a report',
-          description: 'Records that the report was read. Later calls change nothing.',
-          tags,
-          ...requires('account:admin'),
-        },
+        detail: describeRoute(
+          'Acknowledge a report',
+          requires('account:admin'),
+          'Records that the report was read. Later calls change nothing.',
+        ),
       },
     )
 }

@@ -5,6 +5,7 @@ import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, isoTime, pageBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -101,7 +102,7 @@ const params = Type.Object({ id: Type.String({ description: 'Id of the broadcast
 
 export const broadcastReadRoutes = (app: App) => {
   const countRecipients = createRecipientCounter(app)
-  return new Elysia()
+  return new Elysia({ tags })
     .use(authenticated)
     .get(
       '/v1/broadcasts',
@@ -113,12 +114,11 @@ export const broadcastReadRoutes = (app: App) => {
       {
         query: PageQuery,
         response: PageBody(BroadcastRow),
-        detail: {
-          summary: 'List broadcasts',
-          description: 'Newest first, also those of newsletters. Drafts are newsletters with the status draft.',
-          tags,
-          ...requires('emails:read', 'contacts:read'),
-        },
+        detail: describeRoute(
+          'List broadcasts',
+          requires('emails:read', 'contacts:read'),
+          'Newest first, also those of newsletters. Drafts are newsletters with the status draft.',
+        ),
       },
     )
     .get(
@@ -131,12 +131,11 @@ export const broadcastReadRoutes = (app: App) => {
       {
         params,
         response: DataBody(BroadcastRecord),
-        detail: {
-          summary: 'Get a broadcast',
-          description: 'Its operation of the same id is paused, resumed and cancelled.',
-          tags,
-          ...requires('emails:read', 'contacts:read'),
-        },
+        detail: describeRoute(
+          'Get a broadcast',
+          requires('emails:read', 'contacts:read'),
+          'Its operation of the same id is paused, resumed and cancelled.',
+        ),
       },
     )
     .get(
@@ -150,13 +149,11 @@ export const broadcastReadRoutes = (app: App) => {
       {
         params,
         response: DataBody(EngagementRecord),
-        detail: {
-          summary: 'Count what the readers of a broadcast did',
-          description:
-            'Delivered emails by what their stored events show; each email counts once. Takes some seconds for a million emails.',
-          tags,
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'Count what the readers of a broadcast did',
+          requires('emails:read'),
+          'Delivered emails by what their stored events show; each email counts once. Takes some seconds for a million emails.',
+        ),
       },
     )
     .get(
@@ -174,17 +171,15 @@ export const broadcastReadRoutes = (app: App) => {
           ),
         }),
         response: DataBody(RecipientCountRecord),
-        detail: {
-          summary: 'Count the recipients of a broadcast',
-          description:
-            'Who would get a broadcast to the list now, and who would be left out and why. Takes a second or two for a million contacts; one count of an account at a time, others wait.',
-          tags,
-          ...errorResponses({
+        detail: describeRoute(
+          'Count the recipients of a broadcast',
+          requires('contacts:read'),
+          'Who would get a broadcast to the list now, and who would be left out and why. Takes a second or two for a million contacts; one count of an account at a time, others wait.',
+          errorResponses({
             404: ['contact_list_not_found', 'Contact list not found.'],
             429: ['rate_limited', 'Too many counts of the account wait; wait as long as Retry-After says.'],
           }),
-          ...requires('contacts:read'),
-        },
+        ),
       },
     )
 }

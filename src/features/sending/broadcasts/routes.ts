@@ -9,6 +9,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { IDEMPOTENCY_KEY_PARAMETER } from '#features/sending/emails/routes.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
@@ -40,7 +41,7 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
   const control = async (actor: Actor, id: string, verb: ControlVerb) =>
     dataBody(toOperationWire(await controlBroadcast(app, actor, id, verb, onTransition), actor.accountUuid))
 
-  return new Elysia()
+  return new Elysia({ tags: ['Emails'] })
     .use(authenticated)
     .post(
       '/v1/emails/broadcast',
@@ -59,20 +60,20 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
       {
         body: NewBroadcast,
         response: { 202: DataBody(BroadcastStarted) },
-        detail: {
-          summary: 'Send to all active contacts of a list',
-          description:
-            'Responds once a snapshot of the recipients and their data is on disk, which takes some seconds for a million. Subject and bodies are templates: `contact`, `list`, `unsubscribe_url` and template_data are their variables. Every email has one-click unsubscribe. Contacts who unsubscribe or are suppressed before their turn are skipped. A repeated Idempotency-Key returns the first response again; with another body it is a 409.',
-          tags: ['Emails'],
-          ...IDEMPOTENCY_KEY_PARAMETER,
-          ...responseHeaders(...RATE_HEADERS),
-          ...errorResponses({
-            404: ['contact_list_not_found', 'Contact list not found.'],
-            409: ['idempotency_conflict', 'The Idempotency-Key was used for another body.'],
-            429: ['quota_exceeded', 'The list exceeds the remaining quota, or requests come too fast.'],
-          }),
-          ...requires('emails:send', 'contacts:read'),
-        },
+        detail: describeRoute(
+          'Send to all active contacts of a list',
+          requires('emails:send', 'contacts:read'),
+          'Responds once a snapshot of the recipients and their data is on disk, which takes some seconds for a million. Subject and bodies are templates: `contact`, `list`, `unsubscribe_url` and template_data are their variables. Every email has one-click unsubscribe. Contacts who unsubscribe or are suppressed before their turn are skipped. A repeated Idempotency-Key returns the first response again; with another body it is a 409.',
+          {
+            ...IDEMPOTENCY_KEY_PARAMETER,
+            ...responseHeaders(...RATE_HEADERS),
+            ...errorResponses({
+              404: ['contact_list_not_found', 'Contact list not found.'],
+              409: ['idempotency_conflict', 'The Idempotency-Key was used for another body.'],
+              429: ['quota_exceeded', 'The list exceeds the remaining quota, or requests come too fast.'],
+            }),
+          },
+        ),
       },
     )
     .post('/v1/operations/:id/pause', ({ actor, params }) => control(actor, params.id, 'pause'), {

@@ -4,6 +4,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { downloadStored } from '#features/core/app/stored-content.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -27,7 +28,7 @@ const params = Type.Object({ id })
 
 export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
   const checkLinks = createLinkChecker(app, store)
-  return new Elysia({ prefix: '/v1/captured-emails' })
+  return new Elysia({ prefix: '/v1/captured-emails', tags })
     .use(authenticated)
     .get(
       '/',
@@ -41,22 +42,20 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
       {
         query: CapturedQuery,
         response: PageBody(CapturedRow),
-        detail: {
-          summary: 'List captured mail',
-          description: `Newest first: mail of domains that were never verified, and all mail in delivery mode \`capture\`. System mail is left out. \`q\` searches the newest ${MAX_SEARCHED} emails.`,
-          tags,
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'List captured mail',
+          requires('emails:read'),
+          `Newest first: mail of domains that were never verified, and all mail in delivery mode \`capture\`. System mail is left out. \`q\` searches the newest ${MAX_SEARCHED} emails.`,
+        ),
       },
     )
     .delete('/', async ({ actor }) => dataBody({ deleted: await deleteAllCaptured(app, store, actor) }), {
       response: DataBody(CapturedDeleted),
-      detail: {
-        summary: 'Delete all captured mail',
-        description: 'Deletes the captured messages of the account. The emails and their events stay.',
-        tags,
-        ...requires('emails:send'),
-      },
+      detail: describeRoute(
+        'Delete all captured mail',
+        requires('emails:send'),
+        'Deletes the captured messages of the account. The emails and their events stay.',
+      ),
     })
     .get(
       '/:id',
@@ -64,13 +63,11 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
       {
         params,
         response: DataBody(CapturedDetail),
-        detail: {
-          summary: 'Get a captured email with its content',
-          description:
-            'The message of the first recipient, parsed. It stays unread until it is marked. `GET /v1/emails/{id}/captured` has the source.',
-          tags,
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'Get a captured email with its content',
+          requires('emails:read'),
+          'The message of the first recipient, parsed. It stays unread until it is marked. `GET /v1/emails/{id}/captured` has the source.',
+        ),
       },
     )
     .patch(
@@ -81,7 +78,7 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
         params,
         body: CapturedChange,
         response: DataBody(CapturedRow),
-        detail: { summary: 'Mark a captured email as read or unread', tags, ...requires('emails:send') },
+        detail: describeRoute('Mark a captured email as read or unread', requires('emails:send')),
       },
     )
     .delete(
@@ -92,12 +89,11 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
       },
       {
         params,
-        detail: {
-          summary: 'Delete a captured email',
-          description: 'Deletes the captured messages of the email. The email and its events stay.',
-          tags,
-          ...requires('emails:send'),
-        },
+        detail: describeRoute(
+          'Delete a captured email',
+          requires('emails:send'),
+          'Deletes the captured messages of the email. The email and its events stay.',
+        ),
       },
     )
     .get(
@@ -106,25 +102,22 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
         downloadStored(app, request, findCapturedAttachment(app, store, actor.accountId, params)),
       {
         params: Type.Object({ id, n: Type.String({ description: 'Number of the attachment, from 0.' }) }),
-        detail: {
-          summary: 'Get the content of an attachment of a captured email',
-          description:
-            'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
-          tags,
-          ...fileResponseSpec('The decoded content.'),
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'Get the content of an attachment of a captured email',
+          requires('emails:read'),
+          'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
+          fileResponseSpec('The decoded content.'),
+        ),
       },
     )
     .post('/:id/check-links', async ({ actor, params }) => dataBody(await checkLinks(actor.accountId, params.id)), {
       params,
       response: DataBody(LinkCheck),
-      detail: {
-        summary: 'Check the links of a captured email',
-        description: `Requests up to ${MAX_CHECKED_LINKS} links of the message now, with HEAD and, if the server reports an error, GET, and follows up to five redirects. Their servers learn the address of this service and that the link was requested. Not requested: addresses in private networks, links that may unsubscribe (those of List-Unsubscribe, and those whose URL or text says so) and pages of this service, also at tracking domains. Of a tracked link, the target is requested, so no click is counted. One check of an account at a time: 429 \`link_check_running\`; and at most ${MAX_CHECKS_PER_MINUTE} a minute.`,
-        tags,
-        ...errorResponses({ 429: ['rate_limited', 'Too many link checks; wait as long as Retry-After says.'] }),
-        ...requires('emails:send'),
-      },
+      detail: describeRoute(
+        'Check the links of a captured email',
+        requires('emails:send'),
+        `Requests up to ${MAX_CHECKED_LINKS} links of the message now, with HEAD and, if the server reports an error, GET, and follows up to five redirects. Their servers learn the address of this service and that the link was requested. Not requested: addresses in private networks, links that may unsubscribe (those of List-Unsubscribe, and those whose URL or text says so) and pages of this service, also at tracking domains. Of a tracked link, the target is requested, so no click is counted. One check of an account at a time: 429 \`link_check_running\`; and at most ${MAX_CHECKS_PER_MINUTE} a minute.`,
+        errorResponses({ 429: ['rate_limited', 'Too many link checks; wait as long as Retry-After says.'] }),
+      ),
     })
 }

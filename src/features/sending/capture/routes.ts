@@ -7,6 +7,7 @@ import { readStoredContent } from '#features/core/app/stored-content.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
 import { isSystemMail } from '#features/sending/emails/wire.ts'
 import { notFound } from '#platform/errors.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, isoTime } from '#platform/http/envelope.ts'
 import { DataBody, Timestamp } from '#platform/http/schemas.ts'
 import type { CaptureStore } from './store.ts'
@@ -28,7 +29,7 @@ const CapturedEmail = Type.Object(
 )
 
 export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'find'>) =>
-  new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(
+  new Elysia({ prefix: '/v1/emails', tags: ['Emails'] }).use(authenticated).get(
     '/:id/captured',
     ({ actor, params }) => {
       const email = getEmail(app.db, actor.accountId, params.id)
@@ -45,13 +46,11 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
       response: DataBody(CapturedEmail),
-      detail: {
-        summary: 'Get an email as captured',
-        description:
-          'Emails from a domain that is not verified (`sandbox: true`), and all emails in delivery mode `capture`, are delivered to a built-in server that stores them for viewing. System mail is never shown. Messages are deleted by age, and the oldest when space runs out. After that, before delivery, and for emails that were really sent, the response is 404 `not_captured`. An id that does not belong to the account is 404 `email_not_found`.',
-        tags: ['Emails'],
-        ...requires('emails:read'),
-      },
+      detail: describeRoute(
+        'Get an email as captured',
+        requires('emails:read'),
+        'Emails from a domain that is not verified (`sandbox: true`), and all emails in delivery mode `capture`, are delivered to a built-in server that stores them for viewing. System mail is never shown. Messages are deleted by age, and the oldest when space runs out. After that, before delivery, and for emails that were really sent, the response is 404 `not_captured`. An id that does not belong to the account is 404 `email_not_found`.',
+      ),
     },
   )
 

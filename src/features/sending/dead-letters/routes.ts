@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
 import { DEFAULT_COUNT, DeadLetterList, DeadLetterQuery, deadLetterWire, MAX_LISTED, Retried } from './model.ts'
 import { listDeadLetters } from './read.ts'
@@ -12,7 +13,7 @@ const tags = ['Dead letters']
 const params = Type.Object({ id: Type.String({ description: 'Id (stream_id) of the dead letter.' }) })
 
 export const deadLetterRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/dead-letters' })
+  new Elysia({ prefix: '/v1/dead-letters', tags })
     .use(authenticated)
     .get(
       '/',
@@ -28,13 +29,11 @@ export const deadLetterRoutes = (app: App) =>
       {
         query: DeadLetterQuery,
         response: DeadLetterList,
-        detail: {
-          summary: 'List dead letters',
-          description:
-            'Recipients whose delivery expired, failed because of the service or is uncertain, newest first.',
-          tags,
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'List dead letters',
+          requires('emails:read'),
+          'Recipients whose delivery expired, failed because of the service or is uncertain, newest first.',
+        ),
       },
     )
     .delete(
@@ -43,7 +42,7 @@ export const deadLetterRoutes = (app: App) =>
         await deleteDeadLetter(app, actor, params.id)
         set.status = 204
       },
-      { params, detail: { summary: 'Delete a dead letter', tags, ...requires('emails:send') } },
+      { params, detail: describeRoute('Delete a dead letter', requires('emails:send')) },
     )
     .post(
       '/:id/retry',
@@ -54,12 +53,10 @@ export const deadLetterRoutes = (app: App) =>
       {
         params,
         response: Retried,
-        detail: {
-          summary: 'Send a dead letter again',
-          description:
-            'Puts the recipient back into the queue, with the full time until expiry. A recipient whose delivery is uncertain may get the email twice.',
-          tags,
-          ...requires('emails:send'),
-        },
+        detail: describeRoute(
+          'Send a dead letter again',
+          requires('emails:send'),
+          'Puts the recipient back into the queue, with the full time until expiry. A recipient whose delivery is uncertain may get the email twice.',
+        ),
       },
     )

@@ -1,7 +1,6 @@
 /**
  * @module Sends a test email from a domain to the signed-in user who asks for it, as any other email of the account.
  */
-
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -13,7 +12,7 @@ import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { NOT_TRACKED } from '#features/sending/queue/email.ts'
 import { type Domain, getDomain } from '#features/setup/domains/domains.ts'
 import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
-import { sessionOnly } from '#platform/http/access.ts'
+import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
@@ -82,7 +81,7 @@ const TestEmailRequest = StrictObject({ to: Type.Optional(OwnAddress) })
 
 export const domainTestRoutes = (app: App, options: DomainTestOptions) => {
   const send = createDomainTestSender(app, options)
-  return new Elysia({ prefix: '/v1/domains' })
+  return new Elysia({ prefix: '/v1/domains', tags: ['Domains'] })
     .use(authenticated)
     .post(
       '/:id/test-email',
@@ -91,19 +90,19 @@ export const domainTestRoutes = (app: App, options: DomainTestOptions) => {
         params: Type.Object({ id: Type.String({ description: 'Id of the domain.' }) }),
         body: TestEmailRequest,
         response: { 202: DataBody(SendResponse) },
-        detail: {
-          summary: 'Send yourself a test email from a domain',
-          description:
-            'From `test@` the domain to the address of the signed-in user, as any other email. At most 5 an hour for a domain.',
-          tags: ['Domains'],
-          ...errorResponses({
-            409: ['domain_not_verified', 'The domain is not verified, so the email would not be sent.'],
-            429: ['rate_limited', 'Too many test emails of this domain; wait as long as Retry-After says.'],
-          }),
-          ...requires('emails:send'),
-          ...sessionOnly,
-          ...locatedAt('/v1/emails'),
-        },
+        detail: describeRoute(
+          'Send yourself a test email from a domain',
+          requires('emails:send'),
+          'From `test@` the domain to the address of the signed-in user, as any other email. At most 5 an hour for a domain.',
+          {
+            ...errorResponses({
+              409: ['domain_not_verified', 'The domain is not verified, so the email would not be sent.'],
+              429: ['rate_limited', 'Too many test emails of this domain; wait as long as Retry-After says.'],
+            }),
+            ...sessionOnly,
+            ...locatedAt('/v1/emails'),
+          },
+        ),
       },
     )
 }

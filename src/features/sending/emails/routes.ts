@@ -15,6 +15,7 @@ import { ANY_TIME } from '#features/sending/queue/search.ts'
 import { isStatus, type Status } from '#features/sending/queue/status.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
@@ -63,7 +64,7 @@ export interface EmailRouteOptions {
 }
 
 export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptions) => {
-  return new Elysia({ prefix: '/v1/emails' })
+  return new Elysia({ prefix: '/v1/emails', tags: ['Emails'] })
     .use(authenticated)
     .get(
       '/',
@@ -76,13 +77,11 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
       {
         query: EmailQuery,
         response: PageBody(EmailRow),
-        detail: {
-          summary: 'List emails',
-          description:
-            'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream`, `domain` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more. If a status or an operation is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
-          tags: ['Emails'],
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'List emails',
+          requires('emails:read'),
+          'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream`, `domain` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more. If a status or an operation is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
+        ),
       },
     )
     .post(
@@ -96,15 +95,12 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
       {
         body: SendRequest,
         response: { 202: DataBody(SendResponse) },
-        detail: {
-          summary: 'Send an email',
-          description:
-            'Responds when the email is on disk. The header Idempotency-Key is equivalent to idempotency_key. For tests, `sim.` and the host name of the service is a domain of simulated mailboxes: `deliver`, `bounce+5.1.1` with any code, `defer`, `greylist`, `slow`, `drop-after-dot`, `open`, `click`, `complain`. Such mail has all events and webhooks but is `sandbox` mail: it affects neither quota nor reputation nor suppressions.',
-          tags: ['Emails'],
-          ...IDEMPOTENCY_KEY_PARAMETER,
-          ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch'),
-          ...requires('emails:send'),
-        },
+        detail: describeRoute(
+          'Send an email',
+          requires('emails:send'),
+          'Responds when the email is on disk. The header Idempotency-Key is equivalent to idempotency_key. For tests, `sim.` and the host name of the service is a domain of simulated mailboxes: `deliver`, `bounce+5.1.1` with any code, `defer`, `greylist`, `slow`, `drop-after-dot`, `open`, `click`, `complain`. Such mail has all events and webhooks but is `sandbox` mail: it affects neither quota nor reputation nor suppressions.',
+          { ...IDEMPOTENCY_KEY_PARAMETER, ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch') },
+        ),
       },
     )
     .post(
@@ -117,14 +113,12 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
       {
         body: BatchRequest,
         response: { 202: BatchResponse },
-        detail: {
-          summary: 'Send up to 500 emails',
-          description: 'Each email is checked separately; invalid ones are reported in `errors`, the others are sent.',
-          tags: ['Emails'],
-          ...IDEMPOTENCY_KEY_PARAMETER,
-          ...responseHeaders(...RATE_HEADERS),
-          ...requires('emails:send'),
-        },
+        detail: describeRoute(
+          'Send up to 500 emails',
+          requires('emails:send'),
+          'Each email is checked separately; invalid ones are reported in `errors`, the others are sent.',
+          { ...IDEMPOTENCY_KEY_PARAMETER, ...responseHeaders(...RATE_HEADERS) },
+        ),
       },
     )
 }
@@ -202,7 +196,7 @@ async function readDetail(
 }
 
 export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
-  new Elysia({ prefix: '/v1/emails' })
+  new Elysia({ prefix: '/v1/emails', tags: ['Emails'] })
     .use(authenticated)
     .get(
       '/:id',
@@ -211,24 +205,18 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       {
         params,
         response: DataBody(EmailDetail),
-        detail: {
-          summary: 'Get an email with its recipients and events',
-          tags: ['Emails'],
-          ...requires('emails:read'),
-        },
+        detail: describeRoute('Get an email with its recipients and events', requires('emails:read')),
       },
     )
     .patch('/:id', async ({ actor, params, body }) => dataBody(await rescheduleEmail(app, actor, params.id, body)), {
       params,
       body: EmailChange,
       response: DataBody(SendResponse),
-      detail: {
-        summary: 'Reschedule an email',
-        description:
-          'Moves a scheduled email to another time, or sends it now. An email that is no longer scheduled is a 409 `email_not_scheduled`.',
-        tags: ['Emails'],
-        ...requires('emails:send'),
-      },
+      detail: describeRoute(
+        'Reschedule an email',
+        requires('emails:send'),
+        'Moves a scheduled email to another time, or sends it now. An email that is no longer scheduled is a 409 `email_not_scheduled`.',
+      ),
     })
     .post(
       '/:id/resend',
@@ -244,16 +232,16 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
         params,
         body: ResendRequest,
         response: { 202: DataBody(ResendResponse) },
-        detail: {
-          summary: 'Send an email again',
-          description:
-            'Accepts a new email with the same sender, recipients, subject, bodies, headers, attachments, tags and metadata, under the same checks as any other; its detail has `resend_of`. Recipients who got the first one get a second; `warnings` names them, those who may have got it, and suppressed ones, who get none. A 409: `email_open` while the first is still being sent, `content_removed` when its content is no longer stored, `email_of_broadcast`, `system_mail`, `stream_deleted`, `recipients_erased`.',
-          tags: ['Emails'],
-          ...RESEND_PARAMETERS,
-          ...locatedAt('/v1/emails'),
-          ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch'),
-          ...requires('emails:send'),
-        },
+        detail: describeRoute(
+          'Send an email again',
+          requires('emails:send'),
+          'Accepts a new email with the same sender, recipients, subject, bodies, headers, attachments, tags and metadata, under the same checks as any other; its detail has `resend_of`. Recipients who got the first one get a second; `warnings` names them, those who may have got it, and suppressed ones, who get none. A 409: `email_open` while the first is still being sent, `content_removed` when its content is no longer stored, `email_of_broadcast`, `system_mail`, `stream_deleted`, `recipients_erased`.',
+          {
+            ...RESEND_PARAMETERS,
+            ...locatedAt('/v1/emails'),
+            ...responseHeaders(...RATE_HEADERS, 'Idempotency-Mismatch'),
+          },
+        ),
       },
     )
     .get(
@@ -265,16 +253,15 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       {
         params,
         response: DataBody(EmailSource),
-        detail: {
-          summary: 'Get the source of an email',
-          description: 'The message composed again as it is sent, for its first recipient.',
-          tags: ['Emails'],
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'Get the source of an email',
+          requires('emails:read'),
+          'The message composed again as it is sent, for its first recipient.',
+        ),
       },
     )
     .post('/:id/cancel', async ({ actor, params }) => dataBody(await cancelEmail(app, actor, params.id)), {
       params,
       response: DataBody(SendResponse),
-      detail: { summary: 'Cancel a scheduled email', tags: ['Emails'], ...requires('emails:send') },
+      detail: describeRoute('Cancel a scheduled email', requires('emails:send')),
     })

@@ -1,5 +1,4 @@
 /** @module Previews of a newsletter, and a test email of one to the user who asks for it; the routes of both. */
-
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -19,7 +18,7 @@ import {
 } from '#features/setup/templates/broadcast-data.ts'
 import { requireRenderCapacity, startRenderSession } from '#features/setup/templates/render.ts'
 import { AppError, invalid, notFound, tooManyRequests } from '#platform/errors.ts'
-import { sessionOnly } from '#platform/http/access.ts'
+import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
@@ -176,7 +175,7 @@ const TEMPLATE_ERRORS =
 
 export const newsletterPreviewRoutes = (app: App, options: NewsletterTestOptions) => {
   const sendTest = createNewsletterTestSender(app, options)
-  return new Elysia({ prefix: '/v1/newsletters' })
+  return new Elysia({ prefix: '/v1/newsletters', tags })
     .use(authenticated)
     .get(
       '/:id/preview',
@@ -189,12 +188,11 @@ export const newsletterPreviewRoutes = (app: App, options: NewsletterTestOptions
         params,
         query: Type.Object({ contact_email: Type.Optional(ContactEmail) }),
         response: DataBody(NewsletterPreviewRecord),
-        detail: {
-          summary: 'Render a newsletter for a contact',
-          description: `Nothing is sent; \`unsubscribe_url\` leads nowhere. ${TEMPLATE_ERRORS}`,
-          tags,
-          ...requires('contacts:read'),
-        },
+        detail: describeRoute(
+          'Render a newsletter for a contact',
+          requires('contacts:read'),
+          `Nothing is sent; \`unsubscribe_url\` leads nowhere. ${TEMPLATE_ERRORS}`,
+        ),
       },
     )
     .post(
@@ -213,17 +211,18 @@ export const newsletterPreviewRoutes = (app: App, options: NewsletterTestOptions
         params,
         body: TestRequest,
         response: { 202: DataBody(SendResponse) },
-        detail: {
-          summary: 'Send yourself a test email of a newsletter',
-          description: `Rendered for one contact, to the address of the signed-in user, with "[Test]" before its subject; \`unsubscribe_url\` leads nowhere. At most 20 an hour. ${TEMPLATE_ERRORS}`,
-          tags,
-          ...errorResponses({
-            429: ['rate_limited', 'Too many test emails of this newsletter; wait as long as Retry-After says.'],
-          }),
-          ...requires('emails:send', 'contacts:read'),
-          ...sessionOnly,
-          ...locatedAt('/v1/emails'),
-        },
+        detail: describeRoute(
+          'Send yourself a test email of a newsletter',
+          requires('emails:send', 'contacts:read'),
+          `Rendered for one contact, to the address of the signed-in user, with "[Test]" before its subject; \`unsubscribe_url\` leads nowhere. At most 20 an hour. ${TEMPLATE_ERRORS}`,
+          {
+            ...errorResponses({
+              429: ['rate_limited', 'Too many test emails of this newsletter; wait as long as Retry-After says.'],
+            }),
+            ...sessionOnly,
+            ...locatedAt('/v1/emails'),
+          },
+        ),
       },
     )
 }

@@ -5,6 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
@@ -36,7 +37,7 @@ const params = Type.Object({ id: Type.String({ description: 'Id of the newslette
 const TEMPLATE_ERROR_NOTE = 'A part that can never be rendered is a 422 `template_error` with its position.'
 
 export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: TakeRate }) =>
-  new Elysia({ prefix: '/v1/newsletters' })
+  new Elysia({ prefix: '/v1/newsletters', tags })
     .use(authenticated)
     .get(
       '/',
@@ -52,12 +53,11 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       {
         query: NewsletterQuery,
         response: PageBody(NewsletterRow),
-        detail: {
-          summary: 'List newsletters',
-          description: `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`,
-          tags,
-          ...requires('contacts:read'),
-        },
+        detail: describeRoute(
+          'List newsletters',
+          requires('contacts:read'),
+          `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`,
+        ),
       },
     )
     .post(
@@ -67,13 +67,12 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       {
         body: NewNewsletter,
         response: { 201: DataBody(NewsletterRecord) },
-        detail: {
-          summary: 'Create a newsletter',
-          description: `Creates a draft; its bodies may be added later. ${TEMPLATE_ERROR_NOTE}`,
-          tags,
-          ...errorResponses({ 409: ['too_many_newsletters', `The account has ${MAX_NEWSLETTERS} newsletters.`] }),
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Create a newsletter',
+          requires('contacts:write'),
+          `Creates a draft; its bodies may be added later. ${TEMPLATE_ERROR_NOTE}`,
+          errorResponses({ 409: ['too_many_newsletters', `The account has ${MAX_NEWSLETTERS} newsletters.`] }),
+        ),
       },
     )
     .get(
@@ -83,7 +82,7 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       {
         params,
         response: DataBody(NewsletterRecord),
-        detail: { summary: 'Get a newsletter', tags, ...requires('contacts:read') },
+        detail: describeRoute('Get a newsletter', requires('contacts:read')),
       },
     )
     .put(
@@ -94,13 +93,12 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         params,
         body: NewsletterChangeBody,
         response: DataBody(NewsletterRecord),
-        detail: {
-          summary: 'Change a draft',
-          description: `Omitted fields keep their value. ${TEMPLATE_ERROR_NOTE}`,
-          tags,
-          ...errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or has ended.'] }),
-          ...requires('contacts:write'),
-        },
+        detail: describeRoute(
+          'Change a draft',
+          requires('contacts:write'),
+          `Omitted fields keep their value. ${TEMPLATE_ERROR_NOTE}`,
+          errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or has ended.'] }),
+        ),
       },
     )
     .delete(
@@ -111,15 +109,14 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       },
       {
         params,
-        detail: {
-          summary: 'Delete a newsletter',
-          description: 'Its emails and its operation stay.',
-          tags,
-          ...errorResponses({
+        detail: describeRoute(
+          'Delete a newsletter',
+          requires('contacts:write'),
+          'Its emails and its operation stay.',
+          errorResponses({
             409: ['newsletter_not_draft', 'It is scheduled or being sent: cancel its operation first.'],
           }),
-          ...requires('contacts:write'),
-        },
+        ),
       },
     )
     .post(
@@ -141,19 +138,19 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
         params,
         body: SendNewsletter,
         response: { 202: DataBody(BroadcastStarted) },
-        detail: {
-          summary: 'Send a newsletter',
-          description:
-            'To all active contacts of its list, as a broadcast: `contact`, `list`, `unsubscribe_url` and template_data are its variables. Responds once a snapshot of the recipients is on disk. If it is cancelled before the first email, it becomes a draft again.',
-          tags,
-          ...responseHeaders(...RATE_HEADERS),
-          ...errorResponses({
-            409: [
-              'newsletter_not_draft',
-              'It is scheduled, being sent or has ended, or has more recipients than allowed.',
-            ],
-          }),
-          ...requires('emails:send', 'contacts:read'),
-        },
+        detail: describeRoute(
+          'Send a newsletter',
+          requires('emails:send', 'contacts:read'),
+          'To all active contacts of its list, as a broadcast: `contact`, `list`, `unsubscribe_url` and template_data are its variables. Responds once a snapshot of the recipients is on disk. If it is cancelled before the first email, it becomes a draft again.',
+          {
+            ...responseHeaders(...RATE_HEADERS),
+            ...errorResponses({
+              409: [
+                'newsletter_not_draft',
+                'It is scheduled, being sent or has ended, or has more recipients than allowed.',
+              ],
+            }),
+          },
+        ),
       },
     )

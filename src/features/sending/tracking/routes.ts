@@ -7,6 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
 import { AppError } from '#platform/errors.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { isoTime, pageBody } from '#platform/http/envelope.ts'
 import { extra, notFoundById, PageBody, parseUuidParam, Timestamp } from '#platform/http/schemas.ts'
 import { type LinkStatistics, readLinkStatistics } from './engage.ts'
@@ -34,7 +35,7 @@ const linkWire = ({ url, clicks, days, machineClicks, lastClickedAt }: LinkStati
 })
 
 export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
-  new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(
+  new Elysia({ prefix: '/v1/emails', tags: ['Emails'] }).use(authenticated).get(
     '/:id/links',
     ({ actor, params }) => {
       const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
@@ -47,13 +48,11 @@ export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
       response: PageBody(LinkRecord),
-      detail: {
-        summary: 'List the clicked links of an email',
-        description:
-          'One page with all tracked links that people have clicked, most clicked first. Every click counts, even if several share one `clicked` event; scanners and prefetchers do not count. On a plan without tracking the response is 403 `tracking_not_in_plan`.',
-        tags: ['Emails'],
-        ...requires('emails:read'),
-      },
+      detail: describeRoute(
+        'List the clicked links of an email',
+        requires('emails:read'),
+        'One page with all tracked links that people have clicked, most clicked first. Every click counts, even if several share one `clicked` event; scanners and prefetchers do not count. On a plan without tracking the response is 403 `tracking_not_in_plan`.',
+      ),
     },
   )
 

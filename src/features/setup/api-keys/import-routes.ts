@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import { actForAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated } from '#features/core/app/http.ts'
-import { commandsOnly } from '#platform/http/access.ts'
+import { commandsOnly, describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, StrictObject } from '#platform/http/schemas.ts'
@@ -18,7 +18,7 @@ const ImportedApiKey = StrictObject({
 })
 
 export const apiKeyImportRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/operator' }).use(authenticated).post(
+  new Elysia({ prefix: '/v1/operator', tags: ['Operator'] }).use(authenticated).post(
     '/accounts/:id/api-keys',
     async ({ actor, params, body, status }) => {
       const created = await createApiKey(app, actForAccount(app, actor, params.id), {
@@ -31,11 +31,11 @@ export const apiKeyImportRoutes = (app: App) =>
       params: Type.Object({ id: Type.String({ description: 'Id of the account.' }) }),
       body: ImportedApiKey,
       response: { 201: DataBody(ApiKeyRecord) },
-      detail: {
-        summary: 'Import an API key',
-        tags: ['Operator'],
-        ...commandsOnly,
-        ...errorResponses({ 404: ['account_not_found', 'No account has this id.'] }),
-      },
+      detail: describeRoute(
+        'Import an API key',
+        commandsOnly,
+        undefined,
+        errorResponses({ 404: ['account_not_found', 'No account has this id.'] }),
+      ),
     },
   )

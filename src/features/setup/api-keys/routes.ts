@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { changeApiKey, createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
@@ -11,7 +12,7 @@ import { ApiKeyPatch, ApiKeyRecord, CreatedApiKey, NewApiKey, toApiKeyWire } fro
 const tags = ['API keys']
 
 export const apiKeyRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/api-keys' })
+  new Elysia({ prefix: '/v1/api-keys', tags })
     .use(authenticated)
     .get(
       '/',
@@ -21,12 +22,7 @@ export const apiKeyRoutes = (app: App) =>
       },
       {
         response: PageBody(ApiKeyRecord),
-        detail: {
-          summary: 'List API keys',
-          description: 'All keys on one page, newest first.',
-          tags,
-          ...requires('account:admin'),
-        },
+        detail: describeRoute('List API keys', requires('account:admin'), 'All keys on one page, newest first.'),
       },
     )
     .post(
@@ -39,7 +35,7 @@ export const apiKeyRoutes = (app: App) =>
       {
         body: NewApiKey,
         response: { 201: DataBody(CreatedApiKey) },
-        detail: { summary: 'Create an API key', tags, ...requires('account:admin') },
+        detail: describeRoute('Create an API key', requires('account:admin')),
       },
     )
     .patch(
@@ -50,13 +46,11 @@ export const apiKeyRoutes = (app: App) =>
         params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
         body: ApiKeyPatch,
         response: DataBody(ApiKeyRecord),
-        detail: {
-          summary: 'Change an API key',
-          description:
-            'Changes the fields that the body has, from the next request with the key on. A restricted key cannot give another key more than it has itself.',
-          tags,
-          ...requires('account:admin'),
-        },
+        detail: describeRoute(
+          'Change an API key',
+          requires('account:admin'),
+          'Changes the fields that the body has, from the next request with the key on. A restricted key cannot give another key more than it has itself.',
+        ),
       },
     )
     .delete(
@@ -67,11 +61,10 @@ export const apiKeyRoutes = (app: App) =>
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
-        detail: {
-          summary: 'Delete an API key',
-          description: 'Takes effect immediately; requests with the key then fail with 401.',
-          tags,
-          ...requires('account:admin'),
-        },
+        detail: describeRoute(
+          'Delete an API key',
+          requires('account:admin'),
+          'Takes effect immediately; requests with the key then fail with 401.',
+        ),
       },
     )

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { createDownload, fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -40,7 +41,7 @@ export interface DomainUseCases {
 }
 
 export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
-  new Elysia({ prefix: '/v1/domains' })
+  new Elysia({ prefix: '/v1/domains', tags })
     .use(authenticated)
     .get(
       '/',
@@ -56,7 +57,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         query: PageQuery,
         response: PageBody(DomainWire),
-        detail: { summary: 'List domains', description: 'Newest first.', tags, ...requires('domains:read') },
+        detail: describeRoute('List domains', requires('domains:read'), 'Newest first.'),
       },
     )
     .post(
@@ -69,18 +70,17 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         body: NewDomain,
         response: { 201: CreatedDomain },
-        detail: {
-          summary: 'Register a domain',
-          description: 'Creates its DKIM key. Publish the `dns_records`, then verify.',
-          tags,
-          ...requires('domains:write'),
-        },
+        detail: describeRoute(
+          'Register a domain',
+          requires('domains:write'),
+          'Creates its DKIM key. Publish the `dns_records`, then verify.',
+        ),
       },
     )
     .get('/:id', ({ actor, params }) => dataBody(toDomainWire(app, getDomain(app.db, actor.accountId, params.id))), {
       params: IdParam,
       response: DataBody(DomainWire),
-      detail: { summary: 'Get a domain', tags, ...requires('domains:read') },
+      detail: describeRoute('Get a domain', requires('domains:read')),
     })
     .patch(
       '/:id',
@@ -92,7 +92,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         params: IdParam,
         body: DomainChange,
         response: DataBody(DomainWire),
-        detail: { summary: 'Enable or disable inbound mail of a domain', tags, ...requires('domains:write') },
+        detail: describeRoute('Enable or disable inbound mail of a domain', requires('domains:write')),
       },
     )
     .delete(
@@ -103,12 +103,11 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       },
       {
         params: IdParam,
-        detail: {
-          summary: 'Delete a domain',
-          description: 'Cancels its scheduled mail; mail already queued is still signed and sent.',
-          tags,
-          ...requires('domains:write'),
-        },
+        detail: describeRoute(
+          'Delete a domain',
+          requires('domains:write'),
+          'Cancels its scheduled mail; mail already queued is still signed and sent.',
+        ),
       },
     )
     .post(
@@ -117,14 +116,12 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         params: IdParam,
         response: DataBody(VerificationWire),
-        detail: {
-          summary: 'Verify a domain',
-          description:
-            'Checks DNS now and reports for each record what was found, what was expected and what to publish. A verified domain that lacks a record still sends for 72 hours. May be called every 10 seconds.',
-          tags,
-          ...TOO_MANY_CHECKS,
-          ...requires('domains:write'),
-        },
+        detail: describeRoute(
+          'Verify a domain',
+          requires('domains:write'),
+          'Checks DNS now and reports for each record what was found, what was expected and what to publish. A verified domain that lacks a record still sends for 72 hours. May be called every 10 seconds.',
+          TOO_MANY_CHECKS,
+        ),
       },
     )
     .post(
@@ -133,13 +130,11 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         params: IdParam,
         response: DataBody(DomainWire),
-        detail: {
-          summary: 'Rotate the DKIM keys of a domain',
-          description:
-            'Creates new keys, whose records are `dkim_next` and `dkim_ed25519_next`. Publish them beside the present ones: once a check finds them, they sign, and the former selector is in `former_dkim_selectors` until its records may be removed. While keys wait for their records, no others are created.',
-          tags,
-          ...requires('domains:write'),
-        },
+        detail: describeRoute(
+          'Rotate the DKIM keys of a domain',
+          requires('domains:write'),
+          'Creates new keys, whose records are `dkim_next` and `dkim_ed25519_next`. Publish them beside the present ones: once a check finds them, they sign, and the former selector is in `former_dkim_selectors` until its records may be removed. While keys wait for their records, no others are created.',
+        ),
       },
     )
     .put(
@@ -152,13 +147,11 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         params: IdParam,
         body: NewTrackingDomain,
         response: TrackingDomainSet,
-        detail: {
-          summary: 'Set the host name of tracked links',
-          description:
-            'Publish a CNAME at it that points to `cname_target`, then verify it. A changed name is unverified again.',
-          tags,
-          ...requires('domains:write'),
-        },
+        detail: describeRoute(
+          'Set the host name of tracked links',
+          requires('domains:write'),
+          'Publish a CNAME at it that points to `cname_target`, then verify it. A changed name is unverified again.',
+        ),
       },
     )
     .delete(
@@ -167,13 +160,11 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         params: IdParam,
         response: DataBody(DomainWire),
-        detail: {
-          summary: 'Remove the host name of tracked links',
-          description:
-            'Links in future mail use the host of the service. Links in mail already sent still need the CNAME; keep the CNAME only below a domain that stays verified here, because otherwise another account may set the host.',
-          tags,
-          ...requires('domains:write'),
-        },
+        detail: describeRoute(
+          'Remove the host name of tracked links',
+          requires('domains:write'),
+          'Links in future mail use the host of the service. Links in mail already sent still need the CNAME; keep the CNAME only below a domain that stays verified here, because otherwise another account may set the host.',
+        ),
       },
     )
     .post(
@@ -185,13 +176,12 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         params: IdParam,
         response: TrackingVerification,
-        detail: {
-          summary: 'Verify the host name of tracked links',
-          description: 'Checks DNS now and reports what was found, what was expected and what to publish.',
-          tags,
-          ...TOO_MANY_CHECKS,
-          ...requires('domains:write'),
-        },
+        detail: describeRoute(
+          'Verify the host name of tracked links',
+          requires('domains:write'),
+          'Checks DNS now and reports what was found, what was expected and what to publish.',
+          TOO_MANY_CHECKS,
+        ),
       },
     )
 
@@ -201,19 +191,17 @@ export const domainDnsRoutes = (app: App) => {
     const domain = getDomain(app.db, actor.accountId, id)
     return runDnsCheck(app, actor.accountId, () => readPublishedDns(app, domain))
   }
-  return new Elysia({ prefix: '/v1/domains' })
+  return new Elysia({ prefix: '/v1/domains', tags })
     .use(authenticated)
     .get('/:id/dns', async ({ actor, params: { id } }) => dataBody(await read(actor, id)), {
       params: IdParam,
       response: DataBody(PublishedDnsWire),
-      detail: {
-        summary: 'Compare the DNS of a domain with its records',
-        description:
-          'Asks DNS now, and names each record as the DNS provider wants it typed. Changes nothing: `POST /v1/domains/{id}/verify` stores what it finds.',
-        tags,
-        ...TOO_MANY_CHECKS,
-        ...requires('domains:read'),
-      },
+      detail: describeRoute(
+        'Compare the DNS of a domain with its records',
+        requires('domains:read'),
+        'Asks DNS now, and names each record as the DNS provider wants it typed. Changes nothing: `POST /v1/domains/{id}/verify` stores what it finds.',
+        TOO_MANY_CHECKS,
+      ),
     })
     .get(
       '/:id/zone-file',
@@ -226,15 +214,12 @@ export const domainDnsRoutes = (app: App) => {
       },
       {
         params: IdParam,
-        detail: {
-          summary: 'Download the DNS records of a domain as a zone file',
-          description:
-            'Asks DNS now. Only records that are missing are lines to import (RFC 1035 §5); those that exist or could not be looked up are comments, so that an import never duplicates or replaces any.',
-          tags,
-          ...fileResponseSpec('The zone file.', 'text/plain'),
-          ...TOO_MANY_CHECKS,
-          ...requires('domains:read'),
-        },
+        detail: describeRoute(
+          'Download the DNS records of a domain as a zone file',
+          requires('domains:read'),
+          'Asks DNS now. Only records that are missing are lines to import (RFC 1035 §5); those that exist or could not be looked up are comments, so that an import never duplicates or replaces any.',
+          { ...fileResponseSpec('The zone file.', 'text/plain'), ...TOO_MANY_CHECKS },
+        ),
       },
     )
 }

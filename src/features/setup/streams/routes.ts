@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { NewStream, StreamChange, StreamDetail, StreamRecord, toStreamDetailWire, toStreamWire } from './model.ts'
@@ -13,7 +14,7 @@ const tags = ['Streams']
 const params = Type.Object({ id: Type.String({ description: 'Id of the stream.' }) })
 
 export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: HasOpenMail }) =>
-  new Elysia({ prefix: '/v1/streams' })
+  new Elysia({ prefix: '/v1/streams', tags })
     .use(authenticated)
     .get(
       '/',
@@ -29,7 +30,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       {
         query: PageQuery,
         response: PageBody(StreamRecord),
-        detail: { summary: 'List streams', description: 'Newest first.', tags, ...requires('emails:read') },
+        detail: describeRoute('List streams', requires('emails:read'), 'Newest first.'),
       },
     )
     .post(
@@ -39,7 +40,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       {
         body: NewStream,
         response: { 201: DataBody(StreamRecord) },
-        detail: { summary: 'Create a stream', tags, ...requires('emails:send') },
+        detail: describeRoute('Create a stream', requires('emails:send')),
       },
     )
     .get(
@@ -52,12 +53,11 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       {
         params,
         response: DataBody(StreamDetail),
-        detail: {
-          summary: 'Get a stream',
-          description: 'With its own reputation: the outcomes of its mail over the last 30 days.',
-          tags,
-          ...requires('emails:read'),
-        },
+        detail: describeRoute(
+          'Get a stream',
+          requires('emails:read'),
+          'With its own reputation: the outcomes of its mail over the last 30 days.',
+        ),
       },
     )
     .put(
@@ -68,12 +68,11 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
         params,
         body: StreamChange,
         response: DataBody(StreamRecord),
-        detail: {
-          summary: 'Change a stream',
-          description: 'Omitted fields keep their value. The slug of `transactional` cannot be changed.',
-          tags,
-          ...requires('emails:send'),
-        },
+        detail: describeRoute(
+          'Change a stream',
+          requires('emails:send'),
+          'Omitted fields keep their value. The slug of `transactional` cannot be changed.',
+        ),
       },
     )
     .delete(
@@ -84,11 +83,10 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       },
       {
         params,
-        detail: {
-          summary: 'Delete a stream',
-          description: 'Fails with 409 for `transactional`, and while mail of the stream is not final.',
-          tags,
-          ...requires('emails:send'),
-        },
+        detail: describeRoute(
+          'Delete a stream',
+          requires('emails:send'),
+          'Fails with 409 for `transactional`, and while mail of the stream is not final.',
+        ),
       },
     )

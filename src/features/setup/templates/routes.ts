@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -82,7 +83,7 @@ export interface TemplateRouteOptions {
 }
 
 export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
-  new Elysia({ prefix: '/v1/templates' })
+  new Elysia({ prefix: '/v1/templates', tags })
     .use(authenticated)
     .use(versionRoutes(app))
     .use(draftRoutes(app, options))
@@ -100,12 +101,11 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
       {
         query: TemplateListQuery,
         response: PageBody(TemplateRow),
-        detail: {
-          summary: 'List templates',
-          description: `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`,
-          tags,
-          ...requires('templates:read'),
-        },
+        detail: describeRoute(
+          'List templates',
+          requires('templates:read'),
+          `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`,
+        ),
       },
     )
     .post(
@@ -118,13 +118,12 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
       {
         body: NewTemplate,
         response: { 201: DataBody(TemplateRecord) },
-        detail: {
-          summary: 'Create a template',
-          description: TEMPLATE_ERRORS,
-          tags,
-          ...errorResponses({ 409: ['template_exists', `${SAME_ALIAS}, or ${MAX_TEMPLATES} templates.`] }),
-          ...requires('templates:write'),
-        },
+        detail: describeRoute(
+          'Create a template',
+          requires('templates:write'),
+          TEMPLATE_ERRORS,
+          errorResponses({ 409: ['template_exists', `${SAME_ALIAS}, or ${MAX_TEMPLATES} templates.`] }),
+        ),
       },
     )
     .get(
@@ -134,7 +133,7 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
       {
         params,
         response: DataBody(TemplateRecord),
-        detail: { summary: 'Get a template', tags, ...requires('templates:read') },
+        detail: describeRoute('Get a template', requires('templates:read')),
       },
     )
     .put(
@@ -150,13 +149,12 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
         params,
         body: TemplateChangeBody,
         response: DataBody(TemplateRecord),
-        detail: {
-          summary: 'Change a template',
-          description: `Omitted fields keep their value. ${TEMPLATE_ERRORS} Mail already accepted does not change.`,
-          tags,
-          ...errorResponses({ 409: ['template_exists', `${SAME_ALIAS}; or ${CHANGED}`] }),
-          ...requires('templates:write'),
-        },
+        detail: describeRoute(
+          'Change a template',
+          requires('templates:write'),
+          `Omitted fields keep their value. ${TEMPLATE_ERRORS} Mail already accepted does not change.`,
+          errorResponses({ 409: ['template_exists', `${SAME_ALIAS}; or ${CHANGED}`] }),
+        ),
       },
     )
     .delete(
@@ -167,12 +165,11 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
       },
       {
         params,
-        detail: {
-          summary: 'Delete a template',
-          description: 'Emails made from it still refer to it; sends with its alias now fail.',
-          tags,
-          ...requires('templates:write'),
-        },
+        detail: describeRoute(
+          'Delete a template',
+          requires('templates:write'),
+          'Emails made from it still refer to it; sends with its alias now fail.',
+        ),
       },
     )
     .post(
@@ -183,18 +180,16 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
         params,
         body: RenderBody,
         response: DataBody(RenderedTemplate),
-        detail: {
-          summary: 'Render a template',
-          description:
-            'Renders the email for this template and data; nothing is sent. A missing variable fails with 422 `template_error`, which names it.',
-          tags,
-          ...requires('templates:read'),
-        },
+        detail: describeRoute(
+          'Render a template',
+          requires('templates:read'),
+          'Renders the email for this template and data; nothing is sent. A missing variable fails with 422 `template_error`, which names it.',
+        ),
       },
     )
 
 const versionRoutes = (app: App) =>
-  new Elysia()
+  new Elysia({ tags })
     .use(authenticated)
     .get(
       '/:id/versions',
@@ -208,12 +203,11 @@ const versionRoutes = (app: App) =>
         params,
         query: PageQuery,
         response: PageBody(TemplateVersionRow),
-        detail: {
-          summary: 'List the versions of a template',
-          description: `Newest first. ${VERSIONS_DESCRIPTION}`,
-          tags,
-          ...requires('templates:read'),
-        },
+        detail: describeRoute(
+          'List the versions of a template',
+          requires('templates:read'),
+          `Newest first. ${VERSIONS_DESCRIPTION}`,
+        ),
       },
     )
     .get(
@@ -225,7 +219,7 @@ const versionRoutes = (app: App) =>
       {
         params: versionParams,
         response: DataBody(TemplateVersionRecord),
-        detail: { summary: 'Get a version of a template', tags, ...requires('templates:read') },
+        detail: describeRoute('Get a version of a template', requires('templates:read')),
       },
     )
     .post(
@@ -239,18 +233,17 @@ const versionRoutes = (app: App) =>
         params: versionParams,
         body: RestoreBody,
         response: DataBody(TemplateRecord),
-        detail: {
-          summary: 'Restore a version of a template',
-          description: 'Its subject and bodies become a new version; alias and name stay.',
-          tags,
-          ...errorResponses({ 409: ['template_changed', CHANGED] }),
-          ...requires('templates:write'),
-        },
+        detail: describeRoute(
+          'Restore a version of a template',
+          requires('templates:write'),
+          'Its subject and bodies become a new version; alias and name stay.',
+          errorResponses({ 409: ['template_changed', CHANGED] }),
+        ),
       },
     )
 
 const draftRoutes = (app: App, { previews }: TemplateRouteOptions) =>
-  new Elysia().use(authenticated).post(
+  new Elysia({ tags }).use(authenticated).post(
     '/render',
     async ({ actor, body }) => {
       const { subject, html_body: html, text_body: text } = body
@@ -262,12 +255,10 @@ const draftRoutes = (app: App, { previews }: TemplateRouteOptions) =>
     {
       body: DraftBody,
       response: DataBody(DraftResult),
-      detail: {
-        summary: 'Render unsaved text',
-        description:
-          'Renders each part for itself, as a send would, and reports problems with their line. Nothing is stored or sent. An endless loop ends with a problem after a moment, and does not delay your mail.',
-        tags,
-        ...requires('templates:read'),
-      },
+      detail: describeRoute(
+        'Render unsaved text',
+        requires('templates:read'),
+        'Renders each part for itself, as a send would, and reports problems with their line. Nothing is stored or sent. An endless loop ends with a problem after a moment, and does not delay your mail.',
+      ),
     },
   )

@@ -2,6 +2,7 @@
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -18,29 +19,25 @@ const tags = ['Account']
 export const wordingRoutes = (app: App, publicUrl: string) => {
   const toBody = (wording: Wording) => dataBody({ ...toWordingWire(wording, publicUrl), defaults: DEFAULT_TEXTS })
   const read = ({ accountId }: Actor) => toBody(readWording(app.db, accountId))
-  return new Elysia({ prefix: '/v1/account' })
+  return new Elysia({ prefix: '/v1/account', tags })
     .use(authenticated)
     .get('/wording', ({ actor }) => read(actor), {
       response: DataBody(WordingRecord),
-      detail: {
-        summary: 'Get the wording',
-        description:
-          "The account's own name, logo and texts of confirmation mails, confirmation pages and unsubscribe pages.",
-        tags,
-        ...requires('account:read'),
-      },
+      detail: describeRoute(
+        'Get the wording',
+        requires('account:read'),
+        "The account's own name, logo and texts of confirmation mails, confirmation pages and unsubscribe pages.",
+      ),
     })
     .patch('/wording', async ({ actor, body }) => toBody(await changeWording(app, actor, body)), {
       body: WordingChangeBody,
       response: DataBody(WordingRecord),
-      detail: {
-        summary: 'Change the wording',
-        description:
-          'A text that is missing is ours, in the same language. Buttons, links and our sentences about the address, the list and the sender always stay. Texts are plain text.',
-        tags,
-        ...errorResponses({ 422: ['unknown_placeholder', 'A text has a placeholder that cannot be used there.'] }),
-        ...requires('account:admin'),
-      },
+      detail: describeRoute(
+        'Change the wording',
+        requires('account:admin'),
+        'A text that is missing is ours, in the same language. Buttons, links and our sentences about the address, the list and the sender always stay. Texts are plain text.',
+        errorResponses({ 422: ['unknown_placeholder', 'A text has a placeholder that cannot be used there.'] }),
+      ),
     })
     .delete(
       '/wording',
@@ -49,36 +46,36 @@ export const wordingRoutes = (app: App, publicUrl: string) => {
         set.status = 204
       },
       {
-        detail: {
-          summary: 'Delete the wording',
-          description: 'Name, logo and texts: everything is ours again.',
-          tags,
-          ...requires('account:admin'),
-        },
+        detail: describeRoute(
+          'Delete the wording',
+          requires('account:admin'),
+          'Name, logo and texts: everything is ours again.',
+        ),
       },
     )
     .put('/logo', async ({ actor, body }) => toBody(await changeLogo(app, actor, await readLogo(body, app.memory))), {
       response: DataBody(WordingRecord),
-      detail: {
-        summary: 'Set the logo',
-        description: `The bytes of a PNG, JPEG or WebP file, at most ${MAX_LOGO_BYTES / KiB} KiB and ${MAX_UPLOAD_PIXELS} pixels in each direction; its content decides, not its Content-Type. It is stored as PNG or JPEG with at most 480 by 192 pixels, without anything else that was in the file. Mail that was sent with another logo shows the name in its place.`,
-        tags,
-        ...acceptsBody('bytes'),
-        requestBody: {
-          required: true,
-          content: Object.fromEntries(
-            ['image/png', 'image/jpeg', 'image/webp'].map((type) => [
-              type,
-              { schema: { type: 'string', format: 'binary' } },
-            ]),
-          ),
+      detail: describeRoute(
+        'Set the logo',
+        requires('account:admin'),
+        `The bytes of a PNG, JPEG or WebP file, at most ${MAX_LOGO_BYTES / KiB} KiB and ${MAX_UPLOAD_PIXELS} pixels in each direction; its content decides, not its Content-Type. It is stored as PNG or JPEG with at most 480 by 192 pixels, without anything else that was in the file. Mail that was sent with another logo shows the name in its place.`,
+        {
+          ...acceptsBody('bytes'),
+          ...errorResponses({
+            413: ['logo_too_large', 'The file is too large.'],
+            422: ['invalid_logo', 'The file is no PNG, JPEG or WebP, has too many pixels, or is damaged.'],
+          }),
+          requestBody: {
+            required: true,
+            content: Object.fromEntries(
+              ['image/png', 'image/jpeg', 'image/webp'].map((type) => [
+                type,
+                { schema: { type: 'string', format: 'binary' } },
+              ]),
+            ),
+          },
         },
-        ...errorResponses({
-          413: ['logo_too_large', 'The file is too large.'],
-          422: ['invalid_logo', 'The file is no PNG, JPEG or WebP, has too many pixels, or is damaged.'],
-        }),
-        ...requires('account:admin'),
-      },
+      ),
     })
     .delete(
       '/logo',
@@ -87,12 +84,7 @@ export const wordingRoutes = (app: App, publicUrl: string) => {
         set.status = 204
       },
       {
-        detail: {
-          summary: 'Delete the logo',
-          description: 'Mails and pages show the name instead.',
-          tags,
-          ...requires('account:admin'),
-        },
+        detail: describeRoute('Delete the logo', requires('account:admin'), 'Mails and pages show the name instead.'),
       },
     )
 }

@@ -4,7 +4,6 @@
  * memory. Batches of different accounts take turns. An account's first read is noted: a step of setting up that only
  * the service can see.
  */
-
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { recordEventsRead } from '#features/core/accounts/rows.ts'
@@ -13,6 +12,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { type EventOwner, FeedPage } from '#features/core/events/model.ts'
 import { EVENT_TYPES } from '#features/core/events/record.ts'
 import { invalid } from '#platform/errors.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
 import { parseQueryInteger, QueryInteger } from '#platform/http/schemas.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
@@ -182,7 +182,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
     return new Response(json, { headers: { 'content-type': 'application/json;charset=utf-8' } })
   }
 
-  return new Elysia({ prefix: '/v1/events' }).use(authenticated).get(
+  return new Elysia({ prefix: '/v1/events', tags: ['Events'] }).use(authenticated).get(
     '/',
     ({ actor, query, headers, request }) => {
       const types = parseTypes(emptyToUndefined(query.types))
@@ -208,14 +208,14 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
       query: FeedQuery,
       headers: StreamHeaders,
       response: FeedPage,
-      detail: {
-        summary: 'Read the event feed',
-        description:
-          'All events of the account in one gap-free order, oldest first. Continue with `after` = `next_after`. With `order=newest` the newest come first; continue with `before` = `next_before` until it is null. A request for deleted events is a 410, whose `next_after` is where the feed can be read from. With `Accept: text/event-stream` the response is a stream that continues with new events; with `after=latest` it has only those.',
-        tags: ['Events'],
-        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. The stream sends a comment after every ${HEARTBEAT_MS / 1000} seconds without events. An account can have at most ${MAX_STREAMS_PER_ACCOUNT} open streams.`,
-        ...requires('emails:read'),
-      },
+      detail: describeRoute(
+        'Read the event feed',
+        requires('emails:read'),
+        'All events of the account in one gap-free order, oldest first. Continue with `after` = `next_after`. With `order=newest` the newest come first; continue with `before` = `next_before` until it is null. A request for deleted events is a 410, whose `next_after` is where the feed can be read from. With `Accept: text/event-stream` the response is a stream that continues with new events; with `after=latest` it has only those.',
+        {
+          [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. The stream sends a comment after every ${HEARTBEAT_MS / 1000} seconds without events. An account can have at most ${MAX_STREAMS_PER_ACCOUNT} open streams.`,
+        },
+      ),
     },
   )
 }

@@ -5,6 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { createBodyReader, downloadStored, toContentState } from '#features/core/app/stored-content.ts'
 import { createRawDownload, getAttachment } from '#features/receiving/received/parts.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -32,7 +33,7 @@ const attachmentParams = Type.Object({
 export const inboundRoutes = (app: App) => {
   const getRequested = (accountId: number, text: string | null): InboundEmail =>
     getInbound(app.db, accountId, text ?? '')
-  return new Elysia({ prefix: '/v1/inbound' })
+  return new Elysia({ prefix: '/v1/inbound', tags })
     .use(authenticated)
     .get(
       '/',
@@ -52,12 +53,11 @@ export const inboundRoutes = (app: App) => {
       {
         query: InboundQuery,
         response: PageBody(InboundRecord),
-        detail: {
-          summary: 'List inbound mail',
-          description: `Newest first, without bodies and headers. Filtered lists reach and count the newest ${MAX_FILTERED_EMAILS}.`,
-          tags,
-          ...requires('inbound:read'),
-        },
+        detail: describeRoute(
+          'List inbound mail',
+          requires('inbound:read'),
+          `Newest first, without bodies and headers. Filtered lists reach and count the newest ${MAX_FILTERED_EMAILS}.`,
+        ),
       },
     )
     .get(
@@ -79,7 +79,7 @@ export const inboundRoutes = (app: App) => {
       {
         params,
         response: DataBody(InboundDetail),
-        detail: { summary: 'Get an inbound email', tags, ...requires('inbound:read') },
+        detail: describeRoute('Get an inbound email', requires('inbound:read')),
       },
     )
     .delete(
@@ -90,12 +90,11 @@ export const inboundRoutes = (app: App) => {
       },
       {
         params,
-        detail: {
-          summary: 'Delete an inbound email',
-          description: 'Pending webhook deliveries of it are cancelled.',
-          tags,
-          ...requires('inbound:write'),
-        },
+        detail: describeRoute(
+          'Delete an inbound email',
+          requires('inbound:write'),
+          'Pending webhook deliveries of it are cancelled.',
+        ),
       },
     )
     .get(
@@ -106,13 +105,12 @@ export const inboundRoutes = (app: App) => {
       },
       {
         params,
-        detail: {
-          summary: 'Get the raw message',
-          description: 'As received, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS.',
-          tags,
-          ...fileResponseSpec('The message.', 'message/rfc822'),
-          ...requires('inbound:read'),
-        },
+        detail: describeRoute(
+          'Get the raw message',
+          requires('inbound:read'),
+          'As received, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS.',
+          fileResponseSpec('The message.', 'message/rfc822'),
+        ),
       },
     )
     .get(
@@ -126,12 +124,11 @@ export const inboundRoutes = (app: App) => {
         params,
         query: PageQuery,
         response: PageBody(InboundAttachment),
-        detail: {
-          summary: 'List the attachments of an inbound email',
-          description: 'In order; numbers start at 0.',
-          tags,
-          ...requires('inbound:read'),
-        },
+        detail: describeRoute(
+          'List the attachments of an inbound email',
+          requires('inbound:read'),
+          'In order; numbers start at 0.',
+        ),
       },
     )
     .get(
@@ -142,14 +139,12 @@ export const inboundRoutes = (app: App) => {
       },
       {
         params: attachmentParams,
-        detail: {
-          summary: 'Get the content of an attachment',
-          description:
-            'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
-          tags,
-          ...fileResponseSpec('The decoded content.'),
-          ...requires('inbound:read'),
-        },
+        detail: describeRoute(
+          'Get the content of an attachment',
+          requires('inbound:read'),
+          'The original bytes, always as a download. Types that a browser could run, such as HTML, are sent as application/octet-stream.',
+          fileResponseSpec('The decoded content.'),
+        ),
       },
     )
 }

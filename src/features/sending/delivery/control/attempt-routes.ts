@@ -7,6 +7,7 @@ import { WhoMustAct } from '#features/sending/emails/model.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempt-transitions.ts'
 import type { Status } from '#features/sending/queue/status.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { isoTime, pageBody } from '#platform/http/envelope.ts'
 import { Nullable, PageBody, PageQuery, parsePage, StringEnum, Timestamp } from '#platform/http/schemas.ts'
 import { adviseOnAttempt } from './explain.ts'
@@ -101,7 +102,7 @@ export function attemptWire(
 export type FindDialogue = (recipientId: number) => string | undefined
 
 export const attemptRoutes = (app: App, { findDialogue }: { readonly findDialogue: FindDialogue }) =>
-  new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(
+  new Elysia({ prefix: '/v1/emails', tags: ['Emails'] }).use(authenticated).get(
     '/:id/attempts',
     ({ actor, params, query }) => {
       const email = getEmail(app.db, actor.accountId, params.id)
@@ -122,12 +123,10 @@ export const attemptRoutes = (app: App, { findDialogue }: { readonly findDialogu
       params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
       query: PageQuery,
       response: PageBody(Attempt),
-      detail: {
-        summary: 'List the delivery attempts of an email',
-        description:
-          'Newest first: server, TLS, timings, the SMTP dialogue, and who must act. Of attempts that did not deliver, the last 10 of each recipient, the last 3 with their dialogue.',
-        tags: ['Emails'],
-        ...requires('emails:read'),
-      },
+      detail: describeRoute(
+        'List the delivery attempts of an email',
+        requires('emails:read'),
+        'Newest first: server, TLS, timings, the SMTP dialogue, and who must act. Of attempts that did not deliver, the last 10 of each recipient, the last 3 with their dialogue.',
+      ),
     },
   )

@@ -5,7 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/credentials.ts'
 import { invalid } from '#platform/errors.ts'
-import { sessionOnly } from '#platform/http/access.ts'
+import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -49,7 +49,7 @@ const deliveryParams = Type.Object({ id: ID, delivery_id: Type.String({ descript
 
 /** What a webhook would get, for programs that read the feed. */
 export const webhookPayloadRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/webhook-payloads' }).use(authenticated).get(
+  new Elysia({ prefix: '/v1/webhook-payloads', tags }).use(authenticated).get(
     '/:id',
     async ({ actor, params, query }) => {
       const found = readEventPayload(app, actor, params.id, query.format)
@@ -61,17 +61,16 @@ export const webhookPayloadRoutes = (app: App) =>
       params: Type.Object({ id: Type.String({ description: 'The `seq` of the event in the event feed.' }) }),
       query: PayloadQuery,
       response: DataBody(EventPayload),
-      detail: {
-        summary: 'Get the payload of an event',
-        description: `What a webhook would get for an event of the feed, for programs that read the feed and hand events on. ${BODY_SCOPES_NOTE}`,
-        tags,
-        ...requires('webhooks:read', 'emails:read'),
-      },
+      detail: describeRoute(
+        'Get the payload of an event',
+        requires('webhooks:read', 'emails:read'),
+        `What a webhook would get for an event of the feed, for programs that read the feed and hand events on. ${BODY_SCOPES_NOTE}`,
+      ),
     },
   )
 
 export const webhookRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/webhooks' })
+  new Elysia({ prefix: '/v1/webhooks', tags })
     .use(authenticated)
     .get(
       '/',
@@ -87,7 +86,7 @@ export const webhookRoutes = (app: App) =>
       {
         query: PageQuery,
         response: PageBody(WebhookRecord),
-        detail: { summary: 'List webhooks', description: 'Newest first.', tags, ...requires('webhooks:read') },
+        detail: describeRoute('List webhooks', requires('webhooks:read'), 'Newest first.'),
       },
     )
     .post(
@@ -99,12 +98,11 @@ export const webhookRoutes = (app: App) =>
       {
         body: NewWebhook,
         response: { 201: DataBody(CreatedWebhook) },
-        detail: {
-          summary: 'Create a webhook',
-          description: `It gets events from now on. Only this response contains the signing secret. ${BODY_SCOPES_NOTE}`,
-          tags,
-          ...requires('webhooks:write'),
-        },
+        detail: describeRoute(
+          'Create a webhook',
+          requires('webhooks:write'),
+          `It gets events from now on. Only this response contains the signing secret. ${BODY_SCOPES_NOTE}`,
+        ),
       },
     )
     .get(
@@ -113,7 +111,7 @@ export const webhookRoutes = (app: App) =>
       {
         params,
         response: DataBody(WebhookRecord),
-        detail: { summary: 'Get a webhook', tags, ...requires('webhooks:read') },
+        detail: describeRoute('Get a webhook', requires('webhooks:read')),
       },
     )
     .put(
@@ -129,12 +127,11 @@ export const webhookRoutes = (app: App) =>
         params,
         body: WebhookChange,
         response: DataBody(WebhookRecord),
-        detail: {
-          summary: 'Change a webhook',
-          description: `Any change reactivates a webhook that failures deactivated. Events from the inactive time are not sent, but can be replayed. ${BODY_SCOPES_NOTE}`,
-          tags,
-          ...requires('webhooks:write'),
-        },
+        detail: describeRoute(
+          'Change a webhook',
+          requires('webhooks:write'),
+          `Any change reactivates a webhook that failures deactivated. Events from the inactive time are not sent, but can be replayed. ${BODY_SCOPES_NOTE}`,
+        ),
       },
     )
     .delete(
@@ -145,23 +142,21 @@ export const webhookRoutes = (app: App) =>
       },
       {
         params,
-        detail: {
-          summary: 'Delete a webhook',
-          description: 'Nothing more is sent, and its history is deleted.',
-          tags,
-          ...requires('webhooks:write'),
-        },
+        detail: describeRoute(
+          'Delete a webhook',
+          requires('webhooks:write'),
+          'Nothing more is sent, and its history is deleted.',
+        ),
       },
     )
     .post('/:id/test', async ({ actor, params }) => dataBody(toTestWire(await sendTestEvent(app, actor, params.id))), {
       params,
       response: DataBody(TestResult),
-      detail: {
-        summary: 'Send a test event',
-        description: `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
-        tags,
-        ...requires('webhooks:write'),
-      },
+      detail: describeRoute(
+        'Send a test event',
+        requires('webhooks:write'),
+        `At most ${MAX_TESTS} a minute. It is signed and stored in the history like any other, but neither retried nor counted as a failure.`,
+      ),
     })
     .get(
       '/:id/deliveries',
@@ -178,12 +173,11 @@ export const webhookRoutes = (app: App) =>
         params,
         query: DeliveryQuery,
         response: PageBody(DeliveryRecord),
-        detail: {
-          summary: 'List the deliveries of a webhook',
-          description: `Newest first. ${HISTORY_LIMIT_NOTE}`,
-          tags,
-          ...requires('webhooks:read'),
-        },
+        detail: describeRoute(
+          'List the deliveries of a webhook',
+          requires('webhooks:read'),
+          `Newest first. ${HISTORY_LIMIT_NOTE}`,
+        ),
       },
     )
     .get(
@@ -193,12 +187,11 @@ export const webhookRoutes = (app: App) =>
       {
         params: deliveryParams,
         response: DataBody(DeliveryDetail),
-        detail: {
-          summary: 'Get a delivery with its payload',
-          description: `Shows what is posted, and the response. It is kept like the list. ${BODY_SCOPES_NOTE}`,
-          tags,
-          ...requires('webhooks:read', 'emails:read'),
-        },
+        detail: describeRoute(
+          'Get a delivery with its payload',
+          requires('webhooks:read', 'emails:read'),
+          `Shows what is posted, and the response. It is kept like the list. ${BODY_SCOPES_NOTE}`,
+        ),
       },
     )
     .post(
@@ -210,12 +203,11 @@ export const webhookRoutes = (app: App) =>
       {
         params: deliveryParams,
         response: { 202: DataBody(DeliveryRecord) },
-        detail: {
-          summary: 'Replay a delivery',
-          description: `Creates a new delivery with the same body, due now. 409 while the webhook is inactive, or when it no longer subscribes to the event. ${BODY_SCOPES_NOTE}`,
-          tags,
-          ...requires('webhooks:write'),
-        },
+        detail: describeRoute(
+          'Replay a delivery',
+          requires('webhooks:write'),
+          `Creates a new delivery with the same body, due now. 409 while the webhook is inactive, or when it no longer subscribes to the event. ${BODY_SCOPES_NOTE}`,
+        ),
       },
     )
     .post(
@@ -226,12 +218,11 @@ export const webhookRoutes = (app: App) =>
         params,
         body: ReplayRange,
         response: { 202: DataBody(ReplayResult) },
-        detail: {
-          summary: 'Replay a range of events',
-          description: `Creates a new delivery, due now, for every event in the range that the webhook subscribes to. 409 while the webhook is inactive. ${BODY_SCOPES_NOTE}`,
-          tags,
-          ...requires('webhooks:write'),
-        },
+        detail: describeRoute(
+          'Replay a range of events',
+          requires('webhooks:write'),
+          `Creates a new delivery, due now, for every event in the range that the webhook subscribes to. 409 while the webhook is inactive. ${BODY_SCOPES_NOTE}`,
+        ),
       },
     )
     .post(
@@ -241,13 +232,11 @@ export const webhookRoutes = (app: App) =>
         params,
         body: ReplayRange,
         response: DataBody(ReplayCount),
-        detail: {
-          summary: 'Count a range of events',
-          description:
-            'What a replay of the range would queue; nothing is queued. Also for an inactive webhook, as if it were activated now.',
-          tags,
-          ...requires('webhooks:read'),
-        },
+        detail: describeRoute(
+          'Count a range of events',
+          requires('webhooks:read'),
+          'What a replay of the range would queue; nothing is queued. Also for an inactive webhook, as if it were activated now.',
+        ),
       },
     )
     .post(
@@ -259,14 +248,12 @@ export const webhookRoutes = (app: App) =>
       {
         params,
         response: DataBody(SecretResult),
-        detail: {
-          summary: 'Show the signing secret',
-          description: 'For signed-in users only. The audit log records it.',
-          tags,
-          ...requires('webhooks:write'),
-          ...sessionOnly,
-          ...errorResponses({ 403: PASSWORD_REQUIRED }),
-        },
+        detail: describeRoute(
+          'Show the signing secret',
+          requires('webhooks:write'),
+          'For signed-in users only. The audit log records it.',
+          { ...sessionOnly, ...errorResponses({ 403: PASSWORD_REQUIRED }) },
+        ),
       },
     )
     .post(
@@ -280,15 +267,12 @@ export const webhookRoutes = (app: App) =>
         params,
         body: SecretRotation,
         response: DataBody(SecretResult),
-        detail: {
-          summary: 'Replace the signing secret',
-          description:
-            'For signed-in users only. The new secret signs every later attempt, including retries. In the header webhook-signature, the old one also signs for a day, so that receivers have time to change.',
-          tags,
-          ...requires('webhooks:write'),
-          ...sessionOnly,
-          ...errorResponses({ 403: PASSWORD_REQUIRED }),
-        },
+        detail: describeRoute(
+          'Replace the signing secret',
+          requires('webhooks:write'),
+          'For signed-in users only. The new secret signs every later attempt, including retries. In the header webhook-signature, the old one also signs for a day, so that receivers have time to change.',
+          { ...sessionOnly, ...errorResponses({ 403: PASSWORD_REQUIRED }) },
+        ),
       },
     )
 
