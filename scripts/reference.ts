@@ -13,6 +13,7 @@ import { TOOLS } from '#features/drop-in/mcp/tools.ts'
 import { readTableFacts } from '#platform/db/columns.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
 import { generateClient } from './client.ts'
+import { formatFacesPage } from './faces.ts'
 
 const GENERATED = '<!-- Written by `bun scripts/reference.ts`; do not edit by hand. -->'
 
@@ -203,6 +204,7 @@ if (import.meta.main) {
   await Bun.write(TABLE_FACTS_FILE, await formatTableFacts())
   await Bun.write(`${docs}configuration.md`, formatConfigurationPage())
   await Bun.write(`${docs}commands.md`, formatCommandsPage())
+  await Bun.write(`${docs}faces.md`, await formatFacesPage())
   await Bun.write(`${docs}mcp.md`, withToolTable(await Bun.file(`${docs}mcp.md`).text()))
   for (const [file, text] of Object.entries(await generateClient())) await Bun.write(`${CLIENT}${file}`, text)
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { createProgram } from '#app/cli/program.ts'
 import { addBenchCommand } from '#bench/command.ts'
 import { generateClient } from '../scripts/client.ts'
+import { formatFacesPage, readCapabilities } from '../scripts/faces.ts'
 import {
   CLIENT,
   formatCommandsPage,
@@ -32,6 +33,27 @@ test('docs/mcp.md lists every tool with its scopes and effect (bun scripts/refer
 
 test('table-facts.json has what each tables.ts states (bun scripts/reference.ts)', async () => {
   expect(await Bun.file(TABLE_FACTS_FILE).text()).toBe(await formatTableFacts())
+})
+
+/** What an operator needs at night, in the browser and at the command line. */
+const AT_NIGHT = `
+  operator.getQueue operator.holdQueue operator.releaseQueue operator.retryQueue operator.bounceQueue operator.dropQueue
+  emails.get emails.list|operator.listEmails emails.cancel operator.listAccounts operator.getAccount operator.pauseAccount
+  operator.resumeAccount domains.list domains.verify apiKeys.list apiKeys.create apiKeys.delete
+  operator.getFence operator.releaseFence operator.dropFence operator.listProviders operator.resumeProvider
+`
+
+test('docs/faces.md shows which faces have which capability, and none lacks what is needed at night', async () => {
+  expect(await Bun.file(join(docs, 'faces.md')).text()).toBe(await formatFacesPage())
+  const capabilities = new Map((await readCapabilities()).map(({ method, faces }) => [method, faces]))
+  const lacking = AT_NIGHT.trim()
+    .split(/\s+/)
+    .flatMap((method) =>
+      (['command', 'dashboard'] as const).flatMap((face) =>
+        method.split('|').some((name) => capabilities.get(name)?.has(face)) ? [] : [`${method} has no ${face}`],
+      ),
+    )
+  expect(lacking).toEqual([])
 })
 
 test('src/client has the types and methods of every route (bun scripts/reference.ts)', async () => {

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Finding } from '#app/doctor/finding.ts'
+import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { loadConfig } from '#app/settings.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
+import { markAsCopy } from '#features/core/fence/mark.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { setUserOperator } from '#features/people/team/user-admin.ts'
 import { storeOperatorMail } from '#features/receiving/postmaster/store.ts'
@@ -10,7 +12,7 @@ import { pauseAccount } from '#features/reporting/abuse/pause.ts'
 import type { DeliveryAlert } from '#features/sending/delivery/control/operator-provider-model.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
-import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { narrowOverflowPx, overflowPx } from '#test/support/browser.ts'
 import { describeInBrowser, findAxeViolations, heading, pressInOneGo } from '#test/support/dashboard.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
@@ -335,6 +337,40 @@ describeInBrowser('the server in the dashboard', (open) => {
     await page.getByRole('button', { name: 'Resume this account' }).click()
     await page.getByText('can send again').waitFor()
     await dashboard.expectHarmless()
+  })
+
+  test('what waits since a restore is dropped or released, after a question', async () => {
+    const { app, api } = service
+    const sent = await api('POST', '/v1/emails', {
+      from: 'a@sender.test',
+      to: 'x@restored.test',
+      subject: 'Hi',
+      text_body: 'Hello',
+      send_at: new Date(app.clock.now() + hours(1)).toISOString(),
+    })
+    expect(sent.status).toBe(202)
+    await using dashboard = await open(service, '', { session })
+    const { page } = dashboard
+    const dialog = page.getByRole('dialog')
+    const show = async () => {
+      markAsCopy(app.db, { kind: 'backup', takenAt: app.clock.now() })
+      fenceIfCopied(app.db, app.clock.now(), app.log)
+      await dashboard.goTo('/server/queue')
+      await page.getByText('Waiting since the restore').waitFor()
+    }
+    await show()
+    await page.getByRole('button', { name: 'Release all' }).click()
+    await dialog.getByText('It is sent, although some of it may have been sent').waitFor()
+    await dialog.getByRole('button', { name: 'Release all' }).click()
+    await page.getByText(/^Released \d+ recipients?\.$/).waitFor()
+    expect(await page.getByText('Waiting since the restore').count()).toBe(0)
+    await show()
+    await page.getByRole('button', { name: 'Drop all' }).click()
+    await dialog.getByLabel('Type drop to confirm').fill('drop')
+    await dialog.getByRole('button', { name: 'Drop all' }).click()
+    await page.getByText(/^Dropped \d+ recipients?\.$/).waitFor()
+    const { body } = await api('GET', `/v1/emails/${at(sent.body, 'data', 'id')}`)
+    expect(at(body, 'data', 'status')).toBe('cancelled')
   })
 })
 

@@ -15,6 +15,7 @@ import { StatusBadge } from '../../parts/status.tsx'
 import { type Column, SearchForm } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountFilter, AccountLink } from './account-link.tsx'
+import { Fence } from './fence.tsx'
 import { ServerList, ServerPage, SteadyTable } from './frame.tsx'
 import { type QueueSelector, useList } from './queries.ts'
 import { QueueActions } from './queue-actions.tsx'
@@ -87,6 +88,7 @@ function Lanes() {
       filters={
         <Stack gap="xs">
           <Done message={message} />
+          <Fence onDone={setMessage} />
           <QueueRules onDone={setMessage} />
           <SearchForm
             label="Domain of the recipients"
