@@ -427,6 +427,7 @@ test('every example of every page is run', async () => {
 test('the list of pages is complete', async () => {
   const list = await Bun.file(join(PAGES, 'README.md')).text()
   const pages = [...new Bun.Glob('*.md').scanSync(PAGES)].filter((file) => file !== 'README.md')
-  const linked = [...list.matchAll(/^\| \[.*?\]\((.*?)\)/gm)].map(([, file]) => file)
+  // The row of our client links the page about clients.
+  const linked = [...list.matchAll(/^\| \[.*?\]\(([^./]*\.md)\)/gm)].map(([, file]) => file)
   expect(linked.toSorted()).toEqual(pages.toSorted())
 })
