@@ -1,9 +1,10 @@
 /** @module What the settings decide without a browser: words of the audit log, filters, slugs, browsers, QR codes. */
 import { describe, expect, test } from 'bun:test'
 import { encode } from 'uqr'
+import { toSlug } from '#dashboard/parts/format.ts'
 import { toQrPath } from '#dashboard/parts/qr-path.ts'
 import { findResourceName, listDetails, toActionWords, toActorWords } from '#dashboard/screens/settings/audit-format.ts'
-import { toBrowserWords, toSlug } from '#dashboard/screens/settings/format.ts'
+import { toBrowserWords } from '#dashboard/screens/settings/format.ts'
 
 const ACTORS = { users: new Map([['u1', 'ada@people.test']]), keys: new Map([['k1', 'app']]) }
 
@@ -55,7 +56,7 @@ test.each([
   ['🎉', ''],
   ['x'.repeat(80), 'x'.repeat(63)],
   [`${'x'.repeat(62)} y`, 'x'.repeat(62)],
-])('the slug of %p is %p', (name, slug) => expect(toSlug(name)).toBe(slug))
+])('the slug of %p is %p', (name, slug) => expect(toSlug(name, 63)).toBe(slug))
 
 test.each([
   ['Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0', 'Firefox on Linux'],

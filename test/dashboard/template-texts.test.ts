@@ -3,13 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { addVariable, findJsonError, parseData, proposeData } from '#dashboard/screens/templates/json-data.ts'
 import { diffLines, summariseDiff } from '#dashboard/screens/templates/line-diff.ts'
 import { STARTER, STARTER_DATA } from '#dashboard/screens/templates/starter.ts'
-import {
-  EMPTY_FIELDS,
-  findChanges,
-  mergeFields,
-  proposeAlias,
-  toCodeProblem,
-} from '#dashboard/screens/templates/texts.ts'
+import { EMPTY_FIELDS, findChanges, mergeFields, toCodeProblem } from '#dashboard/screens/templates/texts.ts'
 import { cpuMs } from '#test/support/cpu-time.ts'
 
 describe('the data', () => {
@@ -144,16 +138,6 @@ describe('fields', () => {
     expect(findChanges(base, mine)).toEqual({ html_body: 'mine' })
     const theirs = { ...base, subject: 'Theirs', html_body: 'theirs' }
     expect(mergeFields(base, mine, theirs)).toEqual({ ...base, subject: 'Theirs', html_body: 'mine' })
-  })
-
-  test('an alias is proposed from the name', () => {
-    expect(['Welcome to us!', 'Größe & Été', '  ', '日本', 'x'.repeat(200)].map(proposeAlias)).toEqual([
-      'welcome-to-us',
-      'gro-e-ete',
-      '',
-      '',
-      'x'.repeat(100),
-    ])
   })
 
   test('a problem is told without the field that its editor names', () => {

@@ -6,6 +6,7 @@ import { Anchor, Input, Skeleton, Text, Textarea, useComputedColorScheme } from 
 import { type RefObject, useEffect, useId, useRef, useState } from 'react'
 import type { Editor } from './code-editor/editor.ts'
 import type { CodeLanguage, CodeProblem } from './code-editor/model.ts'
+import { bindText } from './form.tsx'
 import { LongText } from './long-text.tsx'
 
 /** A browser lays out more than this only with a pause that is felt. */
@@ -163,8 +164,7 @@ const PlainField = ({ label, hintId, value, onChange, maxLength, field }: PlainF
     ref={field}
     aria-label={label}
     aria-describedby={hintId}
-    value={value}
-    onChange={(event) => onChange?.(event.currentTarget.value)}
+    {...bindText(value, (text) => onChange?.(text))}
     readOnly={onChange === undefined}
     maxLength={maxLength}
     autosize

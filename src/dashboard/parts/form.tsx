@@ -8,13 +8,14 @@ import {
   List,
   Modal,
   Stack,
+  type StackProps,
   Text,
   TextInput,
   Tooltip,
 } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
-import { type FormEvent, type ReactNode, type RefObject, useCallback, useEffect, useRef, useState } from 'react'
+import { type ReactNode, type RefObject, useCallback, useEffect, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { forget, type Stale, useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
@@ -38,6 +39,9 @@ export const ActionButton = ({ reason, onClick, children, ...props }: ActionProp
       </Button>
     </Tooltip>
   )
+
+/** Beside others: what can be done with the thing that a screen shows. */
+export const SmallAction = (props: ActionProps) => <ActionButton size="xs" variant="default" {...props} />
 
 interface SubmitProps extends ButtonProps {
   readonly reason: string | undefined
@@ -136,8 +140,7 @@ export function useEdit<Changes extends object>(
     save.reset()
     setChanges((before) => ({ ...before, ...next }))
   }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     if (!isUnchanged && reason === undefined)
       save.mutate(changes, { onSuccess: () => setChanges((now) => (now === changes ? ({} as Changes) : now)) })
   }
@@ -167,6 +170,44 @@ export function useFocusInvalid(error: unknown): {
     if (error) focusInvalid()
   }, [error, focusInvalid])
   return { form, focusInvalid }
+}
+
+interface FormProps extends Omit<StackProps, 'onSubmit' | 'ref'> {
+  readonly ref?: RefObject<HTMLFormElement | null>
+  readonly 'aria-label'?: string
+  readonly 'aria-labelledby'?: string
+  /** Whether its fields are beside each other. */
+  readonly isRow?: boolean
+  /** Whether the browser leaves the checks to us; default: it does. */
+  readonly noValidate?: boolean
+  onSubmit(): void
+}
+
+export function Form({ ref, isRow = false, noValidate = true, onSubmit, children, ...props }: FormProps) {
+  const { 'aria-label': label, 'aria-labelledby': labelledBy, ...layout } = props
+  return (
+    <form
+      {...(ref && { ref })}
+      aria-label={label}
+      aria-labelledby={labelledBy}
+      style={{ maxWidth: '100%' }}
+      noValidate={noValidate}
+      onSubmit={(event) => {
+        event.preventDefault()
+        // A dialog may be inside of another form in the tree of components, not on the page.
+        event.stopPropagation()
+        onSubmit()
+      }}
+    >
+      {isRow ? (
+        <Group align="flex-end" gap="xs">
+          {children}
+        </Group>
+      ) : (
+        <Stack {...layout}>{children}</Stack>
+      )}
+    </form>
+  )
 }
 
 interface DialogFrameProps {
@@ -211,47 +252,40 @@ export function DialogFrame(props: DialogFrameProps) {
   const { typed } = props
   useFocusReturn(props.findNextFocus)
   const [isWrong, setIsWrong] = useState(false)
+  const submit = () => {
+    const isTyped = typed === undefined || text.trim().toLowerCase() === typed.toLowerCase()
+    setIsWrong(!isTyped)
+    if (isTyped && !props.isIncomplete) props.onConfirm()
+  }
   return (
     <Modal opened onClose={props.onClose} title={props.title} closeButtonProps={{ 'aria-label': 'Close' }}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          const isTyped = typed === undefined || text.trim().toLowerCase() === typed.toLowerCase()
-          setIsWrong(!isTyped)
-          if (isTyped && !props.isIncomplete) props.onConfirm()
-        }}
-      >
-        <Stack>
-          {props.children}
-          {typed !== undefined && (
-            <TextInput
-              label={`Type ${typed} to confirm`}
-              value={text}
-              onChange={(event) => setText(event.currentTarget.value)}
-              error={isWrong && `This is not ${typed}.`}
-              autoComplete="off"
-              autoCapitalize="none"
-              spellCheck={false}
-              data-autofocus
-            />
-          )}
-          <FormError error={props.work?.error} fields={props.fields ?? []} />
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={props.onClose}>
-              Back
-            </Button>
-            {props.extra}
-            <Button
-              type="submit"
-              loading={props.work?.isPending ?? false}
-              disabled={props.isIncomplete ?? false}
-              {...(props.isDangerous && { color: 'red.8' })}
-            >
-              {props.confirm}
-            </Button>
-          </Group>
-        </Stack>
-      </form>
+      <Form onSubmit={submit} noValidate={false}>
+        {props.children}
+        {typed !== undefined && (
+          <TextInput
+            label={`Type ${typed} to confirm`}
+            {...bindText(text, setText)}
+            error={isWrong && `This is not ${typed}.`}
+            {...CODE_INPUT}
+            data-autofocus
+          />
+        )}
+        <FormError error={props.work?.error} fields={props.fields ?? []} />
+        <Group justify="flex-end" gap="xs">
+          <Button variant="default" onClick={props.onClose}>
+            Back
+          </Button>
+          {props.extra}
+          <Button
+            type="submit"
+            loading={props.work?.isPending ?? false}
+            disabled={props.isIncomplete ?? false}
+            {...(props.isDangerous && { color: 'red.8' })}
+          >
+            {props.confirm}
+          </Button>
+        </Group>
+      </Form>
     </Modal>
   )
 }
@@ -260,13 +294,15 @@ interface ConfirmDialogProps<Result> extends Omit<DialogFrameProps, 'work' | 'on
   /** What is read again afterwards. */
   readonly refreshes?: readonly Stale[]
   run(): PromiseLike<Result>
-  onDone(result: Result): unknown
+  /** Default: it is closed. */
+  onDone?(result: Result): unknown
 }
 
 /** A dialog that asks before one change. */
 export function ConfirmDialog<Result>({ refreshes = [], run, onDone, ...frame }: ConfirmDialogProps<Result>) {
   const work = useChange(run, ...refreshes)
-  return <DialogFrame {...frame} work={work} onConfirm={() => work.mutate(undefined, { onSuccess: onDone })} />
+  const onSuccess = onDone ?? frame.onClose
+  return <DialogFrame {...frame} work={work} onConfirm={() => work.mutate(undefined, { onSuccess })} />
 }
 
 interface DialogButtonProps extends Omit<ActionProps, 'onClick' | 'children'> {
@@ -287,39 +323,25 @@ export function DialogButton({ label, children, ...button }: DialogButtonProps) 
   )
 }
 
-interface DeleteButtonProps extends Pick<DialogFrameProps, 'title' | 'confirm' | 'typed' | 'children'> {
+interface ConfirmButtonProps<Result> extends Omit<ConfirmDialogProps<Result>, 'onClose'> {
   readonly label: string
-  /** The lists that it is in. */
-  readonly refreshes: readonly Stale[]
-  /** Why it cannot be deleted, besides the role. */
-  readonly reason?: string | undefined
-  /** The role that may delete it; default: developer. */
-  readonly needs?: 'developer' | 'admin'
-  readonly size?: 'xs' | 'sm'
-  remove(): PromiseLike<unknown>
-  /** Resolves when its screen was left, if it has one. */
-  onDeleted(): unknown
+  readonly size?: 'compact-sm' | 'xs' | 'sm'
+  readonly reason: string | undefined
+  readonly 'aria-label'?: string
 }
 
-/** A button with a dialog that asks before something is deleted. */
-export function DeleteButton(props: DeleteButtonProps) {
-  const { label, refreshes, reason, needs = 'developer', size = 'sm', remove, onDeleted, ...dialog } = props
-  const roleReason = useAllowed(needs)
-  const queries = useQueryClient()
+/** A button with a dialog that asks before a dangerous change. */
+export function ConfirmButton<Result>(props: ConfirmButtonProps<Result>) {
+  const { label, size = 'sm', reason, 'aria-label': ariaLabel, onDone, ...dialog } = props
   return (
-    <DialogButton label={label} size={size} variant="default" reason={roleReason ?? reason}>
+    <DialogButton label={label} size={size} variant="default" reason={reason} aria-label={ariaLabel}>
       {(close) => (
         <ConfirmDialog
-          {...dialog}
           isDangerous
-          refreshes={refreshes}
-          run={remove}
-          onDone={async () => {
+          {...dialog}
+          onDone={(result) => {
             close()
-            // Before its screen is left, so that no list shows it again, and of itself after that.
-            forget(queries, ...refreshes)
-            await onDeleted()
-            forget(queries, ...refreshes)
+            return onDone?.(result)
           }}
           onClose={close}
         />
@@ -328,14 +350,53 @@ export function DeleteButton(props: DeleteButtonProps) {
   )
 }
 
+interface DeleteButtonProps extends Omit<ConfirmButtonProps<unknown>, 'run' | 'onDone' | 'reason'> {
+  /** The lists that it is in. */
+  readonly refreshes: readonly Stale[]
+  /** Why it cannot be deleted, besides the role. */
+  readonly reason?: string | undefined
+  /** The role that may delete it; default: developer. */
+  readonly needs?: 'developer' | 'admin'
+  remove(): PromiseLike<unknown>
+  /** Resolves when its screen was left, if it has one. */
+  onDeleted(): unknown
+}
+
+export function DeleteButton({ reason, needs = 'developer', remove, onDeleted, ...props }: DeleteButtonProps) {
+  const roleReason = useAllowed(needs)
+  const queries = useQueryClient()
+  return (
+    <ConfirmButton
+      {...props}
+      reason={roleReason ?? reason}
+      run={remove}
+      onDone={async () => {
+        // Before its screen is left, so that no list shows it again, and of itself after that.
+        forget(queries, ...props.refreshes)
+        await onDeleted()
+        forget(queries, ...props.refreshes)
+      }}
+    />
+  )
+}
+
 /** What an address, a name for programs or a URL is typed into. */
 export const CODE_INPUT = { autoComplete: 'off', autoCapitalize: 'none', spellCheck: false } as const
 
+/** The value of an input, and what changes it. */
+export const bindText = (value: string, set: (value: string) => void) => ({
+  value,
+  onChange: (event: { readonly currentTarget: { readonly value: string } }) => set(event.currentTarget.value),
+})
+
+export const bindChecked = (checked: boolean, set: (checked: boolean) => void) => ({
+  checked,
+  onChange: (event: { readonly currentTarget: { readonly checked: boolean } }) => set(event.currentTarget.checked),
+})
+
 /** What an input of a text takes. */
-export interface TextField {
-  readonly value: string
+export interface TextField extends ReturnType<typeof bindText> {
   readonly error: string | undefined
-  onChange(event: { readonly currentTarget: { readonly value: string } }): void
 }
 
 /**
@@ -349,9 +410,8 @@ export function useFields<Values extends Readonly<Record<string, string>>>(
   const [values, setValues] = useState(initial)
   const set = (changed: Partial<Values>) => setValues((before) => ({ ...before, ...changed }))
   const field = (name: keyof Values & string): TextField => ({
-    value: values[name] ?? '',
+    ...bindText(values[name] ?? '', (value) => set({ [name]: value } as Partial<Values>)),
     error: findFieldError(error, name),
-    onChange: ({ currentTarget: { value } }) => set({ [name]: value } as Partial<Values>),
   })
   return { values, set, field, fields: Object.keys(values) }
 }

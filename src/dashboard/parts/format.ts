@@ -43,3 +43,24 @@ export const toEventData = ({
 }: {
   readonly raw_payload?: unknown
 }): Readonly<Record<string, unknown>> => (data ?? {}) as Readonly<Record<string, unknown>>
+
+/** The options of a choice; `none` is the word for no choice. */
+export const toOptions = <Value extends string>(
+  values: readonly Value[],
+  toLabel: (value: Value) => string,
+  none?: string,
+): { readonly value: string; readonly label: string }[] => [
+  ...(none === undefined ? [] : [{ value: '', label: none }]),
+  ...values.map((value) => ({ value, label: toLabel(value) })),
+]
+
+/** What is left of a name in small letters, digits and hyphens; empty when nothing is. */
+export const toSlug = (name: string, maxLength: number): string =>
+  name
+    .normalize('NFKD')
+    .toLowerCase()
+    .replace(/\p{M}+/gu, '')
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-/, '')
+    .slice(0, maxLength)
+    .replace(/-$/, '')

@@ -4,6 +4,7 @@ import { useDisclosure } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import { useSession } from '../api/session.tsx'
+import { bindText } from './form.tsx'
 import { listNavigation, type NavigationItem } from './navigation.ts'
 
 /** Marks the element that `/` moves to. */
@@ -134,8 +135,7 @@ function Palette({ navigation, isOpen, onClose }: PaletteProps) {
           <TextInput
             aria-label="Screen or recipient address"
             placeholder="Screen, or a recipient address"
-            value={text}
-            onChange={(event) => setText(event.currentTarget.value)}
+            {...bindText(text, setText)}
             data-autofocus
           />
           {screens.map(({ label, to }) => (

@@ -2,12 +2,13 @@
  * @module Asks for the password again when `/v1` requires it: the request is repeated afterwards, so screens need not
  * know when that is.
  */
-import { Button, Group, Modal, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
-import { createContext, type FormEvent, type ReactNode, useCallback, useContext, useRef, useState } from 'react'
+import { Button, Group, Modal, PasswordInput, Text, TextInput } from '@mantine/core'
+import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { api } from '../api/client.ts'
+import { useChange } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
-import { FormError, findFieldError } from './form.tsx'
+import { Form, FormError, useFields } from './form.tsx'
 
 /** Resolves with whether the user typed the password. */
 type AskPassword = () => Promise<boolean>
@@ -69,50 +70,22 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
 
 function PasswordForm({ onDone }: { onDone(isTyped: boolean): void }) {
   const { user } = useSession()
-  const [password, setPassword] = useState('')
-  const [error, setError] = useState<unknown>()
-  const [isSending, setIsSending] = useState(false)
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
-    // The form is inside of others in the tree of components, not on the page.
-    event.stopPropagation()
-    if (isSending) return
-    setIsSending(true)
-    try {
-      await api.auth.confirmSessionPassword({ password })
-      setPassword('')
-      onDone(true)
-    } catch (cause) {
-      setError(cause)
-    } finally {
-      setIsSending(false)
-    }
-  }
-  const fieldError = findFieldError(error, 'password')
+  const confirm = useChange(api.auth.confirmSessionPassword)
+  const { values, field, fields } = useFields({ password: '' }, confirm.error)
   return (
-    <form onSubmit={submit}>
-      <Stack>
-        <Text>You typed it more than ten minutes ago. It protects your secrets on a computer that was left open.</Text>
-        <TextInput label="Email address" value={user.email} readOnly autoComplete="username" />
-        <PasswordInput
-          label="Password"
-          value={password}
-          onChange={(event) => setPassword(event.currentTarget.value)}
-          error={fieldError}
-          required
-          autoComplete="current-password"
-          data-autofocus
-        />
-        {fieldError === undefined && <FormError error={error} />}
-        <Group justify="flex-end" gap="xs">
-          <Button variant="default" onClick={() => onDone(false)}>
-            Back
-          </Button>
-          <Button type="submit" loading={isSending}>
-            Continue
-          </Button>
-        </Group>
-      </Stack>
-    </form>
+    <Form onSubmit={() => confirm.mutate(values, { onSuccess: () => onDone(true) })} noValidate={false}>
+      <Text>You typed it more than ten minutes ago. It protects your secrets on a computer that was left open.</Text>
+      <TextInput label="Email address" value={user.email} readOnly autoComplete="username" />
+      <PasswordInput {...field('password')} label="Password" required autoComplete="current-password" data-autofocus />
+      <FormError error={confirm.error} fields={fields} />
+      <Group justify="flex-end" gap="xs">
+        <Button variant="default" onClick={() => onDone(false)}>
+          Back
+        </Button>
+        <Button type="submit" loading={confirm.isPending}>
+          Continue
+        </Button>
+      </Group>
+    </Form>
   )
 }

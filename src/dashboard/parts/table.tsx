@@ -5,6 +5,7 @@ import type { UseQueryResult } from '@tanstack/react-query'
 import { Link, useNavigate, useRouterState, useSearch } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import type { PageOf } from '../api/data.ts'
+import { bindText, Form } from './form.tsx'
 import { ROW_MARK, SEARCH_MARK } from './keyboard.tsx'
 import { ErrorState, LoadingState, QueryView } from './page.tsx'
 import type { LiveRows } from './rows.ts'
@@ -109,15 +110,18 @@ interface LiveViewProps<Row> {
   readonly isNewest: boolean
   /** Shown instead when there are no rows; undefined: the list is shown all the same. */
   readonly empty: ReactNode
+  /** Whether a field of a filter shows the error. */
+  readonly isErrorShown?: boolean
   readonly children: (page: PageOf<Row>) => ReactNode
 }
 
 /** A list of `useLiveRows`: its error, and what it shows while it is loaded, read again, or empty. */
-export function LiveView<Row>({ query, list, isNewest, empty, children }: LiveViewProps<Row>) {
+export function LiveView<Row>(props: LiveViewProps<Row>) {
+  const { query, list, isNewest, empty, isErrorShown = false, children } = props
   const { page, newCount, hasMoreNew, showNew } = list
   return (
     <>
-      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
+      {query.error && !isErrorShown && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
       {!page ? (
         !query.error && <LoadingState />
       ) : page.data.length === 0 && empty !== undefined ? (
@@ -221,13 +225,15 @@ interface PagedTableProps<Row> extends Omit<DataTableProps<Row>, 'rows' | 'toKey
   readonly noun: string
   /** Shown instead of the list while there is nothing in it. */
   readonly empty?: ReactNode
+  /** The rows of a list that does not jump. */
+  readonly list?: LiveRows<Row>
   /** Below the list. */
   readonly children?: ReactNode
 }
 
 /** A list with numbered pages. */
 export const PagedTable = <Row extends { readonly id: string }>(props: PagedTableProps<Row>) => {
-  const { query, path, page, noun, empty, children, ...table } = props
+  const { query, path, page, noun, empty, list, children, ...table } = props
   return (
     <QueryView query={query}>
       {({ data, pagination }) =>
@@ -235,7 +241,8 @@ export const PagedTable = <Row extends { readonly id: string }>(props: PagedTabl
           empty
         ) : (
           <>
-            <DataTable {...table} rows={data} toKey={({ id }) => id} />
+            {list && <NewRows count={list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />}
+            <DataTable {...table} rows={list?.page?.data ?? data} toKey={({ id }) => id} />
             {data.length === 0 && <Text>There are no {noun} on this page.</Text>}
             <Pages path={path} page={page} totalPages={pagination.total_pages} />
             {children}
@@ -273,31 +280,22 @@ export function SearchForm(props: SearchFormProps) {
   const [text, setText] = useState(value ?? '')
   useEffect(() => setText(value ?? ''), [value])
   return (
-    <form
-      aria-label={name}
-      onSubmit={(event) => {
-        event.preventDefault()
-        onSearch(text.trim() === '' ? undefined : text.trim())
-      }}
-    >
-      <Group align="flex-end" gap="xs">
-        <TextInput
-          {...SEARCH_MARK}
-          {...field}
-          type="search"
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
-          flex="1 1 14rem"
-          maw={maw}
-          maxLength={maxLength}
-          autoComplete="off"
-          spellCheck={false}
-        />
-        {children}
-        <Button type="submit" variant={button}>
-          Search
-        </Button>
-      </Group>
-    </form>
+    <Form isRow aria-label={name} onSubmit={() => onSearch(text.trim() === '' ? undefined : text.trim())}>
+      <TextInput
+        {...SEARCH_MARK}
+        {...field}
+        type="search"
+        {...bindText(text, setText)}
+        flex="1 1 14rem"
+        maw={maw}
+        maxLength={maxLength}
+        autoComplete="off"
+        spellCheck={false}
+      />
+      {children}
+      <Button type="submit" variant={button}>
+        Search
+      </Button>
+    </Form>
   )
 }

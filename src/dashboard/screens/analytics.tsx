@@ -6,6 +6,7 @@ import type { AnalyticsDomain, AnalyticsOverview, Stream } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { readAgain, useData, usePage } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
+import { bindText } from '../parts/form.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
@@ -178,10 +179,9 @@ function Domains({ filters, onChange }: ChangingProps) {
                 <NativeSelect
                   label="Domains shown"
                   size="xs"
-                  value={String(limit)}
-                  onChange={(event) =>
-                    onChange({ ...filters, domains: Number(event.currentTarget.value) } as AnalyticsFilters)
-                  }
+                  {...bindText(String(limit), (value) =>
+                    onChange({ ...filters, domains: Number(value) } as AnalyticsFilters),
+                  )}
                   data={DOMAIN_COUNTS.map(String)}
                 />
               </Group>

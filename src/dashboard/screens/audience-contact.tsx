@@ -1,12 +1,12 @@
 /** @module One contact of a list: its state in words, its metadata, and its removal. */
 import { Button, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { Contact } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DeleteButton, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
+import { DeleteButton, Form, FormError, findFieldError, SmallAction, SubmitButton } from '../parts/form.tsx'
 import { Done, Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES, parseMetadataText, toMetadataText } from './audience/contact-search.ts'
@@ -54,15 +54,13 @@ function ContactView({ contact, onRemoved }: { readonly contact: Contact; onRemo
               Emails to this address
             </Button>
             {contact.status === 'pending' && (
-              <ActionButton
-                size="xs"
-                variant="default"
+              <SmallAction
                 reason={reason}
                 loading={ask.isPending}
                 onClick={() => ask.mutate(undefined, { onSuccess: () => setAsked(true) })}
               >
                 Send the confirmation again
-              </ActionButton>
+              </SmallAction>
             )}
             <DeleteButton
               label="Remove from the list"
@@ -111,8 +109,7 @@ function MetadataForm({ contact }: { readonly contact: Contact }) {
   const save = useContactChange((metadata: Readonly<Record<string, unknown>>) =>
     api.contactLists.updateContact(contact.list_id, contact.email, { metadata }),
   )
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const parsed = parseMetadataText(text)
     setProblem('problem' in parsed ? parsed.problem : undefined)
     setIsSaved(false)
@@ -122,34 +119,32 @@ function MetadataForm({ contact }: { readonly contact: Contact }) {
   const fieldError = problem ?? findFieldError(save.error, 'metadata')
   return (
     <Section title="Metadata">
-      <form onSubmit={submit} noValidate>
-        <Stack gap="sm" align="flex-start">
-          <Textarea
-            w="100%"
-            maw={720}
-            label="A JSON object"
-            description="Templates read its entries as contact, such as {{ contact.first_name }}."
-            value={text}
-            onChange={(event) => {
-              setText(event.currentTarget.value)
-              setIsSaved(false)
-            }}
-            readOnly={reason !== undefined}
-            error={fieldError}
-            autosize
-            minRows={4}
-            maxRows={24}
-            spellCheck={false}
-            dir="auto"
-            styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
-          />
-          <FormError error={save.error} fields={['metadata']} />
-          <Done message={isSaved ? 'The metadata was saved.' : undefined} />
-          <SubmitButton reason={reason} loading={save.isPending}>
-            Save
-          </SubmitButton>
-        </Stack>
-      </form>
+      <Form onSubmit={submit} gap="sm" align="flex-start">
+        <Textarea
+          w="100%"
+          maw={720}
+          label="A JSON object"
+          description="Templates read its entries as contact, such as {{ contact.first_name }}."
+          value={text}
+          onChange={(event) => {
+            setText(event.currentTarget.value)
+            setIsSaved(false)
+          }}
+          readOnly={reason !== undefined}
+          error={fieldError}
+          autosize
+          minRows={4}
+          maxRows={24}
+          spellCheck={false}
+          dir="auto"
+          styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
+        />
+        <FormError error={save.error} fields={['metadata']} />
+        <Done message={isSaved ? 'The metadata was saved.' : undefined} />
+        <SubmitButton reason={reason} loading={save.isPending}>
+          Save
+        </SubmitButton>
+      </Form>
     </Section>
   )
 }

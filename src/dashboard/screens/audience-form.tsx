@@ -15,13 +15,22 @@ import {
   TextInput,
 } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { SignupForm, UpdateSignupFormRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData, useStore } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { ActionButton, DeleteButton, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
+import {
+  bindChecked,
+  bindText,
+  DeleteButton,
+  Form,
+  FormError,
+  findFieldError,
+  SmallAction,
+  SubmitButton,
+} from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Done, Facts, RecordPage, Section } from '../parts/page.tsx'
@@ -119,15 +128,9 @@ function Overview({ form }: { readonly form: SignupForm }) {
         ]}
       />
       <Group gap="xs">
-        <ActionButton
-          size="xs"
-          variant="default"
-          reason={reason}
-          loading={toggle.isPending}
-          onClick={() => toggle.mutate(undefined)}
-        >
+        <SmallAction reason={reason} loading={toggle.isPending} onClick={() => toggle.mutate(undefined)}>
           {form.is_active ? 'Turn it off' : 'Turn it on'}
-        </ActionButton>
+        </SmallAction>
         <DeleteButton
           label="Delete the form"
           size="xs"
@@ -179,8 +182,7 @@ function Settings({ form }: { readonly form: SignupForm }) {
     setTexts((before) => ({ ...before, ...next }))
     setIsSaved(false)
   }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     setIsSaved(false)
     if (reason !== undefined) return
     const switches = { embed: isEmbeddable, hide_branding: isUnbranded }
@@ -193,62 +195,58 @@ function Settings({ form }: { readonly form: SignupForm }) {
   }
   const inputs = { texts, error: save.error, isReadOnly: reason !== undefined, onChange: change }
   return (
-    <form onSubmit={submit} noValidate>
-      <Stack gap="lg" maw={860}>
-        <TextInputs fields={MAIN_FIELDS} {...inputs} />
-        <CustomFields fields={fields} isReadOnly={reason !== undefined} onChange={setFields} />
-        <Accordion multiple variant="contained" order={3}>
-          <Accordion.Item value="confirmation">
-            <Accordion.Control>Confirmation and what follows</Accordion.Control>
-            <Accordion.Panel>
-              <TextInputs fields={CONFIRMATION_FIELDS} {...inputs} />
-            </Accordion.Panel>
-          </Accordion.Item>
-          <Accordion.Item value="look">
-            <Accordion.Control>Look</Accordion.Control>
-            <Accordion.Panel>
-              <Stack>
-                <Text size="sm">
-                  Colours as in CSS: #rrggbb, rgb(), hsl() or a name. Empty ones are chosen to be readable.
-                </Text>
-                <SimpleGrid cols={{ base: 1, sm: 2 }}>
-                  <TextInputs fields={THEME_FIELDS} {...inputs} />
-                </SimpleGrid>
-                <Switch
-                  label="Hide the name of this service"
-                  checked={isUnbranded}
-                  disabled={reason !== undefined}
-                  onChange={(event) => setIsUnbranded(event.currentTarget.checked)}
-                />
-                <Switch
-                  label="Let other pages embed the address of the form itself"
-                  description="They may always embed it with the code above."
-                  checked={isEmbeddable}
-                  disabled={reason !== undefined}
-                  onChange={(event) => setIsEmbeddable(event.currentTarget.checked)}
-                />
-              </Stack>
-            </Accordion.Panel>
-          </Accordion.Item>
-          <Accordion.Item value="texts">
-            <Accordion.Control>Texts</Accordion.Control>
-            <Accordion.Panel>
-              <Stack>
-                <Text size="sm">Empty ones have the English text of the service.</Text>
-                <TextInputs fields={MESSAGE_FIELDS} {...inputs} />
-              </Stack>
-            </Accordion.Panel>
-          </Accordion.Item>
-        </Accordion>
-        <FormError error={save.error} />
-        <Done message={isSaved ? 'The form was saved.' : undefined} />
-        <Group>
-          <SubmitButton reason={reason} loading={save.isPending}>
-            Save
-          </SubmitButton>
-        </Group>
-      </Stack>
-    </form>
+    <Form onSubmit={submit} gap="lg" maw={860}>
+      <TextInputs fields={MAIN_FIELDS} {...inputs} />
+      <CustomFields fields={fields} isReadOnly={reason !== undefined} onChange={setFields} />
+      <Accordion multiple variant="contained" order={3}>
+        <Accordion.Item value="confirmation">
+          <Accordion.Control>Confirmation and what follows</Accordion.Control>
+          <Accordion.Panel>
+            <TextInputs fields={CONFIRMATION_FIELDS} {...inputs} />
+          </Accordion.Panel>
+        </Accordion.Item>
+        <Accordion.Item value="look">
+          <Accordion.Control>Look</Accordion.Control>
+          <Accordion.Panel>
+            <Stack>
+              <Text size="sm">
+                Colours as in CSS: #rrggbb, rgb(), hsl() or a name. Empty ones are chosen to be readable.
+              </Text>
+              <SimpleGrid cols={{ base: 1, sm: 2 }}>
+                <TextInputs fields={THEME_FIELDS} {...inputs} />
+              </SimpleGrid>
+              <Switch
+                label="Hide the name of this service"
+                {...bindChecked(isUnbranded, setIsUnbranded)}
+                disabled={reason !== undefined}
+              />
+              <Switch
+                label="Let other pages embed the address of the form itself"
+                description="They may always embed it with the code above."
+                {...bindChecked(isEmbeddable, setIsEmbeddable)}
+                disabled={reason !== undefined}
+              />
+            </Stack>
+          </Accordion.Panel>
+        </Accordion.Item>
+        <Accordion.Item value="texts">
+          <Accordion.Control>Texts</Accordion.Control>
+          <Accordion.Panel>
+            <Stack>
+              <Text size="sm">Empty ones have the English text of the service.</Text>
+              <TextInputs fields={MESSAGE_FIELDS} {...inputs} />
+            </Stack>
+          </Accordion.Panel>
+        </Accordion.Item>
+      </Accordion>
+      <FormError error={save.error} />
+      <Done message={isSaved ? 'The form was saved.' : undefined} />
+      <Group>
+        <SubmitButton reason={reason} loading={save.isPending}>
+          Save
+        </SubmitButton>
+      </Group>
+    </Form>
   )
 }
 
@@ -264,10 +262,9 @@ const TextInputs = ({ fields, texts, error, isReadOnly, onChange }: TextInputsPr
   fields.map(({ name, label, description, placeholder, isLong }) => {
     const props = {
       label,
-      value: texts[name] ?? '',
+      ...bindText(texts[name] ?? '', (value) => onChange({ [name]: value })),
       readOnly: isReadOnly,
       error: findFieldError(error, name),
-      onChange: (event: { currentTarget: { value: string } }) => onChange({ [name]: event.currentTarget.value }),
       autoComplete: 'off',
       ...(description !== undefined && { description }),
       ...(placeholder !== undefined && { placeholder }),
@@ -302,9 +299,8 @@ function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
             <SimpleGrid cols={{ base: 1, sm: 3 }}>
               <TextInput
                 label="Label"
-                value={label}
+                {...bindText(label, (value) => edit(key, { label: value }))}
                 readOnly={isReadOnly}
-                onChange={(event) => edit(key, { label: event.currentTarget.value })}
                 maxLength={200}
                 required
                 dir="auto"
@@ -312,9 +308,8 @@ function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
               <TextInput
                 label="Name in the metadata"
                 placeholder="first_name"
-                value={name}
+                {...bindText(name, (value) => edit(key, { name: value }))}
                 readOnly={isReadOnly}
-                onChange={(event) => edit(key, { name: event.currentTarget.value })}
                 maxLength={64}
                 required
                 autoCapitalize="none"
@@ -322,18 +317,16 @@ function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
               />
               <NativeSelect
                 label="Type"
-                value={type}
+                {...bindText(type, (value) => edit(key, { type: value as FormField['type'] }))}
                 disabled={isReadOnly}
-                onChange={(event) => edit(key, { type: event.currentTarget.value as FormField['type'] })}
                 data={[...FIELD_TYPES]}
               />
             </SimpleGrid>
             <Group justify="space-between">
               <Checkbox
                 label="Must be filled in"
-                checked={required}
+                {...bindChecked(required, (checked) => edit(key, { required: checked }))}
                 disabled={isReadOnly}
-                onChange={(event) => edit(key, { required: event.currentTarget.checked })}
               />
               {!isReadOnly && (
                 <Button

@@ -10,7 +10,7 @@ import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, ConfirmDialog, DialogButton, FormError } from '../parts/form.tsx'
+import { ActionButton, bindChecked, ConfirmButton, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { NameLink } from '../parts/links.tsx'
 import { hasEnded, useOperation } from '../parts/operation.ts'
@@ -157,8 +157,7 @@ function ChooseFile({ list }: { readonly list: ContactList }) {
             <Checkbox
               label="They have agreed already: send no confirmation requests"
               description="Without this, each new contact gets an email with a link, and nothing else until it is used."
-              checked={isConfirmed}
-              onChange={(event) => setIsConfirmed(event.currentTarget.checked)}
+              {...bindChecked(isConfirmed, setIsConfirmed)}
             />
           )}
           {wasStopped ? (
@@ -340,24 +339,19 @@ function ImportView({ list, operation }: { readonly list: ContactList; readonly 
             </Button>
           </>
         ) : (
-          <DialogButton label="Cancel the import" variant="default" reason={reason}>
-            {(close) => (
-              <ConfirmDialog
-                title="Cancel this import?"
-                confirm="Cancel the import"
-                isDangerous
-                refreshes={[['operations', 'get', operation.id]]}
-                run={() => api.contactLists.cancelImport(list.id, operation.id)}
-                onDone={close}
-                onClose={close}
-              >
-                <Text>
-                  Contacts imported so far stay on the list. You can import the file again later: it continues with
-                  those that are missing.
-                </Text>
-              </ConfirmDialog>
-            )}
-          </DialogButton>
+          <ConfirmButton
+            label="Cancel the import"
+            reason={reason}
+            title="Cancel this import?"
+            confirm="Cancel the import"
+            refreshes={[['operations', 'get', operation.id]]}
+            run={() => api.contactLists.cancelImport(list.id, operation.id)}
+          >
+            <Text>
+              Contacts imported so far stay on the list. You can import the file again later: it continues with those
+              that are missing.
+            </Text>
+          </ConfirmButton>
         )}
       </Group>
       <Problems title="Lines that were left out" problems={details.errors} count={failed} />

@@ -7,8 +7,8 @@ import { api, read } from '../api/client.ts'
 import { useData, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { toCurl } from '../parts/commands.ts'
-import { ActionButton, DeleteButton } from '../parts/form.tsx'
-import { formatCount } from '../parts/format.ts'
+import { ActionButton, bindText, DeleteButton, SmallAction } from '../parts/form.tsx'
+import { formatCount, toOptions } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { EmptyState, ErrorState, Facts, LoadingState, RecordPage } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
@@ -57,20 +57,18 @@ export default function AudienceListScreen() {
         <Stack gap="lg">
           <ListFacts list={list} />
           <Group gap="xs">
-            <ActionButton
-              size="xs"
-              variant="default"
+            <SmallAction
               reason={reason}
               onClick={() => void navigate({ to: '/audience/lists/$id/import', params: { id } })}
             >
               Import a CSV file
-            </ActionButton>
+            </SmallAction>
             <Button size="xs" variant="default" component="a" href={read.contactLists.exportContacts(id).url} download>
               Export as CSV
             </Button>
-            <ActionButton size="xs" variant="default" reason={reason} onClick={() => setDialog('edit')}>
+            <SmallAction reason={reason} onClick={() => setDialog('edit')}>
               Edit the list
-            </ActionButton>
+            </SmallAction>
             <DeleteButton
               label="Delete the list"
               size="xs"
@@ -166,14 +164,11 @@ function Contacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void }
         <NativeSelect
           label="State"
           flex="0 1 14rem"
-          value={search.status ?? ''}
-          onChange={({ currentTarget: { value: status } }) =>
-            void navigate({ search: parseContactSearch({ ...search, status }) })
-          }
-          data={[
-            { value: '', label: 'Any' },
-            ...CONTACT_STATUS_NAMES.map((status) => ({ value: status, label: CONTACT_STATES[status].word })),
-          ]}
+          {...bindText(
+            search.status ?? '',
+            (status) => void navigate({ search: parseContactSearch({ ...search, status }) }),
+          )}
+          data={toOptions(CONTACT_STATUS_NAMES, (status) => CONTACT_STATES[status].word, 'Any')}
         />
       </SearchForm>
       {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}

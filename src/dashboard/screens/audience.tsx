@@ -1,16 +1,15 @@
 /** @module The contact lists of the account. */
 import { Text } from '@mantine/core'
-import type { UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { ContactListSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { type PageOf, usePage } from '../api/data.ts'
+import { usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { DialogButton } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
-import { EmptyState, Page, QueryView } from '../parts/page.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
-import { type Column, DataTable, NewRows, Pages } from '../parts/table.tsx'
+import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { ListDialog } from './audience/list-form.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
@@ -58,44 +57,27 @@ export default function AudienceScreen() {
       )}
     </DialogButton>
   )
-  const isEmpty = query.data?.pagination.total === 0
   return (
-    <Page title="Audience" action={isEmpty ? undefined : create}>
+    <Page title="Audience" action={isEmpty(query) ? undefined : create}>
       <AudienceNavigation />
-      <QueryView query={query}>
-        {({ pagination }) =>
-          pagination.total === 0 ? (
-            <EmptyState title="Your contact lists will appear here">
-              <Text maw={640}>
-                A list holds people who want mail of one kind, such as a newsletter. They are added by you, from a CSV
-                file, or by a sign-up form, and leave it with the link in each mail. Broadcasts go to a list.
-              </Text>
-              {create}
-            </EmptyState>
-          ) : (
-            <ListTable query={query} page={page} />
-          )
+      <PagedTable
+        query={query}
+        list={useLiveRows(query, String(page), ({ created_at: at }) => at)}
+        label="Contact lists, newest first"
+        columns={COLUMNS}
+        path="/audience"
+        page={page}
+        noun="lists"
+        empty={
+          <EmptyState title="Your contact lists will appear here">
+            <Text maw={640}>
+              A list holds people who want mail of one kind, such as a newsletter. They are added by you, from a CSV
+              file, or by a sign-up form, and leave it with the link in each mail. Broadcasts go to a list.
+            </Text>
+            {create}
+          </EmptyState>
         }
-      </QueryView>
+      />
     </Page>
-  )
-}
-
-function ListTable({
-  query,
-  page,
-}: {
-  readonly query: UseQueryResult<PageOf<ContactListSummary>>
-  readonly page: number
-}) {
-  const list = useLiveRows(query, String(page), ({ created_at: at }) => at)
-  const { data = [], pagination } = list.page ?? {}
-  return (
-    <>
-      <NewRows count={list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
-      <DataTable label="Contact lists, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
-      {data.length === 0 && <Text>There are no lists on this page.</Text>}
-      <Pages path="/audience" page={page} totalPages={pagination?.total_pages ?? 1} />
-    </>
   )
 }

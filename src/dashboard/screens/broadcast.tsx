@@ -6,7 +6,7 @@ import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useLiveState, useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, ConfirmDialog, DialogButton, FormError } from '../parts/form.tsx'
+import { ActionButton, ConfirmButton, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
 import { NameLink, SmallLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
@@ -57,7 +57,9 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: Broadcast }) => (
   <Stack gap="lg">
     <Paper withBorder p="md">
       <Stack gap="sm">
-        <StateLine broadcast={broadcast} />
+        <Text component="div" role="status" data-state={broadcast.state}>
+          <BroadcastStateLabel broadcast={broadcast} />
+        </Text>
         <Progress.Root size="lg">
           <Progress.Section value={toPercent(broadcast)} aria-label="Recipients accepted for sending or skipped" />
         </Progress.Root>
@@ -79,7 +81,7 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: Broadcast }) => (
         facts={[
           ['Subject', broadcast.subject],
           ['Sender', broadcast.from_address],
-          ['List', <ListLink key="list" broadcast={broadcast} />],
+          ['List', <ListLink key="list" {...broadcast} />],
           ['Recipients', broadcast.total_recipients.toLocaleString()],
           ['Begins', <Time key="begins" iso={broadcast.begins_at} isExact />],
           ['Accepted', <Time key="accepted" iso={broadcast.created_at} isExact />],
@@ -91,13 +93,7 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: Broadcast }) => (
   </Stack>
 )
 
-const StateLine = ({ broadcast }: { readonly broadcast: Broadcast }) => (
-  <Text component="div" role="status" data-state={broadcast.state}>
-    <BroadcastStateLabel broadcast={broadcast} />
-  </Text>
-)
-
-const ListLink = ({ broadcast: { list_id: id, list_name: name, list_deleted: isDeleted } }: ListLinkProps) =>
+const ListLink = ({ list_id: id, list_name: name, list_deleted: isDeleted }: Broadcast) =>
   isDeleted ? (
     <>
       <bdi>{name}</bdi> (deleted)
@@ -105,10 +101,6 @@ const ListLink = ({ broadcast: { list_id: id, list_name: name, list_deleted: isD
   ) : (
     <NameLink to="/audience/lists/$id" id={id} name={name} />
   )
-
-interface ListLinkProps {
-  readonly broadcast: Broadcast
-}
 
 function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
   const control = useChange(
@@ -122,34 +114,27 @@ function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
   return (
     <Stack gap="xs">
       <Group gap="xs">
-        {verbs.includes('pause') && (
-          <ActionButton reason={reason} loading={control.isPending} onClick={() => control.mutate('pause')}>
-            Pause
-          </ActionButton>
+        {(['pause', 'resume'] as const).map(
+          (verb) =>
+            verbs.includes(verb) && (
+              <ActionButton key={verb} reason={reason} loading={control.isPending} onClick={() => control.mutate(verb)}>
+                {verb === 'pause' ? 'Pause' : 'Resume'}
+              </ActionButton>
+            ),
         )}
-        {verbs.includes('resume') && (
-          <ActionButton reason={reason} loading={control.isPending} onClick={() => control.mutate('resume')}>
-            Resume
-          </ActionButton>
-        )}
-        <DialogButton label="Cancel" variant="default" reason={reason}>
-          {(close) => (
-            <ConfirmDialog
-              title="Cancel this broadcast?"
-              confirm="Cancel the broadcast"
-              isDangerous
-              refreshes={['broadcasts', 'newsletters']}
-              run={() => api.operations.cancel(broadcast.id)}
-              onDone={close}
-              onClose={close}
-            >
-              <Text>
-                Emails that were not attempted yet are not sent. What was sent cannot be taken back. If nothing was sent
-                yet, it becomes a draft again.
-              </Text>
-            </ConfirmDialog>
-          )}
-        </DialogButton>
+        <ConfirmButton
+          label="Cancel"
+          reason={reason}
+          title="Cancel this broadcast?"
+          confirm="Cancel the broadcast"
+          refreshes={['broadcasts', 'newsletters']}
+          run={() => api.operations.cancel(broadcast.id)}
+        >
+          <Text>
+            Emails that were not attempted yet are not sent. What was sent cannot be taken back. If nothing was sent
+            yet, it becomes a draft again.
+          </Text>
+        </ConfirmButton>
       </Group>
       <FormError error={control.error} />
     </Stack>
@@ -163,10 +148,10 @@ function Results({ broadcast }: { readonly broadcast: Broadcast }) {
     <Section title="Results">
       <div className="figures">
         {results.map((result) => (
-          <ResultFigure
+          <Figure
             key={result.label}
-            broadcastId={broadcast.id}
-            result={result}
+            label={<ResultLabel broadcastId={broadcast.id} result={result} />}
+            count={result.count}
             whole={broadcast.total_recipients}
           />
         ))}
@@ -181,38 +166,23 @@ function Results({ broadcast }: { readonly broadcast: Broadcast }) {
   )
 }
 
-interface ResultFigureProps {
-  readonly broadcastId: string
-  readonly result: Result
-  readonly whole: number
-}
-
-function ResultFigure({ broadcastId, result: { label, count, status }, whole }: ResultFigureProps) {
-  const search = { operation_id: broadcastId, status }
-  return (
-    <Figure
-      label={
-        status !== undefined && count > 0 ? (
-          <SmallLink to="/emails" search={search}>
-            {label}
-          </SmallLink>
-        ) : (
-          label
-        )
-      }
-      count={count}
-      share={toShare(count, whole)}
-    />
+const ResultLabel = ({ broadcastId, result }: { readonly broadcastId: string; readonly result: Result }) =>
+  result.status !== undefined && result.count > 0 ? (
+    <SmallLink to="/emails" search={{ operation_id: broadcastId, status: result.status }}>
+      {result.label}
+    </SmallLink>
+  ) : (
+    result.label
   )
-}
 
 interface FigureProps {
   readonly label: React.ReactNode
   readonly count: number
-  readonly share: string | undefined
+  /** What its share is of. */
+  readonly whole: number
 }
 
-const Figure = ({ label, count, share }: FigureProps) => (
+const Figure = ({ label, count, whole }: FigureProps) => (
   <Paper withBorder p="sm">
     <Text size="sm" c="dimmed" component="div">
       {label}
@@ -220,11 +190,9 @@ const Figure = ({ label, count, share }: FigureProps) => (
     <Text fw={700} size="lg">
       {count.toLocaleString()}
     </Text>
-    {share !== undefined && (
-      <Text size="sm" c="dimmed">
-        {share}
-      </Text>
-    )}
+    <Text size="sm" c="dimmed">
+      {toShare(count, whole)}
+    </Text>
   </Paper>
 )
 
@@ -248,10 +216,10 @@ function Engagement({ broadcast, delivered }: { readonly broadcast: Broadcast; r
   return (
     <Stack gap="xs">
       <div className="figures">
-        <Figure label="Opened" count={opened} share={toShare(opened, delivered)} />
-        <Figure label="Clicked" count={clicked} share={toShare(clicked, delivered)} />
-        <Figure label="Unsubscribed" count={unsubscribed} share={toShare(unsubscribed, delivered)} />
-        <Figure label="Spam complaints" count={complained} share={toShare(complained, delivered)} />
+        <Figure label="Opened" count={opened} whole={delivered} />
+        <Figure label="Clicked" count={clicked} whole={delivered} />
+        <Figure label="Unsubscribed" count={unsubscribed} whole={delivered} />
+        <Figure label="Spam complaints" count={complained} whole={delivered} />
       </div>
       <Text size="sm" c="dimmed">
         These shares are of the delivered emails, those above of all recipients. Opens and clicks are known only of mail

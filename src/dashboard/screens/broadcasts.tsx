@@ -1,16 +1,15 @@
 /** @module The broadcasts of the account, with their progress, and the drafts. */
 import { Progress, Stack, Text } from '@mantine/core'
-import type { UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { BroadcastSummary, NewsletterSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { type PageOf, usePage } from '../api/data.ts'
+import { usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { NameLink, SmallLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
-import { type Column, DataTable, NewRows, Pages } from '../parts/table.tsx'
+import { type Column, DataTable, PagedTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { isMoving, POLL_MS, SLOW_POLL_MS, useDrafts } from './broadcasts/queries.ts'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
@@ -28,20 +27,26 @@ export default function BroadcastsScreen() {
       New broadcast
     </ActionButton>
   )
-  return show === 'drafts' ? (
-    <Page title="Drafts" action={create}>
-      <SmallLink to="/broadcasts">All broadcasts</SmallLink>
-      <AllDrafts page={page} />
-    </Page>
-  ) : (
-    <Overview page={page} create={create} />
-  )
+  return show === 'drafts' ? <AllDrafts page={page} create={create} /> : <Overview page={page} create={create} />
 }
 
-function Overview({ page, create }: { readonly page: number; readonly create: React.ReactNode }) {
+interface PartProps {
+  readonly page: number
+  readonly create: React.ReactNode
+}
+
+const AllDrafts = ({ page, create }: PartProps) => (
+  <Page title="Drafts" action={create}>
+    <SmallLink to="/broadcasts">All broadcasts</SmallLink>
+    <PagedTable {...DRAFT_TABLE} query={useDrafts(page)} path="/broadcasts" page={page} noun="drafts" />
+  </Page>
+)
+
+function Overview({ page, create }: PartProps) {
   const broadcasts = usePage(read.broadcasts.list({ page, per_page: 25 }), {
     refetchInterval: ({ state: { data } }) => (data?.data.some(isMoving) ? POLL_MS : SLOW_POLL_MS),
   })
+  const list = useLiveRows(broadcasts, String(page), ({ created_at: at }) => at)
   const drafts = useDrafts(1, SHOWN_DRAFTS)
   const isEmpty = broadcasts.data?.pagination.total === 0 && drafts.data?.pagination.total === 0
   return (
@@ -61,7 +66,7 @@ function Overview({ page, create }: { readonly page: number; readonly create: Re
               {({ data, pagination }) =>
                 data.length > 0 && (
                   <Section title="Drafts">
-                    <DraftTable drafts={data} />
+                    <DataTable {...DRAFT_TABLE} rows={data} toKey={({ id }) => id} />
                     {pagination.total > data.length && (
                       <SmallLink to="/broadcasts" search={{ show: 'drafts' }}>
                         All {pagination.total.toLocaleString()} drafts
@@ -72,44 +77,23 @@ function Overview({ page, create }: { readonly page: number; readonly create: Re
               }
             </QueryView>
           )}
-          <QueryView query={broadcasts}>{() => <BroadcastTable query={broadcasts} page={page} />}</QueryView>
+          <Section title="Sent and scheduled">
+            <PagedTable
+              query={broadcasts}
+              list={list}
+              label="Broadcasts, newest first"
+              columns={BROADCAST_COLUMNS}
+              path="/broadcasts"
+              page={page}
+              noun="broadcasts"
+              empty={<Text>Nothing was sent yet.</Text>}
+            />
+          </Section>
         </Stack>
       )}
     </Page>
   )
 }
-
-interface BroadcastTableProps {
-  readonly query: UseQueryResult<PageOf<BroadcastSummary>>
-  readonly page: number
-}
-
-function BroadcastTable({ query, page }: BroadcastTableProps) {
-  const list = useLiveRows(query, String(page), ({ created_at: at }) => at)
-  const { data = [], pagination } = list.page ?? {}
-  return (
-    <Section title="Sent and scheduled">
-      <NewRows count={list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
-      {data.length > 0 ? (
-        <DataTable label="Broadcasts, newest first" columns={BROADCAST_COLUMNS} rows={data} toKey={({ id }) => id} />
-      ) : (
-        <Text>{page === 1 ? 'Nothing was sent yet.' : 'There are no broadcasts on this page.'}</Text>
-      )}
-      <Pages path="/broadcasts" page={page} totalPages={pagination?.total_pages ?? 1} />
-    </Section>
-  )
-}
-
-const AllDrafts = ({ page }: { readonly page: number }) => (
-  <QueryView query={useDrafts(page)}>
-    {({ data, pagination }) => (
-      <>
-        {data.length > 0 ? <DraftTable drafts={data} /> : <Text>There are no drafts on this page.</Text>}
-        <Pages path="/broadcasts" page={page} totalPages={pagination.total_pages} />
-      </>
-    )}
-  </QueryView>
-)
 
 const DRAFT_COLUMNS: readonly Column<NewsletterSummary>[] = [
   {
@@ -122,9 +106,7 @@ const DRAFT_COLUMNS: readonly Column<NewsletterSummary>[] = [
   { header: 'Changed', width: '18%', cell: ({ updated_at: at }) => <Time iso={at} /> },
 ]
 
-const DraftTable = ({ drafts }: { readonly drafts: readonly NewsletterSummary[] }) => (
-  <DataTable label="Drafts, newest first" columns={DRAFT_COLUMNS} rows={drafts} toKey={({ id }) => id} />
-)
+const DRAFT_TABLE = { label: 'Drafts, newest first', columns: DRAFT_COLUMNS }
 
 const BROADCAST_COLUMNS: readonly Column<BroadcastSummary>[] = [
   {

@@ -1,13 +1,13 @@
 /** @module The first step of adding a domain: its name. The page of the domain has the next ones. */
-import { Alert, Group, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Group, Text, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useStore } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { CODE_INPUT, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
+import { bindText, CODE_INPUT, Form, FormError, findFieldError, SubmitButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Steps } from './domains/marks.tsx'
@@ -24,8 +24,7 @@ export default function DomainNewScreen() {
   )
   const navigate = useNavigate()
   const reason = useAllowed('developer')
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const domain = toTypedDomain(name)
     setName(domain)
     setIsMissing(domain === '')
@@ -42,37 +41,34 @@ export default function DomainNewScreen() {
   return (
     <Page title="Add a domain">
       <Steps current={1} />
-      <form onSubmit={submit} noValidate>
-        <Stack maw={480} align="flex-start">
-          {reason !== undefined && <Alert color="gray">{reason}</Alert>}
-          <TextInput
-            w="100%"
-            label="Domain"
-            description="What comes after the @ of your sender address. A subdomain such as mail.example.com is fine; its reputation is then its own."
-            placeholder="example.com"
-            value={name}
-            onChange={(event) => setName(event.currentTarget.value)}
-            error={fieldError}
-            {...CODE_INPUT}
-            inputMode="url"
-            required
-            data-autofocus
-            autoFocus
-          />
-          <FormError error={create.error} fields={['domain']} />
-          {isKnown && (
-            <Text>
-              <TextLink to="/domains">Find it among your domains</TextLink>
-            </Text>
-          )}
-          <Group>
-            <SubmitButton reason={reason} loading={create.isPending}>
-              Continue
-            </SubmitButton>
-            <TextLink to="/domains">Cancel</TextLink>
-          </Group>
-        </Stack>
-      </form>
+      <Form onSubmit={submit} maw={480} align="flex-start">
+        {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+        <TextInput
+          w="100%"
+          label="Domain"
+          description="What comes after the @ of your sender address. A subdomain such as mail.example.com is fine; its reputation is then its own."
+          placeholder="example.com"
+          {...bindText(name, setName)}
+          error={fieldError}
+          {...CODE_INPUT}
+          inputMode="url"
+          required
+          data-autofocus
+          autoFocus
+        />
+        <FormError error={create.error} fields={['domain']} />
+        {isKnown && (
+          <Text>
+            <TextLink to="/domains">Find it among your domains</TextLink>
+          </Text>
+        )}
+        <Group>
+          <SubmitButton reason={reason} loading={create.isPending}>
+            Continue
+          </SubmitButton>
+          <TextLink to="/domains">Cancel</TextLink>
+        </Group>
+      </Form>
     </Page>
   )
 }

@@ -1,5 +1,5 @@
 /** @module The list of emails: newest first, with filters, live. */
-import { Anchor, Badge, Button, Group, Stack, Text, VisuallyHidden } from '@mantine/core'
+import { Anchor, Badge, Button, Group, Text, VisuallyHidden } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import type { EmailSummary } from '#client/api.ts'
@@ -7,9 +7,9 @@ import { TassisError } from '#client/client.ts'
 import { toSendCommand } from '../parts/commands.ts'
 import { formatCount } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
-import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
-import { type Column, CursorPages, DataTable, NewRows } from '../parts/table.tsx'
+import { type Column, CursorPages, DataTable, LiveView } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { useStable } from '../parts/use-stable.ts'
 import { useStreams } from './analytics/queries.ts'
@@ -24,7 +24,7 @@ export default function EmailsScreen() {
   const { cursor, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
   const list = useLiveList({ ...toEmailQuery(filters), cursor })
-  const { query, page } = list
+  const { query } = list
   const hasFilters = FILTER_NAMES.some((name) => filters[name] !== undefined)
   const fieldErrors = toFieldErrors(query.error)
   return (
@@ -34,20 +34,20 @@ export default function EmailsScreen() {
         errors={fieldErrors}
         onChange={(next) => void navigate({ search: next })}
       />
-      {query.error && Object.keys(fieldErrors).length === 0 && (
-        <ErrorState error={query.error} onRetry={() => query.refetch()} />
-      )}
-      {!page ? (
-        !query.error && <LoadingState />
-      ) : page.data.length === 0 && !cursor ? (
-        <Nothing hasFilters={hasFilters} onClear={() => void navigate({ search: {} })} />
-      ) : (
-        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows count={cursor ? 0 : list.newCount} hasMore={list.hasMoreNew} onShow={list.showNew} />
-          <EmailTable rows={page.data} />
-          <CursorPages next={page.pagination.next_cursor} summary={toSummary(page.pagination.total)} isByTime />
-        </Stack>
-      )}
+      <LiveView
+        query={query}
+        list={list}
+        isNewest={!cursor}
+        empty={cursor ? undefined : <Nothing hasFilters={hasFilters} onClear={() => void navigate({ search: {} })} />}
+        isErrorShown={Object.keys(fieldErrors).length > 0}
+      >
+        {({ data, pagination }) => (
+          <>
+            <EmailTable rows={data} />
+            <CursorPages next={pagination.next_cursor} summary={toSummary(pagination.total)} isByTime />
+          </>
+        )}
+      </LiveView>
     </Page>
   )
 }

@@ -1,13 +1,23 @@
 /** @module One inbound route: its addresses, its URL, its deliveries; and the form of a new one. */
 import { Alert, Group, NativeSelect, Stack, Switch, Text, TextInput } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { CreateInboundRouteRequest, InboundRoute, UpdateInboundRouteRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, CODE_INPUT, DeleteButton, FormError, findFieldError } from '../parts/form.tsx'
+import {
+  ActionButton,
+  bindText,
+  CODE_INPUT,
+  DeleteButton,
+  Form,
+  FormError,
+  findFieldError,
+  SmallAction,
+} from '../parts/form.tsx'
+import { toOptions } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { Facts, Page, QueryView, RecordPage, Section, useEscape } from '../parts/page.tsx'
 import { keep, readKnown } from '../parts/search.ts'
@@ -109,15 +119,9 @@ function RouteView({ route }: RouteProps) {
           ]}
         />
         <Group gap="xs">
-          <ActionButton
-            size="xs"
-            variant="default"
-            reason={reason}
-            loading={save.isPending}
-            onClick={() => activate(!route.is_active)}
-          >
+          <SmallAction reason={reason} loading={save.isPending} onClick={() => activate(!route.is_active)}>
             {route.is_active ? 'Deactivate' : 'Activate'}
-          </ActionButton>
+          </SmallAction>
           <DeleteRoute route={route} />
           <SmallLink to="/inbound" search={{ route: route.id }}>
             Its received mail
@@ -213,74 +217,67 @@ function RouteForm({ route, label, isBusy, error, onSave }: RouteFormProps) {
   const values = { ...texts, domain_id: texts.domain_id || domains[0]?.id || '' }
   const domainName = domains.find(({ id }) => id === values.domain_id)?.domain ?? 'example.com'
   const field = (name: keyof RouteTexts) => ({
-    value: values[name],
+    ...bindText(values[name], (value) => setTyped((before) => ({ ...before, [name]: value }))),
     error: findFieldError(error, name),
-    onChange: (event: { currentTarget: { value: string } }) => {
-      const { value } = event.currentTarget
-      setTyped((before) => ({ ...before, [name]: value }))
-    },
   })
   const save = () => onSave({ ...toBody(values), ...(route === undefined && { is_active: isActive }) })
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     if (reason === undefined) save()
   }
   return (
-    <form onSubmit={submit} noValidate>
-      <Stack maw={560} gap="sm">
-        <NativeSelect
-          {...field('domain_id')}
-          label="Domain"
-          data={domains.map(({ id, domain: name }) => ({ value: id, label: name }))}
-        />
-        <NativeSelect
-          {...field('match_type')}
-          label="Matches"
-          data={Object.entries(MATCH_TYPE_WORDS).map(([value, word]) => ({ value, label: word }))}
-        />
-        {values.match_type !== 'catch_all' && (
-          <TextInput
-            {...field('pattern')}
-            {...CODE_INPUT}
-            label={values.match_type === 'exact' ? 'Address' : 'Beginning of the address'}
-            description={
-              values.match_type === 'exact'
-                ? `The part before @${domainName}, such as support. It matches support+anything too.`
-                : `For example, sales- matches sales-berlin@${domainName}.`
-            }
-          />
-        )}
+    <Form onSubmit={submit} maw={560} gap="sm">
+      <NativeSelect
+        {...field('domain_id')}
+        label="Domain"
+        data={domains.map(({ id, domain: name }) => ({ value: id, label: name }))}
+      />
+      <NativeSelect
+        {...field('match_type')}
+        label="Matches"
+        data={Object.entries(MATCH_TYPE_WORDS).map(([value, word]) => ({ value, label: word }))}
+      />
+      {values.match_type !== 'catch_all' && (
         <TextInput
-          {...field('webhook_url')}
+          {...field('pattern')}
           {...CODE_INPUT}
-          label="URL"
-          description="The message is posted there, signed, over https. Leave it empty to only store the mail."
-          placeholder="https://example.com/inbound"
-          type="url"
+          label={values.match_type === 'exact' ? 'Address' : 'Beginning of the address'}
+          description={
+            values.match_type === 'exact'
+              ? `The part before @${domainName}, such as support. It matches support+anything too.`
+              : `For example, sales- matches sales-berlin@${domainName}.`
+          }
         />
-        <TextInput
-          {...field('priority')}
-          label="Priority"
-          description="A whole number; the lowest is tried first."
-          inputMode="numeric"
-        />
-        {route === undefined && (
-          <Switch label="Active" checked={isActive} onChange={(event) => setIsActive(event.currentTarget.checked)} />
-        )}
-        <FormError error={error} fields={Object.keys(values)} />
-        <Group>
-          <ActionButton
-            reason={reason ?? (domains.length === 0 ? 'A route belongs to a domain; add a domain first.' : undefined)}
-            loading={isBusy}
-            onClick={save}
-          >
-            {label}
-          </ActionButton>
-          {/* Enter in a field sends the form; the button above can say why it is disabled. */}
-          <button type="submit" hidden aria-hidden="true" tabIndex={-1} />
-        </Group>
-      </Stack>
-    </form>
+      )}
+      <TextInput
+        {...field('webhook_url')}
+        {...CODE_INPUT}
+        label="URL"
+        description="The message is posted there, signed, over https. Leave it empty to only store the mail."
+        placeholder="https://example.com/inbound"
+        type="url"
+      />
+      <TextInput
+        {...field('priority')}
+        label="Priority"
+        description="A whole number; the lowest is tried first."
+        inputMode="numeric"
+      />
+      {route === undefined && (
+        <Switch label="Active" checked={isActive} onChange={(event) => setIsActive(event.currentTarget.checked)} />
+      )}
+      <FormError error={error} fields={Object.keys(values)} />
+      <Group>
+        <ActionButton
+          reason={reason ?? (domains.length === 0 ? 'A route belongs to a domain; add a domain first.' : undefined)}
+          loading={isBusy}
+          onClick={save}
+        >
+          {label}
+        </ActionButton>
+        {/* Enter in a field sends the form; the button above can say why it is disabled. */}
+        <button type="submit" hidden aria-hidden="true" tabIndex={-1} />
+      </Group>
+    </Form>
   )
 }
 
@@ -295,10 +292,7 @@ function RouteDeliveries({ route }: RouteProps) {
         <NativeSelect
           label="State"
           value={status ?? ''}
-          data={[
-            { value: '', label: 'Any' },
-            ...DELIVERY_STATES.map((state) => ({ value: state, label: toDeliveryWord(state) })),
-          ]}
+          data={toOptions(DELIVERY_STATES, toDeliveryWord, 'Any')}
           onChange={(event) => {
             const next = readKnown(DELIVERY_STATES, event.currentTarget.value)
             void navigate({ search: keep('status', next), resetScroll: false })

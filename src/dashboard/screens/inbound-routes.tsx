@@ -1,12 +1,12 @@
 /** @module The list of inbound routes, and a test of an address against them. */
-import { Button, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
+import { Button, Paper, Stack, Text, TextInput } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { InboundRoute, InboundRouteMatch } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, CODE_INPUT, FormError, findFieldError } from '../parts/form.tsx'
+import { ActionButton, bindText, CODE_INPUT, Form, FormError, findFieldError } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { EmptyState, Page, Section } from '../parts/page.tsx'
@@ -143,31 +143,27 @@ export function RouteState({ route: found }: { readonly route: InboundRoute }) {
 function AddressTest() {
   const [address, setAddress] = useState('')
   const test = useChange(() => api.inboundRoutes.match({ address: address.trim() }))
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     if (address.trim() !== '') test.mutate()
   }
   return (
     <Stack gap="sm" maw={640}>
-      <form onSubmit={submit} noValidate>
-        <Group align="flex-end" gap="xs">
-          <TextInput
-            {...SEARCH_MARK}
-            label="Address"
-            description="Nothing is sent; this shows what would happen to mail for it now."
-            placeholder="support@example.com"
-            inputMode="email"
-            value={address}
-            onChange={(event) => setAddress(event.currentTarget.value)}
-            error={findFieldError(test.error, 'address')}
-            flex="1 1 14rem"
-            {...CODE_INPUT}
-          />
-          <Button type="submit" variant="default" loading={test.isPending}>
-            Test
-          </Button>
-        </Group>
-      </form>
+      <Form isRow onSubmit={submit}>
+        <TextInput
+          {...SEARCH_MARK}
+          label="Address"
+          description="Nothing is sent; this shows what would happen to mail for it now."
+          placeholder="support@example.com"
+          inputMode="email"
+          {...bindText(address, setAddress)}
+          error={findFieldError(test.error, 'address')}
+          flex="1 1 14rem"
+          {...CODE_INPUT}
+        />
+        <Button type="submit" variant="default" loading={test.isPending}>
+          Test
+        </Button>
+      </Form>
       <FormError error={test.error} fields={['address']} />
       <div role="status">{test.data && <MatchResult match={test.data.data} />}</div>
     </Stack>

@@ -6,7 +6,7 @@ import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, FormError } from '../parts/form.tsx'
+import { ActionButton, FormError, SmallAction } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { EmptyState, Page, QueryView } from '../parts/page.tsx'
@@ -120,15 +120,9 @@ function Report({ report }: { readonly report: Insight }) {
         </details>
         <Group gap="sm">
           {report.acknowledged_at === null ? (
-            <ActionButton
-              reason={undefined}
-              size="xs"
-              variant="default"
-              loading={acknowledge.isPending}
-              onClick={() => acknowledge.mutate()}
-            >
+            <SmallAction reason={undefined} loading={acknowledge.isPending} onClick={() => acknowledge.mutate()}>
               Mark as read
-            </ActionButton>
+            </SmallAction>
           ) : (
             <Text size="sm">
               Read: <Time iso={report.acknowledged_at} />

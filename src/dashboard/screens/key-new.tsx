@@ -1,12 +1,12 @@
 /** @module Creates an API key and shows it once. */
 import { Alert, Code, Group, Stack, Text } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { CreateApiKeyResult } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { SubmitButton } from '../parts/form.tsx'
+import { Form, SubmitButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { CommandBlock, Page } from '../parts/page.tsx'
 import { summariseScopes } from '../parts/scopes.ts'
@@ -24,8 +24,7 @@ function NewKeyForm({ onCreated }: { onCreated(key: CreateApiKeyResult): void })
   const [isChecked, setIsChecked] = useState(false)
   const create = useChange(api.apiKeys.create, 'apiKeys')
   const reason = useAllowed('admin')
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     setIsChecked(true)
     if (!isComplete(input) || reason !== undefined || create.isPending) return
     const { name, scopes } = input
@@ -36,18 +35,16 @@ function NewKeyForm({ onCreated }: { onCreated(key: CreateApiKeyResult): void })
   }
   return (
     <Page title="Create an API key">
-      <form onSubmit={submit} noValidate>
-        <Stack align="flex-start">
-          {reason !== undefined && <Alert color="gray">{reason}</Alert>}
-          <KeyFields input={input} error={create.error} isChecked={isChecked} onChange={setInput} />
-          <Group>
-            <SubmitButton reason={reason} loading={create.isPending}>
-              Create the key
-            </SubmitButton>
-            <TextLink to="/keys">Cancel</TextLink>
-          </Group>
-        </Stack>
-      </form>
+      <Form onSubmit={submit} align="flex-start">
+        {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+        <KeyFields input={input} error={create.error} isChecked={isChecked} onChange={setInput} />
+        <Group>
+          <SubmitButton reason={reason} loading={create.isPending}>
+            Create the key
+          </SubmitButton>
+          <TextLink to="/keys">Cancel</TextLink>
+        </Group>
+      </Form>
     </Page>
   )
 }

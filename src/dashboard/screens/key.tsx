@@ -1,12 +1,12 @@
 /** @module One API key: what it may do, when it was used, how to change and how to revoke it. */
 import { Alert, Button, Code, Group, List, Stack, Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { ApiKey, UpdateApiKeyRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { DeleteButton } from '../parts/form.tsx'
+import { DeleteButton, Form } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Done, EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { ADMIN_SCOPE, describeScope } from '../parts/scopes.ts'
@@ -100,8 +100,7 @@ function KeySettings({ apiKey: key }: KeyProps) {
         </Button>
       </Stack>
     )
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     setIsChecked(true)
     if (!isComplete(edit.input) || change.isPending) return
     const patch = toKeyPatch(edit.before, edit.input)
@@ -110,28 +109,25 @@ function KeySettings({ apiKey: key }: KeyProps) {
   }
   return (
     <Section title="Change this key">
-      <form onSubmit={submit} noValidate>
-        <Stack align="flex-start">
-          <Text size="sm" maw={640}>
-            The key itself stays the same: applications go on with it, and what you change counts from their next
-            request.
-          </Text>
-          <KeyFields
-            input={edit.input}
-            error={change.error}
-            isChecked={isChecked}
-            onChange={(input) => setEdit({ ...edit, input })}
-          />
-          <Group gap="xs">
-            <Button type="submit" loading={change.isPending}>
-              Save
-            </Button>
-            <Button variant="default" onClick={close}>
-              Discard the changes
-            </Button>
-          </Group>
-        </Stack>
-      </form>
+      <Form onSubmit={submit} align="flex-start">
+        <Text size="sm" maw={640}>
+          The key itself stays the same: applications go on with it, and what you change counts from their next request.
+        </Text>
+        <KeyFields
+          input={edit.input}
+          error={change.error}
+          isChecked={isChecked}
+          onChange={(input) => setEdit({ ...edit, input })}
+        />
+        <Group gap="xs">
+          <Button type="submit" loading={change.isPending}>
+            Save
+          </Button>
+          <Button variant="default" onClick={close}>
+            Discard the changes
+          </Button>
+        </Group>
+      </Form>
     </Section>
   )
 }

@@ -5,7 +5,7 @@ import { getRouteApi, Outlet, useParams } from '@tanstack/react-router'
 import { createContext, useContext, useEffect, useRef, useState } from 'react'
 import { useAllowed } from '../api/session.tsx'
 import { toSendCommand } from '../parts/commands.ts'
-import { ActionButton } from '../parts/form.tsx'
+import { ActionButton, bindChecked } from '../parts/form.tsx'
 import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
 import { SearchForm } from '../parts/table.tsx'
 import { useExampleDomain } from './domains/queries.ts'
@@ -147,8 +147,7 @@ function Filters({ search, onSearch }: { readonly search: InboxSearch; onSearch(
       />
       <Checkbox
         label="Only unread"
-        checked={search.unread === true}
-        onChange={(event) => onSearch(toSearch(search.q, event.currentTarget.checked))}
+        {...bindChecked(search.unread === true, (checked) => onSearch(toSearch(search.q, checked)))}
       />
     </Stack>
   )

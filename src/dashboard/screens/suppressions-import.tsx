@@ -14,16 +14,16 @@ import {
   Title,
 } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useEffect, useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { readAgain } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, FormError } from '../parts/form.tsx'
+import { ActionButton, bindText, Form, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { type ImportProgress, NO_PROGRESS, runImport } from './suppressions/import-run.ts'
 import { type FilePreview, type LineProblem, readSuppressionFile } from './suppressions/read-file.ts'
-import { KNOWN_REASONS, MANUAL } from './suppressions/reasons.ts'
+import { MANUAL, REASON_OPTIONS } from './suppressions/reasons.ts'
 
 /** A browser reads a file of this size in about a second. */
 const MAX_FILE_MIB = 64
@@ -65,10 +65,7 @@ function Choose({ text, onText, onRead }: ChooseProps) {
       setIsReading(false)
     }
   }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    void read(async () => text)
-  }
+  const submit = () => void read(async () => text)
   return (
     <Stack maw={720}>
       <Text>
@@ -88,28 +85,25 @@ function Choose({ text, onText, onRead }: ChooseProps) {
         disabled={isReading}
         onChange={(file) => file && void read(() => readText(file))}
       />
-      <form onSubmit={submit}>
-        <Stack align="flex-start">
-          <Textarea
-            w="100%"
-            label="Or paste the addresses"
-            placeholder={'bob@example.com\neve@example.com'}
-            value={text}
-            onChange={(event) => onText(event.currentTarget.value)}
-            autosize
-            minRows={6}
-            maxRows={16}
-            spellCheck={false}
-            styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
-          />
-          <Group>
-            <Button type="submit" loading={isReading} disabled={text.trim() === ''}>
-              Check
-            </Button>
-            <TextLink to="/suppressions">Cancel</TextLink>
-          </Group>
-        </Stack>
-      </form>
+      <Form onSubmit={submit} align="flex-start">
+        <Textarea
+          w="100%"
+          label="Or paste the addresses"
+          placeholder={'bob@example.com\neve@example.com'}
+          {...bindText(text, onText)}
+          autosize
+          minRows={6}
+          maxRows={16}
+          spellCheck={false}
+          styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
+        />
+        <Group>
+          <Button type="submit" loading={isReading} disabled={text.trim() === ''}>
+            Check
+          </Button>
+          <TextLink to="/suppressions">Cancel</TextLink>
+        </Group>
+      </Form>
     </Stack>
   )
 }
@@ -194,10 +188,9 @@ function Review({ preview, reason, onReason, onBack }: ReviewProps) {
       )}
       <NativeSelect
         label="Reason of lines without one"
-        value={reason}
+        {...bindText(reason, onReason)}
         disabled={isStarted}
-        onChange={(event) => onReason(event.currentTarget.value)}
-        data={Object.entries(KNOWN_REASONS).map(([value, { word }]) => ({ value, label: word }))}
+        data={REASON_OPTIONS}
       />
       {isStarted && <Running state={state} progress={progress} total={entries.length} />}
       <Group>

@@ -1,13 +1,13 @@
 /** @module The suppression list: who gets no mail of this account, and why. */
 import { Alert, Anchor, Button, Code, Group, List, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import { type FormEvent, type ReactNode, useEffect, useState } from 'react'
+import { type ReactNode, useEffect, useState } from 'react'
 import type { Suppression } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, DialogFrame } from '../parts/form.tsx'
+import { ActionButton, bindText, DialogFrame, Form, SmallAction } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
@@ -18,7 +18,15 @@ import { type Column, CursorPages, DataTable, LiveView } from '../parts/table.ts
 import { Time } from '../parts/time.tsx'
 import { AddDialog } from './suppressions/add.tsx'
 import { parseSuppressionFilters, type SuppressionFilters } from './suppressions/filters.ts'
-import { describeScope, findReason, isErased, KNOWN_REASONS, listWarnings } from './suppressions/reasons.ts'
+import {
+  describeScope,
+  findReason,
+  isErased,
+  listWarnings,
+  OTHER,
+  OTHER_OPTION,
+  REASON_OPTIONS,
+} from './suppressions/reasons.ts'
 
 interface RemoveDialogProps {
   readonly address: string
@@ -174,8 +182,6 @@ function NoMatch({ filters, onClear }: { readonly filters: SuppressionFilters; o
   )
 }
 
-const OTHER = 'other'
-
 interface FilterFormProps {
   readonly filters: SuppressionFilters
   onChange(filters: SuppressionFilters): void
@@ -200,50 +206,35 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
   )
   const { email, choice, ownReason } = fields
   const set = (changed: Partial<typeof fields>) => setFields((before) => ({ ...before, ...changed }))
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    onChange(parseSuppressionFilters({ email, reason: choice === OTHER ? ownReason : choice }))
-  }
+  const submit = () => onChange(parseSuppressionFilters({ email, reason: choice === OTHER ? ownReason : choice }))
   return (
-    <form onSubmit={submit} noValidate aria-label="Filters">
-      <Group align="flex-end" gap="xs">
-        <TextInput
-          {...SEARCH_MARK}
-          label="Address"
-          type="search"
-          inputMode="email"
-          placeholder="bob@example.com"
-          value={email}
-          onChange={(event) => set({ email: event.currentTarget.value })}
-          flex="1 1 14rem"
-          autoComplete="off"
-          spellCheck={false}
-        />
-        <NativeSelect
-          label="Reason"
-          value={choice}
-          onChange={(event) => set({ choice: event.currentTarget.value })}
-          data={[
-            { value: '', label: 'Any' },
-            ...Object.entries(KNOWN_REASONS).map(([value, { word }]) => ({ value, label: word })),
-            { value: OTHER, label: 'Another text …' },
-          ]}
-        />
-        {choice === OTHER && (
-          <TextInput
-            label="Text of the reason"
-            value={ownReason}
-            onChange={(event) => set({ ownReason: event.currentTarget.value })}
-          />
-        )}
-        <Button type="submit">Search</Button>
-        {(filters.email !== undefined || filters.reason !== undefined) && (
-          <Button variant="default" onClick={() => onChange({})}>
-            Remove the filters
-          </Button>
-        )}
-      </Group>
-    </form>
+    <Form isRow onSubmit={submit} aria-label="Filters">
+      <TextInput
+        {...SEARCH_MARK}
+        label="Address"
+        type="search"
+        inputMode="email"
+        placeholder="bob@example.com"
+        {...bindText(email, (value) => set({ email: value }))}
+        flex="1 1 14rem"
+        autoComplete="off"
+        spellCheck={false}
+      />
+      <NativeSelect
+        label="Reason"
+        {...bindText(choice, (value) => set({ choice: value }))}
+        data={[{ value: '', label: 'Any' }, ...REASON_OPTIONS, OTHER_OPTION]}
+      />
+      {choice === OTHER && (
+        <TextInput label="Text of the reason" {...bindText(ownReason, (value) => set({ ownReason: value }))} />
+      )}
+      <Button type="submit">Search</Button>
+      {(filters.email !== undefined || filters.reason !== undefined) && (
+        <Button variant="default" onClick={() => onChange({})}>
+          Remove the filters
+        </Button>
+      )}
+    </Form>
   )
 }
 
@@ -291,15 +282,14 @@ function SuppressionTable({ rows, reason, onRemove }: TableProps) {
       header: 'Action',
       width: '13%',
       cell: ({ email_address: address }) => (
-        <ActionButton
+        <SmallAction
           size="compact-sm"
-          variant="default"
           reason={reason}
           onClick={() => onRemove(address)}
           aria-label={`Remove ${isErased(address) ? 'an erased person' : address}`}
         >
           Remove
-        </ActionButton>
+        </SmallAction>
       ),
     },
   ]

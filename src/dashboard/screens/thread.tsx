@@ -2,14 +2,14 @@
 import { Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { MailboxMessageSummary, ReplyToMailboxMessageResult } from '#client/api.ts'
 import { newIdempotencyKey } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { readAgain } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, FormError } from '../parts/form.tsx'
+import { ActionButton, Form, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
 import { InlineLink } from '../parts/links.tsx'
 import { RecordPage, Section } from '../parts/page.tsx'
@@ -96,45 +96,37 @@ function ReplyForm({ messages }: { readonly messages: readonly MailboxMessageSum
   }
   return (
     <Section title="Reply">
-      <form
-        onSubmit={(event: FormEvent) => {
-          event.preventDefault()
-          submit()
-        }}
-        noValidate
-      >
-        <Stack gap="sm" maw={720} align="flex-start">
-          <Textarea
-            w="100%"
-            labelProps={{ style: { overflowWrap: 'anywhere' } }}
-            label={
-              <>
-                To <bdi>{toVisible(newest.reply_to ?? newest.from_header)}</bdi>
-              </>
-            }
-            description="It is sent from the address of the mailbox and counts like every email."
-            value={text}
-            onChange={(event) => {
-              setText(event.currentTarget.value)
-              // Another text is another reply.
-              if (reply.isError) setKey(newIdempotencyKey())
-            }}
-            autosize
-            minRows={4}
-            maxRows={20}
-            dir="auto"
-          />
-          <FormError error={reply.error} />
-          <ActionButton
-            reason={reason ?? (text.trim() === '' ? 'Write something first.' : undefined)}
-            loading={reply.isPending}
-            onClick={submit}
-          >
-            Send the reply
-          </ActionButton>
-          <div role="status">{reply.data && text === '' && <Outcome sent={reply.data.data} />}</div>
-        </Stack>
-      </form>
+      <Form onSubmit={submit} gap="sm" maw={720} align="flex-start">
+        <Textarea
+          w="100%"
+          labelProps={{ style: { overflowWrap: 'anywhere' } }}
+          label={
+            <>
+              To <bdi>{toVisible(newest.reply_to ?? newest.from_header)}</bdi>
+            </>
+          }
+          description="It is sent from the address of the mailbox and counts like every email."
+          value={text}
+          onChange={(event) => {
+            setText(event.currentTarget.value)
+            // Another text is another reply.
+            if (reply.isError) setKey(newIdempotencyKey())
+          }}
+          autosize
+          minRows={4}
+          maxRows={20}
+          dir="auto"
+        />
+        <FormError error={reply.error} />
+        <ActionButton
+          reason={reason ?? (text.trim() === '' ? 'Write something first.' : undefined)}
+          loading={reply.isPending}
+          onClick={submit}
+        >
+          Send the reply
+        </ActionButton>
+        <div role="status">{reply.data && text === '' && <Outcome sent={reply.data.data} />}</div>
+      </Form>
     </Section>
   )
 }

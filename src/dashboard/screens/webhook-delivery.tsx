@@ -7,7 +7,7 @@ import { api } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { ActionButton, DialogFrame } from '../parts/form.tsx'
+import { bindChecked, DialogFrame, SmallAction } from '../parts/form.tsx'
 import { formatDuration } from '../parts/format.ts'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -113,9 +113,9 @@ function Replay({ delivery, webhook }: SummaryProps) {
   const reason = roleReason ?? findReplayRefusal(delivery, webhook)
   return (
     <Stack gap="xs" align="flex-start">
-      <ActionButton size="xs" variant="default" reason={reason} onClick={() => setIsAsking(true)}>
+      <SmallAction reason={reason} onClick={() => setIsAsking(true)}>
         Replay this delivery
-      </ActionButton>
+      </SmallAction>
       <div role="status">
         {replay.data && !isAsking && (
           <Alert color="green">
@@ -184,12 +184,7 @@ function Request({ delivery, url }: { readonly delivery: WebhookDelivery; readon
       ) : (
         <>
           <Group gap="xs">
-            <Switch
-              size="xs"
-              label="As posted"
-              checked={isExact}
-              onChange={(event) => setIsExact(event.currentTarget.checked)}
-            />
+            <Switch size="xs" label="As posted" {...bindChecked(isExact, setIsExact)} />
             <Copy value={payload} what="payload as posted" />
             <Text size="sm" c="dimmed">
               {new TextEncoder().encode(payload).length.toLocaleString()} bytes

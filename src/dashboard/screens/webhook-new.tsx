@@ -1,12 +1,12 @@
 /** @module Adds a webhook; shows its secret once it exists. */
 import { Alert, Group, Stack, Text } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { flushSync } from 'react-dom'
 import type { CreateWebhookResult } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { FormError, SubmitButton, useFocusInvalid } from '../parts/form.tsx'
+import { Form, FormError, SubmitButton, useFocusInvalid } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { USUAL_EVENTS } from './webhooks/events.ts'
@@ -32,27 +32,24 @@ function NewForm({ onCreated }: { onCreated(webhook: CreateWebhookResult): void 
   const reason = useAllowed('developer')
   const { form, focusInvalid } = useFocusInvalid(create.error)
   const problems = isChecked ? findProblems(input) : {}
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     flushSync(() => setIsChecked(true))
     if (Object.keys(findProblems(input)).length > 0) return focusInvalid()
     if (reason !== undefined || create.isPending) return
     create.mutate({ ...input, url: input.url.trim() }, { onSuccess: ({ data }) => onCreated(data) })
   }
   return (
-    <form ref={form} onSubmit={submit} noValidate>
-      <Stack maw={640} align="flex-start">
-        {reason !== undefined && <Alert color="gray">{reason}</Alert>}
-        <WebhookFields input={input} error={create.error} problems={problems} onChange={setInput} />
-        <FormError error={create.error} fields={WEBHOOK_FIELDS} />
-        <Group>
-          <SubmitButton reason={reason} loading={create.isPending}>
-            Add the webhook
-          </SubmitButton>
-          <TextLink to="/webhooks">Cancel</TextLink>
-        </Group>
-      </Stack>
-    </form>
+    <Form ref={form} onSubmit={submit} maw={640} align="flex-start">
+      {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+      <WebhookFields input={input} error={create.error} problems={problems} onChange={setInput} />
+      <FormError error={create.error} fields={WEBHOOK_FIELDS} />
+      <Group>
+        <SubmitButton reason={reason} loading={create.isPending}>
+          Add the webhook
+        </SubmitButton>
+        <TextLink to="/webhooks">Cancel</TextLink>
+      </Group>
+    </Form>
   )
 }
 

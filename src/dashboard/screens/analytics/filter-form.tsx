@@ -1,6 +1,7 @@
 /** @module The choice of period, interval and stream. */
 import { Button, Group, NativeSelect, TextInput } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
+import { bindText, Form } from '../../parts/form.tsx'
 import { type AnalyticsFilters, PERIODS, parseAnalyticsFilters, toPeriodQuery } from './filters.ts'
 import { useStreams } from './queries.ts'
 
@@ -40,8 +41,7 @@ export function FilterForm({ filters, onChange }: FilterFormProps) {
     <Group align="flex-end" gap="xs" role="group" aria-label="Filters">
       <NativeSelect
         label="Period"
-        value={isCustom ? CUSTOM : String(toPeriodQuery(filters)['period'] ?? '')}
-        onChange={(event) => changePeriod(event.currentTarget.value)}
+        {...bindText(isCustom ? CUSTOM : String(toPeriodQuery(filters)['period'] ?? ''), changePeriod)}
         data={[
           ...PERIODS.map((value) => ({ value, label: PERIOD_LABELS[value] ?? value })),
           { value: CUSTOM, label: 'Other days …' },
@@ -50,8 +50,7 @@ export function FilterForm({ filters, onChange }: FilterFormProps) {
       {isCustom && <CustomPeriod key={`${filters.from} ${filters.to}`} filters={filters} onChange={onChange} />}
       <NativeSelect
         label="Interval"
-        value={interval ?? 'day'}
-        onChange={(event) => changeInterval(event.currentTarget.value)}
+        {...bindText(interval ?? 'day', changeInterval)}
         data={[
           { value: 'day', label: 'Days' },
           { value: 'hour', label: 'Hours (of 7 days at most)' },
@@ -59,8 +58,7 @@ export function FilterForm({ filters, onChange }: FilterFormProps) {
       />
       <NativeSelect
         label="Stream"
-        value={stream ?? ''}
-        onChange={(event) => onChange(parseAnalyticsFilters({ ...filters, stream: event.currentTarget.value }))}
+        {...bindText(stream ?? '', (value) => onChange(parseAnalyticsFilters({ ...filters, stream: value })))}
         data={[
           { value: '', label: 'All mail' },
           ...(stream !== undefined && !slugs.includes(stream) ? [stream] : []),
@@ -74,33 +72,14 @@ export function FilterForm({ filters, onChange }: FilterFormProps) {
 function CustomPeriod({ filters, onChange }: FilterFormProps) {
   const [from, setFrom] = useState(filters.from ?? '')
   const [to, setTo] = useState(filters.to ?? '')
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    onChange(parseAnalyticsFilters({ ...filters, from, to }))
-  }
+  const submit = () => onChange(parseAnalyticsFilters({ ...filters, from, to }))
   return (
-    <form onSubmit={submit} noValidate style={{ maxWidth: '100%' }}>
-      <Group align="flex-end" gap="xs">
-        <TextInput
-          label="First day"
-          type="date"
-          w="100%"
-          maw="12rem"
-          value={from}
-          onChange={(event) => setFrom(event.currentTarget.value)}
-        />
-        <TextInput
-          label="Last day"
-          type="date"
-          w="100%"
-          maw="12rem"
-          value={to}
-          onChange={(event) => setTo(event.currentTarget.value)}
-        />
-        <Button type="submit" disabled={from === '' || to === ''}>
-          Show
-        </Button>
-      </Group>
-    </form>
+    <Form isRow onSubmit={submit}>
+      <TextInput label="First day" type="date" w="100%" maw="12rem" {...bindText(from, setFrom)} />
+      <TextInput label="Last day" type="date" w="100%" maw="12rem" {...bindText(to, setTo)} />
+      <Button type="submit" disabled={from === '' || to === ''}>
+        Show
+      </Button>
+    </Form>
   )
 }

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api } from '../../api/client.ts'
-import { CODE_INPUT, DialogFrame, useFields } from '../../parts/form.tsx'
+import { bindChecked, CODE_INPUT, DialogFrame, useFields } from '../../parts/form.tsx'
 import { CONTACT_STATES, type ContactStatus, parseMetadataText } from './contact-search.ts'
 import { useContactChange } from './queries.ts'
 
@@ -75,8 +75,7 @@ export function AddContactDialog({ list, onClose }: { readonly list: ContactList
       {list.double_opt_in && (
         <Checkbox
           label="They have agreed already: send no confirmation request"
-          checked={isConfirmed}
-          onChange={(event) => setIsConfirmed(event.currentTarget.checked)}
+          {...bindChecked(isConfirmed, setIsConfirmed)}
         />
       )}
     </DialogFrame>

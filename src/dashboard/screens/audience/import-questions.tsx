@@ -1,6 +1,7 @@
 /** @module Asks what a file says about who gets no mail, where the server does not know its words. */
 import { Alert, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import type { PreviewContactImportResult } from '#client/api.ts'
+import { bindText } from '../../parts/form.tsx'
 
 export type Question = PreviewContactImportResult['questions'][number]
 /** As the parameter `columns` has them: the meaning of a column, or of its values. */
@@ -40,18 +41,18 @@ export function ImportQuestions({ questions, answers, onAnswer }: ImportQuestion
               <NativeSelect
                 label={column === '' ? 'Column without a name' : `Column ${column}`}
                 data={COLUMN_MEANINGS}
-                value={typeof answer === 'string' ? answer : ''}
-                onChange={({ currentTarget }) => onAnswer({ ...answers, [column]: currentTarget.value })}
+                {...bindText(typeof answer === 'string' ? answer : '', (value) =>
+                  onAnswer({ ...answers, [column]: value }),
+                )}
               />
               {values.map((value) => (
                 <NativeSelect
                   key={value}
                   label={value === '' ? 'An empty cell' : `“${value}”`}
                   data={STATUSES}
-                  value={byValue[value] ?? ''}
-                  onChange={({ currentTarget }) =>
-                    onAnswer({ ...answers, [column]: { ...byValue, [value]: currentTarget.value } })
-                  }
+                  {...bindText(byValue[value] ?? '', (meaning) =>
+                    onAnswer({ ...answers, [column]: { ...byValue, [value]: meaning } }),
+                  )}
                 />
               ))}
             </Group>

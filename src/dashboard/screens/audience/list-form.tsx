@@ -5,7 +5,7 @@ import type { ContactList, CreateContactListRequest } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { DialogFrame, useFields } from '../../parts/form.tsx'
+import { bindChecked, DialogFrame, useFields } from '../../parts/form.tsx'
 
 interface ListDialogProps {
   /** Undefined: a new list. */
@@ -61,8 +61,7 @@ export function ListDialog({ list, onSaved, onClose }: ListDialogProps) {
       <Checkbox
         label="Ask new contacts to confirm (double opt-in)"
         description="They get an email with a link, and nothing else until they use it."
-        checked={isDoubleOptIn}
-        onChange={(event) => setIsDoubleOptIn(event.currentTarget.checked)}
+        {...bindChecked(isDoubleOptIn, setIsDoubleOptIn)}
       />
     </DialogFrame>
   )

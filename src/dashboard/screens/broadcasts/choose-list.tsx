@@ -1,7 +1,7 @@
 /** @module The first step: which list the broadcast goes to. */
-import { Alert, Button, NativeSelect, Stack, Text } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
-import { FormError } from '../../parts/form.tsx'
+import { Alert, Button, NativeSelect, Text } from '@mantine/core'
+import { useState } from 'react'
+import { bindText, Form, FormError } from '../../parts/form.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { EmptyState, QueryView } from '../../parts/page.tsx'
 import { useAllLists } from '../audience/queries.ts'
@@ -29,35 +29,31 @@ export function ChooseList({ initial, error, isBusy = false, reason, onChosen }:
             </EmptyState>
           )
         const isKnown = lists.some(({ id }) => id === listId)
-        const submit = (event: FormEvent) => {
-          event.preventDefault()
+        const submit = () => {
           if (isKnown && reason === undefined) onChosen(listId)
         }
         return (
-          <form onSubmit={submit}>
-            <Stack maw={480} align="flex-start">
-              {reason !== undefined && <Alert color="gray">{reason}</Alert>}
-              <NativeSelect
-                w="100%"
-                label="List"
-                description="Its subscribed contacts get the broadcast."
-                value={isKnown ? listId : ''}
-                onChange={(event) => setListId(event.currentTarget.value)}
-                required
-                data={[
-                  { value: '', label: 'Choose a list' },
-                  ...lists.map(({ id, name, contact_count: count }) => ({
-                    value: id,
-                    label: `${name} (${count.toLocaleString()} contacts)`,
-                  })),
-                ]}
-              />
-              <FormError error={error} />
-              <Button type="submit" loading={isBusy} disabled={!isKnown || reason !== undefined}>
-                Continue
-              </Button>
-            </Stack>
-          </form>
+          <Form onSubmit={submit} noValidate={false} maw={480} align="flex-start">
+            {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+            <NativeSelect
+              w="100%"
+              label="List"
+              description="Its subscribed contacts get the broadcast."
+              {...bindText(isKnown ? listId : '', setListId)}
+              required
+              data={[
+                { value: '', label: 'Choose a list' },
+                ...lists.map(({ id, name, contact_count: count }) => ({
+                  value: id,
+                  label: `${name} (${count.toLocaleString()} contacts)`,
+                })),
+              ]}
+            />
+            <FormError error={error} />
+            <Button type="submit" loading={isBusy} disabled={!isKnown || reason !== undefined}>
+              Continue
+            </Button>
+          </Form>
         )
       }}
     </QueryView>

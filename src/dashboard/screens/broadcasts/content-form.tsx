@@ -1,11 +1,20 @@
 /** @module The second step: sender, subject and content. What was typed stays until it is stored as a draft. */
-import { Code, Group, NativeSelect, Radio, Stack, Text, Textarea, TextInput } from '@mantine/core'
-import { type FormEvent, useRef, useState } from 'react'
+import { Code, Group, NativeSelect, Radio, Text, Textarea, TextInput } from '@mantine/core'
+import { useRef, useState } from 'react'
 import type { Newsletter, UpdateNewsletterRequest } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { useAll, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, CODE_INPUT, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
+import {
+  ActionButton,
+  bindText,
+  CODE_INPUT,
+  Form,
+  FormError,
+  findFieldError,
+  LeaveGuard,
+  type TextField,
+} from '../../parts/form.tsx'
 import { useSaveDraft } from './queries.ts'
 
 interface ContentFormProps {
@@ -75,10 +84,9 @@ function useContent({ listId, draft, onSaved }: ContentFormProps) {
   }
   const { error } = save
   const field = (name: keyof Values) => ({
-    value: values[name],
+    ...bindText(values[name], (value) => set({ [name]: value })),
     readOnly: reason !== undefined,
     error: findFieldError(error, name) ?? findPartError(error, name),
-    onChange: (event: { currentTarget: { value: string } }) => set({ [name]: event.currentTarget.value }),
   })
   const isShownInField = (Object.keys(values) as (keyof Values)[]).some((name) => field(name).error !== undefined)
   const choose = (next: Source) => {
@@ -104,63 +112,50 @@ function useContent({ listId, draft, onSaved }: ContentFormProps) {
 export function ContentForm(props: ContentFormProps) {
   const { values, set, source, choose, field, store, reason, isDirty, isLeaving, isSaving, error } = useContent(props)
   return (
-    <form
-      noValidate
-      onSubmit={(event: FormEvent) => {
-        event.preventDefault()
-        store(true)
-      }}
-    >
-      <Stack maw={860}>
-        <SenderField {...field('from_address')} />
-        <TextInput
-          {...field('subject')}
-          label="Subject"
-          description="Variables work here and in the content: {{ contact.first_name|default('there', true) }}."
-          required
-          maxLength={998}
-          dir="auto"
-          autoComplete="off"
-        />
-        <TextInput
-          {...field('reply_to')}
-          label="Replies go to"
-          description="Empty: to the sender."
-          autoComplete="off"
-        />
-        <Radio.Group label="Content" value={source} onChange={(value) => choose(value as Source)}>
-          <Group mt={4}>
-            <Radio value="own" label="Written here" disabled={reason !== undefined} />
-            <Radio value="template" label="From a template" disabled={reason !== undefined} />
-          </Group>
-        </Radio.Group>
-        {source === 'template' ? (
-          <TemplateField
-            value={values.template_id}
-            error={field('template_id').error}
-            isReadOnly={reason !== undefined}
-            onChoose={(id, subject) => set({ template_id: id, ...(values.subject === '' && { subject }) })}
-          />
-        ) : (
-          <Bodies html={field('html_body')} text={field('text_body')} />
-        )}
-        <FormError error={error} />
-        <Group>
-          <ActionButton reason={reason} loading={isSaving} onClick={() => store(true)}>
-            Save and continue
-          </ActionButton>
-          <ActionButton reason={reason} variant="default" loading={isSaving} onClick={() => store(false)}>
-            Save the draft
-          </ActionButton>
+    <Form onSubmit={() => store(true)} maw={860}>
+      <SenderField {...field('from_address')} />
+      <TextInput
+        {...field('subject')}
+        label="Subject"
+        description="Variables work here and in the content: {{ contact.first_name|default('there', true) }}."
+        required
+        maxLength={998}
+        dir="auto"
+        autoComplete="off"
+      />
+      <TextInput {...field('reply_to')} label="Replies go to" description="Empty: to the sender." autoComplete="off" />
+      <Radio.Group label="Content" value={source} onChange={(value) => choose(value as Source)}>
+        <Group mt={4}>
+          <Radio value="own" label="Written here" disabled={reason !== undefined} />
+          <Radio value="template" label="From a template" disabled={reason !== undefined} />
         </Group>
-        <div role="status">{props.draft && !isDirty && <Text size="sm">The draft is saved.</Text>}</div>
-      </Stack>
+      </Radio.Group>
+      {source === 'template' ? (
+        <TemplateField
+          value={values.template_id}
+          error={field('template_id').error}
+          isReadOnly={reason !== undefined}
+          onChoose={(id, subject) => set({ template_id: id, ...(values.subject === '' && { subject }) })}
+        />
+      ) : (
+        <Bodies html={field('html_body')} text={field('text_body')} />
+      )}
+      <FormError error={error} />
+      <Group>
+        <ActionButton reason={reason} loading={isSaving} onClick={() => store(true)}>
+          Save and continue
+        </ActionButton>
+        <ActionButton reason={reason} variant="default" loading={isSaving} onClick={() => store(false)}>
+          Save the draft
+        </ActionButton>
+      </Group>
+      <div role="status">{props.draft && !isDirty && <Text size="sm">The draft is saved.</Text>}</div>
       <LeaveGuard
         text="What you changed since the draft was saved is lost."
         isDirty={() => isDirty && !isLeaving.current}
         isQueryGuarded
       />
-    </form>
+    </Form>
   )
 }
 
@@ -172,12 +167,7 @@ const findPartError = (error: unknown, name: string): string | undefined => {
   return part === undefined ? undefined : findFieldError(error, part)
 }
 
-interface FieldProps {
-  readonly value: string
-  readonly readOnly: boolean
-  readonly error: string | undefined
-  onChange(event: { currentTarget: { value: string } }): void
-}
+type FieldProps = TextField & { readonly readOnly: boolean }
 
 function SenderField(props: FieldProps) {
   const { data = [] } = useData(read.domains.list({ per_page: 100 }))

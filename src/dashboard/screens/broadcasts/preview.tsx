@@ -1,10 +1,10 @@
 /** @module A draft as one contact would get it. */
 import { Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { Newsletter, NewsletterPreview } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { FormError } from '../../parts/form.tsx'
+import { bindText, Form, FormError } from '../../parts/form.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { Facts, LoadingState } from '../../parts/page.tsx'
@@ -19,32 +19,28 @@ interface DraftPreviewProps {
 export function DraftPreview({ draft, contact, onContact }: DraftPreviewProps) {
   const query = useData(read.newsletters.preview(draft.id, { contact_email: contact }), { retry: false })
   const [typed, setTyped] = useState(contact)
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     if (typed.trim() === contact) void query.refetch()
     else onContact(typed.trim())
   }
   return (
     <Stack gap="sm">
-      <form onSubmit={submit}>
-        <Group align="flex-end" gap="xs">
-          <TextInput
-            label="Shown as this contact gets it"
-            description="Empty: the contact that was added last."
-            placeholder="bob@example.com"
-            inputMode="email"
-            value={typed}
-            onChange={(event) => setTyped(event.currentTarget.value)}
-            flex="1 1 14rem"
-            maw={420}
-            autoComplete="off"
-            spellCheck={false}
-          />
-          <Button type="submit" variant="default">
-            Show
-          </Button>
-        </Group>
-      </form>
+      <Form isRow onSubmit={submit}>
+        <TextInput
+          label="Shown as this contact gets it"
+          description="Empty: the contact that was added last."
+          placeholder="bob@example.com"
+          inputMode="email"
+          {...bindText(typed, setTyped)}
+          flex="1 1 14rem"
+          maw={420}
+          autoComplete="off"
+          spellCheck={false}
+        />
+        <Button type="submit" variant="default">
+          Show
+        </Button>
+      </Form>
       {query.error ? (
         <FormError error={query.error} />
       ) : query.data ? (

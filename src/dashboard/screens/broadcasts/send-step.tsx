@@ -7,7 +7,7 @@ import { TassisError } from '#client/client.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DialogFrame } from '../../parts/form.tsx'
+import { ActionButton, bindText, DialogFrame } from '../../parts/form.tsx'
 import { ErrorState, Facts } from '../../parts/page.tsx'
 import { formatTime } from '../../parts/time.tsx'
 import { describeLeftOut } from './states.ts'
@@ -47,8 +47,7 @@ export function SendStep({ draft }: { readonly draft: Newsletter }) {
           type="datetime-local"
           label="Begin at"
           description="In the time zone of this browser. The recipients are those of now; whoever joins later does not get it."
-          value={time}
-          onChange={(event) => setTime(event.currentTarget.value)}
+          {...bindText(time, setTime)}
           required
           maw={300}
         />

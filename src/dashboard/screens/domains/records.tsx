@@ -8,7 +8,7 @@ import { api, read } from '../../api/client.ts'
 import { readAgain, useData, useStore } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import { FormError } from '../../parts/form.tsx'
+import { bindChecked, FormError } from '../../parts/form.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { formatTime } from '../../parts/time.tsx'
@@ -89,11 +89,7 @@ export function DomainRecords({ domain }: { readonly domain: Domain }) {
               </Alert>
             )}
             <Group>
-              <Switch
-                label="Show full names"
-                checked={isAbsolute}
-                onChange={(event) => setIsAbsolute(event.currentTarget.checked)}
-              />
+              <Switch label="Show full names" {...bindChecked(isAbsolute, setIsAbsolute)} />
               <Button component="a" href={read.domains.getZoneFile(domain.id).url} download variant="default" size="xs">
                 Download as a zone file
               </Button>

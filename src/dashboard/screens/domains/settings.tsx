@@ -1,11 +1,11 @@
 /** @module The switches of a domain: inbound mail, and a host of its own for tracked links. */
 import { Button, Group, Modal, Stack, Switch, Text, TextInput } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { Domain } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useStore } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { CODE_INPUT, FormError, findFieldError } from '../../parts/form.tsx'
+import { bindChecked, bindText, CODE_INPUT, Form, FormError, findFieldError } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
 
 interface SettingProps {
@@ -36,11 +36,10 @@ function InboundSetting({ domain }: SettingProps) {
       <Switch
         label="Receive mail"
         description={`Mail to addresses at ${domain.domain} is accepted here. Turning this on shows the MX record that leads it here; publish that only if no mailboxes of this domain are elsewhere, because they would get no more mail.`}
-        checked={domain.inbound_enabled}
+        {...bindChecked(domain.inbound_enabled, (checked) =>
+          change.mutate(() => api.domains.update(domain.id, { inbound_enabled: checked })),
+        )}
         disabled={reason !== undefined || change.isPending}
-        onChange={({ currentTarget: { checked } }) =>
-          change.mutate(() => api.domains.update(domain.id, { inbound_enabled: checked }))
-        }
       />
       <FormError error={change.error} />
     </Stack>
@@ -115,29 +114,25 @@ interface TrackingFormProps extends SettingProps {
 
 function TrackingForm({ domain, change, onDone }: TrackingFormProps) {
   const [host, setHost] = useState(`links.${domain.domain}`)
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const body = { tracking_domain: host.trim() }
     change.mutate(() => api.domains.setTrackingDomain(domain.id, body), { onSuccess: onDone })
   }
   return (
-    <form onSubmit={submit} noValidate>
-      <Stack gap="xs" align="flex-start">
-        <TextInput
-          w="100%"
-          label="Host"
-          description="Any subdomain of yours that has no other records."
-          value={host}
-          onChange={(event) => setHost(event.currentTarget.value)}
-          error={findFieldError(change.error, 'tracking_domain')}
-          {...CODE_INPUT}
-          required
-        />
-        <FormError error={change.error} fields={['tracking_domain']} />
-        <Button type="submit" loading={change.isPending}>
-          Use this host
-        </Button>
-      </Stack>
-    </form>
+    <Form onSubmit={submit} gap="xs" align="flex-start">
+      <TextInput
+        w="100%"
+        label="Host"
+        description="Any subdomain of yours that has no other records."
+        {...bindText(host, setHost)}
+        error={findFieldError(change.error, 'tracking_domain')}
+        {...CODE_INPUT}
+        required
+      />
+      <FormError error={change.error} fields={['tracking_domain']} />
+      <Button type="submit" loading={change.isPending}>
+        Use this host
+      </Button>
+    </Form>
   )
 }

@@ -7,7 +7,7 @@ import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, ConfirmDialog, DialogFrame } from '../../parts/form.tsx'
+import { bindText, ConfirmDialog, DialogFrame, SmallAction } from '../../parts/form.tsx'
 import { toLocalMinute } from '../../parts/format.ts'
 import { Done } from '../../parts/page.tsx'
 import { toStatusWord } from '../../parts/status.tsx'
@@ -35,9 +35,9 @@ export function EmailActions({ email }: EmailActionsProps) {
     setDone(message)
   }
   const button = (name: Dialog, label: string, reason: string | undefined) => (
-    <ActionButton size="xs" variant="default" reason={roleReason ?? reason} onClick={() => setDialog(name)}>
+    <SmallAction reason={roleReason ?? reason} onClick={() => setDialog(name)}>
       {label}
-    </ActionButton>
+    </SmallAction>
   )
   return (
     <Stack gap="xs">
@@ -103,8 +103,7 @@ function RescheduleDialog({ email, onClose }: DialogProps) {
         type="datetime-local"
         label="Send at"
         description="In the time zone of this browser."
-        value={time}
-        onChange={(event) => setTime(event.currentTarget.value)}
+        {...bindText(time, setTime)}
         required
         data-autofocus
       />

@@ -1,7 +1,9 @@
 /** @module The form with the filters of the list of emails, and those in use as chips. */
 import { Button, Collapse, Group, NativeSelect, Pill, SimpleGrid, Stack, TextInput } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
-import { type FormEvent, useEffect, useId, useState } from 'react'
+import { useEffect, useId, useState } from 'react'
+import { bindText, Form } from '../../parts/form.tsx'
+import { toOptions } from '../../parts/format.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import { toStatusWord } from '../../parts/status.tsx'
 import {
@@ -40,59 +42,46 @@ export function FilterBar({ filters, errors, onChange }: FilterBarProps) {
   const [isOpen, panel] = useDisclosure(hasExtra)
   const panelId = useId()
   useEffect(() => setValues({ ...EMPTY, ...filters }), [filters])
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    onChange(parseFilters(values))
-  }
-  const set = (name: FilterName, value: string) => setValues((before) => ({ ...before, [name]: value }))
+  const submit = () => onChange(parseFilters(values))
   const field = (name: FilterName) => ({
     label: FILTER_LABELS[name],
-    value: values[name],
+    ...bindText(values[name], (value) => setValues((before) => ({ ...before, [name]: value }))),
     error: errors[name],
-    onChange: (event: { currentTarget: { value: string } }) => set(name, event.currentTarget.value),
   })
   return (
     <Stack gap="xs" component="section" aria-label="Filters">
-      <form onSubmit={submit} noValidate>
-        <Stack gap="xs">
-          <Group align="flex-end" gap="xs">
-            <TextInput
-              {...field('to')}
-              {...SEARCH_MARK}
-              type="search"
-              inputMode="email"
-              placeholder="bob@example.com or @example.com"
-              flex="1 1 14rem"
-              autoComplete="off"
-              spellCheck={false}
-            />
-            <Button type="submit">Search</Button>
-            <Button variant="default" onClick={panel.toggle} aria-expanded={isOpen} aria-controls={panelId}>
-              Filters
-            </Button>
-          </Group>
-          <Collapse expanded={isOpen} id={panelId}>
-            <SimpleGrid cols={{ base: 1, xs: 2, md: 4 }} spacing="xs">
-              <NativeSelect
-                {...field('status')}
-                data={[
-                  { value: '', label: 'Any' },
-                  ...STATUS_FILTERS.map((status) => ({ value: status, label: toFilterWord(status) })),
-                ]}
+      <Form onSubmit={submit} gap="xs">
+        <Group align="flex-end" gap="xs">
+          <TextInput
+            {...field('to')}
+            {...SEARCH_MARK}
+            type="search"
+            inputMode="email"
+            placeholder="bob@example.com or @example.com"
+            flex="1 1 14rem"
+            autoComplete="off"
+            spellCheck={false}
+          />
+          <Button type="submit">Search</Button>
+          <Button variant="default" onClick={panel.toggle} aria-expanded={isOpen} aria-controls={panelId}>
+            Filters
+          </Button>
+        </Group>
+        <Collapse expanded={isOpen} id={panelId}>
+          <SimpleGrid cols={{ base: 1, xs: 2, md: 4 }} spacing="xs">
+            <NativeSelect {...field('status')} data={toOptions(STATUS_FILTERS, toFilterWord, 'Any')} />
+            {EXTRA_NAMES.map((name) => (
+              <TextInput
+                key={name}
+                {...field(name)}
+                placeholder={PLACEHOLDERS[name]}
+                type={name.endsWith('_date') ? 'date' : 'text'}
+                autoComplete="off"
               />
-              {EXTRA_NAMES.map((name) => (
-                <TextInput
-                  key={name}
-                  {...field(name)}
-                  placeholder={PLACEHOLDERS[name]}
-                  type={name.endsWith('_date') ? 'date' : 'text'}
-                  autoComplete="off"
-                />
-              ))}
-            </SimpleGrid>
-          </Collapse>
-        </Stack>
-      </form>
+            ))}
+          </SimpleGrid>
+        </Collapse>
+      </Form>
       <Chips filters={filters} onChange={onChange} />
     </Stack>
   )

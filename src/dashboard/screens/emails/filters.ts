@@ -1,6 +1,6 @@
 /** @module The filters of the list of emails: in the URL, as the reader sees them, and as `/v1` takes them. */
 import type { Api } from '#client/api.ts'
-import { readText, type Search } from '../../parts/search.ts'
+import { readTexts, type Search } from '../../parts/search.ts'
 
 export const EMAIL_TABS = ['html', 'text', 'headers', 'source', 'links'] as const
 export type EmailTab = (typeof EMAIL_TABS)[number]
@@ -51,22 +51,11 @@ export const STATUS_FILTERS = [
   'uncertain',
 ] as const
 
-const DAY = /^\d{4}-\d{2}-\d{2}$/
-
 /** Reads the filters of a URL; what is not a filter is left out. */
-export function parseFilters(search: Search): EmailFilters {
-  return Object.fromEntries(
-    FILTER_NAMES.flatMap((name) => {
-      const text = readText(search[name])
-      return text !== undefined && isValid(name, text) ? [[name, text]] : []
-    }),
-  )
-}
-
-function isValid(name: FilterName, text: string): boolean {
-  if (name === 'status') return STATUS_FILTERS.some((status) => status === text)
-  return name === 'from_date' || name === 'to_date' ? DAY.test(text) : true
-}
+export const parseFilters = (search: Search) =>
+  readTexts(search, FILTER_NAMES, (name, text) =>
+    name === 'status' ? STATUS_FILTERS.some((status) => status === text) : true,
+  ) as EmailFilters
 
 /** The parameters of `GET /v1/emails`; a day covers its first to its last instant in the reader's zone. */
 export function toEmailQuery({

@@ -4,7 +4,7 @@ import type { InboundEmailDelivery } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, FormError } from '../../parts/form.tsx'
+import { FormError, SmallAction } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -36,16 +36,15 @@ export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
       header: 'Replay',
       width: '20%',
       cell: (delivery) => (
-        <ActionButton
+        <SmallAction
           size="compact-sm"
-          variant="default"
           reason={reason}
           loading={replay.isPending && replay.variables?.id === delivery.id}
           aria-label={`Send again: delivery of ${delivery.created_at.slice(0, 19)}`}
           onClick={() => replay.mutate(delivery)}
         >
           Send again
-        </ActionButton>
+        </SmallAction>
       ),
     },
   ]

@@ -1,8 +1,8 @@
 /** @module The form with the filters of received mail. */
-import { Button, Group, NativeSelect, TextInput } from '@mantine/core'
-import { type FormEvent, useEffect, useState } from 'react'
+import { Button, NativeSelect, TextInput } from '@mantine/core'
+import { useEffect, useState } from 'react'
 import type { TassisError } from '#client/client.ts'
-import { findFieldError } from '../../parts/form.tsx'
+import { bindText, Form, findFieldError } from '../../parts/form.tsx'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import { useAllDomains } from '../domains/queries.ts'
 import { INBOUND_STATUS_FILTERS, type InboundFilterName, type InboundFilters, parseInboundFilters } from './filters.ts'
@@ -36,64 +36,57 @@ export function InboundFilterBar({ filters, error, onChange }: FilterBarProps) {
   useEffect(() => setSender(filters.from ?? ''), [filters.from])
   const change = (name: InboundFilterName, value: string) =>
     onChange(parseInboundFilters({ ...filters, from: sender, [name]: value }))
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    change('from', sender)
-  }
+  const submit = () => change('from', sender)
   const names = new Map(domains.map(({ id, domain }) => [id, domain]))
   const select = (name: Exclude<InboundFilterName, 'from'>, known: readonly Option[]) => ({
-    value: filters[name] ?? '',
+    ...bindText(filters[name] ?? '', (value) => change(name, value)),
     data: toOptions(known, filters[name]),
     flex: '1 1 9rem',
-    onChange: (event: { currentTarget: { value: string } }) => change(name, event.currentTarget.value),
   })
   const isFiltered = Object.values(filters).some((value) => value !== undefined)
   return (
-    <form onSubmit={submit} noValidate aria-label="Filters">
-      <Group align="flex-end" gap="xs">
-        <TextInput
-          {...SEARCH_MARK}
-          label="Sender"
-          type="search"
-          inputMode="email"
-          placeholder="bob@example.com"
-          value={sender}
-          onChange={(event) => setSender(event.currentTarget.value)}
-          error={findFieldError(error, 'from')}
-          flex="2 1 14rem"
-          autoComplete="off"
-          spellCheck={false}
-        />
-        <NativeSelect
-          label="Status"
-          {...select(
-            'status',
-            INBOUND_STATUS_FILTERS.map((status) => ({ value: status, label: toInboundWord(status) })),
-          )}
-        />
-        <NativeSelect
-          label="Domain"
-          {...select(
-            'domain',
-            domains.map(({ id, domain }) => ({ value: id, label: domain })),
-          )}
-          error={findFieldError(error, 'domain_id')}
-        />
-        <NativeSelect
-          label="Route"
-          {...select(
-            'route',
-            routes.map((route) => ({ value: route.id, label: formatRoute(route, names.get(route.domain_id)) })),
-          )}
-          error={findFieldError(error, 'route_id')}
-        />
-        <Button type="submit">Search</Button>
-        {isFiltered && (
-          <Button variant="default" onClick={() => onChange({})}>
-            Remove all
-          </Button>
+    <Form isRow onSubmit={submit} aria-label="Filters">
+      <TextInput
+        {...SEARCH_MARK}
+        label="Sender"
+        type="search"
+        inputMode="email"
+        placeholder="bob@example.com"
+        {...bindText(sender, setSender)}
+        error={findFieldError(error, 'from')}
+        flex="2 1 14rem"
+        autoComplete="off"
+        spellCheck={false}
+      />
+      <NativeSelect
+        label="Status"
+        {...select(
+          'status',
+          INBOUND_STATUS_FILTERS.map((status) => ({ value: status, label: toInboundWord(status) })),
         )}
-      </Group>
-    </form>
+      />
+      <NativeSelect
+        label="Domain"
+        {...select(
+          'domain',
+          domains.map(({ id, domain }) => ({ value: id, label: domain })),
+        )}
+        error={findFieldError(error, 'domain_id')}
+      />
+      <NativeSelect
+        label="Route"
+        {...select(
+          'route',
+          routes.map((route) => ({ value: route.id, label: formatRoute(route, names.get(route.domain_id)) })),
+        )}
+        error={findFieldError(error, 'route_id')}
+      />
+      <Button type="submit">Search</Button>
+      {isFiltered && (
+        <Button variant="default" onClick={() => onChange({})}>
+          Remove all
+        </Button>
+      )}
+    </Form>
   )
 }

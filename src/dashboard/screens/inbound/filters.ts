@@ -1,5 +1,5 @@
 /** @module The filters of received mail: in the URL, and as `/v1` takes them. */
-import { readKnown, readText, type Search } from '../../parts/search.ts'
+import { readKnown, readTexts, type Search } from '../../parts/search.ts'
 
 /** States of a delivery to the webhook of a route, by which its list can be filtered. */
 export const DELIVERY_STATES = ['pending', 'delivered', 'undeliverable'] as const
@@ -30,15 +30,13 @@ export const INBOUND_STATUS_FILTERS = ['received', 'delivered', 'no_route', 'fai
 const MAX_ADDRESS_LENGTH = 320
 
 /** Reads the filters of a URL; what is not a filter is left out. */
-export function parseInboundFilters(search: Search): InboundFilters {
-  return Object.fromEntries(
-    INBOUND_FILTER_NAMES.flatMap((name) => {
-      const text = readText(search[name], MAX_ADDRESS_LENGTH)
-      const value = name === 'status' ? readKnown<string>(INBOUND_STATUS_FILTERS, text) : text
-      return value === undefined ? [] : [[name, value]]
-    }),
-  )
-}
+export const parseInboundFilters = (search: Search) =>
+  readTexts(
+    search,
+    INBOUND_FILTER_NAMES,
+    (name, text) => (name === 'status' ? readKnown<string>(INBOUND_STATUS_FILTERS, text) !== undefined : true),
+    MAX_ADDRESS_LENGTH,
+  ) as InboundFilters
 
 /** The parameters of `GET /v1/inbound`. */
 export const toInboundQuery = ({ from, status, domain, route }: InboundFilters) => ({

@@ -5,7 +5,7 @@ import type { InboundRoute } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DialogFrame } from '../../parts/form.tsx'
+import { ActionButton, bindChecked, bindText, DialogFrame } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { isDeactivated } from './format.ts'
 
@@ -75,23 +75,12 @@ export function ReplayRange({ route }: { readonly route: InboundRoute }) {
             type="datetime-local"
             label="From"
             description="In the time zone of this browser."
-            value={from}
-            onChange={(event) => setFrom(event.currentTarget.value)}
+            {...bindText(from, setFrom)}
             required
             data-autofocus
           />
-          <TextInput
-            type="datetime-local"
-            label="To"
-            description="Empty: until now."
-            value={to}
-            onChange={(event) => setTo(event.currentTarget.value)}
-          />
-          <Checkbox
-            label="Only mail that was not accepted"
-            checked={isMissed}
-            onChange={(event) => setIsMissed(event.currentTarget.checked)}
-          />
+          <TextInput type="datetime-local" label="To" description="Empty: until now." {...bindText(to, setTo)} />
+          <Checkbox label="Only mail that was not accepted" {...bindChecked(isMissed, setIsMissed)} />
           <div role="status">
             {counted.data && (
               <Text>

@@ -6,7 +6,7 @@ import { TassisError } from '#client/client.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { DeleteButton, DialogButton, DialogFrame } from '../../parts/form.tsx'
+import { bindText, DeleteButton, DialogButton, DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
@@ -277,8 +277,7 @@ function LabelsDialog({ message, onClose }: LabelsDialogProps) {
       <TextInput
         label="Labels"
         description="Separated by spaces; letters, digits, _ and -."
-        value={text}
-        onChange={(event) => setText(event.currentTarget.value)}
+        {...bindText(text, setText)}
         error={fieldError}
         autoComplete="off"
         spellCheck={false}

@@ -1,4 +1,5 @@
 /** @module The first command to try a new API key with. */
+import { quote } from '../../parts/format.ts'
 import { ADMIN_SCOPE } from '../../parts/scopes.ts'
 
 /** What a key may read, and where; the first that it may read is used. */
@@ -33,15 +34,10 @@ export function toExampleCommand({ origin, key, scopes, domain, to }: ExampleOpt
   if (has('emails:send')) {
     const from = `hello@${domain ?? 'your-domain.example'}`
     const body = JSON.stringify({ from, to, subject: 'Hello', text_body: 'It works.' })
-    return [
-      `curl ${origin}/v1/emails`,
-      authorization,
-      `-H 'Content-Type: application/json'`,
-      `-d ${quoteForShell(body)}`,
-    ].join(' \\\n  ')
+    return [`curl ${origin}/v1/emails`, authorization, `-H 'Content-Type: application/json'`, `-d ${quote(body)}`].join(
+      ' \\\n  ',
+    )
   }
   const read = READS.find(([scope]) => has(scope))
   return read && `curl ${origin}${read[1]} \\\n  ${authorization}`
 }
-
-const quoteForShell = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

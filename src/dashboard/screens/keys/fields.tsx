@@ -1,7 +1,7 @@
 /** @module The fields of an API key: name, scopes, and what restricts it. */
 import { Alert, Button, Checkbox, Code, Fieldset, Group, SimpleGrid, Stack, Text, TextInput } from '@mantine/core'
 import type { ApiKey, UpdateApiKeyRequest } from '#client/api.ts'
-import { FormError, findFieldError } from '../../parts/form.tsx'
+import { bindText, FormError, findFieldError } from '../../parts/form.tsx'
 import { toLocalMinute } from '../../parts/format.ts'
 import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS } from '../../parts/scopes.ts'
 
@@ -75,8 +75,7 @@ export function KeyFields({ input, error, isChecked, onChange }: KeyFieldsProps)
         label="Name"
         description="What the key is for, so that you recognise it later."
         placeholder="web shop"
-        value={input.name}
-        onChange={(event) => onChange({ ...input, name: event.currentTarget.value })}
+        {...bindText(input.name, (value) => onChange({ ...input, name: value }))}
         error={nameError}
         maxLength={200}
         autoComplete="off"
@@ -126,8 +125,7 @@ const LimitFields = ({ input, error, onChange }: Omit<KeyFieldsProps, 'isChecked
         <TextInput
           key={key}
           {...texts}
-          value={input[key]}
-          onChange={(event) => onChange({ ...input, [key]: event.currentTarget.value })}
+          {...bindText(input[key], (value) => onChange({ ...input, [key]: value }))}
           error={findFieldError(error, name)}
           autoComplete="off"
         />

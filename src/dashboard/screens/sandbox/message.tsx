@@ -7,7 +7,7 @@ import { read } from '../../api/client.ts'
 import { isMissing, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ContentTabs } from '../../parts/content-tabs.tsx'
-import { ActionButton, FormError } from '../../parts/form.tsx'
+import { FormError, SmallAction } from '../../parts/form.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { Facts, QueryView, useEscape } from '../../parts/page.tsx'
@@ -77,9 +77,7 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
         ]}
       />
       <Group gap="xs">
-        <ActionButton
-          size="xs"
-          variant="default"
+        <SmallAction
           reason={roleReason}
           onClick={() => {
             isMarked.current = true
@@ -87,10 +85,10 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
           }}
         >
           {email.read ? 'Mark as unread' : 'Mark as read'}
-        </ActionButton>
-        <ActionButton size="xs" variant="default" reason={roleReason} onClick={onDelete}>
+        </SmallAction>
+        <SmallAction reason={roleReason} onClick={onDelete}>
           Delete
-        </ActionButton>
+        </SmallAction>
         <Button component={Link} to={`/emails/${email.id}`} size="xs" variant="default">
           What happened to it
         </Button>

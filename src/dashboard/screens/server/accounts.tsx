@@ -3,7 +3,8 @@ import { NativeSelect, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorAccountSummary } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
-import { formatCount } from '../../parts/format.ts'
+import { bindText } from '../../parts/form.tsx'
+import { formatCount, toOptions } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -88,14 +89,8 @@ export default function AccountsScreen() {
         >
           <NativeSelect
             label="State"
-            value={state ?? ''}
-            onChange={({ currentTarget }) =>
-              search({ q, state: ACCOUNT_STATES.find((known) => known === currentTarget.value) })
-            }
-            data={[
-              { value: '', label: 'Any' },
-              ...ACCOUNT_STATES.map((value) => ({ value, label: STATE_WORDS[value] })),
-            ]}
+            {...bindText(state ?? '', (value) => search({ q, state: ACCOUNT_STATES.find((known) => known === value) }))}
+            data={toOptions(ACCOUNT_STATES, (value) => STATE_WORDS[value], 'Any')}
           />
         </SearchForm>
       }

@@ -5,7 +5,6 @@ export const ACCOUNT_STATES = ['active', 'paused', 'disabled'] as const
 export type AccountState = (typeof ACCOUNT_STATES)[number]
 
 export const MAIL_KINDS = ['postmaster', 'abuse', 'bounce', 'complaint', 'unsubscribe', 'report', 'other'] as const
-export type MailKind = (typeof MAIL_KINDS)[number]
 
 export const parseQueueFilters = (search: Search) => ({
   ...keep('domain', readText(search['domain'])),

@@ -6,14 +6,15 @@ import { useState } from 'react'
 import type { OperatorMessage, OperatorMessageSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { ConfirmDialog } from '../../parts/form.tsx'
-import { formatBytes } from '../../parts/format.ts'
+import { bindText, ConfirmDialog } from '../../parts/form.tsx'
+import { formatBytes, toOptions } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts, Section } from '../../parts/page.tsx'
+import { keep, readKnown } from '../../parts/search.ts'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { MAIL_KINDS, type MailKind } from './filters.ts'
+import { MAIL_KINDS } from './filters.ts'
 import { shorten } from './format.ts'
 import { ServerList, ServerPage } from './frame.tsx'
 import { useList } from './queries.ts'
@@ -21,7 +22,7 @@ import { useList } from './queries.ts'
 const listRoute = getRouteApi('/server/mail')
 const oneRoute = getRouteApi('/server/mail/$id')
 
-const KIND_WORDS: Readonly<Record<MailKind, string>> = {
+const KIND_WORDS: Readonly<Record<string, string>> = {
   postmaster: 'Postmaster',
   abuse: 'Abuse',
   bounce: 'Bounce',
@@ -30,8 +31,7 @@ const KIND_WORDS: Readonly<Record<MailKind, string>> = {
   report: 'Report',
   other: 'Other',
 }
-const toKindWord = (kind: string): string =>
-  MAIL_KINDS.filter((known) => known === kind).map((known) => KIND_WORDS[known])[0] ?? kind
+const toKindWord = (kind: string): string => KIND_WORDS[kind] ?? kind
 
 /** A subject may be as long as a header. */
 const MAX_TITLE_LENGTH = 80
@@ -75,12 +75,11 @@ export default function MailScreen() {
         <NativeSelect
           label="Kind"
           maw={240}
-          value={filters.kind ?? ''}
-          onChange={({ currentTarget }) => {
-            const kind = MAIL_KINDS.find((known) => known === currentTarget.value)
-            void navigate({ search: kind ? { kind } : {} })
-          }}
-          data={[{ value: '', label: 'All' }, ...MAIL_KINDS.map((value) => ({ value, label: KIND_WORDS[value] }))]}
+          {...bindText(
+            filters.kind ?? '',
+            (kind) => void navigate({ search: keep('kind', readKnown(MAIL_KINDS, kind)) }),
+          )}
+          data={toOptions(MAIL_KINDS, toKindWord, 'All')}
         />
       }
     />

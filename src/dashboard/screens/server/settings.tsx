@@ -3,6 +3,7 @@ import { Code, Stack, Switch, Text, Title } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorSetting } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
+import { bindChecked } from '../../parts/form.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { type Column, DataTable, SearchForm } from '../../parts/table.tsx'
 import { ServerPage } from './frame.tsx'
@@ -53,8 +54,7 @@ export default function ServerSettingsScreen() {
           />
           <Switch
             label="Only those that are set"
-            checked={set === true}
-            onChange={({ currentTarget }) => search({ q, set: currentTarget.checked })}
+            {...bindChecked(set === true, (checked) => search({ q, set: checked }))}
           />
         </Stack>
       }

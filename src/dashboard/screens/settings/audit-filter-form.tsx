@@ -1,6 +1,7 @@
 /** @module The filters of the audit log. */
-import { Button, Group, NativeSelect, SimpleGrid, Stack, TextInput } from '@mantine/core'
-import { type FormEvent, useId, useState } from 'react'
+import { Button, Group, NativeSelect, SimpleGrid, TextInput } from '@mantine/core'
+import { useId, useState } from 'react'
+import { bindText, Form } from '../../parts/form.tsx'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import type { Search } from '../../parts/search.ts'
 import { ACTOR_TYPES, type AuditFilters, hasFilters, parseAuditSearch } from './audit-filters.ts'
@@ -39,57 +40,45 @@ export function AuditFilterForm({ filters, actors, onChange }: AuditFilterFormPr
   const [values, setValues] = useState(filters)
   const [actor, setActor] = useState(() => toActorChoice(filters))
   const actionsId = useId()
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const { actor_id: _id, actor_type: _type, ...others } = values
     onChange(parseAuditSearch({ ...others, ...toActorFilter(actor) }))
   }
   const field = (name: keyof AuditFilters) => ({
-    value: values[name] ?? '',
-    onChange: (event: { currentTarget: { value: string } }) => {
-      const { value } = event.currentTarget
-      setValues((before) => ({ ...before, [name]: value }))
-    },
+    ...bindText(values[name] ?? '', (value) => setValues((before) => ({ ...before, [name]: value }))),
     autoComplete: 'off',
   })
   return (
-    <form onSubmit={submit} noValidate aria-label="Filters">
-      <Stack gap="xs">
-        <SimpleGrid cols={{ base: 1, xs: 2, md: 3 }} spacing="xs">
-          <TextInput
-            {...field('action')}
-            {...SEARCH_MARK}
-            label="Action"
-            placeholder="domain.created"
-            list={actionsId}
-            autoCapitalize="none"
-            spellCheck={false}
-          />
-          <NativeSelect
-            label="Who"
-            value={actor}
-            onChange={(event) => setActor(event.currentTarget.value)}
-            data={listActorOptions(actors, filters.actor_id)}
-          />
-          <TextInput {...field('resource_type')} label="Type of thing" placeholder="domain" spellCheck={false} />
-          <TextInput {...field('resource_id')} label="Id of the thing" spellCheck={false} />
-          <TextInput {...field('from_date')} label="From day" type="date" />
-          <TextInput {...field('to_date')} label="To day" type="date" />
-        </SimpleGrid>
-        <datalist id={actionsId}>
-          {KNOWN_ACTIONS.map((action) => (
-            <option key={action} value={action} />
-          ))}
-        </datalist>
-        <Group gap="xs">
-          <Button type="submit">Filter</Button>
-          {hasFilters(filters) && (
-            <Button variant="default" onClick={() => onChange({})}>
-              Remove all filters
-            </Button>
-          )}
-        </Group>
-      </Stack>
-    </form>
+    <Form onSubmit={submit} aria-label="Filters" gap="xs">
+      <SimpleGrid cols={{ base: 1, xs: 2, md: 3 }} spacing="xs">
+        <TextInput
+          {...field('action')}
+          {...SEARCH_MARK}
+          label="Action"
+          placeholder="domain.created"
+          list={actionsId}
+          autoCapitalize="none"
+          spellCheck={false}
+        />
+        <NativeSelect label="Who" {...bindText(actor, setActor)} data={listActorOptions(actors, filters.actor_id)} />
+        <TextInput {...field('resource_type')} label="Type of thing" placeholder="domain" spellCheck={false} />
+        <TextInput {...field('resource_id')} label="Id of the thing" spellCheck={false} />
+        <TextInput {...field('from_date')} label="From day" type="date" />
+        <TextInput {...field('to_date')} label="To day" type="date" />
+      </SimpleGrid>
+      <datalist id={actionsId}>
+        {KNOWN_ACTIONS.map((action) => (
+          <option key={action} value={action} />
+        ))}
+      </datalist>
+      <Group gap="xs">
+        <Button type="submit">Filter</Button>
+        {hasFilters(filters) && (
+          <Button variant="default" onClick={() => onChange({})}>
+            Remove all filters
+          </Button>
+        )}
+      </Group>
+    </Form>
   )
 }

@@ -1,5 +1,5 @@
 /** @module The filters of the audit log: in the URL, and as `/v1` takes them. */
-import { readText, type Search } from '../../parts/search.ts'
+import { readTexts, type Search } from '../../parts/search.ts'
 import { toInstant } from '../emails/filters.ts'
 
 const FILTER_NAMES = [
@@ -33,22 +33,15 @@ export const ACTOR_TYPES = {
 } as const
 
 const MAX_LENGTH = 512
-const DAY = /^\d{4}-\d{2}-\d{2}$/
-
-function isValid(name: FilterName | 'cursor', text: string): boolean {
-  if (name === 'actor_type') return Object.hasOwn(ACTOR_TYPES, text)
-  return name === 'from_date' || name === 'to_date' ? DAY.test(text) : true
-}
 
 /** Reads the query of a URL; what is not a filter is left out. */
-export function parseAuditSearch(search: Search): AuditSearch {
-  return Object.fromEntries(
-    [...FILTER_NAMES, 'cursor' as const].flatMap((name) => {
-      const text = readText(search[name], MAX_LENGTH)
-      return text !== undefined && isValid(name, text) ? [[name, text]] : []
-    }),
-  )
-}
+export const parseAuditSearch = (search: Search) =>
+  readTexts(
+    search,
+    [...FILTER_NAMES, 'cursor'],
+    (name, text) => (name === 'actor_type' ? Object.hasOwn(ACTOR_TYPES, text) : true),
+    MAX_LENGTH,
+  ) as AuditSearch
 
 /** The parameters of `GET /v1/audit-logs`; a day covers its first to its last instant in the reader's zone. */
 export const toAuditQuery = ({ from_date: first, to_date: last, ...filters }: AuditSearch) => ({

@@ -31,16 +31,3 @@ export function toBrowserWords(userAgent: string | null): string {
   if (browser === undefined) return system === undefined ? userAgent : `Unknown browser on ${system}`
   return system === undefined ? browser : `${browser} on ${system}`
 }
-
-const MAX_SLUG_LENGTH = 63
-
-/** What is left of a name in small letters, digits and hyphens; empty when nothing is. */
-export const toSlug = (name: string): string =>
-  name
-    .normalize('NFKD')
-    .toLowerCase()
-    .replace(/\p{M}+/gu, '')
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-/, '')
-    .slice(0, MAX_SLUG_LENGTH)
-    .replace(/-$/, '')

@@ -5,15 +5,7 @@ import type { CreateTeamInvitationResult, TeamInvitation } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
-import {
-  ActionButton,
-  CODE_INPUT,
-  ConfirmDialog,
-  DialogButton,
-  DialogFrame,
-  findFieldError,
-  useFields,
-} from '../../parts/form.tsx'
+import { CODE_INPUT, ConfirmButton, DialogFrame, findFieldError, SmallAction, useFields } from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
 import { CommandBlock } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -59,7 +51,7 @@ interface InvitedDialogProps {
 }
 
 /** What became of the mail. The link itself is in the mail only: it proves who reads the address. */
-const InvitedDialog = ({ invitation, onClose }: InvitedDialogProps) => {
+function InvitedDialog({ invitation, onClose }: InvitedDialogProps) {
   const { email, email_sent, expires_at } = invitation
   return (
     <Modal opened onClose={onClose} title={email_sent ? 'The invitation is on its way' : 'No mail was sent'}>
@@ -104,39 +96,29 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
   return (
     <Stack gap="xs">
       <Group gap="xs">
-        <ActionButton
+        <SmallAction
           size="compact-sm"
-          variant="default"
           reason={adminReason ?? ownerReason}
           loading={invite.isPending}
           onClick={() => invite.mutate({ email, role: role as Role })}
           aria-label={`Send again to ${email}`}
         >
           Send again
-        </ActionButton>
-        <DialogButton
+        </SmallAction>
+        <ConfirmButton
           label="Revoke"
           size="compact-sm"
-          variant="default"
           reason={adminReason}
           aria-label={`Revoke the invitation of ${email}`}
+          title="Revoke this invitation?"
+          confirm="Revoke"
+          refreshes={['team']}
+          run={() => api.team.deleteInvitation(invitation.id)}
         >
-          {(close) => (
-            <ConfirmDialog
-              title="Revoke this invitation?"
-              confirm="Revoke"
-              isDangerous
-              refreshes={['team']}
-              run={() => api.team.deleteInvitation(invitation.id)}
-              onDone={close}
-              onClose={close}
-            >
-              <Text>
-                The link that was sent to <bdi>{email}</bdi> becomes invalid immediately.
-              </Text>
-            </ConfirmDialog>
-          )}
-        </DialogButton>
+          <Text>
+            The link that was sent to <bdi>{email}</bdi> becomes invalid immediately.
+          </Text>
+        </ConfirmButton>
       </Group>
       {invite.error && (
         <Alert color="red" role="alert" p="xs">

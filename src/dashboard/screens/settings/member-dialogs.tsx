@@ -32,7 +32,6 @@ function RoleDialog({ member, onClose }: DialogProps) {
       refreshes={['team', SESSION]}
       isIncomplete={role === member.role}
       run={() => api.team.updateMember(member.id, { role })}
-      onDone={onClose}
       onClose={onClose}
     >
       <Text size="sm">The new role applies from the next request on, also in browsers that are open.</Text>

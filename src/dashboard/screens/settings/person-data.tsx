@@ -1,5 +1,5 @@
 /** @module Everything that the account stores of one address: to hand it out, or to erase it. */
-import { Alert, Code, Group, List, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Code, Group, List, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Operation } from '#client/api.ts'
@@ -7,7 +7,7 @@ import { api, read } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, CODE_INPUT, DialogFrame, FormError, findFieldError } from '../../parts/form.tsx'
+import { ActionButton, CODE_INPUT, DialogFrame, Form, FormError, findFieldError } from '../../parts/form.tsx'
 import { useOperation } from '../../parts/operation.ts'
 import { QueryView } from '../../parts/page.tsx'
 
@@ -68,44 +68,42 @@ export function PersonData() {
         The export is one JSON file with the emails to an address, their contents and events, its suppressions and
         contacts, and received mail. Other recipients are left out, so you can hand it to the person.
       </Text>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
+      <Form
+        onSubmit={() => {
           if (reason === undefined) save.mutate(undefined)
         }}
-        noValidate
         aria-labelledby="person"
+        gap="sm"
+        align="flex-start"
       >
-        <Stack gap="sm" align="flex-start">
-          <TextInput
-            w="min(100%, 24rem)"
-            label="Address of the person"
-            description="In any spelling that means the same."
-            value={text}
-            onChange={(event) => {
-              save.reset()
-              erase.reset()
-              setText(event.currentTarget.value)
-            }}
-            error={findFieldError(error, 'email')}
-            inputMode="email"
-            {...CODE_INPUT}
-          />
-          <Group gap="xs">
-            <ActionButton
-              variant="default"
-              reason={reason}
-              loading={save.isPending}
-              onClick={() => save.mutate(undefined)}
-            >
-              Download person.json
-            </ActionButton>
-            <ActionButton variant="default" reason={reason} onClick={() => setIsErasing(true)}>
-              Erase this person
-            </ActionButton>
-          </Group>
-        </Stack>
-      </form>
+        <TextInput
+          w="min(100%, 24rem)"
+          label="Address of the person"
+          description="In any spelling that means the same."
+          value={text}
+          onChange={(event) => {
+            save.reset()
+            erase.reset()
+            setText(event.currentTarget.value)
+          }}
+          error={findFieldError(error, 'email')}
+          inputMode="email"
+          {...CODE_INPUT}
+        />
+        <Group gap="xs">
+          <ActionButton
+            variant="default"
+            reason={reason}
+            loading={save.isPending}
+            onClick={() => save.mutate(undefined)}
+          >
+            Download person.json
+          </ActionButton>
+          <ActionButton variant="default" reason={reason} onClick={() => setIsErasing(true)}>
+            Erase this person
+          </ActionButton>
+        </Group>
+      </Form>
       <Text size="sm" role="status">
         {save.isSuccess && 'The download has begun. The browser shows its progress.'}
       </Text>

@@ -4,7 +4,7 @@ import { api, read } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
-import { ActionButton, ConfirmDialog, DialogButton, FormError } from '../../parts/form.tsx'
+import { ActionButton, ConfirmButton, FormError } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
 import { PersonData } from './person-data.tsx'
@@ -17,34 +17,30 @@ function DeleteAccount() {
       <Text size="sm" maw={640}>
         Deletes the account, its sub-accounts and everything in them, permanently. Export first what you want to keep.
       </Text>
-      <DialogButton label="Delete this account" variant="default" reason={reason}>
-        {(close) => (
-          <ConfirmDialog
-            title="Delete this account?"
-            confirm="Delete everything"
-            isDangerous
-            typed={account.name.trim()}
-            run={() => api.account.delete({ headers: { 'x-confirm-delete': 'DELETE' } })}
-            // The session has ended with the account: this page would only ask to sign in again.
-            onDone={() => location.assign('/login')}
-            onClose={close}
-          >
-            <Alert color="red" title="This cannot be undone">
-              <bdi>{account.name}</bdi> and all of its data are deleted.
-            </Alert>
-            <List size="sm">
-              <List.Item>API keys and sessions are rejected immediately, for everybody in the team.</List.Item>
-              <List.Item>Mail that waits is cancelled. Mail to the domains is rejected.</List.Item>
-              <List.Item>
-                Domains, templates, contacts, suppressions, emails, received mail and events are deleted, also those of
-                sub-accounts.
-              </List.Item>
-              <List.Item>A subscription at the payment provider ends.</List.Item>
-              <List.Item>Users who belong to no other account are deleted.</List.Item>
-            </List>
-          </ConfirmDialog>
-        )}
-      </DialogButton>
+      <ConfirmButton
+        label="Delete this account"
+        reason={reason}
+        title="Delete this account?"
+        confirm="Delete everything"
+        typed={account.name.trim()}
+        run={() => api.account.delete({ headers: { 'x-confirm-delete': 'DELETE' } })}
+        // The session has ended with the account: this page would only ask to sign in again.
+        onDone={() => location.assign('/login')}
+      >
+        <Alert color="red" title="This cannot be undone">
+          <bdi>{account.name}</bdi> and all of its data are deleted.
+        </Alert>
+        <List size="sm">
+          <List.Item>API keys and sessions are rejected immediately, for everybody in the team.</List.Item>
+          <List.Item>Mail that waits is cancelled. Mail to the domains is rejected.</List.Item>
+          <List.Item>
+            Domains, templates, contacts, suppressions, emails, received mail and events are deleted, also those of
+            sub-accounts.
+          </List.Item>
+          <List.Item>A subscription at the payment provider ends.</List.Item>
+          <List.Item>Users who belong to no other account are deleted.</List.Item>
+        </List>
+      </ConfirmButton>
     </>
   )
 }

@@ -5,7 +5,7 @@ import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { SESSION, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
-import { ActionButton, DialogFrame, type TextField, useFields } from '../../parts/form.tsx'
+import { DialogFrame, SmallAction, useFields } from '../../parts/form.tsx'
 import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 
@@ -39,12 +39,12 @@ export function SecondFactor() {
         </Alert>
       )}
       <Group gap="xs">
-        <ActionButton size="xs" variant="default" reason={undefined} onClick={() => setDialog('renew')}>
+        <SmallAction reason={undefined} onClick={() => setDialog('renew')}>
           Renew the recovery codes
-        </ActionButton>
-        <ActionButton size="xs" variant="default" reason={undefined} onClick={() => setDialog('off')}>
+        </SmallAction>
+        <SmallAction reason={undefined} onClick={() => setDialog('off')}>
           Turn it off
-        </ActionButton>
+        </SmallAction>
       </Group>
       {dialog === 'renew' && <RenewDialog onClose={close} />}
       {dialog === 'off' && <TurnOffDialog onClose={close} />}
@@ -52,68 +52,62 @@ export function SecondFactor() {
   )
 }
 
-type Factors = Readonly<Record<'password' | 'code', string>>
+const NO_FACTORS = { password: '', code: '' }
 
-const NO_FACTORS: Factors = { password: '', code: '' }
-
-function RenewDialog({ onClose }: { onClose(): void }) {
-  const renew = useChange((body: Factors) => api.auth.renewRecoveryCodes(body), SESSION)
-  const { values, field, fields } = useFields(NO_FACTORS, renew.error)
-  return (
-    <DialogFrame
-      title="Renew the recovery codes?"
-      confirm="Renew"
-      work={renew}
-      fields={fields}
-      isIncomplete={values.password === '' || values.code === ''}
-      onConfirm={() =>
-        renew.mutate(values, {
-          onSuccess: ({ data }) => {
-            showRecoveryCodes({
-              done: 'The codes that you had before are no longer valid.',
-              codes: data.recovery_codes,
-            })
-            onClose()
-          },
-        })
-      }
-      onClose={onClose}
-    >
-      <Text>You get ten new codes. Those before become invalid.</Text>
-      <FactorFields field={field} />
-    </DialogFrame>
-  )
-}
-
-function TurnOffDialog({ onClose }: { onClose(): void }) {
-  const turnOff = useChange((body: Factors) => api.auth.deleteTotp(body), SESSION)
-  const { values, field, fields } = useFields(NO_FACTORS, turnOff.error)
-  return (
-    <DialogFrame
-      title="Turn the authenticator app off?"
-      confirm="Turn it off"
-      isDangerous
-      work={turnOff}
-      fields={fields}
-      isIncomplete={values.password === '' || values.code === ''}
-      onConfirm={() => turnOff.mutate(values, { onSuccess: onClose })}
-      onClose={onClose}
-    >
-      <Text>Your password alone is then enough to sign in as you. The recovery codes become invalid.</Text>
-      <FactorFields field={field} />
-    </DialogFrame>
-  )
-}
-
-const FactorFields = ({ field }: { field(name: keyof Factors): TextField }) => (
-  <>
-    <PasswordInput {...field('password')} label="Password" autoComplete="current-password" required data-autofocus />
-    <TextInput
-      {...field('code')}
-      label="Code"
-      description="Six digits of the app, or a recovery code."
-      autoComplete="one-time-code"
-      required
-    />
-  </>
+const RenewDialog = ({ onClose }: { onClose(): void }) => (
+  <FactorDialog
+    title="Renew the recovery codes?"
+    confirm="Renew"
+    text="You get ten new codes. Those before become invalid."
+    run={async (factors) => {
+      const { data } = await api.auth.renewRecoveryCodes(factors)
+      showRecoveryCodes({ done: 'The codes that you had before are no longer valid.', codes: data.recovery_codes })
+    }}
+    onClose={onClose}
+  />
 )
+
+const TurnOffDialog = ({ onClose }: { onClose(): void }) => (
+  <FactorDialog
+    title="Turn the authenticator app off?"
+    confirm="Turn it off"
+    isDangerous
+    text="Your password alone is then enough to sign in as you. The recovery codes become invalid."
+    run={api.auth.deleteTotp}
+    onClose={onClose}
+  />
+)
+
+interface FactorDialogProps {
+  readonly title: string
+  readonly confirm: string
+  readonly isDangerous?: boolean
+  readonly text: string
+  run(factors: typeof NO_FACTORS): PromiseLike<unknown>
+  onClose(): void
+}
+
+/** Asks for both factors before a change. */
+function FactorDialog({ text, run, ...frame }: FactorDialogProps) {
+  const change = useChange(run, SESSION)
+  const { values, field, fields } = useFields(NO_FACTORS, change.error)
+  return (
+    <DialogFrame
+      {...frame}
+      work={change}
+      fields={fields}
+      isIncomplete={values.password === '' || values.code === ''}
+      onConfirm={() => change.mutate(values, { onSuccess: frame.onClose })}
+    >
+      <Text>{text}</Text>
+      <PasswordInput {...field('password')} label="Password" autoComplete="current-password" required data-autofocus />
+      <TextInput
+        {...field('code')}
+        label="Code"
+        description="Six digits of the app, or a recovery code."
+        autoComplete="one-time-code"
+        required
+      />
+    </DialogFrame>
+  )
+}

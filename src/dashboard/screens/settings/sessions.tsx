@@ -4,7 +4,7 @@ import { useState } from 'react'
 import type { SessionSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { ActionButton, ConfirmDialog } from '../../parts/form.tsx'
+import { ActionButton, ConfirmDialog, SmallAction } from '../../parts/form.tsx'
 import { QueryView } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
@@ -37,15 +37,14 @@ export function Sessions() {
       header: 'Actions',
       width: '18%',
       cell: (session) => (
-        <ActionButton
+        <SmallAction
           size="compact-sm"
-          variant="default"
           reason={session.is_current ? 'This is the browser that you use now. Sign out in the menu above.' : undefined}
           onClick={() => setEnding(session)}
           aria-label={`Sign out ${toBrowserWords(session.user_agent)}`}
         >
           Sign out
-        </ActionButton>
+        </SmallAction>
       ),
     },
   ]
@@ -80,7 +79,6 @@ function EndDialog({ ending, onClose }: { readonly ending: Ending; onClose(): vo
       isDangerous
       refreshes={[['auth', 'listSessions']]}
       run={async () => void (await (isAll ? api.auth.deleteSessions() : api.auth.deleteSession(ending.id)))}
-      onDone={onClose}
       onClose={onClose}
     >
       <Text>

@@ -1,11 +1,11 @@
 /** @module One stream: its reputation, its name, slug, priority and expiry, and its deletion. */
-import { Alert, Code, NativeSelect, NumberInput, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Code, NativeSelect, NumberInput, Text, TextInput } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import type { Stream, UpdateStreamRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { DeleteButton, FormError, findFieldError, SaveRow, useEdit } from '../../parts/form.tsx'
+import { bindText, DeleteButton, Form, FormError, findFieldError, SaveRow, useEdit } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -86,51 +86,47 @@ function StreamForm({ stream }: StreamProps) {
   const expiresIn = changes.expires_in === undefined ? stream.expires_in : changes.expires_in
   const field = (name: 'name' | 'slug') => ({
     w: '100%',
-    value: changes[name] ?? stream[name],
+    ...bindText(changes[name] ?? stream[name], (value) => set({ [name]: value })),
     error: findFieldError(save.error, name),
-    onChange: (event: { currentTarget: { value: string } }) => set({ [name]: event.currentTarget.value }),
     autoComplete: 'off',
   })
   return (
     <Section id="change" title="Name, slug, priority and expiry">
-      <form onSubmit={submit} noValidate aria-labelledby="change">
-        <Stack maw={480} align="flex-start">
-          {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
-          <TextInput {...field('name')} label="Name" maxLength={200} dir="auto" readOnly={roleReason !== undefined} />
-          <TextInput
-            {...field('slug')}
-            label="Slug"
-            description={
-              isDefault ? DEFAULT_REASON : 'Sends that still name the old slug are rejected once it is changed.'
-            }
-            readOnly={isDefault || roleReason !== undefined}
-            autoCapitalize="none"
-            spellCheck={false}
-          />
-          <NativeSelect
-            label="Priority"
-            description="Which mail of this account goes first while it waits. Broadcasts come last. A change applies to new mail."
-            data={PRIORITY_OPTIONS}
-            value={changes.priority ?? stream.priority}
-            disabled={roleReason !== undefined}
-            onChange={({ currentTarget: { value } }) => set({ priority: value as StreamPriority })}
-          />
-          <NumberInput
-            w="100%"
-            label="Mail expires after (seconds)"
-            description="What is not delivered by then ends as bounced: 600 for a code that is valid for ten minutes. Empty: the default of the service. A send may have its own."
-            value={expiresIn ?? ''}
-            onChange={(value) => set({ expires_in: typeof value === 'number' ? value : null })}
-            error={findFieldError(save.error, 'expires_in')}
-            allowDecimal={false}
-            allowNegative={false}
-            hideControls
-            readOnly={roleReason !== undefined}
-          />
-          <FormError error={save.error} fields={['name', 'slug', 'expires_in']} />
-          <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} />
-        </Stack>
-      </form>
+      <Form onSubmit={submit} aria-labelledby="change" maw={480} align="flex-start">
+        {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
+        <TextInput {...field('name')} label="Name" maxLength={200} dir="auto" readOnly={roleReason !== undefined} />
+        <TextInput
+          {...field('slug')}
+          label="Slug"
+          description={
+            isDefault ? DEFAULT_REASON : 'Sends that still name the old slug are rejected once it is changed.'
+          }
+          readOnly={isDefault || roleReason !== undefined}
+          autoCapitalize="none"
+          spellCheck={false}
+        />
+        <NativeSelect
+          label="Priority"
+          description="Which mail of this account goes first while it waits. Broadcasts come last. A change applies to new mail."
+          data={PRIORITY_OPTIONS}
+          {...bindText(changes.priority ?? stream.priority, (value) => set({ priority: value as StreamPriority }))}
+          disabled={roleReason !== undefined}
+        />
+        <NumberInput
+          w="100%"
+          label="Mail expires after (seconds)"
+          description="What is not delivered by then ends as bounced: 600 for a code that is valid for ten minutes. Empty: the default of the service. A send may have its own."
+          value={expiresIn ?? ''}
+          onChange={(value) => set({ expires_in: typeof value === 'number' ? value : null })}
+          error={findFieldError(save.error, 'expires_in')}
+          allowDecimal={false}
+          allowNegative={false}
+          hideControls
+          readOnly={roleReason !== undefined}
+        />
+        <FormError error={save.error} fields={['name', 'slug', 'expires_in']} />
+        <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} />
+      </Form>
     </Section>
   )
 }

@@ -6,13 +6,15 @@ import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { CODE_INPUT, DialogButton, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
+import { bindText, CODE_INPUT, DialogButton, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
+import { toSlug } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { type Column, isEmpty, PagedTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { toSlug } from './format.ts'
 import { SettingsPage } from './frame.tsx'
+
+const MAX_SLUG_LENGTH = 63
 
 const COLUMNS: readonly Column<StreamSummary>[] = [
   {
@@ -60,7 +62,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
   const { values, field } = useFields({ name: '' }, create.error)
   const [typedSlug, setTypedSlug] = useState<string>()
   const name = values.name.trim()
-  const slug = typedSlug ?? toSlug(name)
+  const slug = typedSlug ?? toSlug(name, MAX_SLUG_LENGTH)
   return (
     <DialogFrame
       title="Create a stream"
@@ -89,10 +91,9 @@ function CreateDialog({ onClose }: { onClose(): void }) {
         {...CODE_INPUT}
         label="Slug"
         description="What a send names it by: a to z, 0 to 9 and hyphens."
-        value={slug}
-        onChange={(event) => setTypedSlug(event.currentTarget.value)}
+        {...bindText(slug, setTypedSlug)}
         error={findFieldError(create.error, 'slug')}
-        maxLength={63}
+        maxLength={MAX_SLUG_LENGTH}
         required
       />
     </DialogFrame>

@@ -7,12 +7,14 @@ import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import {
-  ActionButton,
+  bindText,
   ConfirmDialog,
   DeleteButton,
+  Form,
   FormError,
   findFieldError,
   SaveRow,
+  SmallAction,
   useEdit,
 } from '../../parts/form.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
@@ -108,26 +110,23 @@ function ChangeForm({ account }: SubAccountProps) {
   const quota = changes.monthly_quota === undefined ? account.monthly_quota : changes.monthly_quota
   return (
     <Section id="change" title="Name and quota">
-      <form onSubmit={submit} noValidate aria-labelledby="change">
-        <Stack maw={480} align="stretch">
-          <TextInput
-            label="Name"
-            value={changes.name ?? account.name}
-            onChange={(event) => set({ name: event.currentTarget.value })}
-            error={findFieldError(save.error, 'name')}
-            maxLength={200}
-            dir="auto"
-            autoComplete="off"
-          />
-          <QuotaField
-            value={quota !== null && isLimited(quota) ? quota : undefined}
-            error={findFieldError(save.error, 'monthly_quota')}
-            onChange={(next) => set({ monthly_quota: next ?? null })}
-          />
-          <FormError error={save.error} fields={['name', 'monthly_quota']} />
-          <SaveRow save={save} isUnchanged={isUnchanged} />
-        </Stack>
-      </form>
+      <Form onSubmit={submit} aria-labelledby="change" maw={480} align="stretch">
+        <TextInput
+          label="Name"
+          {...bindText(changes.name ?? account.name, (value) => set({ name: value }))}
+          error={findFieldError(save.error, 'name')}
+          maxLength={200}
+          dir="auto"
+          autoComplete="off"
+        />
+        <QuotaField
+          value={quota !== null && isLimited(quota) ? quota : undefined}
+          error={findFieldError(save.error, 'monthly_quota')}
+          onChange={(next) => set({ monthly_quota: next ?? null })}
+        />
+        <FormError error={save.error} fields={['name', 'monthly_quota']} />
+        <SaveRow save={save} isUnchanged={isUnchanged} />
+      </Form>
     </Section>
   )
 }
@@ -139,9 +138,9 @@ function Actions({ account }: SubAccountProps) {
   const [dialog, setDialog] = useState<ActionDialog>()
   const close = () => setDialog(undefined)
   const button = (name: ActionDialog, label: string) => (
-    <ActionButton size="xs" variant="default" reason={undefined} onClick={() => setDialog(name)}>
+    <SmallAction reason={undefined} onClick={() => setDialog(name)}>
       {label}
-    </ActionButton>
+    </SmallAction>
   )
   return (
     <Group gap="xs">
@@ -182,7 +181,6 @@ const SwitchDialog = ({ account, isActive, onClose }: DialogProps & { readonly i
     isDangerous={!isActive}
     refreshes={['subAccounts']}
     run={() => api.subAccounts.update(account.id, { is_active: isActive })}
-    onDone={onClose}
     onClose={onClose}
   >
     <Text>

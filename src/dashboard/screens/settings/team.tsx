@@ -1,16 +1,17 @@
 /** @module The team: members with their roles, and open invitations. */
 import { Group, Stack, Text } from '@mantine/core'
+import type { UseQueryResult } from '@tanstack/react-query'
 import { useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { TeamInvitation, TeamMember } from '#client/api.ts'
 import { read } from '../../api/client.ts'
-import { usePage } from '../../api/data.ts'
+import { type PageOf, usePage } from '../../api/data.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
-import { ActionButton, DialogButton } from '../../parts/form.tsx'
+import { DialogButton, SmallAction } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, DataTable, Pages } from '../../parts/table.tsx'
+import { type Column, DataTable, PagedTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
@@ -35,15 +36,7 @@ export default function TeamScreen() {
       }
     >
       <Section title="Members">
-        <QueryView query={members}>
-          {({ data, pagination }) => (
-            <>
-              <MemberTable members={data} />
-              {data.length === 0 && <Text>There are no members on this page.</Text>}
-              <Pages path="/settings/team" page={page} totalPages={pagination.total_pages} />
-            </>
-          )}
-        </QueryView>
+        <MemberTable query={members} page={page} />
       </Section>
       <Section title="Open invitations">
         <QueryView query={invitations}>
@@ -63,7 +56,12 @@ export default function TeamScreen() {
   )
 }
 
-function MemberTable({ members }: { readonly members: readonly TeamMember[] }) {
+interface MemberTableProps {
+  readonly query: UseQueryResult<PageOf<TeamMember>>
+  readonly page: number
+}
+
+function MemberTable({ query, page }: MemberTableProps) {
   const { user, role: ownRole } = useSession()
   const adminReason = useAllowed('admin')
   const [dialog, setDialog] = useState<{ readonly kind: MemberDialogKind; readonly member: TeamMember }>()
@@ -104,24 +102,22 @@ function MemberTable({ members }: { readonly members: readonly TeamMember[] }) {
       width: '30%',
       cell: (member) => (
         <Group gap="xs">
-          <ActionButton
+          <SmallAction
             size="compact-sm"
-            variant="default"
             reason={reasonFor(member)}
             onClick={() => setDialog({ kind: 'role', member })}
             aria-label={`Change role of ${member.email}`}
           >
             Change role
-          </ActionButton>
-          <ActionButton
+          </SmallAction>
+          <SmallAction
             size="compact-sm"
-            variant="default"
             reason={reasonFor(member)}
             onClick={() => setDialog({ kind: 'remove', member })}
             aria-label={member.id === user.id ? 'Leave the team' : `Remove ${member.email}`}
           >
             {member.id === user.id ? 'Leave' : 'Remove'}
-          </ActionButton>
+          </SmallAction>
           <SmallLink to="/settings/audit" search={{ actor_id: member.id }} aria-label={`Changes by ${member.email}`}>
             Changes
           </SmallLink>
@@ -131,7 +127,7 @@ function MemberTable({ members }: { readonly members: readonly TeamMember[] }) {
   ]
   return (
     <>
-      <DataTable label="Members" columns={columns} rows={members} toKey={({ id }) => id} />
+      <PagedTable query={query} label="Members" columns={columns} path="/settings/team" page={page} noun="members" />
       {dialog && <MemberDialog {...dialog} onClose={() => setDialog(undefined)} />}
     </>
   )

@@ -1,10 +1,9 @@
 /** @module The texts of the wording in one language. */
 import { Fieldset, Stack, Textarea, TextInput } from '@mantine/core'
-import type { FormEvent } from 'react'
 import type { AccountWording } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { ActionButton, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
+import { ActionButton, bindText, Form, FormError, findFieldError, SaveRow } from '../../parts/form.tsx'
 import {
   hasLines,
   LANGUAGE_NAMES,
@@ -35,20 +34,17 @@ export function WordingTexts({ wording, language, roleReason, changes, onChange 
   const values = { ...own, ...changes }
   const isUnchanged = Object.keys(changes).length === 0
   const mutate = (texts: Values | null) => save.mutate(texts, { onSuccess: () => onChange({}) })
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     if (!isUnchanged && roleReason === undefined) mutate(values)
   }
   const toFieldName = (name: TextName) => `texts.${language}.${name}`
   const allFields = PLACE_NAMES.flatMap((place) => listFields(place).map(([name]) => toFieldName(name)))
   const toProps = (name: TextName, label: string) => ({
     label,
-    value: values[name] ?? '',
-    onChange: (event: { currentTarget: { value: string } }) => {
-      const { value } = event.currentTarget
+    ...bindText(values[name] ?? '', (value) => {
       save.reset()
       onChange({ ...changes, [name]: value })
-    },
+    }),
     placeholder: wording.defaults[language]?.[name] ?? '',
     error: findFieldError(save.error, toFieldName(name)),
     readOnly: roleReason !== undefined,
@@ -57,30 +53,28 @@ export function WordingTexts({ wording, language, roleReason, changes, onChange 
     autoComplete: 'off',
   })
   return (
-    <form onSubmit={submit} noValidate aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}>
-      <Stack maw={640} align="stretch">
-        {PLACE_NAMES.map((place) => (
-          <Fieldset key={place} legend={PLACES[place].label}>
-            <Stack gap="sm">
-              {listFields(place).map(([name, label]) =>
-                hasLines(name) ? (
-                  <Textarea key={name} {...toProps(name, label)} autosize minRows={2} maxRows={8} />
-                ) : (
-                  <TextInput key={name} {...toProps(name, label)} />
-                ),
-              )}
-            </Stack>
-          </Fieldset>
-        ))}
-        <FormError error={save.error} fields={allFields} />
-        <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} label="Save the texts">
-          {Object.keys(own).length > 0 && (
-            <ActionButton variant="default" reason={roleReason} onClick={() => mutate(null)}>
-              Use ours in {LANGUAGE_NAMES[language]}
-            </ActionButton>
-          )}
-        </SaveRow>
-      </Stack>
-    </form>
+    <Form onSubmit={submit} aria-label={`Texts in ${LANGUAGE_NAMES[language]}`} maw={640} align="stretch">
+      {PLACE_NAMES.map((place) => (
+        <Fieldset key={place} legend={PLACES[place].label}>
+          <Stack gap="sm">
+            {listFields(place).map(([name, label]) =>
+              hasLines(name) ? (
+                <Textarea key={name} {...toProps(name, label)} autosize minRows={2} maxRows={8} />
+              ) : (
+                <TextInput key={name} {...toProps(name, label)} />
+              ),
+            )}
+          </Stack>
+        </Fieldset>
+      ))}
+      <FormError error={save.error} fields={allFields} />
+      <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} label="Save the texts">
+        {Object.keys(own).length > 0 && (
+          <ActionButton variant="default" reason={roleReason} onClick={() => mutate(null)}>
+            Use ours in {LANGUAGE_NAMES[language]}
+          </ActionButton>
+        )}
+      </SaveRow>
+    </Form>
   )
 }

@@ -1,11 +1,12 @@
 /** @module The account's own name, logo and texts for confirmation mails, confirmation pages and unsubscribe pages. */
 import { Alert, Code, FileInput, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { AccountWording } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, FormError, findFieldError, LeaveGuard, SaveRow } from '../../parts/form.tsx'
+import { ActionButton, bindText, Form, FormError, findFieldError, LeaveGuard, SaveRow } from '../../parts/form.tsx'
+import { toOptions } from '../../parts/format.ts'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
 import { LANGUAGE_NAMES, type Language, PLACE_NAMES, PLACES, type PlaceName } from './wording-fields.ts'
@@ -25,9 +26,8 @@ function WordingPreview({ language, version }: WordingPreviewProps) {
       <NativeSelect
         maw={260}
         label="Mail or page"
-        value={place}
-        onChange={(event) => setPlace(event.currentTarget.value as PlaceName)}
-        data={PLACE_NAMES.map((value) => ({ value, label: PLACES[value].label }))}
+        {...bindText(place, (value) => setPlace(value as PlaceName))}
+        data={toOptions(PLACE_NAMES, (name) => PLACES[name].label)}
       />
       <iframe
         // A new element: changing the address of a frame would add to the history.
@@ -72,8 +72,7 @@ export default function WordingScreen() {
                 maw={260}
                 label="Language"
                 description="The reader's language decides which texts are shown."
-                value={language}
-                onChange={(event) => setLanguage(event.currentTarget.value as Language)}
+                {...bindText(language, (value) => setLanguage(value as Language))}
                 data={Object.entries(LANGUAGE_NAMES).map(([value, label]) => ({
                   value,
                   label: data.texts[value as Language] ? `${label} (own texts)` : label,
@@ -115,33 +114,30 @@ interface PartProps {
 function NameForm({ wording, roleReason }: PartProps) {
   const [typed, setTyped] = useState<string>()
   const save = useChange((name: string) => api.account.updateWording({ name }), WORDING)
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     if (typed !== undefined && roleReason === undefined)
       save.mutate(typed, { onSuccess: () => setTyped((now) => (now === typed ? undefined : now)) })
   }
   return (
-    <form onSubmit={submit} noValidate aria-label="Name">
-      <Stack maw={560} align="flex-start">
-        <TextInput
-          w="100%"
-          label="Name"
-          description="The name of the sender, as people know it. The domain is shown after it."
-          value={typed ?? wording.name ?? ''}
-          onChange={(event) => {
-            save.reset()
-            setTyped(event.currentTarget.value)
-          }}
-          error={findFieldError(save.error, 'name')}
-          readOnly={roleReason !== undefined}
-          maxLength={100}
-          dir="auto"
-          autoComplete="off"
-        />
-        <FormError error={save.error} fields={['name']} />
-        <SaveRow save={save} isUnchanged={typed === undefined} reason={roleReason} label="Save the name" />
-      </Stack>
-    </form>
+    <Form onSubmit={submit} aria-label="Name" maw={560} align="flex-start">
+      <TextInput
+        w="100%"
+        label="Name"
+        description="The name of the sender, as people know it. The domain is shown after it."
+        value={typed ?? wording.name ?? ''}
+        onChange={(event) => {
+          save.reset()
+          setTyped(event.currentTarget.value)
+        }}
+        error={findFieldError(save.error, 'name')}
+        readOnly={roleReason !== undefined}
+        maxLength={100}
+        dir="auto"
+        autoComplete="off"
+      />
+      <FormError error={save.error} fields={['name']} />
+      <SaveRow save={save} isUnchanged={typed === undefined} reason={roleReason} label="Save the name" />
+    </Form>
   )
 }
 

@@ -3,10 +3,8 @@ import { NativeSelect, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { CODE_INPUT, DialogFrame, useFields } from '../../parts/form.tsx'
-import { KNOWN_REASONS, MANUAL, UNSUBSCRIBE } from './reasons.ts'
-
-const OTHER = 'other'
+import { bindText, CODE_INPUT, DialogFrame, useFields } from '../../parts/form.tsx'
+import { MANUAL, OTHER, OTHER_OPTION, REASON_OPTIONS, UNSUBSCRIBE } from './reasons.ts'
 
 interface AddDialogProps {
   /** @param message what was done; undefined: nothing */
@@ -42,15 +40,7 @@ export function AddDialog({ onClose }: AddDialogProps) {
         {...CODE_INPUT}
         data-autofocus
       />
-      <NativeSelect
-        label="Reason"
-        value={choice}
-        onChange={(event) => setChoice(event.currentTarget.value)}
-        data={[
-          ...Object.entries(KNOWN_REASONS).map(([value, { word }]) => ({ value, label: word })),
-          { value: OTHER, label: 'Another text …' },
-        ]}
-      />
+      <NativeSelect label="Reason" {...bindText(choice, setChoice)} data={[...REASON_OPTIONS, OTHER_OPTION]} />
       {choice === OTHER && (
         <TextInput {...field('reason')} label="Text of the reason" placeholder="asked by phone" maxLength={200} />
       )}

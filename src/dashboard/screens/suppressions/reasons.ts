@@ -39,6 +39,11 @@ export const KNOWN_REASONS: Readonly<Record<string, KnownReason>> = {
   },
 }
 
+/** To choose a reason of any text. */
+export const OTHER = 'other'
+export const REASON_OPTIONS = Object.entries(KNOWN_REASONS).map(([value, { word }]) => ({ value, label: word }))
+export const OTHER_OPTION = { value: OTHER, label: 'Another text …' }
+
 export const findReason = (reason: string): KnownReason | undefined =>
   Object.hasOwn(KNOWN_REASONS, reason) ? KNOWN_REASONS[reason] : undefined
 

@@ -4,7 +4,8 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Template } from '#client/api.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { CodeEditor } from '../../parts/code-editor.tsx'
-import { ActionButton, CODE_INPUT, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
+import { ActionButton, bindText, CODE_INPUT, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
+import { toSlug } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -17,7 +18,6 @@ import {
   type EditorTab,
   FIELD_LABELS,
   FIELD_NAMES,
-  proposeAlias,
   type RenderProblem,
   type TemplateFields,
   toCodeProblem,
@@ -180,7 +180,7 @@ function Fields({ draft, isReadOnly, rendering }: FieldsProps) {
   const subjectProblems = (rendering.result?.problems ?? NO_PROBLEMS).filter(({ field }) => field === 'subject')
   const changeName = (name: string) => {
     setField('name', name)
-    if (!isAliasTyped) setField('alias', proposeAlias(name))
+    if (!isAliasTyped) setField('alias', toSlug(name, 100))
   }
   return (
     <Stack gap="sm">
@@ -188,8 +188,7 @@ function Fields({ draft, isReadOnly, rendering }: FieldsProps) {
         <TextInput
           label="Name"
           description="For people: shown in lists."
-          value={fields.name}
-          onChange={(event) => changeName(event.currentTarget.value)}
+          {...bindText(fields.name, changeName)}
           error={findFieldError(save.error, 'name')}
           maxLength={200}
           readOnly={isReadOnly}
@@ -213,8 +212,7 @@ function Fields({ draft, isReadOnly, rendering }: FieldsProps) {
       </SimpleGrid>
       <TextInput
         label="Subject"
-        value={fields.subject}
-        onChange={(event) => setField('subject', event.currentTarget.value)}
+        {...bindText(fields.subject, (value) => setField('subject', value))}
         error={findFieldError(save.error, 'subject') ?? subjectProblems.map(toCodeProblem)[0]?.message}
         maxLength={998}
         readOnly={isReadOnly}

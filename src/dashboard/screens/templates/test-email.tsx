@@ -5,7 +5,7 @@ import type { Domain, RenderTemplateTextResult } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, usePage } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
-import { DialogFrame } from '../../parts/form.tsx'
+import { bindText, DialogFrame } from '../../parts/form.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { QueryView } from '../../parts/page.tsx'
 
@@ -52,8 +52,7 @@ export function TestEmail({ rendered, onClose }: TestEmailProps) {
             <Stack gap="xs">
               <NativeSelect
                 label="From"
-                value={domain.id}
-                onChange={(event) => setChosen(event.currentTarget.value)}
+                {...bindText(domain.id, setChosen)}
                 data={sorted.map(({ id, domain: name }) => ({ value: id, label: `test@${name}` }))}
               />
               {!isVerified(domain) && (

@@ -44,16 +44,6 @@ export const mergeFields = (base: TemplateFields, mine: TemplateFields, theirs: 
   ...findChanges(base, mine),
 })
 
-/** `Welcome to us!` becomes `welcome-to-us`. */
-export const proposeAlias = (name: string): string =>
-  name
-    .normalize('NFKD')
-    .replace(/\p{M}/gu, '')
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-|-$/g, '')
-    .slice(0, 100)
-
 /** A problem for the editor of its field, whose label says the field. */
 export const toCodeProblem = ({ line, message }: RenderProblem): CodeProblem => ({
   line: line ?? undefined,

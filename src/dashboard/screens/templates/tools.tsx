@@ -4,7 +4,7 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import type { Template } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, DeleteButton, DialogButton } from '../../parts/form.tsx'
+import { DeleteButton, DialogButton, SmallAction } from '../../parts/form.tsx'
 import { TestEmail } from './test-email.tsx'
 import type { Rendering } from './use-rendered.ts'
 
@@ -31,14 +31,9 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
       <Button component={Link} to={`/templates/${template.id}/versions`} variant="default" size="xs">
         Versions
       </Button>
-      <ActionButton
-        reason={reason}
-        variant="default"
-        size="xs"
-        onClick={() => navigate({ to: '/templates/new', search: { from: template.id } })}
-      >
+      <SmallAction reason={reason} onClick={() => navigate({ to: '/templates/new', search: { from: template.id } })}>
         Duplicate
-      </ActionButton>
+      </SmallAction>
       <DeleteButton
         label="Delete"
         size="xs"

@@ -6,14 +6,21 @@ import { useEffect, useRef } from 'react'
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
 import { type PageOf, readAgain } from '../../api/data.ts'
 import { useReadAgainAfter } from '../../api/live.tsx'
-import { formatDuration } from '../../parts/format.ts'
+import { bindText } from '../../parts/form.tsx'
+import { formatDuration, toOptions } from '../../parts/format.ts'
 import { SEARCH_MARK } from '../../parts/keyboard.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { useLiveRows } from '../../parts/rows.ts'
 import { type Column, DataTable, LiveView, Pages } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { DELIVERY_EVENTS, DELIVERY_STATES, type DeliveryFilters, parseDeliveryFilters } from './filters.ts'
+import {
+  DELIVERY_EVENTS,
+  DELIVERY_STATES,
+  DELIVERY_STATUSES,
+  type DeliveryFilters,
+  parseDeliveryFilters,
+} from './filters.ts'
 import { DeliveryStatus } from './marks.tsx'
 import { useDeliveries } from './queries.ts'
 
@@ -79,18 +86,13 @@ function FilterBar({
       <NativeSelect
         {...SEARCH_MARK}
         label="State"
-        value={status}
-        onChange={({ currentTarget: { value } }) => onChange(parseDeliveryFilters({ status: value, event }))}
-        data={[
-          { value: '', label: 'Any' },
-          ...Object.entries(DELIVERY_STATES).map(([value, { word }]) => ({ value, label: word })),
-        ]}
+        {...bindText(status, (value) => onChange(parseDeliveryFilters({ status: value, event })))}
+        data={toOptions(DELIVERY_STATUSES, (name) => DELIVERY_STATES[name].word, 'Any')}
       />
       <NativeSelect
         label="Event"
-        value={event}
-        onChange={({ currentTarget: { value } }) => onChange(parseDeliveryFilters({ status, event: value }))}
-        data={[{ value: '', label: 'Any' }, ...DELIVERY_EVENTS.map((name) => ({ value: name, label: name }))]}
+        {...bindText(event, (value) => onChange(parseDeliveryFilters({ status, event: value })))}
+        data={toOptions(DELIVERY_EVENTS, (name) => name, 'Any')}
       />
       {(status || event) && (
         <Button variant="subtle" onClick={() => onChange({})}>

@@ -1,7 +1,7 @@
 /** @module The fields of a webhook: URL, description, format, events. */
 import { Anchor, Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import type { Webhook } from '#client/api.ts'
-import { CODE_INPUT, findFieldError } from '../../parts/form.tsx'
+import { bindText, CODE_INPUT, findFieldError } from '../../parts/form.tsx'
 import { EVENT_GROUPS, EVENT_NAMES } from './events.ts'
 
 type PayloadFormat = Webhook['format']
@@ -49,8 +49,7 @@ export function WebhookFields({ input, error, problems, isReadOnly = false, onCh
         description="Begins with https://, not http://, and leads to a public address. Each event is a POST request with JSON. To try it on your own machine, see docs/events.md."
         placeholder="https://your-server.example/webhook"
         type="url"
-        value={url}
-        onChange={({ currentTarget: { value } }) => onChange({ ...input, url: value })}
+        {...bindText(url, (value) => onChange({ ...input, url: value }))}
         error={problems.url ?? findFieldError(error, 'url')}
         readOnly={isReadOnly}
         {...CODE_INPUT}
@@ -60,9 +59,8 @@ export function WebhookFields({ input, error, problems, isReadOnly = false, onCh
         w="100%"
         label="Description"
         description="Optional: what you call it, such as the program that gets the events."
-        value={description}
+        {...bindText(description, (value) => onChange({ ...input, description: value }))}
         maxLength={200}
-        onChange={({ currentTarget: { value } }) => onChange({ ...input, description: value })}
         error={findFieldError(error, 'description')}
         readOnly={isReadOnly}
         autoComplete="off"
@@ -73,8 +71,7 @@ export function WebhookFields({ input, error, problems, isReadOnly = false, onCh
         label="Format"
         description="Form of the payloads: receivers written for another provider read its own. Those forms do not have all events."
         data={FORMATS}
-        value={format}
-        onChange={({ currentTarget: { value } }) => onChange({ ...input, format: value as PayloadFormat })}
+        {...bindText(format, (value) => onChange({ ...input, format: value as PayloadFormat }))}
         error={findFieldError(error, 'format')}
         disabled={isReadOnly}
       />

@@ -18,13 +18,15 @@ export const DELIVERY_STATES: Readonly<Record<DeliveryStatus, { readonly word: s
   undeliverable: { word: 'Undeliverable', tone: 'bad' },
 }
 
+export const DELIVERY_STATUSES = Object.keys(DELIVERY_STATES) as readonly DeliveryStatus[]
+
 /** Events of deliveries. */
 export const DELIVERY_EVENTS: readonly DeliveryEvent[] = [...EVENT_NAMES, TEST_EVENT]
 
 /** Reads the filters of a URL; what is not a filter is left out. */
 export function parseDeliveryFilters(search: Search): DeliveryFilters {
   return {
-    ...keep('status', readKnown(Object.keys(DELIVERY_STATES) as DeliveryStatus[], search['status'])),
+    ...keep('status', readKnown(DELIVERY_STATUSES, search['status'])),
     ...keep('event', readKnown(DELIVERY_EVENTS, search['event'])),
   }
 }

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
+import { bindChecked, ConfirmDialog, DialogButton } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { Sentence } from './marks.tsx'
 import { useDeliveries, useReplayCount } from './queries.ts'
@@ -139,8 +139,7 @@ function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
       </Text>
       {count > 0 ? (
         <Checkbox
-          checked={isReplaying}
-          onChange={(event) => setIsReplaying(event.currentTarget.checked)}
+          {...bindChecked(isReplaying, setIsReplaying)}
           label={`Also replay ${formatCount(count, 'event')} that ${count === 1 ? 'was' : 'were'} not delivered`}
           description="Each becomes a new delivery."
         />

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import type { ReplayWebhookRequest, Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { DialogFrame, FormError, findFieldError } from '../../parts/form.tsx'
+import { bindChecked, bindText, DialogFrame, FormError, findFieldError } from '../../parts/form.tsx'
 import { formatCount, toLocalMinute } from '../../parts/format.ts'
 import { useReplayCount } from './queries.ts'
 import { toMissedStart, toRangeEnd, toRangeStart } from './state.ts'
@@ -57,8 +57,7 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
         type="datetime-local"
         label="From"
         description="In the time zone of this browser."
-        value={from}
-        onChange={(change) => setFrom(change.currentTarget.value)}
+        {...bindText(from, setFrom)}
         error={from === '' ? 'Enter the time of the first event.' : (fieldError('from') ?? fieldError('from_seq'))}
         required
         data-autofocus
@@ -67,19 +66,16 @@ export function ReplayDialog({ webhook, onClose }: ReplayDialogProps) {
         type="datetime-local"
         label="To"
         description="Empty: until now."
-        value={to}
-        onChange={(change) => setTo(change.currentTarget.value)}
+        {...bindText(to, setTo)}
         error={fieldError('to')}
       />
       <NativeSelect
         label="Event"
-        value={event}
-        onChange={(change) => setEvent(change.currentTarget.value)}
+        {...bindText(event, setEvent)}
         data={[{ value: '', label: 'All of this webhook' }, ...webhook.events]}
       />
       <Checkbox
-        checked={isUndelivered}
-        onChange={(change) => setIsUndelivered(change.currentTarget.checked)}
+        {...bindChecked(isUndelivered, setIsUndelivered)}
         label="Only events that were not delivered"
         description="Without those that are still retried. Otherwise your server gets again what it has accepted."
       />

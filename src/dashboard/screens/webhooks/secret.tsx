@@ -6,7 +6,7 @@ import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import { ActionButton, ConfirmDialog, DialogButton, FormError } from '../../parts/form.tsx'
+import { ConfirmButton, FormError, SmallAction } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -75,36 +75,28 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
             Hide the secret
           </Button>
         ) : (
-          <ActionButton
+          <SmallAction
             reason={reason}
-            variant="default"
-            size="xs"
             loading={reveal.isPending}
             onClick={() =>
               reveal.mutate(undefined, { onSuccess: ({ data }) => setShown({ text: data.secret, isNew: false }) })
             }
           >
             Show the secret
-          </ActionButton>
+          </SmallAction>
         )}
-        <DialogButton label="Replace the secret" reason={reason} variant="default" size="xs">
-          {(close) => (
-            <ConfirmDialog
-              title={title}
-              confirm="Replace the secret"
-              isDangerous
-              refreshes={['webhooks']}
-              run={() => withPassword(secret.rotate)}
-              onDone={({ data }) => {
-                setShown({ text: data.secret, isNew: true })
-                close()
-              }}
-              onClose={close}
-            >
-              {children}
-            </ConfirmDialog>
-          )}
-        </DialogButton>
+        <ConfirmButton
+          label="Replace the secret"
+          size="xs"
+          reason={reason}
+          title={title}
+          confirm="Replace the secret"
+          refreshes={['webhooks']}
+          run={() => withPassword(secret.rotate)}
+          onDone={({ data }) => setShown({ text: data.secret, isNew: true })}
+        >
+          {children}
+        </ConfirmButton>
       </Group>
       <VerifyHint />
     </>

@@ -5,7 +5,7 @@ import type { WebhookDelivery } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, FormError } from '../../parts/form.tsx'
+import { FormError, SmallAction } from '../../parts/form.tsx'
 import { formatDuration } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -24,15 +24,13 @@ export function SendTest({ id, extra }: SendTestProps) {
   return (
     <Stack gap="xs" align="flex-start">
       <Group gap="xs">
-        <ActionButton
+        <SmallAction
           reason={reason}
-          variant="default"
-          size="xs"
           loading={test.isPending}
           onClick={() => test.mutate(undefined, { onSuccess: ({ data }) => setDeliveryId(data.delivery_id) })}
         >
           Send a test event
-        </ActionButton>
+        </SmallAction>
         {extra}
       </Group>
       <FormError error={test.error} />

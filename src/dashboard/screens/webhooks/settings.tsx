@@ -1,13 +1,13 @@
 /** @module Changes a webhook. When somebody else changed it in the meantime, both versions are shown. */
 import { Alert, Button, Group, Stack, Switch, Text } from '@mantine/core'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { flushSync } from 'react-dom'
 import type { UpdateWebhookRequest, Webhook } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../../api/client.ts'
 import { useStore } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { FormError, SubmitButton, useFocusInvalid } from '../../parts/form.tsx'
+import { bindChecked, Form, FormError, SubmitButton, useFocusInvalid } from '../../parts/form.tsx'
 import { Done, Facts, Section } from '../../parts/page.tsx'
 import { FORMAT_TEXTS, findProblems, WEBHOOK_FIELDS, WebhookFields, type WebhookInput } from './fields.tsx'
 import { toWebhookState } from './state.ts'
@@ -57,55 +57,49 @@ export function WebhookSettings({ webhook }: { readonly webhook: Webhook }) {
     setDraft(undefined)
     change.reset()
   }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    save(seen)
-  }
+  const submit = () => save(seen)
   return (
     <Section title="Settings" size="h3">
-      <form ref={form} onSubmit={submit} noValidate>
-        <Stack maw={640} align="flex-start">
-          {toWebhookState(webhook) === 'deactivated' ? (
-            <Text size="sm">Failures deactivated this webhook. Saving a change activates it again.</Text>
-          ) : (
-            <Switch
-              label="Post events to this webhook"
-              description="Off: events of that time are not sent later, but can be replayed."
-              checked={input.isActive}
-              disabled={reason !== undefined}
-              onChange={(event) => edit({ isActive: event.currentTarget.checked })}
-            />
-          )}
-          <WebhookFields
-            input={input}
-            error={change.error}
-            problems={isChecked ? findProblems(input) : {}}
-            isReadOnly={reason !== undefined}
-            onChange={edit}
+      <Form ref={form} onSubmit={submit} maw={640} align="flex-start">
+        {toWebhookState(webhook) === 'deactivated' ? (
+          <Text size="sm">Failures deactivated this webhook. Saving a change activates it again.</Text>
+        ) : (
+          <Switch
+            label="Post events to this webhook"
+            description="Off: events of that time are not sent later, but can be replayed."
+            {...bindChecked(input.isActive, (checked) => edit({ isActive: checked }))}
+            disabled={reason !== undefined}
           />
-          {isConflict ? (
-            <Conflict
-              stored={webhook}
-              isBusy={change.isPending}
-              onOverwrite={() => save(webhook.updated_at)}
-              onDiscard={discard}
-            />
-          ) : (
-            <FormError error={change.error} fields={WEBHOOK_FIELDS} />
+        )}
+        <WebhookFields
+          input={input}
+          error={change.error}
+          problems={isChecked ? findProblems(input) : {}}
+          isReadOnly={reason !== undefined}
+          onChange={edit}
+        />
+        {isConflict ? (
+          <Conflict
+            stored={webhook}
+            isBusy={change.isPending}
+            onOverwrite={() => save(webhook.updated_at)}
+            onDiscard={discard}
+          />
+        ) : (
+          <FormError error={change.error} fields={WEBHOOK_FIELDS} />
+        )}
+        <Done message={change.isSuccess && !draft ? 'The webhook was saved.' : undefined} />
+        <Group gap="xs">
+          <SubmitButton reason={reason} loading={change.isPending} disabled={draft === undefined}>
+            Save
+          </SubmitButton>
+          {draft !== undefined && (
+            <Button variant="default" onClick={discard}>
+              Discard the changes
+            </Button>
           )}
-          <Done message={change.isSuccess && !draft ? 'The webhook was saved.' : undefined} />
-          <Group gap="xs">
-            <SubmitButton reason={reason} loading={change.isPending} disabled={draft === undefined}>
-              Save
-            </SubmitButton>
-            {draft !== undefined && (
-              <Button variant="default" onClick={discard}>
-                Discard the changes
-              </Button>
-            )}
-          </Group>
-        </Stack>
-      </form>
+        </Group>
+      </Form>
     </Section>
   )
 }
