@@ -18,10 +18,7 @@ import { CAPTURED_TABS, parseInboxSearch } from './screens/sandbox/search.ts'
 import {
   parseAccountFilters,
   parseMailFilters,
-  parseOfAccount,
-  parseProviderFilters,
   parseQueueFilters,
-  parseReportFilters,
   parseSettingFilters,
   parseUnparsedFilters,
 } from './screens/server/filters.ts'
@@ -64,6 +61,12 @@ const withPage =
 const withCursor =
   <Filters extends object>(parse: (search: Search) => Filters) =>
   (search: Search): Filters & { readonly cursor?: string } => ({ ...parse(search), ...parseCursor(search) })
+
+/** Reads one text. */
+const withText =
+  <const Name extends string>(name: Name, maxLength?: number) =>
+  (search: Search) =>
+    keep(name, readText(search[name], maxLength))
 
 const withTab =
   <const Tab extends string>(tabs: readonly Tab[]) =>
@@ -119,27 +122,15 @@ const routeTree = root.addChildren([
   filtered('/suppressions', () => import('./screens/suppressions.tsx'), withCursor(parseSuppressionFilters)),
   screen('/suppressions/import', () => import('./screens/suppressions-import.tsx')),
   sandbox.addChildren([nothingOpen, captured]),
-  filtered(
-    '/templates',
-    () => import('./screens/templates.tsx'),
-    withPage(({ search }) => keep('search', readText(search, MAX_WORDS_LENGTH))),
-  ),
+  filtered('/templates', () => import('./screens/templates.tsx'), withPage(withText('search', MAX_WORDS_LENGTH))),
   // `example`, or the id of another template.
-  filtered(
-    '/templates/new',
-    () => import('./screens/template-new.tsx'),
-    ({ from }) => keep('from', readText(from)),
-  ),
+  filtered('/templates/new', () => import('./screens/template-new.tsx'), withText('from')),
   filtered('/templates/$id', () => import('./screens/template.tsx'), withTab(EDITOR_TABS)),
   filtered('/templates/$id/versions', () => import('./screens/template-versions.tsx'), parseVersion),
   filtered('/audience', () => import('./screens/audience.tsx'), parsePage),
   filtered('/audience/lists/$id', () => import('./screens/audience-list.tsx'), withCursor(parseContactSearch)),
   screen('/audience/lists/$id/contacts/$email', () => import('./screens/audience-contact.tsx')),
-  filtered(
-    '/audience/lists/$id/import',
-    () => import('./screens/audience-import.tsx'),
-    ({ operation }) => keep('operation', readText(operation)),
-  ),
+  filtered('/audience/lists/$id/import', () => import('./screens/audience-import.tsx'), withText('operation')),
   filtered('/audience/forms', () => import('./screens/audience-forms.tsx'), parsePage),
   screen('/audience/forms/$id', () => import('./screens/audience-form.tsx')),
   filtered(
@@ -148,11 +139,7 @@ const routeTree = root.addChildren([
     withPage(({ show }) => keep('show', readKnown(['drafts'], show))),
   ),
   // A broadcast that is not stored yet has a list, once it is chosen.
-  filtered(
-    '/broadcasts/new',
-    () => import('./screens/broadcast-new.tsx'),
-    ({ list }) => keep('list', readText(list)),
-  ),
+  filtered('/broadcasts/new', () => import('./screens/broadcast-new.tsx'), withText('list')),
   filtered('/broadcasts/drafts/$id', () => import('./screens/broadcast-draft.tsx'), parseStep),
   screen('/broadcasts/$id', () => import('./screens/broadcast.tsx')),
   filtered('/inbound', () => import('./screens/inbound.tsx'), withCursor(parseInboundFilters)),
@@ -167,11 +154,7 @@ const routeTree = root.addChildren([
     withPage(({ status }) => keep('status', readKnown(DELIVERY_STATES, status))),
   ),
   filtered('/inbound/mailboxes', () => import('./screens/mailboxes.tsx'), parsePage),
-  filtered(
-    '/inbound/mailboxes/$id',
-    () => import('./screens/mailbox.tsx'),
-    withPage(({ q }) => keep('q', readText(q, MAX_WORDS_LENGTH))),
-  ),
+  filtered('/inbound/mailboxes/$id', () => import('./screens/mailbox.tsx'), withPage(withText('q', MAX_WORDS_LENGTH))),
   filtered('/inbound/mailboxes/$id/threads/$thread', () => import('./screens/thread.tsx'), parsePage),
   filtered('/analytics', () => import('./screens/analytics.tsx'), parseAnalyticsFilters),
   filtered('/analytics/insights', () => import('./screens/insights.tsx'), parsePage),
@@ -198,14 +181,14 @@ const routeTree = root.addChildren([
   ),
   screen('/server', () => import('./screens/server.tsx')),
   filtered('/server/queue', () => import('./screens/server/queue.tsx'), withPage(parseQueueFilters)),
-  filtered('/server/providers', () => import('./screens/server/providers.tsx'), withPage(parseProviderFilters)),
+  filtered('/server/providers', () => import('./screens/server/providers.tsx'), withPage(withText('provider'))),
   filtered('/server/received', () => import('./screens/server/received.tsx'), withPage(parseUnparsedFilters)),
   screen('/server/disk', () => import('./screens/server/disk.tsx')),
   filtered('/server/accounts', () => import('./screens/server/accounts.tsx'), withPage(parseAccountFilters)),
   screen('/server/accounts/$id', () => import('./screens/server/account.tsx')),
-  filtered('/server/findings', () => import('./screens/server/findings.tsx'), withPage(parseOfAccount)),
-  filtered('/server/complaints', () => import('./screens/server/complaints.tsx'), withPage(parseOfAccount)),
-  filtered('/server/reports', () => import('./screens/server/reports.tsx'), withPage(parseReportFilters)),
+  filtered('/server/findings', () => import('./screens/server/findings.tsx'), withPage(withText('account'))),
+  filtered('/server/complaints', () => import('./screens/server/complaints.tsx'), withPage(withText('account'))),
+  filtered('/server/reports', () => import('./screens/server/reports.tsx'), withPage(withText('domain'))),
   screen('/server/reports/$id', async () => ({ default: (await import('./screens/server/reports.tsx')).ReportScreen })),
   filtered('/server/mail', () => import('./screens/server/mail.tsx'), withPage(parseMailFilters)),
   screen('/server/mail/$id', async () => ({ default: (await import('./screens/server/mail.tsx')).MessageScreen })),

@@ -9,7 +9,6 @@ import { parseInboxSearch } from '#dashboard/screens/sandbox/search.ts'
 import {
   parseAccountFilters,
   parseMailFilters,
-  parseProviderFilters,
   parseQueueFilters,
   parseSettingFilters,
   parseUnparsedFilters,
@@ -68,7 +67,6 @@ test.each([
   [parseAnalyticsFilters, { period: '14d', from: 'x', interval: 'year', hidden: 'x,y', domains: 3 }, {}],
   [parseAnalyticsFilters, { hidden: 'opens,nothing,sent' }, { hidden: 'sent,opens' }],
   [parseQueueFilters, { domain: ' example.com ', account: 7, lane: '' }, { domain: 'example.com', account: '7' }],
-  [parseProviderFilters, { provider: ' gmail ', page: 2 }, { provider: 'gmail' }],
   [parseAccountFilters, { q: LONG, state: 'gone' }, { q: 'x'.repeat(500) }],
   [parseAccountFilters, { state: 'paused' }, { state: 'paused' }],
   [parseMailFilters, { kind: '<script>' }, {}],

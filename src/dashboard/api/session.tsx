@@ -16,12 +16,13 @@ export function useSession(): Session {
   return session
 }
 
-const ROLES = ['viewer', 'developer', 'admin', 'owner']
+const ROLES = ['viewer', 'developer', 'admin', 'owner'] as const
+export type Role = (typeof ROLES)[number]
 
 /** Whether the role of the user includes that of `needed`; otherwise the reason why an action is not allowed. */
-export function useAllowed(needed: 'developer' | 'admin' | 'owner'): string | undefined {
+export function useAllowed(needed: Role): string | undefined {
   const { role } = useSession()
-  return ROLES.indexOf(role) >= ROLES.indexOf(needed)
+  return ROLES.indexOf(role as Role) >= ROLES.indexOf(needed)
     ? undefined
     : `Your role is ${role}; this needs the role ${needed}${needed === 'owner' ? '' : ' or above'}.`
 }

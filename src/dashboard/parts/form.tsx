@@ -14,31 +14,35 @@ import {
   Tooltip,
 } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { useBlocker } from '@tanstack/react-router'
+import { useBlocker, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, type RefObject, useCallback, useEffect, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { forget, type Stale, useChange } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
+import { type Role, useAllowed } from '../api/session.tsx'
 
 interface ActionProps extends ButtonProps {
-  /** Why the action is not possible; undefined when it is. */
-  readonly reason: string | undefined
+  /** The role that may do it; default: every one. */
+  readonly needs?: Role
+  /** Why it is not possible, besides the role. */
+  readonly reason?: string | undefined
   onClick(): void
 }
 
 /** The disabled button can still have the focus, so that its reason can be read by keyboard and screen reader. */
-export const ActionButton = ({ reason, onClick, children, ...props }: ActionProps) =>
-  reason === undefined ? (
+export function ActionButton({ needs = 'viewer', reason, onClick, children, ...props }: ActionProps) {
+  const obstacle = useAllowed(needs) ?? reason
+  return obstacle === undefined ? (
     <Button {...props} onClick={onClick}>
       {children}
     </Button>
   ) : (
-    <Tooltip label={reason} position="bottom" events={{ hover: true, focus: true, touch: true }} multiline maw={300}>
-      <Button {...props} data-disabled aria-disabled="true" aria-description={reason}>
+    <Tooltip label={obstacle} position="bottom" events={{ hover: true, focus: true, touch: true }} multiline maw={300}>
+      <Button {...props} data-disabled aria-disabled="true" aria-description={obstacle}>
         {children}
       </Button>
     </Tooltip>
   )
+}
 
 /** Beside others: what can be done with the thing that a screen shows. */
 export const SmallAction = (props: ActionProps) => <ActionButton size="xs" variant="default" {...props} />
@@ -326,15 +330,17 @@ export function DialogButton({ label, children, ...button }: DialogButtonProps) 
 interface ConfirmButtonProps<Result> extends Omit<ConfirmDialogProps<Result>, 'onClose'> {
   readonly label: string
   readonly size?: 'compact-sm' | 'xs' | 'sm'
-  readonly reason: string | undefined
+  readonly needs?: Role
+  /** Why it is not possible, besides the role. */
+  readonly reason?: string | undefined
   readonly 'aria-label'?: string
 }
 
 /** A button with a dialog that asks before a dangerous change. */
 export function ConfirmButton<Result>(props: ConfirmButtonProps<Result>) {
-  const { label, size = 'sm', reason, 'aria-label': ariaLabel, onDone, ...dialog } = props
+  const { label, size = 'sm', needs = 'viewer', reason, 'aria-label': ariaLabel, onDone, ...dialog } = props
   return (
-    <DialogButton label={label} size={size} variant="default" reason={reason} aria-label={ariaLabel}>
+    <DialogButton label={label} size={size} variant="default" needs={needs} reason={reason} aria-label={ariaLabel}>
       {(close) => (
         <ConfirmDialog
           isDangerous
@@ -350,30 +356,30 @@ export function ConfirmButton<Result>(props: ConfirmButtonProps<Result>) {
   )
 }
 
-interface DeleteButtonProps extends Omit<ConfirmButtonProps<unknown>, 'run' | 'onDone' | 'reason'> {
+interface DeleteButtonProps extends Omit<ConfirmButtonProps<unknown>, 'run' | 'onDone'> {
   /** The lists that it is in. */
   readonly refreshes: readonly Stale[]
-  /** Why it cannot be deleted, besides the role. */
-  readonly reason?: string | undefined
-  /** The role that may delete it; default: developer. */
-  readonly needs?: 'developer' | 'admin'
   remove(): PromiseLike<unknown>
+  /** The screen that takes the place of its own. */
+  readonly leadsTo?: string
   /** Resolves when its screen was left, if it has one. */
-  onDeleted(): unknown
+  onDeleted?(): unknown
 }
 
-export function DeleteButton({ reason, needs = 'developer', remove, onDeleted, ...props }: DeleteButtonProps) {
-  const roleReason = useAllowed(needs)
+export function DeleteButton(allProps: DeleteButtonProps) {
+  const { needs = 'developer', remove, leadsTo, onDeleted, ...props } = allProps
+  const navigate = useNavigate()
   const queries = useQueryClient()
   return (
     <ConfirmButton
       {...props}
-      reason={roleReason ?? reason}
+      needs={needs}
       run={remove}
       onDone={async () => {
         // Before its screen is left, so that no list shows it again, and of itself after that.
         forget(queries, ...props.refreshes)
-        await onDeleted()
+        await onDeleted?.()
+        if (leadsTo !== undefined) await navigate({ to: leadsTo })
         forget(queries, ...props.refreshes)
       }}
     />

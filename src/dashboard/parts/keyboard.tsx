@@ -1,8 +1,8 @@
 /** @module Keyboard shortcuts of all screens, the list of them, and the palette that goes anywhere. */
 import { Kbd, Modal, NavLink, Stack, Table, Text, TextInput } from '@mantine/core'
-import { useDisclosure } from '@mantine/hooks'
+import { useDisclosure, useWindowEvent } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
+import { useRef, useState } from 'react'
 import { useSession } from '../api/session.tsx'
 import { bindText } from './form.tsx'
 import { listNavigation, type NavigationItem } from './navigation.ts'
@@ -39,36 +39,30 @@ export function Keyboard() {
   const [isHelpOpen, help] = useDisclosure(false)
   const [isPaletteOpen, palette] = useDisclosure(false)
   const goPressedAt = useRef(Number.NEGATIVE_INFINITY)
-  const latest = useRef(navigation)
-  latest.current = navigation
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey)) {
-        event.preventDefault()
-        palette.open()
-        return
-      }
-      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
-      if (event.timeStamp - goPressedAt.current < SEQUENCE_MS) {
-        goPressedAt.current = Number.NEGATIVE_INFINITY
-        const item = latest.current.find(({ key }) => key === event.key)
-        if (item) void navigate({ to: item.to })
-        return
-      }
-      if (event.key === 'g') goPressedAt.current = event.timeStamp
-      else if (event.key === '?') help.open()
-      else if (event.key === 'j' || event.key === 'k') moveBetweenRows(event.key === 'j' ? 1 : -1)
-      else if (event.key === '/') {
-        const search = document.querySelector<HTMLInputElement>('[data-search]')
-        if (!search) return
-        event.preventDefault()
-        search.focus()
-        search.select()
-      }
+  useWindowEvent('keydown', (event) => {
+    if (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault()
+      palette.open()
+      return
     }
-    document.addEventListener('keydown', onKey)
-    return () => document.removeEventListener('keydown', onKey)
-  }, [navigate, help, palette])
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+    if (event.timeStamp - goPressedAt.current < SEQUENCE_MS) {
+      goPressedAt.current = Number.NEGATIVE_INFINITY
+      const item = navigation.find(({ key }) => key === event.key)
+      if (item) void navigate({ to: item.to })
+      return
+    }
+    if (event.key === 'g') goPressedAt.current = event.timeStamp
+    else if (event.key === '?') help.open()
+    else if (event.key === 'j' || event.key === 'k') moveBetweenRows(event.key === 'j' ? 1 : -1)
+    else if (event.key === '/') {
+      const search = document.querySelector<HTMLInputElement>('[data-search]')
+      if (!search) return
+      event.preventDefault()
+      search.focus()
+      search.select()
+    }
+  })
   return (
     <>
       <Modal opened={isHelpOpen} onClose={help.close} title="Keyboard shortcuts">

@@ -13,9 +13,10 @@ import {
   Title,
   type TitleOrder,
 } from '@mantine/core'
+import { useWindowEvent } from '@mantine/hooks'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { Link, useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
-import { type ReactNode, useEffect, useRef } from 'react'
+import { type ReactNode, useEffect } from 'react'
 import { TassisError } from '#client/client.ts'
 import { isMissing } from '../api/data.ts'
 import { SmallLink } from './links.tsx'
@@ -91,13 +92,8 @@ export const LoadingState = ({ rows = 6 }: { readonly rows?: number }) => (
   </Stack>
 )
 
-interface ErrorStateProps {
-  readonly error: unknown
-  onRetry?(): unknown
-}
-
 /** What went wrong, the request id to quote, and a button to try again. */
-export function ErrorState({ error, onRetry }: ErrorStateProps) {
+export function ErrorState({ error, onRetry }: { readonly error: unknown; onRetry?(): unknown }) {
   const { message, requestId, retryAfter } =
     error instanceof TassisError ? error : { message: String(error), requestId: undefined, retryAfter: undefined }
   return (
@@ -200,19 +196,15 @@ export function AreaNavigation({ label, links: [start, ...others] }: AreaNavigat
 }
 
 /** Calls `onEscape` for Esc, unless a dialog, a menu or a field with text uses the key itself. */
-export function useEscape(onEscape: () => void): void {
-  const latest = useRef(onEscape)
-  latest.current = onEscape
-  useEffect(() => {
-    const listener = (event: KeyboardEvent) => {
-      if (event.key !== 'Escape' || isUsedElsewhere(event.target)) return
-      latest.current()
-    }
+export const useEscape = (onEscape: () => void): void =>
+  useWindowEvent(
+    'keydown',
+    (event) => {
+      if (event.key === 'Escape' && !isUsedElsewhere(event.target)) onEscape()
+    },
     // Before the listeners of a dialog, which would be gone already.
-    window.addEventListener('keydown', listener, { capture: true })
-    return () => window.removeEventListener('keydown', listener, { capture: true })
-  }, [])
-}
+    { capture: true },
+  )
 
 const isUsedElsewhere = (target: EventTarget | null): boolean =>
   document.querySelector('[role=dialog], [role=menu], [role=tooltip]') !== null ||

@@ -1,18 +1,25 @@
 /** @module Stats of the account: totals, time series, recipient domains. */
-import { Anchor, Group, NativeSelect, Text } from '@mantine/core'
+import { Anchor, Button, Group, NativeSelect, Text, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
+import { useState } from 'react'
 import type { AnalyticsDomain, AnalyticsOverview, Stream } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { readAgain, useData, usePage } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
-import { bindText } from '../parts/form.tsx'
+import { bindText, Form } from '../parts/form.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { useStable } from '../parts/use-stable.ts'
-import { FilterForm } from './analytics/filter-form.tsx'
-import { type AnalyticsFilters, DOMAIN_COUNTS, toPeriodQuery, toTimeseriesQuery } from './analytics/filters.ts'
+import {
+  type AnalyticsFilters,
+  DOMAIN_COUNTS,
+  PERIODS,
+  parseAnalyticsFilters,
+  toPeriodQuery,
+  toTimeseriesQuery,
+} from './analytics/filters.ts'
 import { useStreams } from './analytics/queries.ts'
 import { Series } from './analytics/series-view.tsx'
 
@@ -190,5 +197,84 @@ function Domains({ filters, onChange }: ChangingProps) {
         }
       </QueryView>
     </Section>
+  )
+}
+
+interface FilterFormProps {
+  readonly filters: AnalyticsFilters
+  onChange(filters: AnalyticsFilters): void
+}
+
+const CUSTOM = 'custom'
+/** The longest period by hour. */
+const HOURLY_PERIOD = '7d'
+const PERIOD_LABELS: Readonly<Record<string, string>> = {
+  '7d': 'Last 7 days',
+  '30d': 'Last 30 days',
+  '90d': 'Last 90 days',
+}
+
+function FilterForm({ filters, onChange }: FilterFormProps) {
+  const [isChoosing, setIsChoosing] = useState(false)
+  const isCustom = isChoosing || filters.from !== undefined
+  const streams = useStreams().data?.data ?? []
+  const { interval, stream } = filters
+  const changePeriod = (value: string) => {
+    setIsChoosing(value === CUSTOM)
+    const { from: _, to: __, interval: ___, ...rest } = filters
+    if (value !== CUSTOM)
+      onChange(
+        parseAnalyticsFilters({ ...rest, period: value, ...(value === HOURLY_PERIOD && interval && { interval }) }),
+      )
+  }
+  const changeInterval = (value: string) => {
+    const isTooLong = value === 'hour' && filters.from === undefined
+    onChange(parseAnalyticsFilters({ ...filters, interval: value, ...(isTooLong && { period: HOURLY_PERIOD }) }))
+  }
+  const slugs = streams.map(({ slug }) => slug)
+  return (
+    <Group align="flex-end" gap="xs" role="group" aria-label="Filters">
+      <NativeSelect
+        label="Period"
+        {...bindText(isCustom ? CUSTOM : String(toPeriodQuery(filters)['period'] ?? ''), changePeriod)}
+        data={[
+          ...PERIODS.map((value) => ({ value, label: PERIOD_LABELS[value] ?? value })),
+          { value: CUSTOM, label: 'Other days …' },
+        ]}
+      />
+      {isCustom && <CustomPeriod key={`${filters.from} ${filters.to}`} filters={filters} onChange={onChange} />}
+      <NativeSelect
+        label="Interval"
+        {...bindText(interval ?? 'day', changeInterval)}
+        data={[
+          { value: 'day', label: 'Days' },
+          { value: 'hour', label: 'Hours (of 7 days at most)' },
+        ]}
+      />
+      <NativeSelect
+        label="Stream"
+        {...bindText(stream ?? '', (value) => onChange(parseAnalyticsFilters({ ...filters, stream: value })))}
+        data={[
+          { value: '', label: 'All mail' },
+          ...(stream !== undefined && !slugs.includes(stream) ? [stream] : []),
+          ...slugs,
+        ]}
+      />
+    </Group>
+  )
+}
+
+function CustomPeriod({ filters, onChange }: FilterFormProps) {
+  const [from, setFrom] = useState(filters.from ?? '')
+  const [to, setTo] = useState(filters.to ?? '')
+  const submit = () => onChange(parseAnalyticsFilters({ ...filters, from, to }))
+  return (
+    <Form isRow onSubmit={submit}>
+      <TextInput label="First day" type="date" w="100%" maw="12rem" {...bindText(from, setFrom)} />
+      <TextInput label="Last day" type="date" w="100%" maw="12rem" {...bindText(to, setTo)} />
+      <Button type="submit" disabled={from === '' || to === ''}>
+        Show
+      </Button>
+    </Form>
   )
 }

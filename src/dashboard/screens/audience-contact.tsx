@@ -1,6 +1,6 @@
 /** @module One contact of a list: its state in words, its metadata, and its removal. */
 import { Button, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Contact } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
@@ -19,8 +19,6 @@ export default function AudienceContactScreen() {
   const { id, email } = route.useParams()
   const query = useData(read.contactLists.getContact(id, email))
   const list = useData(read.contactLists.get(id))
-  const navigate = useNavigate()
-  const toList = () => void navigate({ to: '/audience/lists/$id', params: { id } })
   return (
     <RecordPage
       title={query.data?.email ?? email}
@@ -29,14 +27,13 @@ export default function AudienceContactScreen() {
       query={query}
       missing="This list has no contact with this address. It may have been removed."
     >
-      {(contact) => <ContactView key={contact.id} contact={contact} onRemoved={toList} />}
+      {(contact) => <ContactView key={contact.id} contact={contact} />}
     </RecordPage>
   )
 }
 
-function ContactView({ contact, onRemoved }: { readonly contact: Contact; onRemoved(): void }) {
+function ContactView({ contact }: { readonly contact: Contact }) {
   const [asked, setAsked] = useState(false)
-  const reason = useAllowed('developer')
   const ask = useContactChange(() => api.contactLists.resendConfirmation(contact.list_id, contact.email))
   return (
     <Stack gap="lg">
@@ -55,7 +52,7 @@ function ContactView({ contact, onRemoved }: { readonly contact: Contact; onRemo
             </Button>
             {contact.status === 'pending' && (
               <SmallAction
-                reason={reason}
+                needs="developer"
                 loading={ask.isPending}
                 onClick={() => ask.mutate(undefined, { onSuccess: () => setAsked(true) })}
               >
@@ -72,7 +69,7 @@ function ContactView({ contact, onRemoved }: { readonly contact: Contact; onRemo
                 ['contactLists', 'list'],
                 ['contactLists', 'get'],
               ]}
-              onDeleted={onRemoved}
+              leadsTo={`/audience/lists/${contact.list_id}`}
             >
               <Text>
                 <bdi>{contact.email}</bdi> and its metadata are removed from this list. If it unsubscribed, its address

@@ -14,7 +14,7 @@ import {
   Textarea,
   TextInput,
 } from '@mantine/core'
-import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { SignupForm, UpdateSignupFormRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
@@ -92,8 +92,6 @@ const FormView = ({ form }: { readonly form: SignupForm }) => (
 
 /** Where the form is, what it does, and whether it is on. */
 function Overview({ form }: { readonly form: SignupForm }) {
-  const navigate = useNavigate()
-  const reason = useAllowed('developer')
   const toggle = useFormChange(form.id, (_: undefined) => api.signupForms.toggle(form.id))
   const list = useData(read.contactLists.get(form.list_id))
   return (
@@ -128,7 +126,7 @@ function Overview({ form }: { readonly form: SignupForm }) {
         ]}
       />
       <Group gap="xs">
-        <SmallAction reason={reason} loading={toggle.isPending} onClick={() => toggle.mutate(undefined)}>
+        <SmallAction needs="developer" loading={toggle.isPending} onClick={() => toggle.mutate(undefined)}>
           {form.is_active ? 'Turn it off' : 'Turn it on'}
         </SmallAction>
         <DeleteButton
@@ -138,7 +136,7 @@ function Overview({ form }: { readonly form: SignupForm }) {
           confirm="Delete the form"
           remove={() => api.signupForms.delete(form.id)}
           refreshes={[['signupForms', 'list']]}
-          onDeleted={() => navigate({ to: '/audience/forms' })}
+          leadsTo="/audience/forms"
         >
           <Text>Its page and the pages that embed it say that there is no form. Contacts that it added stay.</Text>
         </DeleteButton>

@@ -5,7 +5,6 @@ import type { SignupForm } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { usePage, useStore } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
@@ -19,7 +18,6 @@ export default function AudienceFormsScreen() {
   const { page = 1 } = useSearch({ from: '/audience/forms' })
   const query = usePage(read.signupForms.list({ page }))
   const lists = useAllLists()
-  const reason = useAllowed('developer')
   const names = new Map(lists.data?.map(({ id, name }) => [id, name]))
   const columns: readonly Column<SignupForm>[] = [
     {
@@ -37,7 +35,7 @@ export default function AudienceFormsScreen() {
     { header: 'Created', width: '18%', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
   const create = (
-    <DialogButton label="New form" reason={reason}>
+    <DialogButton label="New form" needs="developer">
       {(close) => <CreateDialog onClose={close} />}
     </DialogButton>
   )

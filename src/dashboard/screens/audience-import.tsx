@@ -281,12 +281,7 @@ function Problems({ title, problems, count }: ProblemsProps) {
   )
 }
 
-interface ImportProgressProps {
-  readonly list: ContactList
-  readonly operationId: string
-}
-
-const ImportProgress = ({ list, operationId }: ImportProgressProps) => (
+const ImportProgress = ({ list, operationId }: { readonly list: ContactList; readonly operationId: string }) => (
   <QueryView query={useOperation(operationId)}>
     {(operation) =>
       operation.operation_type === 'bulk_import' && toImportDetails(operation).list_id === list.id ? (
@@ -299,7 +294,6 @@ const ImportProgress = ({ list, operationId }: ImportProgressProps) => (
 )
 
 function ImportView({ list, operation }: { readonly list: ContactList; readonly operation: Operation }) {
-  const reason = useAllowed('developer')
   const isOver = hasEnded(operation)
   const { total_items: total, completed_items: completed, failed_items: failed } = operation
   const done = completed + failed
@@ -341,7 +335,7 @@ function ImportView({ list, operation }: { readonly list: ContactList; readonly 
         ) : (
           <ConfirmButton
             label="Cancel the import"
-            reason={reason}
+            needs="developer"
             title="Cancel this import?"
             confirm="Cancel the import"
             refreshes={[['operations', 'get', operation.id]]}

@@ -1,23 +1,39 @@
 /** @module One contact list: its contacts, and what can be done with it. */
-import { Alert, Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { Alert, Button, Checkbox, Group, NativeSelect, Stack, Text, Textarea, TextInput } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { Contact, ContactList } from '#client/api.ts'
+import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useData, usePage } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { toCurl } from '../parts/commands.ts'
-import { ActionButton, bindText, DeleteButton, SmallAction } from '../parts/form.tsx'
+import {
+  ActionButton,
+  bindChecked,
+  bindText,
+  CODE_INPUT,
+  DeleteButton,
+  DialogFrame,
+  SmallAction,
+  useFields,
+} from '../parts/form.tsx'
 import { formatCount, toOptions } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { EmptyState, ErrorState, Facts, LoadingState, RecordPage } from '../parts/page.tsx'
 import { useLiveRows } from '../parts/rows.ts'
 import { type Column, CursorPages, DataTable, NewRows, SearchForm } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { AddContactDialog } from './audience/add-contact.tsx'
-import { CONTACT_STATES, CONTACT_STATUS_NAMES, parseContactSearch, toContactQuery } from './audience/contact-search.ts'
+import {
+  CONTACT_STATES,
+  CONTACT_STATUS_NAMES,
+  type ContactStatus,
+  parseContactSearch,
+  parseMetadataText,
+  toContactQuery,
+} from './audience/contact-search.ts'
 import { ListDialog } from './audience/list-form.tsx'
 import { ContactStatusLabel, MetadataLine } from './audience/parts.tsx'
+import { useContactChange } from './audience/queries.ts'
 
 const route = getRouteApi('/audience/lists/$id')
 
@@ -36,14 +52,13 @@ export default function AudienceListScreen() {
   const [dialog, setDialog] = useState<Dialog>()
   // What one adds oneself is shown without being asked for.
   const [revision, setRevision] = useState(0)
-  const reason = useAllowed('developer')
   const close = () => setDialog(undefined)
   return (
     <RecordPage
       title={query.data?.name ?? 'List'}
       action={
         query.data && (
-          <ActionButton reason={reason} onClick={() => setDialog('add')}>
+          <ActionButton needs="developer" onClick={() => setDialog('add')}>
             Add a contact
           </ActionButton>
         )
@@ -58,7 +73,7 @@ export default function AudienceListScreen() {
           <ListFacts list={list} />
           <Group gap="xs">
             <SmallAction
-              reason={reason}
+              needs="developer"
               onClick={() => void navigate({ to: '/audience/lists/$id/import', params: { id } })}
             >
               Import a CSV file
@@ -66,7 +81,7 @@ export default function AudienceListScreen() {
             <Button size="xs" variant="default" component="a" href={read.contactLists.exportContacts(id).url} download>
               Export as CSV
             </Button>
-            <SmallAction reason={reason} onClick={() => setDialog('edit')}>
+            <SmallAction needs="developer" onClick={() => setDialog('edit')}>
               Edit the list
             </SmallAction>
             <DeleteButton
@@ -77,7 +92,7 @@ export default function AudienceListScreen() {
               typed={list.name}
               remove={() => api.contactLists.delete(id)}
               refreshes={[['contactLists', 'list'], 'signupForms']}
-              onDeleted={() => navigate({ to: '/audience' })}
+              leadsTo="/audience"
             >
               <Text>
                 {formatCount(list.contact_count, 'contact')} and the sign-up form of the list are deleted. People who
@@ -202,7 +217,6 @@ function Contacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void }
 }
 
 function NoContacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void }) {
-  const reason = useAllowed('developer')
   const body = { email: 'bob@example.com', metadata: { first_name: 'Bob' } }
   const command = toCurl(`/v1/contact-lists/${list.id}/contacts`, body)
   return (
@@ -211,7 +225,7 @@ function NoContacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void
         Add one here, import a CSV file, let people subscribe with a sign-up form, or add them from your program with
         one of your API keys:
       </Text>
-      <ActionButton reason={reason} onClick={onAdd}>
+      <ActionButton needs="developer" onClick={onAdd}>
         Add a contact
       </ActionButton>
     </EmptyState>
@@ -237,4 +251,78 @@ function ContactTable({ listId, contacts }: { readonly listId: string; readonly 
     { header: 'Added', width: '16%', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
   return <DataTable label="Contacts" columns={columns} rows={contacts} toKey={({ id }) => id} />
+}
+
+const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']
+
+function AddContactDialog({ list, onClose }: { readonly list: ContactList; onClose(): void }) {
+  const [problem, setProblem] = useState<string>()
+  const [isConfirmed, setIsConfirmed] = useState(false)
+  const [added, setAdded] = useState<Contact>()
+  const add = useContactChange((body: AddContactsRequest) => api.contactLists.addContacts(list.id, body))
+  const { error } = add
+  const { values, set, field, fields } = useFields({ email: '', metadata: '' }, error)
+  const email = values.email.trim()
+  const takenError = error instanceof TassisError && error.code === 'contact_exists' ? error.message : undefined
+  const submit = () => {
+    const parsed = parseMetadataText(values.metadata)
+    setProblem('problem' in parsed ? parsed.problem : undefined)
+    if ('problem' in parsed) return
+    setAdded(undefined)
+    add.mutate(
+      { email, metadata: parsed.metadata, ...(list.double_opt_in && { confirmed: isConfirmed }) },
+      {
+        // Stays open for the next one.
+        onSuccess: ({ data }) => {
+          setAdded(data as Contact)
+          set({ email: '' })
+        },
+      },
+    )
+  }
+  return (
+    <DialogFrame
+      title="Add a contact"
+      confirm="Add"
+      work={{ isPending: add.isPending, error: takenError === undefined && problem === undefined ? error : undefined }}
+      fields={fields}
+      isIncomplete={email === ''}
+      onConfirm={submit}
+      onClose={onClose}
+    >
+      <div role="status">
+        {added && (
+          <Alert color={GETS_MAIL.includes(added.status) ? 'green' : 'yellow'} title={`${added.email} was added`}>
+            {CONTACT_STATES[added.status].word}. {CONTACT_STATES[added.status].meaning}
+          </Alert>
+        )}
+      </div>
+      <TextInput
+        {...field('email')}
+        error={takenError ?? field('email').error}
+        label="Address"
+        inputMode="email"
+        required
+        {...CODE_INPUT}
+        data-autofocus
+      />
+      <Textarea
+        {...field('metadata')}
+        error={problem ?? field('metadata').error}
+        label="Metadata"
+        description='A JSON object that templates read as contact, such as {"first_name": "Ada"}.'
+        autosize
+        minRows={3}
+        maxRows={12}
+        spellCheck={false}
+        styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
+      />
+      {list.double_opt_in && (
+        <Checkbox
+          label="They have agreed already: send no confirmation request"
+          {...bindChecked(isConfirmed, setIsConfirmed)}
+        />
+      )}
+    </DialogFrame>
+  )
 }

@@ -4,7 +4,6 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { ContactListSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { usePage } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { DialogButton } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
@@ -45,10 +44,9 @@ const COLUMNS: readonly Column<ContactListSummary>[] = [
 export default function AudienceScreen() {
   const { page = 1 } = useSearch({ from: '/audience' })
   const query = usePage(read.contactLists.list({ page }))
-  const reason = useAllowed('developer')
   const navigate = useNavigate()
   const create = (
-    <DialogButton label="New list" reason={reason}>
+    <DialogButton label="New list" needs="developer">
       {(close) => (
         <ListDialog
           onSaved={({ id }) => void navigate({ to: '/audience/lists/$id', params: { id } })}

@@ -1,17 +1,18 @@
 /** @module A draft of a broadcast, in steps: list, content, test email, send. */
-import { Alert, Button, Group, Stack, Text } from '@mantine/core'
+import { Alert, Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { Newsletter } from '#client/api.ts'
+import type { Newsletter, NewsletterPreview } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ActionButton, DeleteButton, FormError } from '../parts/form.tsx'
+import { ActionButton, bindText, DeleteButton, Form, FormError } from '../parts/form.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
-import { RecordPage, Section } from '../parts/page.tsx'
+import { LongText } from '../parts/long-text.tsx'
+import { MailFrame } from '../parts/mail-frame.tsx'
+import { Facts, LoadingState, RecordPage, Section } from '../parts/page.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
-import { DraftPreview } from './broadcasts/preview.tsx'
 import { useSaveDraft } from './broadcasts/queries.ts'
 import { SendStep } from './broadcasts/send-step.tsx'
 import { StepList } from './broadcasts/step-list.tsx'
@@ -90,7 +91,7 @@ function DraftView({ draft }: { readonly draft: Newsletter }) {
           confirm="Delete the draft"
           remove={() => api.newsletters.delete(draft.id)}
           refreshes={[['newsletters', 'list']]}
-          onDeleted={() => navigate({ to: '/broadcasts' })}
+          leadsTo="/broadcasts"
         >
           <Text>Its text is lost. Test emails that were sent stay.</Text>
         </DeleteButton>
@@ -121,7 +122,6 @@ interface TestStepProps {
 
 function TestStep({ draft, contact, onDone }: TestStepProps) {
   const { user } = useSession()
-  const reason = useAllowed('developer')
   const send = useChange(() =>
     api.newsletters.sendTestEmail(draft.id, contact === '' ? {} : { contact_email: contact }),
   )
@@ -135,7 +135,7 @@ function TestStep({ draft, contact, onDone }: TestStepProps) {
       </Text>
       <Group>
         <ActionButton
-          reason={reason}
+          needs="developer"
           variant={sentId === undefined ? 'filled' : 'default'}
           loading={send.isPending}
           onClick={() => send.mutate(undefined, { onSuccess: ({ data }) => setSentId(data.id) })}
@@ -157,6 +157,102 @@ function TestStep({ draft, contact, onDone }: TestStepProps) {
         )}
       </div>
       <FormError error={send.error} />
+    </Stack>
+  )
+}
+
+interface DraftPreviewProps {
+  readonly draft: Newsletter
+  /** Address of the contact for whom it is rendered; empty: the newest. */
+  readonly contact: string
+  onContact(contact: string): void
+}
+
+function DraftPreview({ draft, contact, onContact }: DraftPreviewProps) {
+  const query = useData(read.newsletters.preview(draft.id, { contact_email: contact }), { retry: false })
+  const [typed, setTyped] = useState(contact)
+  const submit = () => {
+    if (typed.trim() === contact) void query.refetch()
+    else onContact(typed.trim())
+  }
+  return (
+    <Stack gap="sm">
+      <Form isRow onSubmit={submit}>
+        <TextInput
+          label="Shown as this contact gets it"
+          description="Empty: the contact that was added last."
+          placeholder="bob@example.com"
+          inputMode="email"
+          {...bindText(typed, setTyped)}
+          flex="1 1 14rem"
+          maw={420}
+          autoComplete="off"
+          spellCheck={false}
+        />
+        <Button type="submit" variant="default">
+          Show
+        </Button>
+      </Form>
+      {query.error ? (
+        <FormError error={query.error} />
+      ) : query.data ? (
+        <Rendered draft={draft} contact={contact} preview={query.data} />
+      ) : (
+        <LoadingState rows={4} />
+      )}
+    </Stack>
+  )
+}
+
+interface RenderedProps extends Pick<DraftPreviewProps, 'draft' | 'contact'> {
+  readonly preview: NewsletterPreview
+}
+
+function Rendered({ draft, contact, preview }: RenderedProps) {
+  const [isTextShown, setIsTextShown] = useState(false)
+  const { html_body: html, text_body: text, subject, contact_email: email } = preview
+  const src = `/app/newsletters/${encodeURIComponent(draft.id)}/html${contact === '' ? '' : `?contact_email=${encodeURIComponent(contact)}`}`
+  const hasBoth = html !== null && text !== null
+  return (
+    <Stack gap="sm" data-preview="">
+      <Facts
+        facts={[
+          ['From', draft.from_address],
+          ['To', email ?? 'contact@example.com, who is made up: the list has no subscribed contact'],
+          ['Subject', subject],
+        ]}
+      />
+      {hasBoth && (
+        <Group gap="md">
+          <Anchor
+            component="button"
+            type="button"
+            size="sm"
+            aria-pressed={!isTextShown}
+            underline={isTextShown ? 'hover' : 'always'}
+            onClick={() => setIsTextShown(false)}
+          >
+            HTML
+          </Anchor>
+          <Anchor
+            component="button"
+            type="button"
+            size="sm"
+            aria-pressed={isTextShown}
+            underline={isTextShown ? 'always' : 'hover'}
+            onClick={() => setIsTextShown(true)}
+          >
+            Text
+          </Anchor>
+        </Group>
+      )}
+      {html === null && text === null ? (
+        <Text>It has no content yet.</Text>
+      ) : html !== null && !(hasBoth && isTextShown) ? (
+        <MailFrame key={`${draft.updated_at} ${contact}`} html={html} src={src} />
+      ) : (
+        <LongText label="Text of the email" text={text ?? ''} />
+      )}
     </Stack>
   )
 }

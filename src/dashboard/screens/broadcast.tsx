@@ -5,7 +5,6 @@ import type { Broadcast } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useLiveState, useReadAgainAfter } from '../api/live.tsx'
-import { useAllowed } from '../api/session.tsx'
 import { ActionButton, ConfirmButton, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
 import { NameLink, SmallLink } from '../parts/links.tsx'
@@ -108,7 +107,6 @@ function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
     'broadcasts',
     'newsletters',
   )
-  const reason = useAllowed('developer')
   const { verbs } = toBroadcastState(broadcast.state)
   if (verbs.length === 0) return null
   return (
@@ -117,14 +115,19 @@ function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
         {(['pause', 'resume'] as const).map(
           (verb) =>
             verbs.includes(verb) && (
-              <ActionButton key={verb} reason={reason} loading={control.isPending} onClick={() => control.mutate(verb)}>
+              <ActionButton
+                key={verb}
+                needs="developer"
+                loading={control.isPending}
+                onClick={() => control.mutate(verb)}
+              >
                 {verb === 'pause' ? 'Pause' : 'Resume'}
               </ActionButton>
             ),
         )}
         <ConfirmButton
           label="Cancel"
-          reason={reason}
+          needs="developer"
           title="Cancel this broadcast?"
           confirm="Cancel the broadcast"
           refreshes={['broadcasts', 'newsletters']}

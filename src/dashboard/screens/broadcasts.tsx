@@ -4,7 +4,6 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { BroadcastSummary, NewsletterSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { usePage } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { NameLink, SmallLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
@@ -20,10 +19,9 @@ const SHOWN_DRAFTS = 5
 
 export default function BroadcastsScreen() {
   const { show, page = 1 } = useSearch({ from: '/broadcasts' })
-  const reason = useAllowed('developer')
   const navigate = useNavigate()
   const create = (
-    <ActionButton reason={reason} onClick={() => void navigate({ to: '/broadcasts/new' })}>
+    <ActionButton needs="developer" onClick={() => void navigate({ to: '/broadcasts/new' })}>
       New broadcast
     </ActionButton>
   )

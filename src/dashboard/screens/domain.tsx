@@ -4,7 +4,7 @@
  */
 import { Alert, Group, List, Stack, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { useNavigate, useParams } from '@tanstack/react-router'
+import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Domain } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
@@ -48,7 +48,6 @@ function FormerKeys({ domain }: { readonly domain: Domain }) {
 
 function TestEmail({ domain }: { readonly domain: Domain }) {
   const { user } = useSession()
-  const reason = useAllowed('developer')
   const send = useChange(() => api.domains.sendTestEmail(domain.id, {}))
   // Stays when another one fails.
   const [sentId, setSentId] = useState<string>()
@@ -58,7 +57,7 @@ function TestEmail({ domain }: { readonly domain: Domain }) {
         Sends a short email from {domain.domain} to your own address, {user.email}.
       </Text>
       <ActionButton
-        reason={reason}
+        needs="developer"
         loading={send.isPending}
         onClick={() => send.mutate(undefined, { onSuccess: ({ data }) => setSentId(data.id) })}
         variant={sentId === undefined ? 'filled' : 'default'}
@@ -80,32 +79,29 @@ function TestEmail({ domain }: { readonly domain: Domain }) {
   )
 }
 
-function DeleteDomain({ domain }: { readonly domain: Domain }) {
-  const navigate = useNavigate()
-  return (
-    <Section title="Delete" size="h3" align="flex-start">
-      <Text maw={720}>
-        Nothing more can be sent from {domain.domain} or received for it. Scheduled mail is cancelled; mail already
-        queued is still signed and sent.
-      </Text>
-      <DeleteButton
-        label="Delete this domain"
-        title={`Delete ${domain.domain}?`}
-        confirm="Delete"
-        typed={domain.domain}
-        remove={() => api.domains.delete(domain.id)}
-        refreshes={[['domains', 'list']]}
-        onDeleted={() => navigate({ to: '/domains' })}
-      >
-        <List size="sm">
-          <List.Item>Scheduled mail of the domain is cancelled.</List.Item>
-          <List.Item>Queued mail is still signed and sent. Leave the DNS records until it has ended.</List.Item>
-          <List.Item>If you add the domain again, it gets a new DKIM key.</List.Item>
-        </List>
-      </DeleteButton>
-    </Section>
-  )
-}
+const DeleteDomain = ({ domain }: { readonly domain: Domain }) => (
+  <Section title="Delete" size="h3" align="flex-start">
+    <Text maw={720}>
+      Nothing more can be sent from {domain.domain} or received for it. Scheduled mail is cancelled; mail already queued
+      is still signed and sent.
+    </Text>
+    <DeleteButton
+      label="Delete this domain"
+      title={`Delete ${domain.domain}?`}
+      confirm="Delete"
+      typed={domain.domain}
+      remove={() => api.domains.delete(domain.id)}
+      refreshes={[['domains', 'list']]}
+      leadsTo="/domains"
+    >
+      <List size="sm">
+        <List.Item>Scheduled mail of the domain is cancelled.</List.Item>
+        <List.Item>Queued mail is still signed and sent. Leave the DNS records until it has ended.</List.Item>
+        <List.Item>If you add the domain again, it gets a new DKIM key.</List.Item>
+      </List>
+    </DeleteButton>
+  </Section>
+)
 
 export default function DomainScreen() {
   const { id } = useParams({ from: '/domains/$id' })

@@ -4,7 +4,6 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { Domain } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { usePage } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
@@ -26,11 +25,10 @@ const COLUMNS: readonly Column<Domain>[] = [
 export default function DomainsScreen() {
   const { page = 1 } = useSearch({ from: '/domains' })
   const query = usePage(read.domains.list({ page }))
-  const reason = useAllowed('developer')
   const navigate = useNavigate()
   useDomainEvents()
   const add = (
-    <ActionButton reason={reason} onClick={() => navigate({ to: '/domains/new' })}>
+    <ActionButton needs="developer" onClick={() => navigate({ to: '/domains/new' })}>
       Add a domain
     </ActionButton>
   )

@@ -79,7 +79,6 @@ interface RouteProps {
 function RouteView({ route }: RouteProps) {
   const save = useChange((body: UpdateInboundRouteRequest) => api.inboundRoutes.update(route.id, body), 'inboundRoutes')
   const [saved, setSaved] = useState<string>()
-  const reason = useAllowed('developer')
   const change = (values: UpdateInboundRouteRequest, message: string) =>
     save.mutate(values, { onSuccess: () => setSaved(message) })
   const activate = (isActive: boolean) =>
@@ -102,7 +101,7 @@ function RouteView({ route }: RouteProps) {
                 )}
                 . Mail still arrives and is stored. Mend the receiver, start posting again, then replay what was missed.
               </Text>
-              <ActionButton size="xs" reason={reason} loading={save.isPending} onClick={() => activate(true)}>
+              <ActionButton size="xs" needs="developer" loading={save.isPending} onClick={() => activate(true)}>
                 Start posting again
               </ActionButton>
             </Stack>
@@ -119,7 +118,7 @@ function RouteView({ route }: RouteProps) {
           ]}
         />
         <Group gap="xs">
-          <SmallAction reason={reason} loading={save.isPending} onClick={() => activate(!route.is_active)}>
+          <SmallAction needs="developer" loading={save.isPending} onClick={() => activate(!route.is_active)}>
             {route.is_active ? 'Deactivate' : 'Activate'}
           </SmallAction>
           <DeleteRoute route={route} />
@@ -149,25 +148,22 @@ function RouteView({ route }: RouteProps) {
   )
 }
 
-function DeleteRoute({ route }: RouteProps) {
-  const navigate = useNavigate()
-  return (
-    <DeleteButton
-      label="Delete"
-      size="xs"
-      title="Delete this route?"
-      confirm="Delete the route"
-      remove={() => api.inboundRoutes.delete(route.id)}
-      refreshes={[['inboundRoutes', 'list']]}
-      onDeleted={() => navigate({ to: '/inbound/routes' })}
-    >
-      <Text>
-        Its mail is kept, its deliveries are deleted, and nothing more is posted. The next route that matches gets later
-        mail.
-      </Text>
-    </DeleteButton>
-  )
-}
+const DeleteRoute = ({ route }: RouteProps) => (
+  <DeleteButton
+    label="Delete"
+    size="xs"
+    title="Delete this route?"
+    confirm="Delete the route"
+    remove={() => api.inboundRoutes.delete(route.id)}
+    refreshes={[['inboundRoutes', 'list']]}
+    leadsTo="/inbound/routes"
+  >
+    <Text>
+      Its mail is kept, its deliveries are deleted, and nothing more is posted. The next route that matches gets later
+      mail.
+    </Text>
+  </DeleteButton>
+)
 
 /** As it is typed. */
 type RouteTexts = Readonly<Record<'domain_id' | 'match_type' | 'pattern' | 'priority' | 'webhook_url', string>>

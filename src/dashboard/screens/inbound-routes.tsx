@@ -5,7 +5,6 @@ import { useState } from 'react'
 import type { InboundRoute, InboundRouteMatch } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, usePage } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { ActionButton, bindText, CODE_INPUT, Form, FormError, findFieldError } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
@@ -25,12 +24,12 @@ export default function InboundRoutesScreen() {
   const { page = 1 } = route.useSearch()
   const query = usePage(read.inboundRoutes.list({ page }))
   const { data: domains } = useAllDomains()
-  const reason = useAllowed('developer')
   const navigate = useNavigate()
   const hasDomain = domains === undefined || domains.length > 0
   const add = (
     <ActionButton
-      reason={reason ?? (hasDomain ? undefined : 'A route belongs to a domain; add a domain first.')}
+      needs="developer"
+      reason={hasDomain ? undefined : 'A route belongs to a domain; add a domain first.'}
       onClick={() => void navigate({ to: '/inbound/routes/new' })}
     >
       Create a route

@@ -120,7 +120,7 @@ function Report({ report }: { readonly report: Insight }) {
         </details>
         <Group gap="sm">
           {report.acknowledged_at === null ? (
-            <SmallAction reason={undefined} loading={acknowledge.isPending} onClick={() => acknowledge.mutate()}>
+            <SmallAction loading={acknowledge.isPending} onClick={() => acknowledge.mutate()}>
               Mark as read
             </SmallAction>
           ) : (

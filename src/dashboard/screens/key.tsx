@@ -132,31 +132,28 @@ function KeySettings({ apiKey: key }: KeyProps) {
   )
 }
 
-function RevokeButton({ apiKey: key }: KeyProps) {
-  const navigate = useNavigate()
-  return (
-    <DeleteButton
-      label="Revoke this key"
-      needs="admin"
-      title="Revoke this key?"
-      confirm="Revoke the key"
-      remove={() => api.apiKeys.delete(key.id)}
-      refreshes={['apiKeys']}
-      onDeleted={() => navigate({ to: '/keys' })}
-    >
-      <Text>
-        Requests with <bdi>{key.name}</bdi> (<Code>{key.key_prefix}…</Code>) fail with 401 immediately. This cannot be
-        undone.
-      </Text>
-      <Text fw={600}>
-        {key.last_used_at === null ? (
-          'It has never been used.'
-        ) : (
-          <>
-            It was last used: <Time iso={key.last_used_at} isExact />.
-          </>
-        )}
-      </Text>
-    </DeleteButton>
-  )
-}
+const RevokeButton = ({ apiKey: key }: KeyProps) => (
+  <DeleteButton
+    label="Revoke this key"
+    needs="admin"
+    title="Revoke this key?"
+    confirm="Revoke the key"
+    remove={() => api.apiKeys.delete(key.id)}
+    refreshes={['apiKeys']}
+    leadsTo="/keys"
+  >
+    <Text>
+      Requests with <bdi>{key.name}</bdi> (<Code>{key.key_prefix}…</Code>) fail with 401 immediately. This cannot be
+      undone.
+    </Text>
+    <Text fw={600}>
+      {key.last_used_at === null ? (
+        'It has never been used.'
+      ) : (
+        <>
+          It was last used: <Time iso={key.last_used_at} isExact />.
+        </>
+      )}
+    </Text>
+  </DeleteButton>
+)

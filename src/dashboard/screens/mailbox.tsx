@@ -1,7 +1,7 @@
 /** @module One agent mailbox: its threads, a search in its messages. */
 import { Group, Stack, Text } from '@mantine/core'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { getRouteApi } from '@tanstack/react-router'
 import type { Event, Mailbox, MailboxMessageSummary, MailboxThreadSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData, usePage } from '../api/data.ts'
@@ -86,28 +86,25 @@ function MailboxFacts({ mailbox }: MailboxProps) {
   )
 }
 
-function DeleteMailbox({ mailbox }: MailboxProps) {
-  const navigate = useNavigate()
-  return (
-    <Group>
-      <DeleteButton
-        label="Delete the mailbox"
-        size="xs"
-        title="Delete this mailbox?"
-        confirm="Delete the mailbox"
-        typed={mailbox.address}
-        remove={() => api.mailboxes.delete(mailbox.id)}
-        refreshes={[['mailboxes', 'list']]}
-        onDeleted={() => navigate({ to: '/inbound/mailboxes' })}
-      >
-        <Text>
-          All {mailbox.message_count.toLocaleString()} messages in it are deleted at once. Later mail to its address is
-          treated like mail to any other address of the domain.
-        </Text>
-      </DeleteButton>
-    </Group>
-  )
-}
+const DeleteMailbox = ({ mailbox }: MailboxProps) => (
+  <Group>
+    <DeleteButton
+      label="Delete the mailbox"
+      size="xs"
+      title="Delete this mailbox?"
+      confirm="Delete the mailbox"
+      typed={mailbox.address}
+      remove={() => api.mailboxes.delete(mailbox.id)}
+      refreshes={[['mailboxes', 'list']]}
+      leadsTo="/inbound/mailboxes"
+    >
+      <Text>
+        All {mailbox.message_count.toLocaleString()} messages in it are deleted at once. Later mail to its address is
+        treated like mail to any other address of the domain.
+      </Text>
+    </DeleteButton>
+  </Group>
+)
 
 const MAX_TOOLTIP_LENGTH = 1000
 

@@ -5,7 +5,6 @@ import type { Domain, Mailbox } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
-import { useAllowed } from '../api/session.tsx'
 import { toCurl } from '../parts/commands.ts'
 import { CODE_INPUT, DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
@@ -54,13 +53,13 @@ export default function MailboxesScreen() {
   const query = usePage(read.mailboxes.list({ page }))
   useReadAgainAfter(query, ({ event_type: type }) => type === 'mailbox.message.received')
   const { data: domains } = useAllDomains()
-  const reason = useAllowed('developer')
   const first = domains?.find(({ status }) => status === 'verified') ?? domains?.[0]
   const canReceive = domains === undefined || domains.some(isReceiving)
   const add = (
     <DialogButton
       label="Create a mailbox"
-      reason={reason ?? (canReceive ? undefined : 'No verified domain of this account receives mail.')}
+      needs="developer"
+      reason={canReceive ? undefined : 'No verified domain of this account receives mail.'}
     >
       {(close) => <NewMailbox domains={(domains ?? []).filter(isReceiving)} onClose={close} />}
     </DialogButton>
@@ -103,12 +102,7 @@ export default function MailboxesScreen() {
   )
 }
 
-interface NewMailboxProps {
-  readonly domains: readonly Domain[]
-  onClose(): void
-}
-
-function NewMailbox({ domains, onClose }: NewMailboxProps) {
+function NewMailbox({ domains, onClose }: { readonly domains: readonly Domain[]; onClose(): void }) {
   const navigate = useNavigate()
   const create = useChange(api.mailboxes.create, ['mailboxes', 'list'])
   const initial = { local_part: '', display_name: '', domain_id: domains[0]?.id ?? '' }

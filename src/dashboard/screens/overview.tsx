@@ -1,7 +1,10 @@
 /** @module The first screen: what is left to set up, what needs attention, the last 24 hours, the newest events. */
 import { Alert, Card, Stack, Text } from '@mantine/core'
-import { type UseQueryResult, useQuery } from '@tanstack/react-query'
+import { type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
+import { TassisError } from '#client/client.ts'
 import { read } from '../api/client.ts'
+import { readAgain } from '../api/data.ts'
+import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useSession } from '../api/session.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { ErrorState, LoadingState, Page, QueryView, Section } from '../parts/page.tsx'
@@ -9,9 +12,8 @@ import { Time } from '../parts/time.tsx'
 import { Checklist } from './overview/checklist.tsx'
 import { type Counts, SHOWN_METRICS, type ShownMetric, sumHours } from './overview/format.ts'
 import { listNotices, type Notice, type NoticeAction } from './overview/notices.ts'
-import { isForbidden, useOverviewQueries, useRefreshByEvents } from './overview/queries.ts'
 import { RecentEvents } from './overview/recent-events.tsx'
-import { listSteps } from './overview/steps.ts'
+import { hasDelivered, listSteps } from './overview/steps.ts'
 
 const LABELS: Readonly<Record<ShownMetric, string>> = {
   sent: 'Sent',
@@ -149,3 +151,34 @@ const Action = ({ action }: { readonly action: NoticeAction }) => (
     {action.label}
   </SmallLink>
 )
+
+const REFRESH_MS = 5000
+const MAX_ROWS = 100
+/** The most dead letters that one page has. */
+const MAX_DEAD_LETTERS = 200
+
+const useOverviewQueries = () => ({
+  account: useQuery(read.account.get()),
+  domains: useQuery(read.domains.list({ per_page: MAX_ROWS })),
+  /** 403 for roles that may not see keys. */
+  keys: useQuery(read.apiKeys.list()),
+  /** Emails of status `sent`, until one of them was delivered: what it takes to know whether any was. */
+  sent: useQuery({
+    ...read.emails.list({ status: 'sent', per_page: MAX_ROWS }),
+    enabled: ({ state }) => !state.data || !hasDelivered(state.data.data),
+  }),
+  webhooks: useQuery(read.webhooks.list({ per_page: MAX_ROWS })),
+  deadLetters: useQuery(read.deadLetters.list({ count: MAX_DEAD_LETTERS })),
+})
+
+const isForbidden = (error: unknown): boolean => error instanceof TassisError && error.status === 403
+
+/** Reads everything again after events, once for all that happen within the interval. */
+function useRefreshByEvents(): void {
+  const queries = useQueryClient()
+  const refreshSoon = useRefreshSoon(
+    () => readAgain(queries, 'account', 'domains', 'apiKeys', 'emails', 'webhooks', 'deadLetters', 'analytics'),
+    REFRESH_MS,
+  )
+  useLiveEvents(refreshSoon)
+}

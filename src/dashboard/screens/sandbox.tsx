@@ -1,18 +1,17 @@
 /** @module Captured mail as an inbox: the list beside the open message, or one of both on a narrow screen. */
 import { Button, Checkbox, Group, Stack, Text } from '@mantine/core'
-import { useMediaQuery } from '@mantine/hooks'
+import { useMediaQuery, useWindowEvent } from '@mantine/hooks'
 import { getRouteApi, Outlet, useParams } from '@tanstack/react-router'
-import { createContext, useContext, useEffect, useRef, useState } from 'react'
+import { createContext, useContext, useRef, useState } from 'react'
 import { useAllowed } from '../api/session.tsx'
 import { toSendCommand } from '../parts/commands.ts'
-import { ActionButton, bindChecked } from '../parts/form.tsx'
+import { ActionButton, bindChecked, DialogFrame } from '../parts/form.tsx'
 import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
 import { SearchForm } from '../parts/table.tsx'
 import { useExampleDomain } from './domains/queries.ts'
-import { DeleteDialog, type Deletion } from './sandbox/delete.tsx'
 import { InboxList, NewEmails } from './sandbox/list.tsx'
 import { MessageView } from './sandbox/message.tsx'
-import { useInbox, useUnreadCount } from './sandbox/queries.ts'
+import { useDeleteCaptured, useInbox, useUnreadCount } from './sandbox/queries.ts'
 import type { InboxSearch } from './sandbox/search.ts'
 
 const route = getRouteApi('/sandbox')
@@ -114,21 +113,14 @@ export function MessageScreen() {
 }
 
 /** Asks to delete the row with the focus, else the open message. */
-function useDeleteKey(openId: string | undefined, ask: (deletion: Deletion) => void): void {
-  const latest = useRef({ openId, ask })
-  latest.current = { openId, ask }
-  useEffect(() => {
-    const listener = ({ key, target }: KeyboardEvent) => {
-      if (key !== 'Delete' || !(target instanceof HTMLElement)) return
-      if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest('[role=dialog]')) return
-      const row = target.closest<HTMLElement>('[data-captured]')
-      const id = row?.dataset['captured'] ?? latest.current.openId
-      if (id !== undefined) latest.current.ask({ id, subject: row?.dataset['subject'] })
-    }
-    document.addEventListener('keydown', listener)
-    return () => document.removeEventListener('keydown', listener)
-  }, [])
-}
+const useDeleteKey = (openId: string | undefined, ask: (deletion: Deletion) => void): void =>
+  useWindowEvent('keydown', ({ key, target }) => {
+    if (key !== 'Delete' || !(target instanceof HTMLElement)) return
+    if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest('[role=dialog]')) return
+    const row = target.closest<HTMLElement>('[data-captured]')
+    const id = row?.dataset['captured'] ?? openId
+    if (id !== undefined) ask({ id, subject: row?.dataset['subject'] })
+  })
 
 function Filters({ search, onSearch }: { readonly search: InboxSearch; onSearch(search: InboxSearch): void }) {
   const toSearch = (q: string | undefined, isUnread: boolean): InboxSearch => ({
@@ -195,3 +187,59 @@ const Pages = ({ next, isFirst, onPage }: PagesProps) =>
       )}
     </Group>
   )
+
+interface Deletion {
+  /** Id of the email; undefined: all captured mail. */
+  readonly id: string | undefined
+  readonly subject?: string | undefined
+}
+
+interface DeleteDialogProps {
+  readonly deletion: Deletion
+  onClose(): void
+  onDeleted(deletion: Deletion): void
+}
+
+/** The row beside the one of a message, so that `j` and `k` continue there. */
+function findNeighbour(id: string): HTMLElement | null | undefined {
+  const row = document.querySelector(`[data-captured="${CSS.escape(id)}"]`)
+  return (row?.nextElementSibling ?? row?.previousElementSibling)?.querySelector('a')
+}
+
+function DeleteDialog({ deletion, onClose, onDeleted }: DeleteDialogProps) {
+  const { id } = deletion
+  const remove = useDeleteCaptured(id)
+  const isAll = id === undefined
+  const neighbour = useRef<HTMLElement | null>(null)
+  return (
+    <DialogFrame
+      title={isAll ? 'Delete all captured mail?' : 'Delete this captured email?'}
+      confirm={isAll ? 'Delete all' : 'Delete'}
+      isDangerous
+      work={remove}
+      onConfirm={() =>
+        remove.mutate(undefined, {
+          onSuccess() {
+            // Before the row is removed.
+            neighbour.current = isAll ? null : (findNeighbour(id) ?? null)
+            onDeleted(deletion)
+          },
+        })
+      }
+      onClose={onClose}
+      findNextFocus={() => neighbour.current}
+    >
+      {deletion.subject && (
+        <Text fw={600} lineClamp={3} title={deletion.subject}>
+          <bdi>{deletion.subject}</bdi>
+        </Text>
+      )}
+      <Text>
+        {isAll
+          ? 'Everything that was captured in this account is deleted, whatever the search shows.'
+          : 'The captured message is deleted.'}{' '}
+        The entries under Emails stay. This cannot be undone.
+      </Text>
+    </DialogFrame>
+  )
+}

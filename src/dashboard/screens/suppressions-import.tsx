@@ -13,10 +13,10 @@ import {
   Textarea,
   Title,
 } from '@mantine/core'
+import { useWindowEvent } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { readAgain } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { ActionButton, bindText, Form, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { TextLink } from '../parts/links.tsx'
@@ -132,12 +132,9 @@ function useImport(preview: FilePreview) {
   const ending = useRef<AbortController>(undefined)
   const queries = useQueryClient()
   useEffect(() => () => ending.current?.abort(), [])
-  useEffect(() => {
-    if (state.kind !== 'running') return
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault()
-    window.addEventListener('beforeunload', warn)
-    return () => window.removeEventListener('beforeunload', warn)
-  }, [state.kind])
+  useWindowEvent('beforeunload', (event) => {
+    if (state.kind === 'running') event.preventDefault()
+  })
   const start = async (reason: string) => {
     const controller = new AbortController()
     ending.current = controller
@@ -163,7 +160,6 @@ interface ReviewProps {
 }
 
 function Review({ preview, reason, onReason, onBack }: ReviewProps) {
-  const allowed = useAllowed('developer')
   const { state, progress, start, cancel } = useImport(preview)
   const { entries, duplicates, wrong } = preview
   const isStarted = state.kind !== 'idle'
@@ -200,7 +196,7 @@ function Review({ preview, reason, onReason, onBack }: ReviewProps) {
           </Button>
         ) : (
           left > 0 && (
-            <ActionButton reason={allowed} onClick={() => void start(reason)}>
+            <ActionButton needs="developer" onClick={() => void start(reason)}>
               {isStarted ? `Import the remaining ${format(left)}` : `Import ${formatCount(left, 'line')}`}
             </ActionButton>
           )

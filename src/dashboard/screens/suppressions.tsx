@@ -7,7 +7,7 @@ import { api, read } from '../api/client.ts'
 import { useChange, useData, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, bindText, DialogFrame, Form, SmallAction } from '../parts/form.tsx'
+import { ActionButton, bindText, CODE_INPUT, DialogFrame, Form, SmallAction, useFields } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
@@ -16,16 +16,17 @@ import { useLiveRows } from '../parts/rows.ts'
 import { StatusLabel } from '../parts/status.tsx'
 import { type Column, CursorPages, DataTable, LiveView } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { AddDialog } from './suppressions/add.tsx'
 import { parseSuppressionFilters, type SuppressionFilters } from './suppressions/filters.ts'
 import {
   describeScope,
   findReason,
   isErased,
   listWarnings,
+  MANUAL,
   OTHER,
   OTHER_OPTION,
   REASON_OPTIONS,
+  UNSUBSCRIBE,
 } from './suppressions/reasons.ts'
 
 interface RemoveDialogProps {
@@ -306,3 +307,51 @@ const Address = ({ address }: { readonly address: string }) =>
       <bdi>{address}</bdi>
     </SmallLink>
   )
+
+interface AddDialogProps {
+  /** @param message what was done; undefined: nothing */
+  onClose(message?: string): void
+}
+
+function AddDialog({ onClose }: AddDialogProps) {
+  const [choice, setChoice] = useState(MANUAL)
+  const add = useChange(api.suppressions.create, 'suppressions')
+  const { values, field, fields } = useFields({ email_address: '', reason: '' }, add.error)
+  const address = values.email_address.trim()
+  const reason = choice === OTHER ? values.reason.trim() : choice
+  return (
+    <DialogFrame
+      title="Suppress an address"
+      confirm="Suppress"
+      work={add}
+      fields={fields}
+      isIncomplete={address === '' || reason === ''}
+      onConfirm={() =>
+        add.mutate(
+          { email_address: address, reason },
+          { onSuccess: ({ data }) => onClose(`${data.email_address} is on the suppression list.`) },
+        )
+      }
+      onClose={() => onClose()}
+    >
+      <TextInput
+        {...field('email_address')}
+        label="Address"
+        placeholder="bob@example.com"
+        inputMode="email"
+        {...CODE_INPUT}
+        data-autofocus
+      />
+      <NativeSelect label="Reason" {...bindText(choice, setChoice)} data={[...REASON_OPTIONS, OTHER_OPTION]} />
+      {choice === OTHER && (
+        <TextInput {...field('reason')} label="Text of the reason" placeholder="asked by phone" maxLength={200} />
+      )}
+      <Text size="sm">
+        {choice === UNSUBSCRIBE
+          ? 'Stops only mail that is not transactional; receipts and new passwords still arrive.'
+          : 'Stops all mail of this account to the address, until you remove it from the list.'}{' '}
+        If it is on the list already, its reason stays.
+      </Text>
+    </DialogFrame>
+  )
+}

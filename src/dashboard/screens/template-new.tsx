@@ -35,12 +35,7 @@ export default function TemplateNewScreen() {
 
 const toCopyAlias = (alias: string): string => `${alias.slice(0, 95)}-copy`
 
-interface NewTemplateProps {
-  readonly initial: TemplateFields
-  readonly initialData: string
-}
-
-function NewTemplate({ initial, initialData }: NewTemplateProps) {
+function NewTemplate({ initial, initialData }: { readonly initial: TemplateFields; readonly initialData: string }) {
   const navigate = useNavigate()
   const [tab, setTab] = useState<EditorTab>('html')
   const draft = useTemplateDraft({

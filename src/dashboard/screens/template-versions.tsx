@@ -4,7 +4,7 @@ import { useParams, useSearch } from '@tanstack/react-router'
 import type { TeamMember, Template, TemplateVersion, TemplateVersionSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData, useStore } from '../api/data.ts'
-import { useAllowed, useSession } from '../api/session.tsx'
+import { useSession } from '../api/session.tsx'
 import { CodeEditor } from '../parts/code-editor.tsx'
 import { DialogButton, DialogFrame } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
@@ -108,7 +108,6 @@ function ShownVersion({ template, version }: ShownVersionProps) {
     // A stored version does not change.
     staleTime: Number.POSITIVE_INFINITY,
   })
-  const reason = useAllowed('developer')
   return (
     <Stack component="section" aria-labelledby="version" gap="sm">
       <Group justify="space-between">
@@ -116,7 +115,7 @@ function ShownVersion({ template, version }: ShownVersionProps) {
           Version {version}
         </Title>
         {query.data && (
-          <DialogButton label="Restore this version" reason={reason}>
+          <DialogButton label="Restore this version" needs="developer">
             {(close) => <Restore template={template} version={version} onClose={close} />}
           </DialogButton>
         )}
@@ -126,12 +125,7 @@ function ShownVersion({ template, version }: ShownVersionProps) {
   )
 }
 
-interface ContentsProps {
-  readonly template: Template
-  readonly shown: TemplateVersion
-}
-
-function Contents({ template, shown }: ContentsProps) {
+function Contents({ template, shown }: { readonly template: Template; readonly shown: TemplateVersion }) {
   return (
     <Tabs defaultValue="changes" keepMounted={false}>
       <Tabs.List aria-label={`Version ${shown.version}`}>

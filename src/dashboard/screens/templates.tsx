@@ -4,7 +4,6 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { TemplateSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { type PageOf, usePage } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView } from '../parts/page.tsx'
@@ -35,10 +34,9 @@ const toShort = (text: string): string =>
 export default function TemplatesScreen() {
   const { page = 1, search } = useSearch({ from: '/templates' })
   const query = usePage(read.templates.list({ page, search }))
-  const reason = useAllowed('developer')
   const navigate = useNavigate()
   const add = (
-    <ActionButton reason={reason} onClick={() => navigate({ to: '/templates/new' })}>
+    <ActionButton needs="developer" onClick={() => navigate({ to: '/templates/new' })}>
       New template
     </ActionButton>
   )
@@ -67,12 +65,12 @@ export default function TemplatesScreen() {
               </Text>
               <Group>
                 <ActionButton
-                  reason={reason}
+                  needs="developer"
                   onClick={() => navigate({ to: '/templates/new', search: { from: 'example' } })}
                 >
                   Start with an example
                 </ActionButton>
-                <ActionButton reason={reason} variant="default" onClick={() => navigate({ to: '/templates/new' })}>
+                <ActionButton needs="developer" variant="default" onClick={() => navigate({ to: '/templates/new' })}>
                   Start with an empty one
                 </ActionButton>
               </Group>

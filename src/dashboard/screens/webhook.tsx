@@ -1,10 +1,9 @@
 /** @module One webhook: its deliveries, what can be done with it, and its settings. */
 import { Alert, List, Stack, Text } from '@mantine/core'
-import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../api/client.ts'
-import { useAllowed } from '../api/session.tsx'
 import { DeleteButton, DialogButton } from '../parts/form.tsx'
 import { Section } from '../parts/page.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
@@ -14,34 +13,31 @@ import { WebhookSecret } from './webhooks/secret.tsx'
 import { SendTest } from './webhooks/send-test.tsx'
 import { WebhookSettings } from './webhooks/settings.tsx'
 
-function DeleteWebhook({ webhook }: { readonly webhook: Webhook }) {
-  const navigate = useNavigate()
-  return (
-    <Section title="Delete" size="h3" align="flex-start">
-      <Text maw={720}>
-        Nothing more is posted, and the deliveries and the secret are deleted. To pause it, switch it off.
+const DeleteWebhook = ({ webhook }: { readonly webhook: Webhook }) => (
+  <Section title="Delete" size="h3" align="flex-start">
+    <Text maw={720}>
+      Nothing more is posted, and the deliveries and the secret are deleted. To pause it, switch it off.
+    </Text>
+    <DeleteButton
+      label="Delete this webhook"
+      title="Delete this webhook?"
+      confirm="Delete"
+      typed={new URL(webhook.url).hostname}
+      remove={() => api.webhooks.delete(webhook.id)}
+      refreshes={[['webhooks', 'list']]}
+      leadsTo="/webhooks"
+    >
+      <Text>
+        <bdi>{webhook.url}</bdi>
       </Text>
-      <DeleteButton
-        label="Delete this webhook"
-        title="Delete this webhook?"
-        confirm="Delete"
-        typed={new URL(webhook.url).hostname}
-        remove={() => api.webhooks.delete(webhook.id)}
-        refreshes={[['webhooks', 'list']]}
-        onDeleted={() => navigate({ to: '/webhooks' })}
-      >
-        <Text>
-          <bdi>{webhook.url}</bdi>
-        </Text>
-        <List size="sm">
-          <List.Item>Events that are still to be sent are not sent.</List.Item>
-          <List.Item>Its history is deleted. This cannot be undone.</List.Item>
-          <List.Item>A new webhook with the same URL gets a new secret.</List.Item>
-        </List>
-      </DeleteButton>
-    </Section>
-  )
-}
+      <List size="sm">
+        <List.Item>Events that are still to be sent are not sent.</List.Item>
+        <List.Item>Its history is deleted. This cannot be undone.</List.Item>
+        <List.Item>A new webhook with the same URL gets a new secret.</List.Item>
+      </List>
+    </DeleteButton>
+  </Section>
+)
 
 export default function WebhookScreen() {
   const { id } = useParams({ from: '/webhooks/$id' })
@@ -68,14 +64,13 @@ export default function WebhookScreen() {
 
 function Actions({ webhook }: { readonly webhook: Webhook }) {
   const [done, setDone] = useState<string>()
-  const roleReason = useAllowed('developer')
   const reason = webhook.is_active ? undefined : 'The webhook is not active; activate it first.'
   return (
     <Stack gap={0}>
       <SendTest
         id={webhook.id}
         extra={
-          <DialogButton label="Replay a range of time" size="xs" variant="default" reason={roleReason ?? reason}>
+          <DialogButton label="Replay a range of time" size="xs" variant="default" needs="developer" reason={reason}>
             {(close) => (
               <ReplayDialog
                 webhook={webhook}

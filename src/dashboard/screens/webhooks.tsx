@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { Webhook } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { usePage } from '../api/data.ts'
-import { useAllowed, useSession } from '../api/session.tsx'
+import { useSession } from '../api/session.tsx'
 import { toCurl } from '../parts/commands.ts'
 import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
@@ -63,11 +63,10 @@ function LastAttempt({ webhook }: { readonly webhook: Webhook }) {
 export default function WebhooksScreen() {
   const { page = 1 } = useSearch({ from: '/webhooks' })
   const query = usePage(read.webhooks.list({ page }), { refetchInterval: REFRESH_MS })
-  const reason = useAllowed('developer')
   const navigate = useNavigate()
   const { account } = useSession()
   const add = (
-    <ActionButton reason={reason} onClick={() => navigate({ to: '/webhooks/new' })}>
+    <ActionButton needs="developer" onClick={() => navigate({ to: '/webhooks/new' })}>
       Add a webhook
     </ActionButton>
   )

@@ -6,7 +6,6 @@ import type { Email } from '#client/api.ts'
 import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { useAllowed } from '../../api/session.tsx'
 import { bindText, ConfirmDialog, DialogFrame, SmallAction } from '../../parts/form.tsx'
 import { toLocalMinute } from '../../parts/format.ts'
 import { Done } from '../../parts/page.tsx'
@@ -23,7 +22,6 @@ const OPEN: readonly string[] = ['queued', 'scheduled', 'processing']
 export function EmailActions({ email }: EmailActionsProps) {
   const [dialog, setDialog] = useState<Dialog>()
   const [done, setDone] = useState<string>()
-  const roleReason = useAllowed('developer')
   const isScheduled = email.status === 'scheduled'
   const status = toStatusWord(email.state).toLowerCase()
   const scheduledReason = isScheduled ? undefined : `Only a scheduled email can be changed; this one is ${status}.`
@@ -35,7 +33,7 @@ export function EmailActions({ email }: EmailActionsProps) {
     setDone(message)
   }
   const button = (name: Dialog, label: string, reason: string | undefined) => (
-    <SmallAction reason={roleReason ?? reason} onClick={() => setDialog(name)}>
+    <SmallAction needs="developer" reason={reason} onClick={() => setDialog(name)}>
       {label}
     </SmallAction>
   )

@@ -1,4 +1,6 @@
 /** @module The list of emails, whose states also follow from the events. */
+
+import { useWindowEvent } from '@mantine/hooks'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import type { EmailSummary, Event } from '#client/api.ts'
@@ -29,13 +31,9 @@ export function useLiveList(values: Parameters<typeof read.emails.list>[0]): Liv
     // What was read is newer than the events before it.
     if (query.dataUpdatedAt > 0) setStatuses(new Map())
   }, [query.dataUpdatedAt])
-  useEffect(() => {
-    const listener = () => {
-      if (document.visibilityState === 'visible') refreshSoon()
-    }
-    document.addEventListener('visibilitychange', listener)
-    return () => document.removeEventListener('visibilitychange', listener)
-  }, [refreshSoon])
+  useWindowEvent('visibilitychange', () => {
+    if (document.visibilityState === 'visible') refreshSoon()
+  })
   const data = list.page?.data.map((row) => ({ ...row, status: statuses.get(row.id) ?? row.status }))
   return { ...list, query, page: list.page && data && { ...list.page, data } }
 }

@@ -3,7 +3,6 @@ import { Code, Stack, Text } from '@mantine/core'
 import type { InboundEmailDelivery } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { useAllowed } from '../../api/session.tsx'
 import { FormError, SmallAction } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
@@ -25,7 +24,6 @@ const useReplay = () =>
   )
 
 export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
-  const reason = useAllowed('developer')
   const replay = useReplay()
   const columns: readonly Column<InboundEmailDelivery>[] = [
     { header: 'Created', width: '18%', cell: (delivery) => <Created delivery={delivery} isLink={hasEmails} /> },
@@ -38,7 +36,7 @@ export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
       cell: (delivery) => (
         <SmallAction
           size="compact-sm"
-          reason={reason}
+          needs="developer"
           loading={replay.isPending && replay.variables?.id === delivery.id}
           aria-label={`Send again: delivery of ${delivery.created_at.slice(0, 19)}`}
           onClick={() => replay.mutate(delivery)}

@@ -4,7 +4,6 @@ import { useState } from 'react'
 import type { InboundRoute } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
-import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, bindChecked, bindText, DialogFrame } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { isDeactivated } from './format.ts'
@@ -37,7 +36,6 @@ export function ReplayRange({ route }: { readonly route: InboundRoute }) {
   const [from, setFrom] = useState('')
   const [to, setTo] = useState('')
   const [isMissed, setIsMissed] = useState(true)
-  const roleReason = useAllowed('developer')
   const range = toRange(from, to, isMissed)
   const counted = useData(read.inboundRoutes.countReplay(route.id, range ?? {}), {
     enabled: isOpen && range !== undefined,
@@ -50,7 +48,7 @@ export function ReplayRange({ route }: { readonly route: InboundRoute }) {
   const count = replay.data?.data.deliveries
   return (
     <>
-      <ActionButton variant="default" reason={roleReason ?? findObstacle(route)} onClick={() => setIsOpen(true)}>
+      <ActionButton variant="default" needs="developer" reason={findObstacle(route)} onClick={() => setIsOpen(true)}>
         Send a range again
       </ActionButton>
       <div role="status">

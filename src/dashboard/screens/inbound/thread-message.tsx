@@ -5,7 +5,6 @@ import type { MailboxMessage, MailboxMessageSummary } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
-import { useAllowed } from '../../api/session.tsx'
 import { bindText, DeleteButton, DialogButton, DialogFrame } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
@@ -218,10 +217,9 @@ function Details({ message, rawUrl }: WholeProps & { readonly rawUrl: string }) 
 }
 
 function Actions({ message }: { readonly message: MailboxMessageSummary }) {
-  const reason = useAllowed('developer')
   return (
     <Group gap="xs">
-      <DialogButton label="Labels" size="xs" variant="default" reason={reason}>
+      <DialogButton label="Labels" size="xs" variant="default" needs="developer">
         {(close) => <LabelsDialog message={message} onClose={close} />}
       </DialogButton>
       <DeleteButton
@@ -231,7 +229,6 @@ function Actions({ message }: { readonly message: MailboxMessageSummary }) {
         confirm="Delete the message"
         remove={() => api.mailboxes.deleteMessage(message.mailbox_id, message.id)}
         refreshes={['mailboxes']}
-        onDeleted={() => undefined}
       >
         <Text>
           {message.direction === 'sent'
@@ -243,18 +240,13 @@ function Actions({ message }: { readonly message: MailboxMessageSummary }) {
   )
 }
 
-interface LabelsDialogProps {
-  readonly message: MailboxMessageSummary
-  onClose(): void
-}
-
 /** The error of the list, or of one label. */
 function findLabelError(error: unknown): string | undefined {
   if (!(error instanceof TassisError) || error.status !== 422) return undefined
   return error.details.find(({ field }) => field !== undefined && /^labels\b/.test(field))?.message
 }
 
-function LabelsDialog({ message, onClose }: LabelsDialogProps) {
+function LabelsDialog({ message, onClose }: { readonly message: MailboxMessageSummary; onClose(): void }) {
   const [text, setText] = useState(message.labels.join(' '))
   const save = useChange(
     (labels: readonly string[]) => api.mailboxes.setMessageLabels(message.mailbox_id, message.id, { labels }),

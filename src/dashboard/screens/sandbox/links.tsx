@@ -3,7 +3,6 @@ import { Code, Stack, Text } from '@mantine/core'
 import type { CheckCapturedEmailLinksResult } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, FormError } from '../../parts/form.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
@@ -43,7 +42,6 @@ const LinkDetails = ({ link }: { readonly link: CheckedLink }) => (
 
 export function LinkCheckPanel({ id }: { readonly id: string }) {
   const check = useChange(() => api.capturedEmails.checkLinks(id))
-  const reason = useAllowed('developer')
   const { isPending, error } = check
   const data = check.data?.data
   return (
@@ -55,7 +53,7 @@ export function LinkCheckPanel({ id }: { readonly id: string }) {
         addresses in private networks, and pages of this service.
       </Text>
       <ActionButton
-        reason={reason}
+        needs="developer"
         loading={isPending}
         onClick={() => check.mutate()}
         style={{ alignSelf: 'flex-start' }}

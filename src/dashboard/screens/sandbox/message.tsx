@@ -18,12 +18,7 @@ import { CAPTURED_TABS, type CapturedTab } from './search.ts'
 
 const route = getRouteApi('/sandbox/$id')
 
-interface MessageViewProps {
-  readonly id: string
-  onDelete(subject: string): void
-}
-
-export function MessageView({ id, onDelete }: MessageViewProps) {
+export function MessageView({ id, onDelete }: { readonly id: string; onDelete(subject: string): void }) {
   const navigate = route.useNavigate()
   const query = useData(read.capturedEmails.get(id), { staleTime: 300_000 })
   useEscape(() => void navigate({ to: '/sandbox', search: (before) => ({ ...before, tab: undefined }) as never }))

@@ -2,25 +2,15 @@
 import { Button, Group, Text } from '@mantine/core'
 import { NameLink } from '../../parts/links.tsx'
 
-interface AccountLinkProps {
-  readonly id: string | null
-  readonly name: string | null
-}
-
-export const AccountLink = ({ id, name }: AccountLinkProps) =>
+export const AccountLink = ({ id, name }: { readonly id: string | null; readonly name: string | null }) =>
   id === null ? (
     <span>{name ?? 'A deleted account'}</span>
   ) : (
     <NameLink to="/server/accounts/$id" id={id} name={name || '(no name)'} />
   )
 
-interface AccountFilterProps {
-  readonly id: string | undefined
-  onRemove(): void
-}
-
 /** The account that a list is limited to. */
-export const AccountFilter = ({ id, onRemove }: AccountFilterProps) =>
+export const AccountFilter = ({ id, onRemove }: { readonly id: string | undefined; onRemove(): void }) =>
   id === undefined ? null : (
     <Group gap="xs">
       <Text size="sm">

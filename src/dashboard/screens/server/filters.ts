@@ -12,10 +12,6 @@ export const parseQueueFilters = (search: Search) => ({
   ...keep('lane', readText(search['lane'])),
 })
 
-export const parseProviderFilters = (search: Search) => ({
-  ...keep('provider', readText(search['provider'])),
-})
-
 export const parseUnparsedFilters = (search: Search) => ({
   ...keep('after', /^\d{1,15}-\d{1,15}$/.exec(readText(search['after']) ?? '')?.[0]),
 })
@@ -25,18 +21,10 @@ export const parseAccountFilters = (search: Search) => ({
   ...keep('state', readKnown(ACCOUNT_STATES, search['state'])),
 })
 
-export const parseOfAccount = (search: Search) => ({
-  ...keep('account', readText(search['account'])),
-})
-
 /** The same as parameters of `/v1`. */
 export const toAccountQuery = ({ page, account }: { readonly page?: number; readonly account?: string }) => ({
   page,
   account_id: account,
-})
-
-export const parseReportFilters = (search: Search) => ({
-  ...keep('domain', readText(search['domain'])),
 })
 
 export const parseMailFilters = (search: Search) => ({

@@ -106,7 +106,7 @@ export default function ProvidersScreen() {
                 <bdi>{provider}</bdi>
               </Text>
               <QueueActions selector={{ provider }} onDone={setMessage} />
-              <DialogButton label="Resume" w="fit-content" size="compact-sm" reason={undefined}>
+              <DialogButton label="Resume" w="fit-content" size="compact-sm">
                 {(close) => (
                   <ResumeDialog
                     provider={provider}

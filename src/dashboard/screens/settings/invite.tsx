@@ -4,7 +4,7 @@ import { useState } from 'react'
 import type { CreateTeamInvitationResult, TeamInvitation } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { useAllowed, useSession } from '../../api/session.tsx'
+import { useSession } from '../../api/session.tsx'
 import { CODE_INPUT, ConfirmButton, DialogFrame, findFieldError, SmallAction, useFields } from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
 import { CommandBlock } from '../../parts/page.tsx'
@@ -45,13 +45,8 @@ export function InviteDialog({ onClose }: { onClose(): void }) {
   )
 }
 
-interface InvitedDialogProps {
-  readonly invitation: CreateTeamInvitationResult
-  onClose(): void
-}
-
 /** What became of the mail. The link itself is in the mail only: it proves who reads the address. */
-function InvitedDialog({ invitation, onClose }: InvitedDialogProps) {
+function InvitedDialog({ invitation, onClose }: { readonly invitation: CreateTeamInvitationResult; onClose(): void }) {
   const { email, email_sent, expires_at } = invitation
   return (
     <Modal opened onClose={onClose} title={email_sent ? 'The invitation is on its way' : 'No mail was sent'}>
@@ -90,7 +85,6 @@ function MailMissing({ email, role }: CreateTeamInvitationResult) {
 export function InvitationActions({ invitation }: { readonly invitation: TeamInvitation }) {
   const { email, role } = invitation
   const { role: ownRole } = useSession()
-  const adminReason = useAllowed('admin')
   const ownerReason = role === 'owner' && ownRole !== 'owner' ? 'Only an owner can invite owners.' : undefined
   const invite = useInvite()
   return (
@@ -98,7 +92,8 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
       <Group gap="xs">
         <SmallAction
           size="compact-sm"
-          reason={adminReason ?? ownerReason}
+          needs="admin"
+          reason={ownerReason}
           loading={invite.isPending}
           onClick={() => invite.mutate({ email, role: role as Role })}
           aria-label={`Send again to ${email}`}
@@ -108,7 +103,7 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
         <ConfirmButton
           label="Revoke"
           size="compact-sm"
-          reason={adminReason}
+          needs="admin"
           aria-label={`Revoke the invitation of ${email}`}
           title="Revoke this invitation?"
           confirm="Revoke"

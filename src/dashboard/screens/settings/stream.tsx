@@ -131,25 +131,22 @@ function StreamForm({ stream }: StreamProps) {
   )
 }
 
-function DeleteStream({ stream }: StreamProps) {
-  const navigate = useNavigate()
-  return (
-    <Section title="Delete" align="flex-start">
-      <DeleteButton
-        label="Delete this stream"
-        reason={stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined}
-        title="Delete this stream?"
-        confirm="Delete"
-        typed={stream.slug}
-        remove={() => api.streams.delete(stream.id)}
-        refreshes={[['streams', 'list']]}
-        onDeleted={() => navigate({ to: '/settings/streams' })}
-      >
-        <Text>
-          Sends that name <Code>{stream.slug}</Code> are then rejected. Emails of the stream stay. It cannot be deleted
-          while mail of it is queued or scheduled.
-        </Text>
-      </DeleteButton>
-    </Section>
-  )
-}
+const DeleteStream = ({ stream }: StreamProps) => (
+  <Section title="Delete" align="flex-start">
+    <DeleteButton
+      label="Delete this stream"
+      reason={stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined}
+      title="Delete this stream?"
+      confirm="Delete"
+      typed={stream.slug}
+      remove={() => api.streams.delete(stream.id)}
+      refreshes={[['streams', 'list']]}
+      leadsTo="/settings/streams"
+    >
+      <Text>
+        Sends that name <Code>{stream.slug}</Code> are then rejected. Emails of the stream stay. It cannot be deleted
+        while mail of it is queued or scheduled.
+      </Text>
+    </DeleteButton>
+  </Section>
+)

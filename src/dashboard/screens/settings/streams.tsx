@@ -5,7 +5,6 @@ import { useState } from 'react'
 import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, usePage } from '../../api/data.ts'
-import { useAllowed } from '../../api/session.tsx'
 import { bindText, CODE_INPUT, DialogButton, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
 import { toSlug } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
@@ -31,9 +30,8 @@ const COLUMNS: readonly Column<StreamSummary>[] = [
 export default function StreamsScreen() {
   const { page = 1 } = useSearch({ from: '/settings/streams' })
   const query = usePage(read.streams.list({ page }))
-  const reason = useAllowed('developer')
   const create = (
-    <DialogButton label="Create a stream" reason={reason}>
+    <DialogButton label="Create a stream" needs="developer">
       {(close) => <CreateDialog onClose={close} />}
     </DialogButton>
   )

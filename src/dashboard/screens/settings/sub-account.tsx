@@ -1,27 +1,29 @@
 /** @module One sub-account: its counts, its name and quota, a key for it, and its end. */
-import { Alert, Code, Group, Stack, Text, TextInput, Title } from '@mantine/core'
+import { Alert, Button, Code, Group, Modal, Radio, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { SubAccount, UpdateSubAccountRequest } from '#client/api.ts'
+import type { CreateApiKeyRequest, CreateApiKeyResult, SubAccount, UpdateSubAccountRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useData } from '../../api/data.ts'
+import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
+import { Copy } from '../../parts/copy.tsx'
 import {
   bindText,
   ConfirmDialog,
   DeleteButton,
+  DialogFrame,
   Form,
   FormError,
   findFieldError,
   SaveRow,
   SmallAction,
   useEdit,
+  useFields,
 } from '../../parts/form.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 import { isLimited } from './queries.ts'
-import { KeyDialog } from './sub-account-key.tsx'
 import { QuotaField, SubAccountStatus, toUsage } from './sub-accounts.tsx'
 
 export default function SubAccountScreen() {
@@ -134,13 +136,10 @@ function ChangeForm({ account }: SubAccountProps) {
 type ActionDialog = 'key' | 'disable' | 'enable'
 
 function Actions({ account }: SubAccountProps) {
-  const navigate = useNavigate()
   const [dialog, setDialog] = useState<ActionDialog>()
   const close = () => setDialog(undefined)
   const button = (name: ActionDialog, label: string) => (
-    <SmallAction reason={undefined} onClick={() => setDialog(name)}>
-      {label}
-    </SmallAction>
+    <SmallAction onClick={() => setDialog(name)}>{label}</SmallAction>
   )
   return (
     <Group gap="xs">
@@ -155,7 +154,7 @@ function Actions({ account }: SubAccountProps) {
         typed={account.name}
         remove={() => api.subAccounts.delete(account.id)}
         refreshes={[['subAccounts', 'list']]}
-        onDeleted={() => navigate({ to: '/settings/accounts' })}
+        leadsTo="/settings/accounts"
       >
         <Text>
           Its keys become invalid, waiting mail is cancelled, and its domains, templates, contacts, emails and events
@@ -189,4 +188,88 @@ const SwitchDialog = ({ account, isActive, onClose }: DialogProps & { readonly i
         : 'Its keys and sessions are rejected from now on, and its waiting mail is held until you enable it again. Mail to its domains is still accepted.'}
     </Text>
   </ConfirmDialog>
+)
+
+interface KeyChoice {
+  readonly label: string
+  readonly text: string
+  /** Left out: all. */
+  readonly scopes?: string[]
+}
+
+type ChoiceName = 'send' | 'mail' | 'all'
+
+const CHOICES: Readonly<Record<ChoiceName, KeyChoice>> = {
+  send: { label: 'Send', text: 'Send emails, and nothing else.', scopes: ['emails:send'] },
+  mail: {
+    label: 'Send and see',
+    text: 'Send emails and read what became of them.',
+    scopes: ['emails:send', 'emails:read'],
+  },
+  all: { label: 'Everything', text: 'Whatever its owner may do, except what needs a signed-in user.' },
+}
+
+function KeyDialog({ account, onClose }: { readonly account: SubAccount; onClose(): void }) {
+  const [choice, setChoice] = useState<ChoiceName>('mail')
+  const create = useChange((body: CreateApiKeyRequest) => api.subAccounts.createApiKey(account.id, body))
+  const { values, field } = useFields({ name: '' }, create.error)
+  const name = values.name.trim()
+  if (create.data) return <CreatedKey created={create.data.data} onClose={onClose} />
+  const { scopes } = CHOICES[choice]
+  return (
+    <DialogFrame
+      title="Create an API key for it"
+      confirm="Create"
+      work={create}
+      fields={['name']}
+      isIncomplete={name === ''}
+      onConfirm={() => create.mutate({ name, ...(scopes && { scopes }) })}
+      onClose={onClose}
+    >
+      <Text size="sm">
+        The key acts in <bdi>{account.name}</bdi>. Its team sees it in its list and can delete it there.
+      </Text>
+      <TextInput
+        {...field('name')}
+        label="What it is for"
+        maxLength={200}
+        dir="auto"
+        autoComplete="off"
+        required
+        data-autofocus
+      />
+      <Radio.Group label="What it may do" value={choice} onChange={(value) => setChoice(value as ChoiceName)}>
+        <Stack gap="xs" mt="xs">
+          {Object.entries(CHOICES).map(([value, { label, text }]) => (
+            <Radio key={value} value={value} label={label} description={text} />
+          ))}
+        </Stack>
+      </Radio.Group>
+    </DialogFrame>
+  )
+}
+
+/** Closes only by its button: the key is not shown again. */
+const CreatedKey = ({ created: { key, name }, onClose }: { readonly created: CreateApiKeyResult; onClose(): void }) => (
+  <Modal
+    opened
+    onClose={() => undefined}
+    title="The key was created"
+    closeOnClickOutside={false}
+    closeOnEscape={false}
+    withCloseButton={false}
+  >
+    <Stack>
+      <Text>
+        This is the key <bdi>{name}</bdi>. It is not stored here and not shown again: copy it now.
+      </Text>
+      <Code block style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
+        {key}
+      </Code>
+      <Group justify="space-between">
+        <Copy value={key} what="API key" />
+        <Button onClick={onClose}>I have kept it</Button>
+      </Group>
+    </Stack>
+  </Modal>
 )

@@ -1,13 +1,13 @@
 /** @module The team: members with their roles, and open invitations. */
-import { Group, Stack, Text } from '@mantine/core'
+import { Alert, Group, List, Stack, Text } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { TeamInvitation, TeamMember } from '#client/api.ts'
-import { read } from '../../api/client.ts'
+import { api, read } from '../../api/client.ts'
 import { type PageOf, usePage } from '../../api/data.ts'
-import { useAllowed, useSession } from '../../api/session.tsx'
-import { DialogButton, SmallAction } from '../../parts/form.tsx'
+import { SESSION, useAllowed, useSession } from '../../api/session.tsx'
+import { ConfirmDialog, DialogButton, SmallAction } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -16,7 +16,6 @@ import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
 import { InvitationActions, InviteDialog } from './invite.tsx'
-import { MemberDialog, type MemberDialogKind } from './member-dialogs.tsx'
 
 /** More than there can be. */
 const MAX_INVITATIONS = 100
@@ -25,12 +24,11 @@ export default function TeamScreen() {
   const { page = 1 } = useSearch({ from: '/settings/team' })
   const members = usePage(read.team.listMembers({ page }))
   const invitations = usePage(read.team.listInvitations({ per_page: MAX_INVITATIONS }))
-  const reason = useAllowed('admin')
   return (
     <SettingsPage
       title="Team"
       action={
-        <DialogButton label="Invite somebody" reason={reason}>
+        <DialogButton label="Invite somebody" needs="admin">
           {(close) => <InviteDialog onClose={close} />}
         </DialogButton>
       }
@@ -56,12 +54,7 @@ export default function TeamScreen() {
   )
 }
 
-interface MemberTableProps {
-  readonly query: UseQueryResult<PageOf<TeamMember>>
-  readonly page: number
-}
-
-function MemberTable({ query, page }: MemberTableProps) {
+function MemberTable({ query, page }: { readonly query: UseQueryResult<PageOf<TeamMember>>; readonly page: number }) {
   const { user, role: ownRole } = useSession()
   const adminReason = useAllowed('admin')
   const [dialog, setDialog] = useState<{ readonly kind: MemberDialogKind; readonly member: TeamMember }>()
@@ -148,4 +141,70 @@ function InvitationTable({ invitations }: { readonly invitations: readonly TeamI
     { header: 'Actions', width: '22%', cell: (invitation) => <InvitationActions invitation={invitation} /> },
   ]
   return <DataTable label="Open invitations" columns={columns} rows={invitations} toKey={({ email }) => email} />
+}
+
+import { type Role, RoleField } from './role-field.tsx'
+
+type MemberDialogKind = 'role' | 'remove'
+
+interface MemberDialogProps {
+  readonly kind: MemberDialogKind
+  readonly member: TeamMember
+  onClose(): void
+}
+
+const MemberDialog = ({ kind, ...props }: MemberDialogProps) =>
+  kind === 'role' ? <RoleDialog {...props} /> : <RemoveDialog {...props} />
+
+type DialogProps = Omit<MemberDialogProps, 'kind'>
+
+function RoleDialog({ member, onClose }: DialogProps) {
+  const [role, setRole] = useState(member.role as Role)
+  const { user } = useSession()
+  return (
+    <ConfirmDialog
+      title={`Role of ${member.email}`}
+      confirm="Change the role"
+      // The session has the role of its user.
+      refreshes={['team', SESSION]}
+      isIncomplete={role === member.role}
+      run={() => api.team.updateMember(member.id, { role })}
+      onClose={onClose}
+    >
+      <Text size="sm">The new role applies from the next request on, also in browsers that are open.</Text>
+      <RoleField value={role} onChange={setRole} />
+      {member.id === user.id && role !== member.role && (
+        <Alert color="yellow" title="This is you">
+          Another owner or admin must give the role back to you.
+        </Alert>
+      )}
+    </ConfirmDialog>
+  )
+}
+
+function RemoveDialog({ member, onClose }: DialogProps) {
+  const { user, account } = useSession()
+  const isSelf = member.id === user.id
+  return (
+    <ConfirmDialog
+      title={isSelf ? 'Leave this team?' : 'Remove this member?'}
+      confirm={isSelf ? 'Leave the team' : 'Remove'}
+      isDangerous
+      refreshes={['team']}
+      run={() => api.team.removeMember(member.id)}
+      // Whoever leaves has no session any more: this page would only ask to sign in again.
+      onDone={() => (isSelf ? location.assign('/login') : onClose())}
+      onClose={onClose}
+    >
+      <Text>
+        <bdi>{member.email}</bdi> will no longer belong to <bdi>{account.name}</bdi>:
+      </Text>
+      <List size="sm">
+        <List.Item>All browsers in which they are signed in here are signed out immediately.</List.Item>
+        <List.Item>Invitations that they sent are no longer valid.</List.Item>
+        <List.Item>API keys that they created stay: they belong to the account. Delete those that they know.</List.Item>
+        <List.Item>A user who belongs to no other account is deleted.</List.Item>
+      </List>
+    </ConfirmDialog>
+  )
 }

@@ -1,5 +1,6 @@
 /** @module The editor of a template: fields, source, data and live preview. */
 import { Alert, Button, Code, Group, SimpleGrid, Stack, Tabs, Text, TextInput } from '@mantine/core'
+import { useWindowEvent } from '@mantine/hooks'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Template } from '#client/api.ts'
 import { useAllowed } from '../../api/session.tsx'
@@ -68,19 +69,12 @@ function Conflict({ theirs, merged, isBusy, onKeepMine, onTakeTheirs }: Conflict
   )
 }
 
-function useSaveKey(onSave: () => void): void {
-  const latest = useRef(onSave)
-  latest.current = onSave
-  useEffect(() => {
-    const listener = (event: KeyboardEvent) => {
-      if (event.key.toLowerCase() !== 's' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return
-      event.preventDefault()
-      if (document.querySelector('[role=dialog]') === null) latest.current()
-    }
-    window.addEventListener('keydown', listener)
-    return () => window.removeEventListener('keydown', listener)
-  }, [])
-}
+const useSaveKey = (onSave: () => void): void =>
+  useWindowEvent('keydown', (event) => {
+    if (event.key.toLowerCase() !== 's' || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return
+    event.preventDefault()
+    if (document.querySelector('[role=dialog]') === null) onSave()
+  })
 
 interface TemplateEditorProps {
   readonly draft: TemplateDraft

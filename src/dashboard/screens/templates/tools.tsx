@@ -1,11 +1,14 @@
 /** @module What can be done with a saved template besides changing it. */
-import { Button, Code, Group, Text } from '@mantine/core'
+import { Button, Code, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { Link, useNavigate } from '@tanstack/react-router'
-import type { Template } from '#client/api.ts'
-import { api } from '../../api/client.ts'
-import { useAllowed } from '../../api/session.tsx'
-import { DeleteButton, DialogButton, SmallAction } from '../../parts/form.tsx'
-import { TestEmail } from './test-email.tsx'
+import { useState } from 'react'
+import type { Domain, RenderTemplateTextResult, Template } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { useChange, usePage } from '../../api/data.ts'
+import { useSession } from '../../api/session.tsx'
+import { bindText, DeleteButton, DialogButton, DialogFrame, SmallAction } from '../../parts/form.tsx'
+import { TextLink } from '../../parts/links.tsx'
+import { QueryView } from '../../parts/page.tsx'
 import type { Rendering } from './use-rendered.ts'
 
 interface TemplateToolsProps {
@@ -16,13 +19,13 @@ interface TemplateToolsProps {
 }
 
 export function TemplateTools({ template, rendering, isFinished }: TemplateToolsProps) {
-  const reason = useAllowed('developer')
   const navigate = useNavigate()
   return (
     <Group gap="xs">
       <DialogButton
         label="Send a test email"
-        reason={reason ?? findTestObstacle(rendering)}
+        needs="developer"
+        reason={findTestObstacle(rendering)}
         variant="default"
         size="xs"
       >
@@ -31,7 +34,7 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
       <Button component={Link} to={`/templates/${template.id}/versions`} variant="default" size="xs">
         Versions
       </Button>
-      <SmallAction reason={reason} onClick={() => navigate({ to: '/templates/new', search: { from: template.id } })}>
+      <SmallAction needs="developer" onClick={() => navigate({ to: '/templates/new', search: { from: template.id } })}>
         Duplicate
       </SmallAction>
       <DeleteButton
@@ -42,9 +45,9 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
         typed={template.alias}
         remove={() => api.templates.delete(template.id)}
         refreshes={[['templates', 'list']]}
+        leadsTo="/templates"
         onDeleted={() => {
           isFinished.current = true
-          return navigate({ to: '/templates' })
         }}
       >
         <Text>
@@ -62,3 +65,76 @@ function findTestObstacle({ result, isCurrent }: Rendering): string | undefined 
   if (result.subject === null) return 'The template has no subject.'
   return result.html_body === null && result.text_body === null ? 'The template has no HTML and no text.' : undefined
 }
+
+function TestEmail({ rendered, onClose }: { readonly rendered: RenderTemplateTextResult; onClose(): void }) {
+  const domains = usePage(read.domains.list({ page: 1 }))
+  const { user } = useSession()
+  const [chosen, setChosen] = useState<string>()
+  const send = useChange(api.emails.send)
+  const sorted = domains.data?.data.toSorted((a, b) => Number(isVerified(b)) - Number(isVerified(a))) ?? []
+  const domain = sorted.find(({ id }) => id === chosen) ?? sorted[0]
+  const { subject, html_body, text_body } = rendered
+  const confirm = () => {
+    if (!domain || subject === null || send.isPending) return
+    send.mutate({
+      from: `Test <test@${domain.domain}>`,
+      to: user.email,
+      subject,
+      tags: ['test-email'],
+      tracking: false,
+      ...(html_body !== null && { html_body }),
+      ...(text_body !== null && { text_body }),
+    })
+  }
+  return (
+    <DialogFrame
+      title="Test email"
+      confirm={send.isSuccess ? 'Send another' : 'Send'}
+      work={send}
+      isIncomplete={domain === undefined}
+      onConfirm={confirm}
+      onClose={onClose}
+    >
+      <Text>
+        Sends what the preview shows to your own address, <bdi>{user.email}</bdi>. It need not be saved.
+      </Text>
+      <QueryView query={domains}>
+        {() =>
+          domain ? (
+            <Stack gap="xs">
+              <NativeSelect
+                label="From"
+                {...bindText(domain.id, setChosen)}
+                data={sorted.map(({ id, domain: name }) => ({ value: id, label: `test@${name}` }))}
+              />
+              {!isVerified(domain) && (
+                <Text size="sm">
+                  {domain.domain} is not verified yet, so the email is captured in the Sandbox and not sent.
+                </Text>
+              )}
+            </Stack>
+          ) : (
+            <Text>
+              There is no domain to send from.{' '}
+              <TextLink to="/domains/new" underline="always">
+                Add a domain
+              </TextLink>
+            </Text>
+          )
+        }
+      </QueryView>
+      <div role="status">
+        {send.isSuccess && (
+          <Text>
+            The test email is on its way.{' '}
+            <TextLink to={`/emails/${send.data.data.id}`} target="_blank" underline="always">
+              See what happens to it (new tab)
+            </TextLink>
+          </Text>
+        )}
+      </div>
+    </DialogFrame>
+  )
+}
+
+const isVerified = ({ status }: Domain): boolean => status === 'verified'

@@ -1,15 +1,25 @@
 /** @module What both tabs of a webhook share: its name, its state with the reason, what to do, the way between them. */
-import { Group, Stack, Tabs, Text } from '@mantine/core'
+import { Alert, Checkbox, Group, Stack, Tabs, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { type ReactNode, useState } from 'react'
 import type { Webhook } from '#client/api.ts'
+import { api } from '../../api/client.ts'
+import { bindChecked, ConfirmDialog, DialogButton } from '../../parts/form.tsx'
+import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Page, QueryView, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
-import { WebhookStatus } from './marks.tsx'
-import { WebhookNotice } from './notice.tsx'
-import { useWebhook } from './queries.ts'
-import { findLastAttempt, toWebhookName } from './state.ts'
+import { Sentence, WebhookStatus } from './marks.tsx'
+import { useDeliveries, useReplayCount, useWebhook } from './queries.ts'
+import {
+  explainDeactivation,
+  explainFailing,
+  findLastAttempt,
+  findLastFailure,
+  toMissedStart,
+  toWebhookName,
+  toWebhookState,
+} from './state.ts'
 
 interface WebhookFrameProps {
   readonly id: string
@@ -73,5 +83,144 @@ function Summary({ webhook }: { readonly webhook: Webhook }) {
         <bdi>{webhook.url}</bdi>
       </Text>
     </Stack>
+  )
+}
+
+/** Deliveries among which the last failure is looked for. */
+const MAX_SEARCHED = 50
+
+function WebhookNotice({ webhook }: { readonly webhook: Webhook }) {
+  const [done, setDone] = useState<string>()
+  const state = toWebhookState(webhook)
+  return (
+    <div>
+      {state === 'deactivated' && <Deactivated webhook={webhook} onActivated={setDone} />}
+      {state === 'off' && (
+        <Alert color="gray" title="This webhook is off" role="group">
+          <Stack gap="xs" align="flex-start">
+            <Text size="sm">
+              Nothing is posted to it. Events of this time are not sent later; after you activate it, you can replay
+              them.
+            </Text>
+            <Activate webhook={webhook} onActivated={setDone} />
+          </Stack>
+        </Alert>
+      )}
+      {state === 'failing' && <Failing webhook={webhook} />}
+      <div role="status">
+        {done !== undefined && (
+          <Alert color="green" mt="xs">
+            {done}
+          </Alert>
+        )}
+      </div>
+    </div>
+  )
+}
+
+/** The delivery that failed last. */
+function useLastFailure(webhook: Webhook) {
+  const { data } = useDeliveries(webhook.id, { per_page: MAX_SEARCHED })
+  return data && findLastFailure(data.data, webhook)
+}
+
+function Failing({ webhook }: { readonly webhook: Webhook }) {
+  const failure = useLastFailure(webhook)
+  return (
+    <Alert color="yellow" title="Attempts fail" role="group">
+      <Text size="sm">
+        <Sentence parts={explainFailing(webhook, failure)} /> Attempts without a response, or with a 5xx, are repeated.
+      </Text>
+    </Alert>
+  )
+}
+
+function Deactivated({ webhook, onActivated }: { readonly webhook: Webhook; onActivated(done: string): void }) {
+  const failure = useLastFailure(webhook)
+  const missed = useMissed(webhook)
+  return (
+    <Alert color="red" title="This webhook was deactivated, because it failed" role="group">
+      <Stack gap="xs" align="flex-start">
+        <Text size="sm">
+          <Sentence parts={explainDeactivation(webhook, failure)} />
+        </Text>
+        <Text size="sm">
+          Nothing is posted to it now. Mend the receiver and send it a test event; then activate the webhook.
+          {missed !== undefined &&
+            missed.deliveries > 0 &&
+            ` ${missed.deliveries === 1 ? '1 event was' : `${formatCount(missed.deliveries, 'event')} were`} not delivered and can then be replayed.`}
+        </Text>
+        <Activate webhook={webhook} onActivated={onActivated} />
+      </Stack>
+    </Alert>
+  )
+}
+
+/** Events that a webhook missed, because it failed; undefined when that is not known. */
+function useMissed(webhook: Webhook) {
+  const from = toMissedStart(webhook)
+  return useReplayCount(webhook.id, from === undefined ? undefined : { from, undelivered: true }).data
+}
+
+function Activate({ webhook, onActivated }: { readonly webhook: Webhook; onActivated(done: string): void }) {
+  return (
+    <Group gap="xs">
+      <DialogButton label="Activate" size="xs" needs="developer">
+        {(close) => (
+          <ActivateDialog
+            webhook={webhook}
+            onClose={(done) => {
+              close()
+              if (done !== undefined) onActivated(done)
+            }}
+          />
+        )}
+      </DialogButton>
+    </Group>
+  )
+}
+
+interface ActivateDialogProps {
+  readonly webhook: Webhook
+  /** @param done what was done; undefined: nothing */
+  onClose(done?: string): void
+}
+
+function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
+  const [isReplaying, setIsReplaying] = useState(true)
+  const missed = useMissed(webhook)
+  const { from_seq: from, to_seq: to, deliveries: count = 0 } = missed ?? {}
+  const { id, url, events } = webhook
+  const activate = async () => {
+    await api.webhooks.update(id, { url, events, is_active: true })
+    if (!isReplaying || count === 0 || from == null || to == null) return 0
+    // By position: what happens after the activation is sent anyway.
+    const replayed = await api.webhooks.replay(id, { from_seq: from, to_seq: to, undelivered: true })
+    return replayed.data.deliveries
+  }
+  return (
+    <ConfirmDialog
+      title="Activate this webhook?"
+      confirm="Activate"
+      refreshes={['webhooks']}
+      run={activate}
+      onDone={(replayed) =>
+        onClose(`The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`)
+      }
+      onClose={() => onClose()}
+    >
+      <Text>
+        Events from now on are posted to <bdi>{url}</bdi>.
+      </Text>
+      {count > 0 ? (
+        <Checkbox
+          {...bindChecked(isReplaying, setIsReplaying)}
+          label={`Also replay ${formatCount(count, 'event')} that ${count === 1 ? 'was' : 'were'} not delivered`}
+          description="Each becomes a new delivery."
+        />
+      ) : (
+        <Text size="sm">Events of the time without it are not sent; you can replay a range of time afterwards.</Text>
+      )}
+    </ConfirmDialog>
   )
 }

@@ -4,7 +4,6 @@ import { type ReactNode, useState } from 'react'
 import type { RevealWebhookSecretResult, Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { ConfirmButton, FormError, SmallAction } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
@@ -50,7 +49,6 @@ interface SigningSecretProps {
 /** A secret, with what can be done with it. */
 export function SigningSecret({ title, receiver, children, ...secret }: SigningSecretProps) {
   const [shown, setShown] = useState<ShownSecret>()
-  const reason = useAllowed('developer')
   const withPassword = usePasswordAgain()
   const reveal = useChange(() => withPassword(secret.reveal))
   return (
@@ -76,7 +74,7 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
           </Button>
         ) : (
           <SmallAction
-            reason={reason}
+            needs="developer"
             loading={reveal.isPending}
             onClick={() =>
               reveal.mutate(undefined, { onSuccess: ({ data }) => setShown({ text: data.secret, isNew: false }) })
@@ -88,7 +86,7 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
         <ConfirmButton
           label="Replace the secret"
           size="xs"
-          reason={reason}
+          needs="developer"
           title={title}
           confirm="Replace the secret"
           refreshes={['webhooks']}

@@ -4,7 +4,6 @@ import { type ReactNode, useState } from 'react'
 import type { WebhookDelivery } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { useAllowed } from '../../api/session.tsx'
 import { FormError, SmallAction } from '../../parts/form.tsx'
 import { formatDuration } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
@@ -20,12 +19,11 @@ interface SendTestProps {
 export function SendTest({ id, extra }: SendTestProps) {
   const [deliveryId, setDeliveryId] = useState<string>()
   const test = useChange(() => api.webhooks.test(id), 'webhooks')
-  const reason = useAllowed('developer')
   return (
     <Stack gap="xs" align="flex-start">
       <Group gap="xs">
         <SmallAction
-          reason={reason}
+          needs="developer"
           loading={test.isPending}
           onClick={() => test.mutate(undefined, { onSuccess: ({ data }) => setDeliveryId(data.delivery_id) })}
         >
