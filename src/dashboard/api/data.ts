@@ -46,7 +46,6 @@ export const useAll = <Row>(
     },
   })
 
-/** The response of a list. */
 export interface PageOf<Row> {
   readonly data: readonly Row[]
   readonly pagination: Pagination

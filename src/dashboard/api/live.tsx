@@ -18,7 +18,6 @@ type Listener = (event: Event) => void
 const POLL_MS = 15_000
 /** A stream that has not opened after this time counts as none; it may still open. */
 const OPEN_TIMEOUT_MS = 8000
-/** The stream is tried again after this time. */
 const RETRY_MS = 30_000
 
 const StateContext = createContext<LiveState>('connecting')
@@ -28,7 +27,6 @@ const ListenersContext = createContext<
 
 export const useLiveState = (): LiveState => useContext(StateContext)
 
-/** Calls `listener` for each new event of the account. */
 export function useLiveEvents(listener: Listener): void {
   const listeners = useContext(ListenersContext)
   const latest = useRef(listener)

@@ -12,7 +12,6 @@ import { showRecoveryCodes } from './recovery-codes.tsx'
 
 const QrCode = lazy(async () => ({ default: (await import('./qr-code.tsx')).QrCode }))
 
-/** The button, and the dialog that it opens. */
 export function Authenticator() {
   const [isOpen, dialog] = useDisclosure(false)
   return (

@@ -109,7 +109,6 @@ interface SaveRowProps {
   /** Why it cannot be saved, apart from being unchanged. */
   readonly reason?: string | undefined
   readonly label?: string
-  /** Another button. */
   readonly children?: ReactNode
 }
 
@@ -223,12 +222,10 @@ interface DialogFrameProps {
   readonly work?: { readonly isPending: boolean; readonly error: unknown }
   /** Fields inside that show their errors themselves. */
   readonly fields?: readonly string[]
-  /** Whether something is still to be filled in. */
   readonly isIncomplete?: boolean
   /** Must be typed before it can be done: a name, or a number. */
   readonly typed?: string
   readonly children: ReactNode
-  /** Another button. */
   readonly extra?: ReactNode
   onConfirm(): void
   onClose(): void
@@ -302,7 +299,6 @@ interface ConfirmDialogProps<Result> extends Omit<DialogFrameProps, 'work' | 'on
   onDone?(result: Result): unknown
 }
 
-/** A dialog that asks before one change. */
 export function ConfirmDialog<Result>({ refreshes = [], run, onDone, ...frame }: ConfirmDialogProps<Result>) {
   const work = useChange(run, ...refreshes)
   const onSuccess = onDone ?? frame.onClose
@@ -314,7 +310,6 @@ interface DialogButtonProps extends Omit<ActionProps, 'onClick' | 'children'> {
   children(close: () => void): ReactNode
 }
 
-/** A button with the dialog that it opens. */
 export function DialogButton({ label, children, ...button }: DialogButtonProps) {
   const [isOpen, setIsOpen] = useState(false)
   return (
@@ -336,7 +331,6 @@ interface ConfirmButtonProps<Result> extends Omit<ConfirmDialogProps<Result>, 'o
   readonly 'aria-label'?: string
 }
 
-/** A button with a dialog that asks before a dangerous change. */
 export function ConfirmButton<Result>(props: ConfirmButtonProps<Result>) {
   const { label, size = 'sm', needs = 'viewer', reason, 'aria-label': ariaLabel, onDone, ...dialog } = props
   return (

@@ -32,7 +32,6 @@ export const TextLink = ({ to, params, search, children, ...props }: LinkProps &
 
 export const SmallLink = (props: LinkProps & AnchorProps) => <TextLink size="sm" {...props} />
 
-/** Within a sentence. */
 export const InlineLink = (props: LinkProps) => <TextLink inherit underline="always" {...props} />
 
 interface NameLinkProps extends Pick<AnchorProps, 'lineClamp'> {

@@ -6,7 +6,6 @@ import { useState } from 'react'
 const STEP_LENGTH = 100_000
 
 interface LongTextProps {
-  /** Names the text for screen readers. */
   readonly label: string
   readonly text: string
 }

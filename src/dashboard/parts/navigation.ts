@@ -5,7 +5,6 @@ export interface NavigationItem {
   readonly to: string
   /** Pressed after `g`. */
   readonly key: string
-  /** Shown only to operators of the service. */
   readonly isForOperators?: true
 }
 
@@ -46,13 +45,11 @@ const NAVIGATION_GROUPS: readonly NavigationGroup[] = [
   },
 ]
 
-/** The groups with the screens that a user may open. */
 export const listNavigationGroups = (isOperator: boolean): readonly NavigationGroup[] =>
   NAVIGATION_GROUPS.map((group) => ({
     ...group,
     items: group.items.filter(({ isForOperators }) => isOperator || isForOperators !== true),
   }))
 
-/** The screens that a user may open. */
 export const listNavigation = (isOperator: boolean): readonly NavigationItem[] =>
   listNavigationGroups(isOperator).flatMap(({ items }) => items)

@@ -23,7 +23,6 @@ import { SmallLink } from './links.tsx'
 
 interface PageProps {
   readonly title: string
-  /** The primary action. */
   readonly action?: ReactNode
   readonly children: ReactNode
 }
@@ -47,7 +46,6 @@ export function Page({ title, action, children }: PageProps) {
 
 interface SectionProps extends StackProps {
   readonly title: string
-  /** Id of the heading. */
   readonly id?: string
   /** Level of the heading; default: 2. */
   readonly order?: TitleOrder
@@ -134,7 +132,6 @@ export const EmptyState = ({ title, children, command }: EmptyStateProps) => (
   </Stack>
 )
 
-/** A command to copy. */
 export const CommandBlock = ({ command }: { readonly command: string }) => (
   <Group align="flex-start" maw="100%">
     <Code block style={{ overflowX: 'auto', maxWidth: '100%' }} tabIndex={0}>
@@ -222,7 +219,6 @@ interface RecordPageProps<T> extends Omit<PageProps, 'children'> {
   onEscape?(): void
 }
 
-/** The screen of one thing. */
 export function RecordPage<T>({ list, listName, query, missing, children, onEscape, ...page }: RecordPageProps<T>) {
   const navigate = useNavigate()
   useEscape(onEscape ?? (() => void navigate({ to: list })))

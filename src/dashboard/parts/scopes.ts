@@ -54,7 +54,6 @@ const GROUP_LABELS: Readonly<Record<string, string>> = {
 
 const areaOf = (scope: Scope): string => scope.slice(0, scope.indexOf(':'))
 
-/** All scopes by area, in their order. */
 export const SCOPE_GROUPS: readonly ScopeGroup[] = [...new Set(ALL_SCOPES.map(areaOf))].map((area) => ({
   label: GROUP_LABELS[area] ?? area,
   scopes: ALL_SCOPES.filter((scope) => areaOf(scope) === area),

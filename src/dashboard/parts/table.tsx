@@ -137,9 +137,7 @@ export function LiveView<Row>(props: LiveViewProps<Row>) {
 }
 
 interface PagesProps {
-  /** Path of the list. */
   readonly path: string
-  /** From 1. */
   readonly page: number
   readonly totalPages: number
 }
@@ -177,9 +175,7 @@ interface CursorState {
 interface CursorPagesProps {
   /** `pagination.next_cursor`. */
   readonly next: string | undefined
-  /** Says how many rows there are. */
   readonly summary: string
-  /** Whether the newest rows are first. */
   readonly isByTime?: boolean
 }
 
@@ -227,11 +223,9 @@ interface PagedTableProps<Row> extends Omit<DataTableProps<Row>, 'rows' | 'toKey
   readonly empty?: ReactNode
   /** The rows of a list that does not jump. */
   readonly list?: LiveRows<Row>
-  /** Below the list. */
   readonly children?: ReactNode
 }
 
-/** A list with numbered pages. */
 export const PagedTable = <Row extends { readonly id: string }>(props: PagedTableProps<Row>) => {
   const { query, path, page, noun, empty, list, children, ...table } = props
   return (
@@ -266,10 +260,8 @@ interface SearchFormProps {
   readonly inputMode?: 'email'
   /** The most width of the field; default: that of an address. */
   readonly maw?: number | 'none'
-  /** Names the form for screen readers. */
   readonly name?: string
   readonly button?: 'default' | 'filled'
-  /** Other filters. */
   readonly children?: ReactNode
   onSearch(value: string | undefined): void
 }

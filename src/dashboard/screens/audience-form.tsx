@@ -66,7 +66,6 @@ export default function AudienceFormScreen() {
   )
 }
 
-/** A change of the form, which the response has as it is now. */
 const useFormChange = <Input,>(id: string, change: (input: Input) => PromiseLike<{ readonly data: SignupForm }>) =>
   useStore(change, () => read.signupForms.get(id), ['signupForms', 'list'])
 

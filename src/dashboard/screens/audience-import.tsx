@@ -43,7 +43,6 @@ function describeColumn({ name, kind }: PreviewContactImportResult['columns'][nu
   }
 }
 
-/** One sentence. */
 function describeImport(operation: Operation): string {
   const { status, completed_items: completed, failed_items: failed, error_summary: problem } = operation
   if (status === 'pending') return 'The import is about to begin.'

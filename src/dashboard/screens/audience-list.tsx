@@ -40,7 +40,6 @@ const route = getRouteApi('/audience/lists/$id')
 /** A search counts no further. */
 const MAX_COUNTED = 10_000
 
-/** How often running imports are read again. */
 const REFRESH_MS = 3000
 
 type Dialog = 'add' | 'edit'

@@ -20,7 +20,6 @@ import type { Step } from './broadcasts/steps.ts'
 
 const route = getRouteApi('/broadcasts/drafts/$id')
 
-/** Characters of the subject in the heading. */
 const MAX_TITLE_LENGTH = 80
 
 export default function BroadcastDraftScreen() {

@@ -154,7 +154,6 @@ function DomainView({ domain }: { readonly domain: Domain }) {
   )
 }
 
-/** What the state of the domain means for its mail, and what to do. */
 function Consequence({ domain }: { readonly domain: Domain }) {
   if (domain.covered_by)
     return (

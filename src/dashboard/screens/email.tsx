@@ -93,7 +93,6 @@ const EmailFacts = ({ email }: { readonly email: Email }) => (
   />
 )
 
-/** A link to the email that this one repeats. */
 function toOriginalLink(email: Email) {
   const { resend_of: original } = email as { readonly resend_of?: unknown }
   if (typeof original !== 'string') return null

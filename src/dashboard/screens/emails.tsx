@@ -52,7 +52,6 @@ export default function EmailsScreen() {
   )
 }
 
-/** The problems of a 422, by filter. */
 const toFieldErrors = (error: unknown): Record<string, string> =>
   error instanceof TassisError && error.status === 422
     ? Object.fromEntries(error.details.flatMap(({ field, message }) => (field ? [[field, message]] : [])))

@@ -28,7 +28,6 @@ import { findClaimedAddress, toVisible } from './inbound/visible.ts'
 
 const MAX_TITLE_LENGTH = 200
 
-/** How often waiting deliveries are read again. */
 const DELIVERY_REFRESH_MS = 5000
 
 const route = getRouteApi('/inbound/$id')
@@ -119,7 +118,6 @@ function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
   )
 }
 
-/** What happened to it here. */
 function Fate({ email: { status, error_message: error, webhook_delivered_at: at } }: EmailProps) {
   if (status === 'delivered' && at)
     return (

@@ -165,7 +165,6 @@ const DeleteRoute = ({ route }: RouteProps) => (
   </DeleteButton>
 )
 
-/** As it is typed. */
 type RouteTexts = Readonly<Record<'domain_id' | 'match_type' | 'pattern' | 'priority' | 'webhook_url', string>>
 
 const toBody = ({

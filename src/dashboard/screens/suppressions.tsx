@@ -31,7 +31,6 @@ import {
 
 interface RemoveDialogProps {
   readonly address: string
-  /** @param message what was done; undefined: nothing */
   onClose(message?: string): void
 }
 
@@ -239,12 +238,10 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
   )
 }
 
-/** Events that may add an address. */
 const ADDS_ROWS: readonly string[] = ['bounced', 'complained', 'unsubscribed']
 
 interface TableProps {
   readonly rows: readonly Suppression[]
-  /** Why nothing can be removed. */
   readonly reason: string | undefined
   onRemove(address: string): void
 }
@@ -309,7 +306,6 @@ const Address = ({ address }: { readonly address: string }) =>
   )
 
 interface AddDialogProps {
-  /** @param message what was done; undefined: nothing */
   onClose(message?: string): void
 }
 

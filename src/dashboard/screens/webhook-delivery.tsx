@@ -82,7 +82,6 @@ function Summary({ delivery, webhook }: SummaryProps) {
   )
 }
 
-/** What happened, and what happens next. */
 function Sentence({ delivery }: { readonly delivery: WebhookDeliverySummary }) {
   const { status, attempts, next_attempt_at: next, status_code: code, duration_ms: ms, error, event } = delivery
   if (status === 'delivered')

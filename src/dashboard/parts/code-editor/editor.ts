@@ -33,7 +33,6 @@ export interface EditorOptions {
   readonly isDark: boolean
   /** Longer texts are rejected. */
   readonly maxLength: number
-  /** Attributes of the element with the text. */
   readonly attributes: Readonly<Record<string, string>>
   onChange(text: string): void
   /** Called when a change was rejected because of its length. */

@@ -2,7 +2,6 @@
 
 export type CodeLanguage = 'html' | 'json' | 'text'
 
-/** Something wrong with a text. */
 export interface CodeProblem {
   /** From 1; undefined: of no single line. */
   readonly line: number | undefined

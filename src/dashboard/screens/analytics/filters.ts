@@ -35,7 +35,6 @@ export interface AnalyticsFilters {
   readonly stream?: string
   /** Metrics that the chart does not show, separated by commas. */
   readonly hidden?: string
-  /** Number of recipient domains. */
   readonly domains?: number
 }
 
@@ -43,7 +42,6 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/
 const MAX_STREAM_LENGTH = 63
 export const DOMAIN_COUNTS = [10, 50, 200] as const
 
-/** Reads the filters of a URL; what is not a filter is left out. */
 export function parseAnalyticsFilters(search: Readonly<Record<string, unknown>>): AnalyticsFilters {
   const { from, to, stream } = search
   const period = PERIODS.find((name) => name === search['period'])
@@ -66,17 +64,14 @@ const parseMetrics = (value: unknown): readonly Metric[] => {
   return METRICS.filter((metric) => names.includes(metric))
 }
 
-/** The metrics that there are for these filters. */
 export const listMetrics = ({ stream }: AnalyticsFilters): readonly Metric[] =>
   stream === undefined ? METRICS : STREAM_METRICS
 
-/** The metrics that the chart shows. */
 export function listShown(filters: AnalyticsFilters): readonly Metric[] {
   const hidden = parseMetrics(filters.hidden)
   return listMetrics(filters).filter((metric) => !hidden.includes(metric))
 }
 
-/** The filters with a metric shown or hidden. */
 export function toggleMetric(filters: AnalyticsFilters, metric: Metric): AnalyticsFilters {
   const hidden = parseMetrics(filters.hidden)
   const next = hidden.includes(metric) ? hidden.filter((name) => name !== metric) : [...hidden, metric]
@@ -89,7 +84,6 @@ export function toPeriodQuery({ period, from, to, interval }: AnalyticsFilters):
   return { period: period ?? (interval === 'hour' ? '7d' : '30d') }
 }
 
-/** Parameters of `GET /v1/analytics/timeseries`. */
 export const toTimeseriesQuery = (filters: AnalyticsFilters): Query => ({
   ...toPeriodQuery(filters),
   interval: filters.interval,

@@ -27,7 +27,6 @@ export function parseContactSearch({ q, status }: Search): ContactSearch {
   return { ...keep('q', readText(q, MAX_ADDRESS_LENGTH)), ...keep('status', readKnown(CONTACT_STATUS_NAMES, status)) }
 }
 
-/** The parameters of the list of contacts. */
 export const toContactQuery = ({ q, status }: ContactSearch) => ({
   starts_with: q,
   status,

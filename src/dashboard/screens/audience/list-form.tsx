@@ -8,7 +8,6 @@ import { useChange } from '../../api/data.ts'
 import { bindChecked, DialogFrame, useFields } from '../../parts/form.tsx'
 
 interface ListDialogProps {
-  /** Undefined: a new list. */
   readonly list?: ContactList
   onSaved(list: ContactList): void
   onClose(): void

@@ -3,7 +3,6 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { read } from '../../api/client.ts'
 import { forget, readAgain, useAll } from '../../api/data.ts'
 
-/** All lists, to choose one. */
 export const useAllLists = () => useAll(read.contactLists.list({ per_page: 100 }))
 
 /** A change of contacts. Lists show how many they have, so that everything of lists is read again. */

@@ -10,7 +10,6 @@ interface ChooseListProps {
   readonly initial: string
   readonly error?: unknown
   readonly isBusy?: boolean
-  /** Why nothing can be chosen. */
   readonly reason: string | undefined
   onChosen(listId: string): void
 }

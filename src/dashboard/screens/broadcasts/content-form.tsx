@@ -19,7 +19,6 @@ import { useSaveDraft } from './queries.ts'
 
 interface ContentFormProps {
   readonly listId: string
-  /** Undefined: nothing is stored yet. */
   readonly draft?: Newsletter
   /** @param goesOn whether the next step was asked for */
   onSaved(draft: Newsletter, goesOn: boolean): void
@@ -55,7 +54,6 @@ const toFields = (values: Values, source: Source): UpdateNewsletterRequest => ({
   template_id: source === 'template' ? values.template_id || null : null,
 })
 
-/** What the form has, and how it is saved. */
 function useContent({ listId, draft, onSaved }: ContentFormProps) {
   const [values, setValues] = useState(() => toValues(draft))
   const [source, setSource] = useState<Source>(draft?.template_id ? 'template' : 'own')

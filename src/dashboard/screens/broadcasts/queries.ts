@@ -8,7 +8,6 @@ export const POLL_MS = 2000
 export const SLOW_POLL_MS = 30_000
 
 const OPEN_STATES: readonly string[] = ['waiting', 'sending', 'paused', 'cancelling', 'failing']
-/** Whether a broadcast changes within seconds. */
 export const isMoving = ({ state }: BroadcastSummary): boolean => OPEN_STATES.includes(state)
 
 export const useDrafts = (page: number, pageSize = 25) =>

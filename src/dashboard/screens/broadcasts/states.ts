@@ -38,7 +38,6 @@ export function toPercent({ enqueued, skipped, total_recipients: total, state }:
   return Math.min(100, ((enqueued + skipped) / total) * 100)
 }
 
-/** The progress in a few words. */
 export function describeProgress(broadcast: BroadcastSummary): string {
   const { enqueued, skipped, total_recipients: total } = broadcast
   return `${(enqueued + skipped).toLocaleString()} of ${total.toLocaleString()}`
@@ -79,7 +78,6 @@ const REASONS: Readonly<Record<keyof ContactListRecipient['left_out'], string>> 
   complained: 'reported mail as spam',
 }
 
-/** One sentence for each reason that applies to somebody. */
 export const describeLeftOut = ({ left_out: leftOut }: ContactListRecipient): readonly string[] =>
   (Object.keys(REASONS) as (keyof typeof REASONS)[])
     .filter((reason) => leftOut[reason] > 0)

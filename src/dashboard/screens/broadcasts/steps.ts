@@ -11,5 +11,4 @@ export const STEP_NAMES: Readonly<Record<Step, string>> = {
   send: 'Send',
 }
 
-/** Reads the step from the query of a URL. */
 export const parseStep = ({ step }: Search): { readonly step?: Step } => keep('step', readKnown(STEPS, step))

@@ -5,7 +5,6 @@ import { read } from '../../api/client.ts'
 import { readAgain, useAll, usePage } from '../../api/data.ts'
 import { useLiveEvents } from '../../api/live.tsx'
 
-/** All of them, to choose from or to find a name. */
 export const useAllDomains = () => useAll(read.domains.list({ per_page: 100 }), { staleTime: 60_000 })
 
 /** The domain for an example: a verified one if there is any. Undefined without a domain. */

@@ -12,7 +12,6 @@ interface SettingProps {
   readonly domain: Domain
 }
 
-/** A change of the domain, which the response has as it is now. */
 const useDomainChange = (id: string) =>
   useStore(
     (change: () => PromiseLike<{ readonly data: Domain }>) => change(),

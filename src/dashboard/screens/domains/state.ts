@@ -4,7 +4,6 @@ import type { Domain, DomainDns } from '#client/api.ts'
 export type RecordKey = keyof DomainDns['records']
 export type DnsRecordView = DomainDns['records']['spf'] & { readonly key: RecordKey }
 
-/** The tones of `StatusLabel` that occur here. */
 type DomainTone = 'good' | 'waiting' | 'warning' | 'bad'
 
 export interface DomainState {

@@ -55,7 +55,6 @@ export function EmailActions({ email }: EmailActionsProps) {
 }
 
 interface DialogProps extends EmailActionsProps {
-  /** @param message what was done; undefined: nothing */
   onClose(message?: string): void
 }
 

@@ -17,7 +17,6 @@ import {
 
 interface FilterBarProps {
   readonly filters: EmailFilters
-  /** Problems that the server found, by filter. */
   readonly errors: Readonly<Record<string, string>>
   onChange(filters: EmailFilters): void
 }

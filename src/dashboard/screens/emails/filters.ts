@@ -38,7 +38,6 @@ export const FILTER_LABELS: Readonly<Record<FilterName, string>> = {
 
 export const FILTER_NAMES = Object.keys(FILTER_LABELS) as readonly FilterName[]
 
-/** Statuses by which the list can be filtered. */
 export const STATUS_FILTERS = [
   'queued',
   'scheduled',
@@ -51,7 +50,6 @@ export const STATUS_FILTERS = [
   'uncertain',
 ] as const
 
-/** Reads the filters of a URL; what is not a filter is left out. */
 export const parseFilters = (search: Search) =>
   readTexts(search, FILTER_NAMES, (name, text) =>
     name === 'status' ? STATUS_FILTERS.some((status) => status === text) : true,

@@ -16,7 +16,6 @@ const MARKS: Readonly<Record<DialogueLine['from'], string>> = { client: '>', ser
 /** Controls that reorder or break a line; the API has removed those of ASCII. */
 const REORDERING = /[\u0080-\u009f\u2028-\u202e\u2066-\u2069]/g
 
-/** One line for each line of the dialogue. */
 export const formatDialogue = (dialogue: readonly DialogueLine[]): string =>
   dialogue
     .map(

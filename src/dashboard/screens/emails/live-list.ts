@@ -13,7 +13,6 @@ export interface LiveList extends LiveRows<EmailSummary> {
   readonly query: UseQueryResult<PageOf<EmailSummary>>
 }
 
-/** @param values parameters of `GET /v1/emails` */
 export function useLiveList(values: Parameters<typeof read.emails.list>[0]): LiveList {
   const key = JSON.stringify(values)
   const query = usePage(read.emails.list(values))

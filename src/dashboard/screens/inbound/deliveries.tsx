@@ -11,7 +11,6 @@ import { DeliveryStatus } from './marks.tsx'
 
 interface DeliveriesProps {
   readonly deliveries: readonly InboundEmailDelivery[]
-  /** Whether each row links to its email. */
   readonly hasEmails: boolean
 }
 

@@ -12,7 +12,6 @@ import { useAllRoutes } from './queries.ts'
 
 interface FilterBarProps {
   readonly filters: InboundFilters
-  /** A 422 about one of them. */
   readonly error: TassisError | undefined
   onChange(filters: InboundFilters): void
 }

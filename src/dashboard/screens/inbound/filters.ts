@@ -4,7 +4,6 @@ import { readKnown, readTexts, type Search } from '../../parts/search.ts'
 /** States of a delivery to the webhook of a route, by which its list can be filtered. */
 export const DELIVERY_STATES = ['pending', 'delivered', 'undeliverable'] as const
 
-/** Tabs of a received message, in order. */
 export const INBOUND_TABS = ['html', 'text', 'headers', 'source'] as const
 export type InboundTab = (typeof INBOUND_TABS)[number]
 
@@ -29,7 +28,6 @@ export const INBOUND_STATUS_FILTERS = ['received', 'delivered', 'no_route', 'fai
 
 const MAX_ADDRESS_LENGTH = 320
 
-/** Reads the filters of a URL; what is not a filter is left out. */
 export const parseInboundFilters = (search: Search) =>
   readTexts(
     search,
@@ -38,7 +36,6 @@ export const parseInboundFilters = (search: Search) =>
     MAX_ADDRESS_LENGTH,
   ) as InboundFilters
 
-/** The parameters of `GET /v1/inbound`. */
 export const toInboundQuery = ({ from, status, domain, route }: InboundFilters) => ({
   from,
   status,

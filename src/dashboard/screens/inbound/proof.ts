@@ -17,7 +17,6 @@ interface Results {
   }
 }
 
-/** Tones of `parts/status.tsx`. */
 type ProofTone = 'good' | 'bad' | 'warning' | 'neutral'
 
 export interface Proof {

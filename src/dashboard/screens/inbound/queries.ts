@@ -2,5 +2,4 @@
 import { read } from '../../api/client.ts'
 import { useAll } from '../../api/data.ts'
 
-/** All routes, to choose from or to find a name. */
 export const useAllRoutes = () => useAll(read.inboundRoutes.list({ per_page: 100 }), { staleTime: 60_000 })

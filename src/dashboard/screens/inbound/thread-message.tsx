@@ -125,7 +125,6 @@ interface WholeProps {
   readonly message: MailboxMessage
 }
 
-/** The address in a From header. */
 const findAddress = (header: string): string | null =>
   /<([^<>]*)>[^<>]*$/.exec(header)?.[1]?.trim() || (header.includes('@') ? header.trim() : null)
 

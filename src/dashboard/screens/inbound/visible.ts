@@ -16,7 +16,6 @@ export function findDisplayName(header: string | null): string | undefined {
   return name && name !== header?.trim() && !/^\s*$/.test(name) ? toVisible(name) : undefined
 }
 
-/** Whether a word looks like an address. */
 function isAddress(word: string): boolean {
   const [local, domain, ...more] = word.split('@')
   return Boolean(local) && domain !== undefined && domain.indexOf('.') > 0 && !domain.endsWith('.') && more.length === 0

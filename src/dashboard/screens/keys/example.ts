@@ -21,9 +21,7 @@ interface ExampleOptions {
   readonly origin: string
   readonly key: string
   readonly scopes: readonly string[]
-  /** A domain of the account, if there is one. */
   readonly domain: string | undefined
-  /** The user's own address. */
   readonly to: string
 }
 

@@ -5,7 +5,6 @@ import { bindText, FormError, findFieldError } from '../../parts/form.tsx'
 import { toLocalMinute } from '../../parts/format.ts'
 import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS } from '../../parts/scopes.ts'
 
-/** A key as it is typed. */
 export interface KeyInput {
   readonly name: string
   readonly scopes: readonly string[]
@@ -53,13 +52,11 @@ function splitWords(text: string): string[] | null {
   return words.length === 0 ? null : words
 }
 
-/** Whether a request can be made. */
 export const isComplete = ({ name, scopes }: KeyInput): boolean => name.trim() !== '' && scopes.length > 0
 
 interface KeyFieldsProps {
   readonly input: KeyInput
   readonly error: unknown
-  /** Whether what is missing is shown. */
   readonly isChecked: boolean
   onChange(input: KeyInput): void
 }

@@ -2,7 +2,6 @@
 import type { AnalyticsTimeseries, Event } from '#client/api.ts'
 import { toEventData } from '../../parts/format.ts'
 
-/** Path of the screen; undefined: the event has none. */
 export function findEventScreen(event: Pick<Event, 'email_id' | 'raw_payload'>): string | undefined {
   if (event.email_id !== null) return `/emails/${event.email_id}`
   const data = toEventData(event)

@@ -2,7 +2,6 @@
 import type { Account, DeadLetter, Domain, Webhook } from '#client/api.ts'
 import { UNLIMITED } from '../../parts/format.ts'
 
-/** The one action of a notice: a link. */
 export interface NoticeAction {
   readonly label: string
   readonly to: string

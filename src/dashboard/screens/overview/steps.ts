@@ -6,10 +6,8 @@ export type StepName = 'domain' | 'key' | 'email' | 'webhook' | 'authenticator'
 export interface SetupFacts {
   readonly domains: readonly { readonly status: string }[] | undefined
   readonly keys: readonly unknown[] | undefined
-  /** Emails with status `sent`. */
   readonly sent: readonly { readonly sandbox: boolean }[] | undefined
   readonly webhooks: readonly { readonly last_success_at: string | null }[] | undefined
-  /** Whether an API key has read the event feed. */
   readonly hasReadEvents: boolean
   readonly hasAuthenticator: boolean
 }

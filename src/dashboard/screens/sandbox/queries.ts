@@ -13,7 +13,6 @@ const LISTS = ['capturedEmails', 'list'] as const
 export const useUnreadCount = () =>
   useQuery(read.capturedEmails.list({ unread: 'true', per_page: 1 })).data?.pagination.total
 
-/** @param values parameters of `GET /v1/captured-emails` */
 export function useInbox(values: Parameters<typeof read.capturedEmails.list>[0]) {
   const queries = useQueryClient()
   const query = usePage(read.capturedEmails.list(values))
@@ -35,7 +34,6 @@ interface Detail {
   readonly data: CapturedEmail
 }
 
-/** Marks an email as read or unread. */
 export function useMarkRead(id: string) {
   const queries = useQueryClient()
   return useMutation({
@@ -59,7 +57,6 @@ function storeRow(queries: QueryClient, row: CapturedEmailSummary): void {
   )
 }
 
-/** Deletes one captured email, or all. */
 export function useDeleteCaptured(id: string | undefined) {
   const queries = useQueryClient()
   return useMutation({

@@ -1,20 +1,17 @@
 /** @module The filters of the inbox in its URL. Pure. */
 import { keep, parseCursor, readText, type Search } from '../../parts/search.ts'
 
-/** The tabs of a captured email, as in its URL. */
 export const CAPTURED_TABS = ['html', 'text', 'headers', 'source', 'attachments', 'links'] as const
 export type CapturedTab = (typeof CAPTURED_TABS)[number]
 
 export interface InboxSearch {
   readonly q?: string
   readonly unread?: true
-  /** Cursor of a page after the first. */
   readonly cursor?: string
 }
 
 const MAX_WORDS_LENGTH = 200
 
-/** Ignores what is not a filter. */
 export function parseInboxSearch(search: Search): InboxSearch {
   const { q, unread } = search
   return {

@@ -9,7 +9,6 @@ export const AccountLink = ({ id, name }: { readonly id: string | null; readonly
     <NameLink to="/server/accounts/$id" id={id} name={name || '(no name)'} />
   )
 
-/** The account that a list is limited to. */
 export const AccountFilter = ({ id, onRemove }: { readonly id: string | undefined; onRemove(): void }) =>
   id === undefined ? null : (
     <Group gap="xs">

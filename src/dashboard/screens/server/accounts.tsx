@@ -31,7 +31,6 @@ export const AccountBadge = ({
     <StatusLabel tone="good">Active</StatusLabel>
   )
 
-/** `12 of 1,000`. */
 export const formatQuota = ({
   used_this_month: used,
   monthly_quota: quota,

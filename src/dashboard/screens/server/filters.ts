@@ -21,7 +21,6 @@ export const parseAccountFilters = (search: Search) => ({
   ...keep('state', readKnown(ACCOUNT_STATES, search['state'])),
 })
 
-/** The same as parameters of `/v1`. */
 export const toAccountQuery = ({ page, account }: { readonly page?: number; readonly account?: string }) => ({
   page,
   account_id: account,

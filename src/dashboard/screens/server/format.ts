@@ -35,9 +35,7 @@ const SOURCE_NAMES: Readonly<Record<string, string>> = {
 
 /** A kind of data that is retained. Unknown names are shown as they are. */
 export const toKindName = (kind: string): string => KIND_NAMES[kind] ?? kind
-/** A group of tables. */
 export const toGroupName = (group: string): string => GROUP_NAMES[group] ?? group
-/** What paused an account. */
 export const toSourceName = (source: string): string => SOURCE_NAMES[source] ?? source
 
 /** What becomes of the oldest data of a kind: deleted for its size, for its age, or nothing yet. */
@@ -86,11 +84,9 @@ export const listBad = (findings: readonly DoctorFinding[]): DoctorFinding[] =>
 export const listOther = (findings: readonly DoctorFinding[]): DoctorFinding[] =>
   findings.filter((finding) => !isBad(finding))
 
-/** `12 well, 3 not made` */
 export function describeOther(others: readonly DoctorFinding[]): string {
   const well = others.filter(({ status }) => status === 'ok').length
   return `${well} well, ${others.length - well} not made`
 }
 
-/** `outgoing_port` as `outgoing port`. */
 export const toWords = (check: string): string => check.replaceAll('_', ' ')

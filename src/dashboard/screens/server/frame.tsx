@@ -148,9 +148,7 @@ interface SteadyTableProps<Row> {
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   toKey(row: Row): string
-  /** Filters and page. */
   readonly listKey: string
-  /** Where the rows come from. */
   readonly query: Pick<UseQueryResult, 'isPlaceholderData' | 'dataUpdatedAt'>
 }
 
@@ -183,11 +181,9 @@ interface ServerListProps<Row> extends Omit<ServerPageProps<PageOf<Row>>, 'child
   readonly search: { readonly page?: number }
   /** Shown instead of the list when nothing matches. */
   readonly empty?: ReactNode
-  /** Below the list. */
   readonly summary?: ReactNode
 }
 
-/** A screen with one list that is refreshed. */
 export function ServerList<Row>(props: ServerListProps<Row>) {
   const { label, columns, toKey, path, search, empty, summary, ...page } = props
   return (

@@ -16,7 +16,6 @@ interface QueueActionsProps {
   onDone(message: string): void
 }
 
-/** A button for each action on the mail that a selector names. */
 export function QueueActions({ selector, onDone }: QueueActionsProps) {
   const [action, setAction] = useState<QueueAction>()
   return (

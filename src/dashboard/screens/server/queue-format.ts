@@ -86,7 +86,6 @@ const DONE: Readonly<Record<Exclude<QueueAction, 'release'>, string>> = {
   drop: 'was dropped',
 }
 
-/** What an action has done. */
 export function describeResult(
   action: QueueAction,
   { changed, in_delivery: inDelivery, held, suspended }: QueueResult,

@@ -3,11 +3,9 @@ import { useRef, useState } from 'react'
 
 export interface SteadyRows<Row> {
   readonly rows: readonly Row[]
-  /** Rows that are not shown yet. */
   readonly newCount: number
   /** Whether rows are new, gone or in another order. */
   readonly hasChanged: boolean
-  /** Shows the list as it is now. */
   show(): void
 }
 

@@ -20,11 +20,9 @@ export type AuditFilters = { readonly [Name in Exclude<FilterName, 'actor_type'>
 }
 
 export interface AuditSearch extends AuditFilters {
-  /** Of a page after the first. */
   readonly cursor?: string
 }
 
-/** Types of actors, with their words. */
 export const ACTOR_TYPES = {
   user: 'Any user',
   api_key: 'Any API key',
@@ -34,7 +32,6 @@ export const ACTOR_TYPES = {
 
 const MAX_LENGTH = 512
 
-/** Reads the query of a URL; what is not a filter is left out. */
 export const parseAuditSearch = (search: Search) =>
   readTexts(
     search,

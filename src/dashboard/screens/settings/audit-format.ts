@@ -2,7 +2,6 @@
 import type { AuditLog } from '#client/api.ts'
 
 export interface KnownActors {
-  /** Addresses of members, by id. */
   readonly users: ReadonlyMap<string, string>
   /** Names of API keys, by id; empty for roles that may not see them. */
   readonly keys: ReadonlyMap<string, string>
@@ -54,7 +53,6 @@ const RESOURCES: Readonly<Record<string, string>> = {
 
 const toCapital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
-/** The type of a resource as a word. */
 export const toResourceWord = (type: string): string => RESOURCES[type] ?? toCapital(type.replaceAll('_', ' '))
 
 /** Suggested to those who filter by an action. */
@@ -96,13 +94,11 @@ export function findResourceName(
   return id === null ? undefined : (users.get(id) ?? keys.get(id))
 }
 
-/** What the service itself did, by the id of its actor. */
 const SERVICE_ACTORS: Readonly<Record<string, string>> = {
   stripe: 'The payment provider',
   system: 'The service, or somebody who was not signed in',
 }
 
-/** Who did it. */
 export function toActorWords(
   { actor_type: type, actor_id: id }: Pick<AuditLog, 'actor_type' | 'actor_id'>,
   { users, keys }: KnownActors,
@@ -115,7 +111,6 @@ export function toActorWords(
   return `${type} ${id}`
 }
 
-/** The metadata, a line for each field. */
 export function listDetails(metadata: unknown): (readonly [name: string, value: string])[] {
   if (metadata === null || metadata === undefined) return []
   if (typeof metadata !== 'object') return [['details', String(metadata)]]

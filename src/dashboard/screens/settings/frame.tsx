@@ -22,7 +22,6 @@ const NARROW = '(max-width: 61.99em)'
 
 interface SettingsPageProps {
   readonly title: string
-  /** The primary action. */
   readonly action?: ReactNode
   /** The list that this screen is about one of. */
   readonly list?: { readonly label: string; readonly to: string }

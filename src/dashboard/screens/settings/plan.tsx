@@ -167,7 +167,6 @@ function Plans({ subscription, plans }: PlanProps) {
 interface PlanTableProps {
   readonly subscription: BillingSubscription
   readonly plans: readonly BillingPlan[]
-  /** Whether any plan can be bought here. */
   readonly isSold: boolean
 }
 

@@ -5,7 +5,6 @@ import { UNLIMITED } from '../../parts/format.ts'
 
 export const useAccount = () => useData(read.account.get())
 
-/** A limit of a plan in words. */
 export const formatLimit = (limit: number): string => (limit >= UNLIMITED ? 'Unlimited' : limit.toLocaleString())
 
 export const isLimited = (limit: number): boolean => limit < UNLIMITED

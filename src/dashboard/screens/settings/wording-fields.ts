@@ -41,9 +41,7 @@ export const PLACES = {
 export type PlaceName = keyof typeof PLACES
 export const PLACE_NAMES = Object.keys(PLACES) as readonly PlaceName[]
 
-/** The fields of a place in their order. */
 export const listFields = (place: PlaceName): readonly (readonly [name: TextName, label: string])[] =>
   Object.entries(PLACES[place].fields) as [TextName, string][]
 
-/** Whether a text may have several lines. */
 export const hasLines = (name: TextName): boolean => /_(text|intro|footer)$/.test(name)

@@ -115,7 +115,6 @@ export default function WordingScreen() {
 
 interface PartProps {
   readonly wording: AccountWording
-  /** Why nothing can be changed; undefined when it can. */
   readonly roleReason: string | undefined
 }
 

@@ -6,7 +6,6 @@ export interface SuppressionFilters {
   readonly reason?: string
 }
 
-/** What is not a filter is left out. */
 export const parseSuppressionFilters = ({ email, reason }: Search): SuppressionFilters => ({
   ...keep('email', readText(email)),
   ...keep('reason', readText(reason)),

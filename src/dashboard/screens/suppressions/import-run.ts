@@ -15,7 +15,6 @@ interface ImportPart {
   readonly entries: readonly FileEntry[]
 }
 
-/** The part that begins with an entry. */
 export function toPart({ header, entries }: Pick<FilePreview, 'header' | 'entries'>, from: number): ImportPart {
   const chosen: FileEntry[] = []
   let length = 0
@@ -43,14 +42,12 @@ export function toFileLine(part: ImportPart, header: string | undefined, lineOfP
 const countLines = (text: string): number => (text.match(/\r\n|\r|\n/g)?.length ?? 0) + 1
 
 export interface ImportProgress {
-  /** Lines that the service has processed. */
   readonly done: number
   readonly imported: number
   readonly alreadySuppressed: number
   readonly refused: number
   /** The first 100 of the refused lines, by their number in the file. */
   readonly problems: readonly LineProblem[]
-  /** Columns that the service does not know. */
   readonly ignoredColumns: readonly string[]
   /** Seconds until the next attempt, while the service limits the rate. */
   readonly waitSeconds?: number

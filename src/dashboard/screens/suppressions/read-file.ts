@@ -3,11 +3,9 @@
  * twice, and which are wrong. The service checks every line again and has the last word.
  */
 
-/** A line to import. */
 export interface FileEntry {
   /** Number in the file; the first is 1. */
   readonly line: number
-  /** The line as it is in the file. */
   readonly text: string
   readonly address: string
 }
@@ -27,7 +25,6 @@ export interface FilePreview {
   readonly total: number
 }
 
-/** How many lines of each kind are listed. */
 const MAX_LISTED = 100
 const MAX_ADDRESS_LENGTH = 500
 /** The service takes no longer record. */
@@ -94,7 +91,6 @@ interface FileRecord {
   readonly line: number
   readonly text: string
   readonly cells: readonly string[]
-  /** Why it cannot be read. */
   readonly error?: string
 }
 
@@ -184,9 +180,7 @@ const trimCell = (cell: string): string => cell.trim()
 const countLineEnds = (text: string): number => text.match(/\r\n|\r|\n/g)?.length ?? 0
 
 interface LineEnd {
-  /** Where the content ends. */
   readonly content: number
-  /** Where the next line begins. */
   readonly next: number
 }
 

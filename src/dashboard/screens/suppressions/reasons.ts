@@ -7,7 +7,6 @@ export const MANUAL = 'manual'
 
 interface KnownReason {
   readonly word: string
-  /** As `StatusLabel` takes it. */
   readonly tone: 'bad' | 'neutral'
   readonly explanation: string
   /** Why it should not be removed; undefined when that does no harm. */
@@ -47,7 +46,6 @@ export const OTHER_OPTION = { value: OTHER, label: 'Another text …' }
 export const findReason = (reason: string): KnownReason | undefined =>
   Object.hasOwn(KNOWN_REASONS, reason) ? KNOWN_REASONS[reason] : undefined
 
-/** What a suppression stops. */
 export function describeScope({
   reason,
   stream,
@@ -58,7 +56,6 @@ export function describeScope({
   return listId === null ? 'All but transactional mail' : 'Mail to one contact list'
 }
 
-/** The warnings of all suppressions of an address, each once. */
 export const listWarnings = (suppressions: readonly Pick<Suppression, 'reason'>[]): string[] => [
   ...new Set(suppressions.flatMap(({ reason }) => findReason(reason)?.warning ?? [])),
 ]

@@ -30,7 +30,6 @@ import { type Rendering, useRendered } from './use-rendered.ts'
 
 interface ConflictProps {
   readonly theirs: Template
-  /** One's own changes on top of theirs. */
   readonly merged: TemplateFields
   readonly isBusy: boolean
   onKeepMine(): void
@@ -292,7 +291,6 @@ interface MissingVariablesProps {
   onData(data: string): void
 }
 
-/** Offers to add missing variables to the data. */
 function MissingVariables({ problems, data, onData }: MissingVariablesProps) {
   const names = new Set(problems.flatMap(({ variable }) => variable ?? []))
   const offers = [...names].flatMap((name) => {

@@ -144,7 +144,6 @@ function addSample(data: { [name: string]: Sample }, path: readonly string[]): v
   }
 }
 
-/** A word that shows what belongs there. */
 function toSample(path: readonly string[]): string {
   const name = path.findLast((part) => part !== '[]') ?? ''
   if (/url|link|href/i.test(name)) return 'https://example.com/'

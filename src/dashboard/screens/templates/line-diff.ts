@@ -5,7 +5,6 @@ export interface DiffLine {
   readonly text: string
 }
 
-/** Unchanged lines that are left out. */
 export interface DiffGap {
   readonly kind: 'gap'
   readonly lines: number
@@ -13,7 +12,6 @@ export interface DiffGap {
 
 /** With more changed lines, what lies between the first and the last is shown as replaced. */
 const MAX_CHANGES = 1000
-/** Unchanged lines shown around changes. */
 const CONTEXT_LINES = 3
 
 /** All lines of both texts, in order (Myers 1986). */

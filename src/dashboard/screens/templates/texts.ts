@@ -34,7 +34,6 @@ export const toFields = ({ alias, name, subject, html_body, text_body }: Omit<Te
   text_body: text_body ?? '',
 })
 
-/** The fields that differ. */
 export const findChanges = (before: TemplateFields, after: TemplateFields): Partial<TemplateFields> =>
   Object.fromEntries(FIELD_NAMES.filter((name) => before[name] !== after[name]).map((name) => [name, after[name]]))
 
@@ -52,6 +51,5 @@ export const toCodeProblem = ({ line, message }: RenderProblem): CodeProblem => 
 
 const capitalise = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
-/** The tabs of the editor of a template. */
 export const EDITOR_TABS = ['html', 'text', 'data'] as const
 export type EditorTab = (typeof EDITOR_TABS)[number]

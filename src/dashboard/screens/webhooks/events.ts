@@ -1,11 +1,9 @@
 /** @module The events that a webhook can get, in groups and in words. */
 import type { Api } from '#client/api.ts'
 
-/** The filters of deliveries in `/v1`. */
 export type DeliveryQuery = NonNullable<Parameters<Api['webhooks']['listDeliveries']>[1]>
 type WebhookEvent = Exclude<NonNullable<DeliveryQuery['event']>, 'test'>
 
-/** When each event happens. */
 const EXPLANATIONS: Readonly<Record<WebhookEvent, string>> = {
   sent: 'the receiving server accepted the email',
   delivered: 'the same as sent, with the reply of the server',

@@ -29,7 +29,6 @@ export const FORMAT_TEXTS: Readonly<Record<PayloadFormat, string>> = {
 }
 const FORMATS = Object.entries(FORMAT_TEXTS).map(([value, label]) => ({ value, label }))
 
-/** What is missing before a request can be made. */
 export const findProblems = ({ url, events }: WebhookInput): WebhookFieldsProps['problems'] => ({
   ...(url.trim() === '' && { url: 'Enter the URL that gets the events.' }),
   ...(events.length === 0 && { events: 'Choose at least one event.' }),

@@ -11,7 +11,6 @@ export interface DeliveryFilters {
   readonly event?: DeliveryEvent
 }
 
-/** What each status means for the reader. */
 export const DELIVERY_STATES: Readonly<Record<DeliveryStatus, { readonly word: string; readonly tone: Tone }>> = {
   pending: { word: 'Pending', tone: 'waiting' },
   delivered: { word: 'Delivered', tone: 'good' },
@@ -20,10 +19,8 @@ export const DELIVERY_STATES: Readonly<Record<DeliveryStatus, { readonly word: s
 
 export const DELIVERY_STATUSES = Object.keys(DELIVERY_STATES) as readonly DeliveryStatus[]
 
-/** Events of deliveries. */
 export const DELIVERY_EVENTS: readonly DeliveryEvent[] = [...EVENT_NAMES, TEST_EVENT]
 
-/** Reads the filters of a URL; what is not a filter is left out. */
 export function parseDeliveryFilters(search: Search): DeliveryFilters {
   return {
     ...keep('status', readKnown(DELIVERY_STATUSES, search['status'])),

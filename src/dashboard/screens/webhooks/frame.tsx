@@ -86,7 +86,6 @@ function Summary({ webhook }: { readonly webhook: Webhook }) {
   )
 }
 
-/** Deliveries among which the last failure is looked for. */
 const MAX_SEARCHED = 50
 
 function WebhookNotice({ webhook }: { readonly webhook: Webhook }) {
@@ -118,7 +117,6 @@ function WebhookNotice({ webhook }: { readonly webhook: Webhook }) {
   )
 }
 
-/** The delivery that failed last. */
 function useLastFailure(webhook: Webhook) {
   const { data } = useDeliveries(webhook.id, { per_page: MAX_SEARCHED })
   return data && findLastFailure(data.data, webhook)
@@ -182,7 +180,6 @@ function Activate({ webhook, onActivated }: { readonly webhook: Webhook; onActiv
 
 interface ActivateDialogProps {
   readonly webhook: Webhook
-  /** @param done what was done; undefined: nothing */
   onClose(done?: string): void
 }
 

@@ -17,11 +17,9 @@ export const useDeliveries = (id: string, query: DeliveryQuery) =>
     refetchInterval: ({ state: { data } }) => (data?.data.some(isDue) ? DUE_REFRESH_MS : REFRESH_MS),
   })
 
-/** Whether its attempt is made about now. */
 const isDue = ({ next_attempt_at: at }: Pick<WebhookDeliverySummary, 'next_attempt_at'>): boolean =>
   at !== null && new Date(at).getTime() < Date.now() + DUE_REFRESH_MS
 
-/** A delivery with its request. */
 export const useDelivery = (id: string, deliveryId: string) =>
   useData(read.webhooks.getDelivery(id, deliveryId), {
     refetchInterval: ({ state: { data } }) => {

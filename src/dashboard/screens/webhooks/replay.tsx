@@ -15,7 +15,6 @@ const TYPING_MS = 400
 
 interface ReplayDialogProps {
   readonly webhook: Webhook
-  /** @param done what was done; undefined: nothing */
   onClose(done?: string): void
 }
 

@@ -76,7 +76,6 @@ export function explainDeactivation(
   return [...toFailures(webhook), failure ? `; ${toFailureWords(failure)}. ` : '. ', ...toLastSuccess(webhook)]
 }
 
-/** The same for a webhook that still gets events. */
 export const explainFailing = (
   webhook: Pick<Webhook, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>,
   failure: Pick<WebhookDeliverySummary, 'status_code' | 'error'> | undefined,
