@@ -4,8 +4,7 @@
  */
 import { Anchor, Input, Skeleton, Text, Textarea, useComputedColorScheme } from '@mantine/core'
 import { type RefObject, useEffect, useId, useRef, useState } from 'react'
-import type { Editor } from './code-editor/editor.ts'
-import type { CodeLanguage, CodeProblem } from './code-editor/model.ts'
+import type { CodeLanguage, CodeProblem, Editor } from './code-editor/editor.ts'
 import { bindText } from './form.tsx'
 import { LongText } from './long-text.tsx'
 

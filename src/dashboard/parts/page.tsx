@@ -1,6 +1,7 @@
 /** @module The frame of a screen: heading, sections, facts, links of its area; and what it shows while it has no data. */
 import {
   Alert,
+  type AlertProps,
   Anchor,
   Button,
   Code,
@@ -99,11 +100,7 @@ export function ErrorState({ error, onRetry }: { readonly error: unknown; onRetr
       <Stack gap="xs" align="flex-start">
         <Text>{message}</Text>
         {retryAfter !== undefined && <Text>You can try again in {retryAfter} s.</Text>}
-        {requestId && (
-          <Text size="sm">
-            Request id: <Code>{requestId}</Code>
-          </Text>
-        )}
+        <RequestId id={requestId} />
         {onRetry && (
           <Button size="xs" variant="default" onClick={() => onRetry()}>
             Try again
@@ -113,6 +110,13 @@ export function ErrorState({ error, onRetry }: { readonly error: unknown; onRetr
     </Alert>
   )
 }
+
+export const RequestId = ({ id }: { readonly id: string | undefined }) =>
+  id ? (
+    <Text size="sm">
+      Request id: <Code>{id}</Code>
+    </Text>
+  ) : null
 
 interface EmptyStateProps {
   /** What will appear here. */
@@ -245,6 +249,12 @@ export function useBack(list: string): () => void {
 }
 
 /** What was done, announced to screen readers. */
-export const Done = ({ message }: { readonly message: string | undefined }) => (
-  <div role="status">{message !== undefined && <Alert color="green">{message}</Alert>}</div>
+export const Done = ({ message, ...props }: AlertProps & { readonly message: string | undefined }) => (
+  <div role="status">
+    {message !== undefined && (
+      <Alert color="green" {...props}>
+        {message}
+      </Alert>
+    )}
+  </div>
 )

@@ -80,20 +80,22 @@ interface NewRowsProps {
   readonly count: number
   /** Whether there may be more than were counted. */
   readonly hasMore?: boolean
+  /** Whether it is beside something else. */
+  readonly isInline?: boolean
   onShow(): void
 }
 
 /** Always in the page, so that screen readers announce a change and the list does not move. */
-export const NewRows = ({ count, hasMore = false, onShow }: NewRowsProps) => (
-  <div role="status" style={{ minHeight: '1.875rem' }}>
+export const NewRows = ({ count, hasMore = false, isInline = false, onShow }: NewRowsProps) => (
+  <div role="status" style={isInline ? {} : { minHeight: '1.875rem' }}>
     {count > 0 && (
       <Button
         variant="light"
         size="xs"
-        fullWidth
+        fullWidth={!isInline}
         onClick={() => {
           onShow()
-          scrollTo({ top: 0 })
+          if (!isInline) scrollTo({ top: 0 })
         }}
       >
         {count}

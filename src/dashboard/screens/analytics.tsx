@@ -7,6 +7,7 @@ import type { AnalyticsDomain, AnalyticsOverview, Stream } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { readAgain, useData, usePage } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
+import { type Figure, Figures } from '../parts/figures.tsx'
 import { bindText, Form } from '../parts/form.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
@@ -66,12 +67,6 @@ function Totals({ filters }: SectionProps) {
   )
 }
 
-interface Figure {
-  readonly label: string
-  readonly count: number
-  readonly note?: string
-}
-
 const toFigures = (data: AnalyticsOverview): readonly Figure[] => [
   { label: 'Sent', count: data.sent },
   { label: 'Delivered', count: data.delivered, note: `${formatRate(data.delivery_rate)} of sent` },
@@ -83,20 +78,6 @@ const toFigures = (data: AnalyticsOverview): readonly Figure[] => [
   { label: 'Opened by machines', count: data.machine_opens, note: 'not in “Opened”' },
   { label: 'Clicked by machines', count: data.machine_clicks, note: 'not in “Clicked”' },
 ]
-
-const Figures = ({ figures }: { readonly figures: readonly Figure[] }) => (
-  <div className="figures">
-    {figures.map(({ label, count, note }) => (
-      <div key={label}>
-        <Text size="sm">{label}</Text>
-        <Text size="xl" fw={700}>
-          {NUMBER.format(count)}
-        </Text>
-        {note !== undefined && <Text size="sm">{note}</Text>}
-      </div>
-    ))}
-  </div>
-)
 
 function Reputation({ slug }: { readonly slug: string }) {
   const streams = useStreams()

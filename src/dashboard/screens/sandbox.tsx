@@ -7,9 +7,9 @@ import { useAllowed } from '../api/session.tsx'
 import { toSendCommand } from '../parts/commands.ts'
 import { ActionButton, bindChecked, DialogFrame } from '../parts/form.tsx'
 import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
-import { SearchForm } from '../parts/table.tsx'
+import { NewRows, SearchForm } from '../parts/table.tsx'
 import { useExampleDomain } from './domains/queries.ts'
-import { InboxList, NewEmails } from './sandbox/list.tsx'
+import { InboxList } from './sandbox/list.tsx'
 import { MessageView } from './sandbox/message.tsx'
 import { useDeleteCaptured, useInbox, useUnreadCount } from './sandbox/queries.ts'
 import type { InboxSearch } from './sandbox/search.ts'
@@ -69,7 +69,12 @@ export default function SandboxScreen() {
                   <Text size="sm" role="status">
                     {unreadCount === undefined ? ' ' : `${unreadCount.toLocaleString()} unread`}
                   </Text>
-                  <NewEmails count={cursor ? 0 : inbox.newCount} hasMore={inbox.hasMoreNew} onShow={inbox.showNew} />
+                  <NewRows
+                    isInline
+                    count={cursor ? 0 : inbox.newCount}
+                    hasMore={inbox.hasMoreNew}
+                    onShow={inbox.showNew}
+                  />
                 </Group>
                 {inbox.query.error && <ErrorState error={inbox.query.error} onRetry={() => inbox.query.refetch()} />}
                 {inbox.rows === undefined ? (

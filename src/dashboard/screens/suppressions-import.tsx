@@ -17,6 +17,7 @@ import { useWindowEvent } from '@mantine/hooks'
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { readAgain } from '../api/data.ts'
+import { Figures } from '../parts/figures.tsx'
 import { ActionButton, bindText, Form, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { TextLink } from '../parts/links.tsx'
@@ -217,12 +218,14 @@ const format = (count: number): string => count.toLocaleString()
 function Summary({ preview: { entries, duplicates, wrong, total } }: Pick<ReviewProps, 'preview'>) {
   return (
     <>
-      <div className="figures" style={{ width: '100%' }}>
-        <Figure label="To import" count={entries.length} />
-        <Figure label="Repeated" count={duplicates.count} />
-        <Figure label="Wrong" count={wrong.count} />
-        <Figure label="Lines" count={total} />
-      </div>
+      <Figures
+        figures={[
+          { label: 'To import', count: entries.length },
+          { label: 'Repeated', count: duplicates.count },
+          { label: 'Wrong', count: wrong.count },
+          { label: 'Lines', count: total },
+        ]}
+      />
       {entries.length > 0 && (
         <Text size="sm">
           First addresses:{' '}
@@ -237,15 +240,6 @@ function Summary({ preview: { entries, duplicates, wrong, total } }: Pick<Review
     </>
   )
 }
-
-const Figure = ({ label, count }: { readonly label: string; readonly count: number }) => (
-  <div>
-    <Text size="sm">{label}</Text>
-    <Text size="xl" fw={700}>
-      {format(count)}
-    </Text>
-  </div>
-)
 
 interface ProblemsProps {
   readonly title: string

@@ -1,11 +1,11 @@
 /** @module One webhook: its deliveries, what can be done with it, and its settings. */
-import { Alert, List, Stack, Text } from '@mantine/core'
+import { List, Stack, Text } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { DeleteButton, DialogButton } from '../parts/form.tsx'
-import { Section } from '../parts/page.tsx'
+import { Done, Section } from '../parts/page.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
 import { WebhookFrame } from './webhooks/frame.tsx'
 import { ReplayDialog } from './webhooks/replay.tsx'
@@ -83,13 +83,7 @@ function Actions({ webhook }: { readonly webhook: Webhook }) {
           </DialogButton>
         }
       />
-      <div role="status">
-        {done !== undefined && (
-          <Alert color="green" mt="xs">
-            {done}
-          </Alert>
-        )}
-      </div>
+      <Done message={done} mt="xs" />
     </Stack>
   )
 }

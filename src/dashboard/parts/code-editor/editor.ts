@@ -24,7 +24,15 @@ import {
   ViewPlugin,
 } from '@codemirror/view'
 import { getNonce } from 'get-nonce'
-import type { CodeLanguage, CodeProblem } from './model.ts'
+
+export type CodeLanguage = 'html' | 'json' | 'text'
+
+export interface CodeProblem {
+  /** From 1; undefined: of no single line. */
+  readonly line: number | undefined
+  readonly message: string
+  readonly severity?: 'error' | 'warning'
+}
 
 export interface EditorOptions {
   readonly text: string

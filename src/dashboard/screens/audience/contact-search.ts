@@ -1,6 +1,7 @@
 /** @module The search of a contact list: in the URL and as `/v1` takes it. */
 import type { Contact } from '#client/api.ts'
 import { keep, readKnown, readText, type Search } from '../../parts/search.ts'
+import type { Tone } from '../../parts/status.tsx'
 
 export type ContactStatus = Contact['status']
 
@@ -10,13 +11,27 @@ export interface ContactSearch {
   readonly status?: ContactStatus
 }
 
-/** The states of a contact in words: what they mean for its mail. */
-export const CONTACT_STATES: Readonly<Record<ContactStatus, { readonly word: string; readonly meaning: string }>> = {
-  active: { word: 'Subscribed', meaning: 'Gets broadcasts.' },
-  pending: { word: 'Waiting for confirmation', meaning: 'Gets nothing until the link in the confirmation is used.' },
-  unsubscribed: { word: 'Unsubscribed', meaning: 'Left the list and gets no mail of it.' },
-  bounced: { word: 'Undeliverable', meaning: 'The mailbox does not exist, so nothing is sent to it.' },
-  complained: { word: 'Reported as spam', meaning: 'Reported mail of yours as spam, so nothing is sent to it.' },
+interface ContactState {
+  readonly word: string
+  readonly tone: Tone
+  /** For its mail. */
+  readonly meaning: string
+}
+
+export const CONTACT_STATES: Readonly<Record<ContactStatus, ContactState>> = {
+  active: { word: 'Subscribed', tone: 'good', meaning: 'Gets broadcasts.' },
+  pending: {
+    word: 'Waiting for confirmation',
+    tone: 'waiting',
+    meaning: 'Gets nothing until the link in the confirmation is used.',
+  },
+  unsubscribed: { word: 'Unsubscribed', tone: 'neutral', meaning: 'Left the list and gets no mail of it.' },
+  bounced: { word: 'Undeliverable', tone: 'bad', meaning: 'The mailbox does not exist, so nothing is sent to it.' },
+  complained: {
+    word: 'Reported as spam',
+    tone: 'bad',
+    meaning: 'Reported mail of yours as spam, so nothing is sent to it.',
+  },
 }
 
 export const CONTACT_STATUS_NAMES = Object.keys(CONTACT_STATES) as readonly ContactStatus[]

@@ -2,7 +2,6 @@
 import { Text } from '@mantine/core'
 import { AreaNavigation } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import type { Tone } from '../../parts/tone.ts'
 import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact-search.ts'
 
 const LINKS = [
@@ -12,16 +11,8 @@ const LINKS = [
 
 export const AudienceNavigation = () => <AreaNavigation label="Audience" links={LINKS} />
 
-const TONES: Readonly<Record<ContactStatus, Tone>> = {
-  active: 'good',
-  pending: 'waiting',
-  unsubscribed: 'neutral',
-  bounced: 'bad',
-  complained: 'bad',
-}
-
 export const ContactStatusLabel = ({ status }: { readonly status: ContactStatus }) => (
-  <StatusLabel tone={TONES[status]} title={CONTACT_STATES[status].meaning}>
+  <StatusLabel tone={CONTACT_STATES[status].tone} title={CONTACT_STATES[status].meaning}>
     {CONTACT_STATES[status].word}
   </StatusLabel>
 )

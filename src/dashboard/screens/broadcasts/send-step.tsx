@@ -8,6 +8,7 @@ import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton, bindText, DialogFrame } from '../../parts/form.tsx'
+import { formatCount } from '../../parts/format.ts'
 import { ErrorState, Facts } from '../../parts/page.tsx'
 import { formatTime } from '../../parts/time.tsx'
 import { describeLeftOut } from './states.ts'
@@ -67,7 +68,7 @@ export function SendStep({ draft }: { readonly draft: Newsletter }) {
             }
             onClick={() => setIsConfirming(true)}
           >
-            {isLater ? 'Schedule' : 'Send'} to {describeRecipients(data.recipients)}
+            {isLater ? 'Schedule' : 'Send'} to {formatCount(data.recipients, 'recipient')}
           </ActionButton>
         </Group>
       )}
@@ -85,9 +86,6 @@ export function SendStep({ draft }: { readonly draft: Newsletter }) {
   )
 }
 
-const describeRecipients = (count: number): string =>
-  count === 1 ? '1 recipient' : `${count.toLocaleString()} recipients`
-
 interface RecipientsProps {
   readonly count: ContactListRecipient
   readonly isCounting: boolean
@@ -99,7 +97,7 @@ function Recipients({ count, isCounting, onRecount }: RecipientsProps) {
   return (
     <Stack gap="xs" align="flex-start">
       <Text size="lg" fw={600} role="status">
-        {describeRecipients(count.recipients)} of {count.contacts.toLocaleString()} contacts get it.
+        {formatCount(count.recipients, 'recipient')} of {count.contacts.toLocaleString()} contacts get it.
       </Text>
       {leftOut.length > 0 && (
         <>
@@ -156,7 +154,7 @@ function ConfirmDialog({ draft, recipients, listName, at, onRecount, onClose }: 
       onClose={onClose}
     >
       <Text>
-        It goes to {describeRecipients(recipients)} of the list <bdi>{listName}</bdi>
+        It goes to {formatCount(recipients, 'recipient')} of the list <bdi>{listName}</bdi>
         {at === undefined ? ' now' : `, from ${formatTime(at.toISOString(), true)} on`}. What was sent cannot be taken
         back.
       </Text>

@@ -1,29 +1,30 @@
 /** @module The states of a broadcast in words, and what can be done in each. */
 import type { Broadcast, BroadcastSummary, ContactListRecipient } from '#client/api.ts'
+import type { Tone } from '../../parts/status.tsx'
 
-export type BroadcastState = BroadcastSummary['state']
-export type Verb = 'pause' | 'resume' | 'cancel'
+type BroadcastState = BroadcastSummary['state']
+type Verb = 'pause' | 'resume' | 'cancel'
 
 interface KnownState {
   readonly word: string
+  readonly tone: Tone
   readonly verbs: readonly Verb[]
 }
 
 const STATES: Readonly<Record<BroadcastState, KnownState>> = {
-  waiting: { word: 'Scheduled', verbs: ['pause', 'cancel'] },
-  sending: { word: 'Sending', verbs: ['pause', 'cancel'] },
-  paused: { word: 'Paused', verbs: ['resume', 'cancel'] },
-  cancelling: { word: 'Being cancelled', verbs: [] },
-  failing: { word: 'Ending', verbs: [] },
-  done: { word: 'Sent', verbs: [] },
-  cancelled: { word: 'Cancelled', verbs: [] },
-  failed: { word: 'Failed', verbs: [] },
+  waiting: { word: 'Scheduled', tone: 'waiting', verbs: ['pause', 'cancel'] },
+  sending: { word: 'Sending', tone: 'active', verbs: ['pause', 'cancel'] },
+  paused: { word: 'Paused', tone: 'warning', verbs: ['resume', 'cancel'] },
+  cancelling: { word: 'Being cancelled', tone: 'active', verbs: [] },
+  failing: { word: 'Ending', tone: 'bad', verbs: [] },
+  done: { word: 'Sent', tone: 'good', verbs: [] },
+  cancelled: { word: 'Cancelled', tone: 'neutral', verbs: [] },
+  failed: { word: 'Failed', tone: 'bad', verbs: [] },
 }
 
-const UNKNOWN: KnownState = { word: 'Unknown', verbs: [] }
-
+/** A state of a later version is shown by its name. */
 export const toBroadcastState = (state: string): KnownState =>
-  (STATES as Readonly<Record<string, KnownState>>)[state] ?? { ...UNKNOWN, word: state }
+  (STATES as Readonly<Record<string, KnownState>>)[state] ?? { word: state, tone: 'neutral', verbs: [] }
 
 /** Whether something delays it, such as the fence after a restore; its message says what. */
 export const isDelayed = ({ state, message }: Pick<BroadcastSummary, 'state' | 'message'>): boolean =>

@@ -1,7 +1,6 @@
 /** @module Small pieces that the screens of received mail share. */
 import { AreaNavigation } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
-import type { Tone } from '../../parts/tone.ts'
+import { StatusLabel, type Tone } from '../../parts/status.tsx'
 
 interface State {
   readonly word: string

@@ -96,45 +96,31 @@ function listWebhookNotices({
 }
 
 function listDeadLetterNotices({ data, total }: NonNullable<NoticeFacts['deadLetters']>): Notice[] {
-  const uncertain = data.filter(({ original_status }) => original_status === 'uncertain').length
-  // A page may have fewer than there are.
-  const count = (number: number): string => (total > data.length ? `At least ${number}` : String(number))
-  const failed = data.filter(({ original_status }) => original_status === 'failed')
-  const expired = data.length - uncertain - failed.length
+  const of = (status: string) => data.filter(({ original_status }) => original_status === status)
+  const uncertain = of('uncertain').length
+  const failed = of('failed')
+  const notice = (key: string, count: number, status: string, title: string, text: string): Notice[] => {
+    // A page may have fewer than there are.
+    const recipients = `${total > data.length ? 'At least ' : ''}${count} recipient${count === 1 ? '' : 's'}`
+    const action = { label: `See ${status} emails`, to: '/emails', search: { status } }
+    return count === 0 ? [] : [{ key, level: 'warning', title, text: `${recipients}${text}`.trim(), action }]
+  }
   return [
-    ...(uncertain > 0
-      ? [
-          {
-            key: 'uncertain',
-            level: 'warning',
-            title: 'Delivery of some mail is uncertain',
-            text: `${count(uncertain)} recipient${uncertain === 1 ? '' : 's'}: the connection broke before the final reply, so the mail may or may not have arrived. Sending it again may deliver it twice.`,
-            action: { label: 'See uncertain emails', to: '/emails', search: { status: 'uncertain' } },
-          } as const,
-        ]
-      : []),
-    ...(failed.length > 0
-      ? [
-          {
-            key: 'failed',
-            level: 'warning',
-            title: 'Some mail could not be sent',
-            text: `${count(failed.length)} recipient${failed.length === 1 ? '' : 's'}. ${failed[0]?.last_error ?? ''}`.trim(),
-            action: { label: 'See failed emails', to: '/emails', search: { status: 'failed' } },
-          } as const,
-        ]
-      : []),
-    ...(expired > 0
-      ? [
-          {
-            key: 'dead-letters',
-            level: 'warning',
-            title: 'Some mail was given up',
-            text: `${count(expired)} recipient${expired === 1 ? '' : 's'} could not be reached in time (dead letters).`,
-            action: { label: 'See bounced emails', to: '/emails', search: { status: 'bounced' } },
-          } as const,
-        ]
-      : []),
+    ...notice(
+      'uncertain',
+      uncertain,
+      'uncertain',
+      'Delivery of some mail is uncertain',
+      ': the connection broke before the final reply, so the mail may or may not have arrived. Sending it again may deliver it twice.',
+    ),
+    ...notice('failed', failed.length, 'failed', 'Some mail could not be sent', `. ${failed[0]?.last_error ?? ''}`),
+    ...notice(
+      'dead-letters',
+      data.length - uncertain - failed.length,
+      'bounced',
+      'Some mail was given up',
+      ' could not be reached in time (dead letters).',
+    ),
   ]
 }
 

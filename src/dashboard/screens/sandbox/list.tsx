@@ -1,5 +1,5 @@
 /** @module The list of the inbox. */
-import { Anchor, Button, VisuallyHidden } from '@mantine/core'
+import { Anchor, VisuallyHidden } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import type { CapturedEmailSummary } from '#client/api.ts'
@@ -80,21 +80,3 @@ function InboxItem({ row, isOpen }: { readonly row: CapturedEmailSummary; readon
     </li>
   )
 }
-
-interface NewEmailsProps {
-  readonly count: number
-  readonly hasMore: boolean
-  onShow(): void
-}
-
-/** Always in the page, so that screen readers announce a change. */
-export const NewEmails = ({ count, hasMore, onShow }: NewEmailsProps) => (
-  <div role="status">
-    {count > 0 && (
-      <Button variant="light" size="xs" onClick={onShow}>
-        {count}
-        {hasMore && '+'} new
-      </Button>
-    )}
-  </div>
-)

@@ -41,33 +41,29 @@ export const ACTIONS: Readonly<Record<QueueAction, ActionWords>> = {
   },
 }
 
-/** Which mail a selector names: `mail to example.com`. */
-export function describeSelector({ domain, provider, account_id: account, email_id: email }: QueueSelector): string {
-  if (email !== undefined) return `the email ${email}`
-  return [
-    'mail',
-    ...(account === undefined ? [] : ['of one account']),
-    ...(domain === undefined ? [] : [`to ${domain}`]),
-    ...(provider === undefined ? [] : [`to the domains of ${provider}`]),
+type Named = string | null | undefined
+
+const describeMail = (start: string, account: Named, domain: Named, provider: Named): string =>
+  [
+    start,
+    ...(account == null ? [] : [`of ${account}`]),
+    ...(domain == null ? [] : [`to ${domain}`]),
+    ...(provider == null ? [] : [`to the domains of ${provider}`]),
   ].join(' ')
-}
+
+/** Which mail a selector names: `mail to example.com`. */
+export const describeSelector = ({ domain, provider, account_id: account, email_id: email }: QueueSelector): string =>
+  email === undefined ? describeMail('mail', account && 'one account', domain, provider) : `the email ${email}`
 
 /** Which mail a hold or redirect is about: `Mail of Acme to example.com`. */
-export function describeRule({
+export const describeRule = ({
   domain,
   provider,
   account,
   account_id: id,
   email_id: email,
-}: OperatorQueueRule): string {
-  if (email !== null) return `The email ${email}`
-  return [
-    'Mail',
-    ...(id === null ? [] : [`of ${account ?? 'a deleted account'}`]),
-    ...(domain === null ? [] : [`to ${domain}`]),
-    ...(provider === null ? [] : [`to the domains of ${provider}`]),
-  ].join(' ')
-}
+}: OperatorQueueRule): string =>
+  email === null ? describeMail('Mail', id && (account ?? 'a deleted account'), domain, provider) : `The email ${email}`
 
 /** What a rule names, so that it can be released. */
 export const toRuleSelector = ({ domain, provider, account_id, email_id }: OperatorQueueRule): QueueSelector =>

@@ -1,5 +1,5 @@
 /** @module The data of a preview: JSON that a person writes, and a first proposal from the variables of a template. */
-import type { CodeProblem } from '../../parts/code-editor/model.ts'
+import type { CodeProblem } from '../../parts/code-editor/editor.ts'
 
 export type DataResult =
   | { readonly value: Readonly<Record<string, unknown>>; readonly problem?: undefined }

@@ -1,6 +1,6 @@
 /** @module The fields of a template while they are edited, and what becomes of them when somebody else saved first. */
 import type { RenderTemplateTextResult, Template } from '#client/api.ts'
-import type { CodeProblem } from '../../parts/code-editor/model.ts'
+import type { CodeProblem } from '../../parts/code-editor/editor.ts'
 
 export type RenderProblem = RenderTemplateTextResult['problems'][number]
 

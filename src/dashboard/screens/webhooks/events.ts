@@ -4,7 +4,7 @@ import type { Api } from '#client/api.ts'
 export type DeliveryQuery = NonNullable<Parameters<Api['webhooks']['listDeliveries']>[1]>
 type WebhookEvent = Exclude<NonNullable<DeliveryQuery['event']>, 'test'>
 
-const EXPLANATIONS: Readonly<Record<WebhookEvent, string>> = {
+export const EVENT_EXPLANATIONS: Readonly<Record<WebhookEvent, string>> = {
   sent: 'the receiving server accepted the email',
   delivered: 'the same as sent, with the reply of the server',
   deferred: 'refused for now; another attempt follows',
@@ -25,27 +25,19 @@ const EXPLANATIONS: Readonly<Record<WebhookEvent, string>> = {
   'domain.unverified': 'a domain stopped sending',
 }
 
-interface EventChoice {
-  readonly name: WebhookEvent
-  readonly explanation: string
-}
-
-const toChoices = (names: readonly WebhookEvent[]): EventChoice[] =>
-  names.map((name) => ({ name, explanation: EXPLANATIONS[name] }))
-
 const RECIPIENTS: readonly WebhookEvent[] = ['opened', 'clicked', 'complained', 'unsubscribed']
 const RECEIVED: readonly WebhookEvent[] = ['email.inbound', 'mailbox.message.received']
 
 /** All events in the order of the list, so that a new one is never left out. */
-export const EVENT_NAMES = Object.keys(EXPLANATIONS) as readonly WebhookEvent[]
+export const EVENT_NAMES = Object.keys(EVENT_EXPLANATIONS) as readonly WebhookEvent[]
 
-export const EVENT_GROUPS: readonly { readonly label: string; readonly events: readonly EventChoice[] }[] = [
-  { label: 'Delivery', events: toChoices(EVENT_NAMES.slice(0, EVENT_NAMES.indexOf('opened'))) },
-  { label: 'Recipients', events: toChoices(RECIPIENTS) },
-  { label: 'Received mail', events: toChoices(RECEIVED) },
+export const EVENT_GROUPS: readonly { readonly label: string; readonly events: readonly WebhookEvent[] }[] = [
+  { label: 'Delivery', events: EVENT_NAMES.slice(0, EVENT_NAMES.indexOf('opened')) },
+  { label: 'Recipients', events: RECIPIENTS },
+  { label: 'Received mail', events: RECEIVED },
   {
     label: 'Account and domains',
-    events: toChoices(EVENT_NAMES.slice(EVENT_NAMES.indexOf('mailbox.message.received') + 1)),
+    events: EVENT_NAMES.slice(EVENT_NAMES.indexOf('mailbox.message.received') + 1),
   },
 ]
 

@@ -2,7 +2,7 @@
 import { Anchor, Button, Checkbox, Group, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
 import type { Webhook } from '#client/api.ts'
 import { bindText, CODE_INPUT, findFieldError } from '../../parts/form.tsx'
-import { EVENT_GROUPS, EVENT_NAMES } from './events.ts'
+import { EVENT_EXPLANATIONS, EVENT_GROUPS, EVENT_NAMES } from './events.ts'
 
 type PayloadFormat = Webhook['format']
 
@@ -103,8 +103,14 @@ export function WebhookFields({ input, error, problems, isReadOnly = false, onCh
               <Text size="sm" fw={600}>
                 {label}
               </Text>
-              {choices.map(({ name, explanation }) => (
-                <Checkbox key={name} value={name} disabled={isReadOnly} label={name} description={explanation} />
+              {choices.map((name) => (
+                <Checkbox
+                  key={name}
+                  value={name}
+                  disabled={isReadOnly}
+                  label={name}
+                  description={EVENT_EXPLANATIONS[name]}
+                />
               ))}
             </Stack>
           ))}

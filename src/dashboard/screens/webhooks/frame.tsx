@@ -7,7 +7,7 @@ import { api } from '../../api/client.ts'
 import { bindChecked, ConfirmDialog, DialogButton } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
-import { Page, QueryView, useEscape } from '../../parts/page.tsx'
+import { Done, Page, QueryView, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { Sentence, WebhookStatus } from './marks.tsx'
 import { useDeliveries, useReplayCount, useWebhook } from './queries.ts'
@@ -106,13 +106,7 @@ function WebhookNotice({ webhook }: { readonly webhook: Webhook }) {
         </Alert>
       )}
       {state === 'failing' && <Failing webhook={webhook} />}
-      <div role="status">
-        {done !== undefined && (
-          <Alert color="green" mt="xs">
-            {done}
-          </Alert>
-        )}
-      </div>
+      <Done message={done} mt="xs" />
     </div>
   )
 }

@@ -1,6 +1,6 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
-import type { Tone } from '../../parts/tone.ts'
+import type { Tone } from '../../parts/status.tsx'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
 
@@ -55,11 +55,11 @@ export const findLastFailure = (
     ({ status, event, attempted_at }) => status !== 'delivered' && event !== 'test' && attempted_at !== null,
   )
 
+type Attempts = Pick<Webhook, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>
+type Reply = Pick<WebhookDeliverySummary, 'status_code' | 'error'>
+
 /** Why a delivery failed, as the end of a sentence: "the last response was 502". */
-export function toFailureWords({
-  status_code: code,
-  error,
-}: Pick<WebhookDeliverySummary, 'status_code' | 'error'>): string {
+export function toFailureWords({ status_code: code, error }: Reply): string {
   if (code !== null) return `the last response was ${code}`
   const [first] = (error ?? '').split(/(?<=\.) /)
   return first ? `there was no response: ${first.replace(/\.$/, '')}` : 'there was no response'
@@ -69,33 +69,23 @@ export function toFailureWords({
 export type SentencePart = string | { readonly at: string }
 
 /** Why a webhook that failures deactivated is in this state, and what to do. */
-export function explainDeactivation(
-  webhook: Pick<Webhook, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>,
-  failure: Pick<WebhookDeliverySummary, 'status_code' | 'error'> | undefined,
-): SentencePart[] {
+export function explainDeactivation(webhook: Attempts, failure: Reply | undefined): SentencePart[] {
   return [...toFailures(webhook), failure ? `; ${toFailureWords(failure)}. ` : '. ', ...toLastSuccess(webhook)]
 }
 
-export const explainFailing = (
-  webhook: Pick<Webhook, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>,
-  failure: Pick<WebhookDeliverySummary, 'status_code' | 'error'> | undefined,
-): SentencePart[] => [
+export const explainFailing = (webhook: Attempts, failure: Reply | undefined): SentencePart[] => [
   ...explainDeactivation(webhook, failure),
   `After ${MAX_FAILURES} failed attempts in a row it is deactivated.`,
 ]
 
-function toFailures({
-  failure_count: count,
-  failing_since: since,
-  last_failure_at: last,
-}: Pick<Webhook, 'failure_count' | 'failing_since' | 'last_failure_at'>): SentencePart[] {
+function toFailures({ failure_count: count, failing_since: since, last_failure_at: last }: Attempts): SentencePart[] {
   const what = count === 1 ? 'One attempt failed' : `${count} attempts in a row failed`
   if (since !== null && last !== null && since !== last) return [`${what}, from `, { at: since }, ' to ', { at: last }]
   const at = last ?? since
   return at === null ? [what] : [`${what}, at `, { at }]
 }
 
-const toLastSuccess = ({ last_success_at: at }: Pick<Webhook, 'last_success_at'>): SentencePart[] =>
+const toLastSuccess = ({ last_success_at: at }: Attempts): SentencePart[] =>
   at === null ? ['No attempt has succeeded yet. '] : ['The last success was at ', { at }, '. ']
 
 /** JSON on several lines; the text itself when it is not JSON. */
