@@ -19,6 +19,7 @@ import { type ReactNode, type RefObject, useCallback, useEffect, useRef, useStat
 import { TassisError } from '#client/client.ts'
 import { forget, type Stale, useChange } from '../api/data.ts'
 import { type Role, useAllowed } from '../api/session.tsx'
+import { RequestId } from './page.tsx'
 
 interface ActionProps extends ButtonProps {
   /** The role that may do it; default: every one. */
@@ -94,11 +95,7 @@ export function FormError({ error: thrown, fields = [] }: FormErrorProps) {
         </List>
       )}
       {retryAfter !== undefined && <Text size="sm">You can try again in {retryAfter} s.</Text>}
-      {requestId && (
-        <Text size="sm">
-          Request id: <Code>{requestId}</Code>
-        </Text>
-      )}
+      <RequestId id={requestId} />
     </Alert>
   )
 }

@@ -1,13 +1,18 @@
 /** @module The list of emails: newest first, with filters, live. */
 import { Anchor, Badge, Button, Group, Text, VisuallyHidden } from '@mantine/core'
+import { useWindowEvent } from '@mantine/hooks'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import type { EmailSummary } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
+import { read } from '../api/client.ts'
+import { usePage } from '../api/data.ts'
+import { refetch, useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { toSendCommand } from '../parts/commands.ts'
 import { formatCount } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
+import { useLiveRows } from '../parts/rows.ts'
 import { StatusBadge } from '../parts/status.tsx'
 import { type Column, CursorPages, DataTable, LiveView } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
@@ -16,15 +21,20 @@ import { useStreams } from './analytics/queries.ts'
 import { useExampleDomain } from './domains/queries.ts'
 import { FilterBar } from './emails/filter-bar.tsx'
 import { FILTER_NAMES, toEmailQuery } from './emails/filters.ts'
-import { countRecipients, useLiveList } from './emails/live-list.ts'
 
 const route = getRouteApi('/emails')
 
 export default function EmailsScreen() {
   const { cursor, ...filters } = route.useSearch()
   const navigate = route.useNavigate()
-  const list = useLiveList({ ...toEmailQuery(filters), cursor })
-  const { query } = list
+  const values = { ...toEmailQuery(filters), cursor }
+  const query = usePage(read.emails.list(values))
+  const list = useLiveRows(query, JSON.stringify(values), ({ created_at: at }) => at)
+  const refreshSoon = useRefreshSoon(() => refetch(query))
+  useLiveEvents(({ email_id: id }) => id !== null && refreshSoon())
+  useWindowEvent('visibilitychange', () => {
+    if (document.visibilityState === 'visible') refreshSoon()
+  })
   const hasFilters = FILTER_NAMES.some((name) => filters[name] !== undefined)
   const fieldErrors = toFieldErrors(query.error)
   return (
@@ -121,6 +131,10 @@ function EmailTable({ rows }: { readonly rows: readonly EmailSummary[] }) {
   ]
   return <DataTable label="Emails" columns={columns} rows={rows} toKey={({ id }) => id} />
 }
+
+/** `to` joins the addresses; their names are not in it. */
+const countRecipients = ({ to, cc, bcc }: EmailSummary): number =>
+  (to === '' ? 0 : to.split(', ').length) + cc.length + bcc.length
 
 function Recipient({ row }: { readonly row: EmailSummary }) {
   const more = countRecipients(row) - 1
