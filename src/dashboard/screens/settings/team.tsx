@@ -16,6 +16,7 @@ import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
 import { InvitationActions, InviteDialog } from './invite.tsx'
+import { type Role, RoleField } from './role-field.tsx'
 
 /** More than there can be. */
 const MAX_INVITATIONS = 100
@@ -142,8 +143,6 @@ function InvitationTable({ invitations }: { readonly invitations: readonly TeamI
   ]
   return <DataTable label="Open invitations" columns={columns} rows={invitations} toKey={({ email }) => email} />
 }
-
-import { type Role, RoleField } from './role-field.tsx'
 
 type MemberDialogKind = 'role' | 'remove'
 
