@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { findLinks } from '#features/sending/capture/links.ts'
+import { findLinks } from '#features/sending/capture/check-links.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

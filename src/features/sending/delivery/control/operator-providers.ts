@@ -1,9 +1,28 @@
-/** @module What operators see of receiving providers: limits, rates, suspensions, and alerts; lifts a suspension. */
+/** @module /v1/operator/providers and /v1/operator/alerts: limits, rates and suspensions of receiving providers, and alerts. */
+import { type Static, Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
+import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
+import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { accountOfLane } from '#features/sending/queue/lanes.ts'
 import { notFound } from '#platform/errors.ts'
-import { isoTime } from '#platform/http/envelope.ts'
+import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
+import {
+  Count,
+  DataBody,
+  Nullable,
+  NullablePart,
+  PAGE_FIELDS,
+  PageBody,
+  PageQuery,
+  Part,
+  parsePage,
+  StringEnum,
+  Text,
+  TextOrNull,
+  Timestamp,
+} from '#platform/http/schemas.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import type { TrafficCounts } from '../providers/limits.ts'
 import { type Instant, Pair } from '../providers/pair.ts'
@@ -11,7 +30,132 @@ import { Pairs } from '../providers/pairs.ts'
 import type { ProviderPolicy } from '../providers/registry.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import { adviseOnAttempt } from './explain.ts'
-import type { DeliveryAlert, ServerProvider } from './operator-provider-model.ts'
+
+const ProviderQuery = Type.Object({
+  ...PAGE_FIELDS,
+  used: Type.Optional(StringEnum(['true', 'false'], { description: 'true: only those to which something was sent.' })),
+})
+
+const traffic = (description: string) =>
+  Part(description, {
+    attempted: Count('Attempts.'),
+    accepted: Count('Messages that it accepted.'),
+    deferred: Count('Attempts that will be made again.'),
+    refused: Count('Messages that it rejected permanently.'),
+  })
+const ServerProvider = Type.Object({
+  provider: Text('Name in the list of providers, or the mail hosts of a site without an entry.'),
+  source: TextOrNull('Our outgoing address; null: the system chooses it, or nothing was sent yet.'),
+  is_listed: Type.Boolean({ description: 'Whether it has an entry in the list of providers.' }),
+  limits: Part('The limits of the provider.', {
+    connections: Count('Connections at the same time.'),
+    messages_per_connection: Count('Messages over one connection.'),
+    connection_age_seconds: Count('How long a connection is used at most.'),
+    idle_seconds: Count('How long a connection waits for the next message.'),
+    per_second: Count('Messages in any second; 0: no limit.'),
+    per_minute: Count('Messages in any minute; 0: no limit.'),
+    tls: Text('opportunistic or required.'),
+    route: Text('direct or smarthost.'),
+    figures_from: Text('Where the figures are published.'),
+  }),
+  rate_factor: Type.Number({
+    description: 'Fraction of the limits in use; replies lower it, accepted mail raises it.',
+  }),
+  rate_per_minute: Nullable(Type.Number(), { description: 'Messages a minute in use; null: no limit.' }),
+  suspension: NullablePart('Why nothing is sent; null: not suspended.', {
+    rule: Text('Rule of the reply that began it.'),
+    reason: Text('The reply.'),
+    since: Timestamp({ description: 'When it began.' }),
+    until: Timestamp({ description: 'When the next message is tried.' }),
+    failures: Count('Rejections in a row.'),
+  }),
+  warm_up: NullablePart('The daily budget while our address is new to the provider; null: it is not.', {
+    budget: Count('Messages that the provider gets on this day (UTC).'),
+    used: Count('Messages that it has had, or that are in delivery.'),
+    next_day_at: Timestamp({ description: 'When the next day begins.' }),
+  }),
+  in_delivery: Count('Messages in delivery.'),
+  waiting_lanes: Count('Destinations whose mail waits for the provider; each account has its own.'),
+  last_hour: traffic('The last hour, since the start of the service.'),
+  last_day: traffic('The last day, since the start of the service.'),
+})
+type ServerProvider = Static<typeof ServerProvider>
+const ProviderResumeResult = Type.Object({
+  provider: Text('Name of the provider.'),
+  resumed: Count('Suspensions and lowered rates that were lifted.'),
+})
+
+const DeliveryAlert = Type.Object({
+  provider: Text('Name in the list of providers, or the mail hosts of a site without an entry.'),
+  source: TextOrNull('Our outgoing address; null: it is not known.'),
+  rule: Text('Rule of the reply.'),
+  category: Text('reputation or authentication, or another category of bounces.'),
+  reply: Text('The last reply.'),
+  count: Count('Attempts that ended with such a reply.'),
+  first_at: Timestamp({ description: 'When the first one came.' }),
+  last_at: Timestamp({ description: 'When the last one came.' }),
+  advice: Text('What to do.'),
+})
+export type DeliveryAlert = Static<typeof DeliveryAlert>
+
+/** @param context.scheduler of this process, once it delivers */
+export const operatorProviderRoutes = (
+  app: App,
+  { scheduler }: { readonly scheduler: () => DeliveryScheduler | undefined },
+) =>
+  new Elysia({ prefix: '/v1/operator' })
+    .use(authenticated)
+    .get(
+      '/providers',
+      async ({ actor, query }) => {
+        await recordView(app, actor, { name: 'providers' })
+        const page = parsePage(query)
+        const { used, all, views } = listProviders(app, scheduler())
+        const total = query.used === 'true' ? used : all
+        return pageBody(views(page.offset, Math.min(page.offset + page.limit, total)), { ...page, total })
+      },
+      {
+        query: ProviderQuery,
+        response: PageBody(ServerProvider),
+        detail: operatorRoute(
+          'List receiving providers',
+          'By provider and outgoing address: limits, rates, suspensions and figures. Suspended ones first, then slowed ones, then those in use.',
+        ),
+      },
+    )
+    .get(
+      '/alerts',
+      async ({ actor, query }) => {
+        await recordView(app, actor, { name: 'providers' })
+        const page = parsePage(query)
+        const alerts = listAlerts(scheduler())
+        return pageBody(alerts.slice(page.offset, page.offset + page.limit), { ...page, total: alerts.length })
+      },
+      {
+        query: PageQuery,
+        response: PageBody(DeliveryAlert),
+        detail: operatorRoute(
+          'List delivery alerts',
+          'Replies that blame our addresses or set-up (block lists, reputation, authentication), by provider, outgoing address and rule: the last day, since the start of the service, the newest first. The mail is retried.',
+        ),
+      },
+    )
+    .post(
+      '/providers/:name/resume',
+      async ({ actor, params }) => {
+        const resumed = await resumeProvider(app, scheduler(), toServiceActor(actor), params.name)
+        return dataBody({ provider: params.name, resumed })
+      },
+      {
+        params: Type.Object({ name: Type.String({ maxLength: 300, description: 'Name of the provider.' }) }),
+        response: DataBody(ProviderResumeResult),
+        detail: operatorRoute(
+          'Lift the suspension of a provider',
+          'Also restores a lowered rate. Mail that is due is tried at once; if the provider rejects it again, the suspension begins again.',
+          { 404: ['provider_not_found', 'Nothing was sent to a provider of this name.'] },
+        ),
+      },
+    )
 
 const NO_TRAFFIC: TrafficCounts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
 
@@ -108,11 +252,8 @@ const toPolicyView = (policy: ProviderPolicy): ServerProvider => ({
   last_day: NO_TRAFFIC,
 })
 
-/**
- * Lifts the suspensions and lowered rates of a provider, from all our addresses. Returns how many there were. Throws
- * 404 for a provider to which nothing was sent.
- */
-export async function resumeProvider(
+/** Lifts suspensions and lowered rates of a provider; returns how many. Throws 404 if nothing was sent to it. */
+async function resumeProvider(
   app: App,
   scheduler: DeliveryScheduler | undefined,
   actor: AuditActor,
