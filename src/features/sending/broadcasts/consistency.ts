@@ -1,7 +1,4 @@
-/**
- * @module Consistency rules of broadcasts, and of the monthly quota, against which waiting recipients of broadcasts
- * count too.
- */
+/** @module Consistency rules of broadcasts, and of the monthly quota, in which their waiting recipients count. */
 import { createCounterRule, LOGS_HORIZON } from '#features/core/events/counter-rules.ts'
 import { IS_NEVER_ATTEMPTED } from '#features/sending/queue/settle.ts'
 import { statusCode, statusCodes } from '#features/sending/queue/status.ts'

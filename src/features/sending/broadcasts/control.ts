@@ -1,7 +1,4 @@
-/**
- * @module Pauses, resumes and cancels a broadcast by its operation. Never changes recipients that were already
- * attempted.
- */
+/** @module Pauses, resumes and cancels a broadcast by its operation. Never changes attempted recipients. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { getOperation, type Operation } from '#features/core/operations/operations.ts'

@@ -57,7 +57,6 @@ const MAX_AHEAD = 1000
 const BATCH_SIZE = 100
 /** How often to check whether delivery has attempted the enqueued emails. */
 const DELIVERY_CHECK_INTERVAL_MS = 100
-/** Delay before a failed step is repeated. */
 const RETRY_DELAY_MS = seconds(15)
 /** Accounts whose broadcasts are processed at the same time. */
 const MAX_CONCURRENT_ACCOUNTS = 16
@@ -80,7 +79,6 @@ const IN_FLIGHT_CHECK_INTERVAL_MS = 1000
 
 /** One scan over all emails of a broadcast that is being withdrawn, from the first to the last. */
 interface WithdrawalScan {
-  /** The last email that was examined. */
   readonly lastEmailId: number
   /**
    * Whether this scan is the last: nothing was in flight when it began, so no email can return unattempted behind its
@@ -132,7 +130,6 @@ export class BroadcastEnqueuer implements DueLoop {
   readonly #awaitingDelivery = new Map<number, number>()
   /** The scan of each broadcast that is being withdrawn. */
   readonly #withdrawals = new Map<number, WithdrawalScan>()
-  /** The running step of each account. */
   readonly #runningSteps = new Map<number, Promise<void>>()
   #isFirstStep = true
   readonly #loop: DueLoop
@@ -290,10 +287,7 @@ function countUnattempted(app: App, { id, accountId, handedOver }: Broadcast): n
   return Math.max(0, handedOver - readCounter(app.db, accountId, begunMetric(id), 0))
 }
 
-/**
- * How many more emails may wait for their first attempt: up to `max`, or more while a few lanes hold most of
- * the waiting emails.
- */
+/** How many more emails may wait for their first attempt: more than `max` while a few lanes hold most of them. */
 function computeCapacity(app: App, broadcast: Broadcast, max: number): number {
   const unattempted = countUnattempted(app, broadcast)
   if (unattempted < max) return max - unattempted
@@ -304,9 +298,7 @@ function computeCapacity(app: App, broadcast: Broadcast, max: number): number {
   return Math.min(max - counted, max * MAX_AHEAD_FACTOR - unattempted)
 }
 
-/**
- * Names the account as the owner of the write: one write inserts many emails, and owners share the write budget fairly.
- */
+/** Owners share the write budget fairly, and one write inserts many emails. */
 const toWriteOptions = (app: App, { accountId }: Broadcast): WriteOptions => ({ owner: getTenantId(app.db, accountId) })
 
 /** Enqueues the next recipients, if there is capacity. */
@@ -406,10 +398,7 @@ function toSimulated(tx: Tx, accountId: number, placement: Placement): Placement
 
 const PLACEHOLDER_BODY = new Uint8Array()
 
-/**
- * The draft that all emails of a broadcast share. Its bodies are placeholders: the emails refer to the sources, which
- * are stored once.
- */
+/** What all emails of a broadcast share. The bodies are placeholders: their sources are stored once. */
 const toSharedDraft = (broadcast: Broadcast, stream: string): Draft => ({
   from: broadcast.from,
   fromDomain: parseDomain(broadcast.from),
@@ -437,10 +426,7 @@ function toRecipientDraft(shared: Draft, row: SnapshotRecipient, subject: string
   }
 }
 
-/**
- * The rendered subject of each recipient. A subject that fails to render stays as its source; delivery renders it again
- * and reports the error.
- */
+/** Rendered for each recipient. One that fails stays as its source; delivery reports the error. */
 async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly SnapshotRecipient[]): Promise<string[]> {
   const { accountId, subject, templateData: shared } = broadcast
   if (hasNoTemplateSyntax(subject)) return rows.map(() => subject)
@@ -462,10 +448,7 @@ function parseDomain(mailbox: string): string {
   return parsed.domain
 }
 
-/**
- * Withdraws unattempted emails batch by batch, then ends the broadcast. Waits for attempts in flight, because their
- * emails may return unattempted.
- */
+/** Withdraws unattempted emails in batches, then ends the broadcast. Attempts in flight may return unattempted. */
 async function withdraw(
   app: App,
   broadcast: Broadcast,

@@ -32,10 +32,7 @@ const sql = prepareStatements((db) => ({
 export const findNextOpenBroadcast = (db: Database, accountId: number, after: number): number | undefined =>
   sql(db).next.get(accountId, after)?.id
 
-/**
- * Whether the recipient snapshot of a broadcast is still being taken. While it is, its recipients are not counted yet.
- * The request that takes the snapshot ends soon.
- */
+/** Whether the recipient snapshot is still being taken, which ends soon; until then recipients are not counted. */
 export function isTakingSnapshot(db: Database, broadcastId: number): boolean {
   const broadcast = findBroadcastById(db, broadcastId)
   return broadcast !== undefined && stateName(broadcast.state) === 'fixing'
@@ -86,10 +83,7 @@ function countSkipped(app: App, tx: Tx, { id, accountId, quotaMonth }: SkippingB
 /** Recipients of a deleted account that are skipped in one transaction; this takes some 5 ms. */
 const BATCH_SIZE = 1000
 
-/**
- * Skips a batch of the waiting recipients of all broadcasts of an account. Returns how many were skipped; 0 when none
- * is left.
- */
+/** Skips a batch of the waiting recipients of an account's broadcasts; returns their number, 0 when none is left. */
 export function skipRecipientBatch(app: App, tx: Tx, accountId: number): number {
   const broadcast = sql(tx.db).waiting.get(accountId)
   return broadcast ? skipWaiting(app, tx, broadcast, BATCH_SIZE) : 0

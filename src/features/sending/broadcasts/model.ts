@@ -1,7 +1,9 @@
 /** @module Wire shapes of broadcasts. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { FreeMap, OptionalNullable, StrictObject, Uuid } from '#platform/http/schemas.ts'
-import { BROADCAST_STREAM } from './start.ts'
+
+/** Default stream of broadcasts, so that they do not affect the reputation of transactional mail. */
+export const BROADCAST_STREAM = 'broadcast'
 
 const RENDERED_NOTE = 'A template, rendered for each contact.'
 
@@ -62,3 +64,4 @@ export const BroadcastStarted = Type.Object({
   }),
   message: Type.String({ description: 'The result in one sentence.' }),
 })
+export type BroadcastStarted = Static<typeof BroadcastStarted>

@@ -31,10 +31,7 @@ export interface PreflightInput {
 /** Number of contacts for which the preflight renders. */
 const PREFLIGHT_CONTACTS = 20
 
-/**
- * Renders for the first contacts of the snapshot. Throws 422 `template_error` when all fail. Returns a warning when
- * some fail, undefined when none does.
- */
+/** Throws 422 `template_error` when all of the first contacts fail; returns a warning when some do. */
 export async function preflightBroadcast(
   app: App,
   accountId: number,
@@ -93,7 +90,6 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The first recipients, in list order. */
 export const readFirstRecipients = (db: Database, broadcastId: number, limit: number): SnapshotRecipient[] =>
   sql(db).first.all(broadcastId, limit)
 

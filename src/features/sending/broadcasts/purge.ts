@@ -13,7 +13,6 @@ import type { Millis } from '#platform/time/clock.ts'
 import { type BroadcastState, stateName } from './states.ts'
 import type { broadcasts } from './tables.ts'
 
-/** The columns that retention needs. */
 export type RetainedBroadcast = Readonly<
   Pick<
     typeof broadcasts.$inferSelect,
@@ -45,13 +44,10 @@ export const hasBroadcast = (db: Database, operationId: number): boolean =>
 
 const ENDED_STATES: ReadonlySet<BroadcastState> = new Set<BroadcastState>(['done', 'cancelled', 'failed'])
 
-/** Whether a broadcast ended before a time. */
 export const hasBroadcastEndedBefore = ({ state, updatedAt }: RetainedBroadcast, time: Millis): boolean =>
   ENDED_STATES.has(stateName(state)) && updatedAt < time
 
-/**
- * Drops the references of a broadcast to its sources. Call it after the emails of the broadcast have dropped theirs.
- */
+/** Drops the references of a broadcast to its sources; call it after its emails have dropped theirs. */
 export function dropBroadcastContent(app: App, tx: Tx, { id, htmlRef, textRef }: RetainedBroadcast): void {
   if (htmlRef === null && textRef === null) return
   sql(tx.db).dropRefs.run(id)

@@ -1,29 +1,110 @@
-/** @module Routes that read broadcasts, and that count recipients: paths, schemas and one call each. */
+/** @module The broadcasts of an account, and what their readers did; routes that read them, and that count recipients. */
+import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { type EventType, toEventCode, toEventType } from '#features/core/events/record.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { belowId } from '#platform/db/row-window.ts'
 import { describeRoute } from '#platform/http/access.ts'
-import { dataBody, idKey, isoTime, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import {
   DataBody,
   Nullable,
+  notFoundById,
   PageBody,
   PageQuery,
   parsePage,
+  parseUuidParam,
   StringEnum,
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { createRecipientCounter } from './count-recipients.ts'
-import { countEngagement, getBroadcast, type ListedBroadcast, listBroadcasts } from './list.ts'
-import { BROADCAST_STREAM } from './start.ts'
-import { BROADCAST_STATES, countBroadcastEmails } from './states.ts'
+import { BROADCAST_STREAM } from './model.ts'
+import { BROADCAST_STATES, countBroadcastEmails, IS_OPEN, stateCode, stateName } from './states.ts'
+
+/** With row ids beside the public id, which is that of the operation. */
+type Row = Pick<
+  BroadcastRow,
+  'list_name' | 'from_address' | 'subject' | 'total_recipients' | 'enqueued' | 'skipped' | 'message'
+> &
+  Readonly<Record<'id' | 'list_id', UuidBytes>> &
+  Readonly<Record<'row_id' | 'operation_row_id' | 'list_deleted' | 'state' | 'sandbox', number>> &
+  Readonly<Record<'begins_at' | 'created_at' | 'updated_at', Millis>>
+
+const ENGAGEMENT_TYPES = ['opened', 'clicked', 'complained', 'unsubscribed'] as const satisfies readonly EventType[]
+
+const COLUMNS = `b.id AS row_id, operations.id AS operation_row_id, operations.uuid AS id, contact_lists.uuid AS list_id,
+  contact_lists.name AS list_name, contact_lists.deleted_at IS NOT NULL AS list_deleted, b.from_address, b.subject, b.state, b.sandbox,
+  b.total AS total_recipients, b.handed_over AS enqueued, b.left_out AS skipped, b.error AS message, b.due_at AS begins_at, b.created_at, b.updated_at`
+// A list keeps its row when it is deleted.
+const JOINED = `broadcasts b JOIN operations ON operations.id = b.operation_id JOIN contact_lists ON contact_lists.id = b.list_id`
+
+const sql = prepareStatements((db) => ({
+  page: db.prepare<Row, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM ${JOINED} WHERE b.id IN (SELECT id FROM broadcasts INDEXED BY broadcasts_account WHERE account_id = ? AND id < ?
+     AND operation_id IS NOT NULL ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY b.id DESC`,
+  ),
+  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM broadcasts WHERE account_id = ?'),
+  // Few: their recipients are being copied.
+  countHidden: db.prepare<{ n: number }, [number]>(
+    `SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND state = ${stateCode('fixing')} AND account_id = ?`,
+  ),
+  byUuid: db.prepare<Row, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM ${JOINED} WHERE operations.uuid = ? AND b.account_id = ?`,
+  ),
+  sentAfter: db.prepare<{ last: number | null; n: number }, [number, number, number, number]>(
+    `SELECT MAX(id) AS last, COUNT(*) AS n FROM (SELECT id FROM emails INDEXED BY emails_of_operation WHERE operation_id = ? AND status = ? AND id > ?
+     ORDER BY id LIMIT ?)`,
+  ),
+  engaged: db.prepare<{ type: number; n: number }, [number, number, number, number]>(
+    `SELECT type, COUNT(DISTINCT email_id) AS n FROM events INDEXED BY events_email WHERE email_id IN (
+       SELECT id FROM emails INDEXED BY emails_of_operation WHERE operation_id = ? AND status = ? AND id > ? AND id <= ?)
+     AND type IN (${ENGAGEMENT_TYPES.map((type) => toEventCode(type)).join(', ')}) GROUP BY type`,
+  ),
+}))
+
+/** The account's broadcast with the public id of its operation; throws 404. */
+function getBroadcast(db: Database, accountId: number, id: string): Row {
+  const row = sql(db).byUuid.get(parseUuidParam(id, 'broadcast_not_found', 'broadcast'), accountId)
+  if (!row) throw notFoundById('broadcast_not_found', 'broadcast')
+  return row
+}
+
+/** Emails of a broadcast by what their readers did; each counts once. */
+type Engagement = Readonly<Record<(typeof ENGAGEMENT_TYPES)[number], number>>
+
+/** Emails whose events are counted at a time: about 5 ms. */
+const BATCH_SIZE = 1000
+
+/**
+ * Counts in batches, between which other requests are served: some seconds for a million emails. Counts what the stored
+ * events show, so it becomes less when retention deletes them.
+ */
+async function countEngagement(db: Database, { operation_row_id: operationId }: Row): Promise<Engagement> {
+  const counts: Record<string, number> = Object.fromEntries(ENGAGEMENT_TYPES.map((type) => [type, 0]))
+  const sent = statusCode('sent')
+  for (let after = 0; ; ) {
+    const batch = sql(db).sentAfter.get(operationId, sent, after, BATCH_SIZE)
+    if (!batch || batch.last === null) return counts as Engagement
+    for (const { type, n } of sql(db).engaged.all(operationId, sent, after, batch.last)) {
+      const name = toEventType(type)
+      counts[name] = (counts[name] ?? 0) + n
+    }
+    if (batch.n < BATCH_SIZE) return counts as Engagement
+    after = batch.last
+    await yieldToEventLoop()
+  }
+}
 
 const FIELDS = {
   id: Uuid({ description: 'Id of the broadcast, which is that of its operation.' }),
@@ -46,24 +127,22 @@ const FIELDS = {
   updated_at: Timestamp({ description: 'When it last progressed.' }),
 }
 
-export const BroadcastRow = Type.Object(FIELDS)
-export type BroadcastRow = Static<typeof BroadcastRow>
+const BroadcastRow = Type.Object(FIELDS)
+type BroadcastRow = Static<typeof BroadcastRow>
 
-export const BroadcastRecord = Type.Object({
+const BroadcastRecord = Type.Object({
   ...FIELDS,
   emails: Type.Record(Type.String(), Type.Integer(), { description: 'Number of its emails per status.' }),
 })
-export type BroadcastRecord = Static<typeof BroadcastRecord>
 
-export const EngagementRecord = Type.Object({
+const EngagementRecord = Type.Object({
   opened: Type.Integer({ description: 'Emails that were opened; only of mail with tracking.' }),
   clicked: Type.Integer({ description: 'Emails in which a link was clicked; only of mail with tracking.' }),
   complained: Type.Integer({ description: 'Emails reported as spam.' }),
   unsubscribed: Type.Integer({ description: 'Emails whose reader unsubscribed.' }),
 })
-export type EngagementRecord = Static<typeof EngagementRecord>
 
-export const RecipientCountRecord = Type.Object({
+const RecipientCountRecord = Type.Object({
   contacts: Type.Integer({ description: 'Contacts on the list.' }),
   recipients: Type.Integer({ description: 'Contacts who would get a broadcast now.' }),
   left_out: Type.Object(
@@ -77,25 +156,20 @@ export const RecipientCountRecord = Type.Object({
     { description: 'The others, by the reason.' },
   ),
 })
-export type RecipientCountRecord = Static<typeof RecipientCountRecord>
 
-const toRow = (broadcast: ListedBroadcast): BroadcastRow => ({
-  id: formatUuid(broadcast.operationUuid),
-  list_id: formatUuid(broadcast.listUuid),
-  list_name: broadcast.listName,
-  list_deleted: broadcast.isListDeleted,
-  from_address: broadcast.from,
-  subject: broadcast.subject,
-  state: broadcast.state as BroadcastRow['state'],
-  sandbox: broadcast.sandbox,
-  total_recipients: broadcast.total,
-  enqueued: broadcast.handedOver,
-  skipped: broadcast.leftOut,
-  message: broadcast.error,
-  begins_at: isoTime(broadcast.dueAt),
-  created_at: isoTime(broadcast.createdAt),
-  updated_at: isoTime(broadcast.updatedAt),
-})
+function toWire({ row_id: _, operation_row_id: __, ...row }: Row): BroadcastRow {
+  return {
+    ...row,
+    id: formatUuid(row.id),
+    list_id: formatUuid(row.list_id),
+    list_deleted: row.list_deleted !== 0,
+    state: stateName(row.state) as BroadcastRow['state'],
+    sandbox: row.sandbox !== 0,
+    begins_at: isoTime(row.begins_at),
+    created_at: isoTime(row.created_at),
+    updated_at: isoTime(row.updated_at),
+  }
+}
 
 const tags = ['Broadcasts']
 const params = Type.Object({ id: Type.String({ description: 'Id of the broadcast.' }) })
@@ -108,8 +182,11 @@ export const broadcastReadRoutes = (app: App) => {
       '/v1/broadcasts',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { broadcasts, total } = listBroadcasts(app.db, actor.accountId, page)
-        return pageBody(broadcasts.map(toRow), { ...page, total }, idKey(broadcasts))
+        const { page: newest, count, countHidden } = sql(app.db)
+        const broadcasts = newest.all(actor.accountId, belowId(page), page.limit, page.offset)
+        const total = (count.get(actor.accountId)?.n ?? 0) - (countHidden.get(actor.accountId)?.n ?? 0)
+        const last = broadcasts.at(-1)
+        return pageBody(broadcasts.map(toWire), { ...page, total }, last && [last.row_id])
       },
       {
         query: PageQuery,
@@ -125,8 +202,8 @@ export const broadcastReadRoutes = (app: App) => {
       '/v1/broadcasts/:id',
       ({ actor, params }) => {
         const broadcast = getBroadcast(app.db, actor.accountId, params.id)
-        const emails = { ...countBroadcastEmails(app.db, actor.accountId, broadcast.operationId) }
-        return dataBody({ ...toRow(broadcast), emails })
+        const emails = { ...countBroadcastEmails(app.db, actor.accountId, broadcast.operation_row_id) }
+        return dataBody({ ...toWire(broadcast), emails })
       },
       {
         params,
@@ -143,7 +220,7 @@ export const broadcastReadRoutes = (app: App) => {
       ({ actor, params, request }) =>
         withoutTimeLimit(request, async () => {
           const broadcast = getBroadcast(app.db, actor.accountId, params.id)
-          app.workBudget.spend(actor.accountId, Math.min(broadcast.handedOver, EXPORT_WORK_UNITS))
+          app.workBudget.spend(actor.accountId, Math.min(broadcast.enqueued, EXPORT_WORK_UNITS))
           return dataBody(await countEngagement(app.db, broadcast))
         }),
       {

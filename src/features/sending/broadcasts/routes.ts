@@ -1,7 +1,4 @@
-/**
- * @module Routes of POST /v1/emails/broadcast, and of /v1/operations to pause, resume and cancel: paths, schemas and
- * one call each.
- */
+/** @module Routes of POST /v1/emails/broadcast, and of /v1/operations to pause, resume and cancel. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -30,12 +27,11 @@ const operationRoute = {
   response: DataBody(OperationRecord),
 }
 
-/** The shared part of the three descriptions. */
-const describeControl = () => ({
-  tags: ['Operations'],
-  ...errorResponses({ 409: ['broadcast_over', 'It is not a broadcast, or its state does not allow this.'] }),
-  ...requires('emails:send'),
-})
+const describeControl = (summary: string, description: string) =>
+  describeRoute(summary, requires('emails:send'), description, {
+    tags: ['Operations'],
+    ...errorResponses({ 409: ['broadcast_over', 'It is not a broadcast, or its state does not allow this.'] }),
+  })
 
 export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastRouteOptions) => {
   const control = async (actor: Actor, id: string, verb: ControlVerb) =>
@@ -46,17 +42,10 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
     .post(
       '/v1/emails/broadcast',
       ({ actor, body, headers, request, set, status }) =>
-        withoutTimeLimit(request, async () =>
-          status(
-            202,
-            dataBody(
-              await sendBroadcast(app, actor, body, {
-                idempotencyKey: headers['idempotency-key'],
-                admit: () => Object.assign(set.headers, takeRate(actor)),
-              }),
-            ),
-          ),
-        ),
+        withoutTimeLimit(request, async () => {
+          const admit = () => void Object.assign(set.headers, takeRate(actor))
+          return status(202, dataBody(await sendBroadcast(app, actor, body, headers['idempotency-key'], admit)))
+        }),
       {
         body: NewBroadcast,
         response: { 202: DataBody(BroadcastStarted) },
@@ -78,27 +67,23 @@ export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastR
     )
     .post('/v1/operations/:id/pause', ({ actor, params }) => control(actor, params.id, 'pause'), {
       ...operationRoute,
-      detail: {
-        summary: 'Pause a broadcast',
-        description: 'Emails not attempted before wait until it is resumed. Attempts in progress continue.',
-        ...describeControl(),
-      },
+      detail: describeControl(
+        'Pause a broadcast',
+        'Emails not attempted before wait until it is resumed. Attempts in progress continue.',
+      ),
     })
     .post('/v1/operations/:id/resume', ({ actor, params }) => control(actor, params.id, 'resume'), {
       ...operationRoute,
-      detail: {
-        summary: 'Resume a paused broadcast',
-        description: 'Continues where it stopped, or at its scheduled time if that is still ahead.',
-        ...describeControl(),
-      },
+      detail: describeControl(
+        'Resume a paused broadcast',
+        'Continues where it stopped, or at its scheduled time if that is still ahead.',
+      ),
     })
     .post('/v1/operations/:id/cancel', ({ actor, params }) => control(actor, params.id, 'cancel'), {
       ...operationRoute,
-      detail: {
-        summary: 'Cancel a broadcast',
-        description:
-          'Emails not attempted before are not sent and do not count in the quota. Its operation ends as `failed` once all of them are withdrawn.',
-        ...describeControl(),
-      },
+      detail: describeControl(
+        'Cancel a broadcast',
+        'Emails not attempted before are not sent and do not count in the quota. Its operation ends as `failed` once all of them are withdrawn.',
+      ),
     })
 }

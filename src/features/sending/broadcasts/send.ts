@@ -14,13 +14,10 @@ import { findTemplateByAlias, type Template } from '#features/setup/templates/te
 import { invalid } from '#platform/errors.ts'
 import { mapFromPhp } from '#platform/http/schemas.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
-import type { NewBroadcast } from './model.ts'
-import { type BroadcastResponse, startBroadcast } from './start.ts'
+import type { BroadcastStarted, NewBroadcast } from './model.ts'
+import { startBroadcast } from './start.ts'
 
-/**
- * The mailbox in header form. Throws 422 `invalid_address`, or 422 `domain_not_found` when its domain is not registered
- * on the account.
- */
+/** The mailbox in header form. Throws 422 `invalid_address`, or `domain_not_found` if its domain is not registered. */
 export function requireRegisteredSender(db: Database, accountId: number, fromAddress: string): string {
   const parsed = parseMailbox(fromAddress)
   if (parsed.kind === 'invalid') throw invalid('from_address', `from_address: ${parsed.reason}`, 'invalid_address')
@@ -37,17 +34,18 @@ export function requireRegisteredSender(db: Database, accountId: number, fromAdd
 /**
  * Starts a broadcast, or returns the stored response of its idempotency key. Throws 404 when the account has no such
  * list, and everything that `startBroadcast` throws.
- * @param options.admit throws when the account sends too fast
+ * @param admit throws when the account sends too fast
  */
 export async function sendBroadcast(
   app: App,
   actor: Actor,
   body: Static<typeof NewBroadcast>,
-  { idempotencyKey, admit }: { readonly idempotencyKey: string | undefined; readonly admit: () => void },
-): Promise<BroadcastResponse> {
+  idempotencyKey: string | undefined,
+  admit: () => void,
+): Promise<BroadcastStarted> {
   const replyKey = await createResponseKey(app, actor, idempotencyKey, body)
   // A repeated request must not fail checks whose result has changed since the first: list, domain, `send_at`.
-  const earlier = replyKey && findStoredResponse<{ data: BroadcastResponse }>(app.db, actor, replyKey)
+  const earlier = replyKey && findStoredResponse<{ data: BroadcastStarted }>(app.db, actor, replyKey)
   if (earlier) return waitUntilDurable(app, earlier.data)
   admit()
   const list = getList(app.db, actor.accountId, body.contact_list_id)

@@ -27,6 +27,7 @@ import { perOwner } from '#platform/per-owner.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { removeSnapshotRows } from './erase.ts'
+import { BROADCAST_STREAM, type BroadcastStarted } from './model.ts'
 import { preflightBroadcast } from './preflight.ts'
 import { type BroadcastState, IS_OPEN, stateCode, toOperationMetadata } from './states.ts'
 
@@ -66,15 +67,6 @@ export interface StartedOperation {
 
 type WriteRelated = (tx: Tx, operation: StartedOperation) => void
 
-export interface BroadcastResponse {
-  readonly operation_id: string
-  readonly total_recipients: number
-  readonly message: string
-}
-
-/** Default stream of broadcasts, so that they do not affect the reputation of transactional mail. */
-export const BROADCAST_STREAM = 'broadcast'
-
 const MAX_TEMPLATE_DATA_BYTES = 64 * KiB
 const MAX_BODY_BYTES = 1 * MiB
 /** Contacts copied in one transaction; this takes some 5 ms. */
@@ -84,10 +76,7 @@ const MAX_OPEN_BROADCASTS = 200
 /** Rows that a discarded broadcast loses in one transaction. */
 const DISCARD_BATCH_SIZE = 5000
 
-/**
- * SQL: whether a contact of the list ?2 gets no broadcast of the stream ?7, because its address is suppressed; ?6 is the
- * code of the suppression scope `all`.
- */
+/** SQL: whether a contact of list ?2 is suppressed for broadcasts of stream ?7; ?6 is the code of the scope `all`. */
 export const IS_SUPPRESSED = `EXISTS (SELECT 1 FROM suppressions s WHERE s.account_id = contacts.account_id AND s.address = address_key
   AND (s.covers = ?6 OR (s.stream_id IN (0, ?7) AND s.list_id IN (0, ?2) AND (opted_in_at IS NULL OR s.stream_id <> 0 OR s.list_id <> 0))))`
 
@@ -129,7 +118,7 @@ export async function startBroadcast(
   actor: Actor,
   input: BroadcastInput,
   writeRelated: WriteRelated = () => undefined,
-): Promise<BroadcastResponse> {
+): Promise<BroadcastStarted> {
   requireSendingAllowed(getSendingAccount(app.config, app.db, actor.accountId))
   const draft = toBroadcastDraft(app, input)
   // Rejects sources that can never be rendered. Data missing for one contact fails for that contact only.
@@ -286,10 +275,7 @@ async function snapshotRecipients(
   }
 }
 
-/**
- * Consumes quota, inserts the operation, sets the state, and stores the response for a repeated request: all in one
- * transaction.
- */
+/** Consumes quota, inserts the operation, sets the state, and stores the response for a repeated request. */
 function commitStart(
   app: App,
   tx: Tx,
@@ -297,9 +283,9 @@ function commitStart(
   input: BroadcastInput,
   draft: Draft,
   snapshot: { broadcastId: number; total: number; warning: string | undefined; writeRelated: WriteRelated },
-): BroadcastResponse {
+): BroadcastStarted {
   const { broadcastId, total, warning, writeRelated } = snapshot
-  const earlier = input.replyKey && findStoredResponse<{ data: BroadcastResponse }>(tx.db, actor, input.replyKey)
+  const earlier = input.replyKey && findStoredResponse<{ data: BroadcastStarted }>(tx.db, actor, input.replyKey)
   if (earlier) {
     // Another request with the same key was committed first, so the snapshot of this request is not used.
     tx.afterCommit(() => void tryDiscardBroadcast(app, broadcastId))
@@ -393,7 +379,6 @@ export async function discardLeftovers(app: App): Promise<void> {
 /** Snapshots that this process is taking. All other unfinished snapshots are leftovers of an earlier process. */
 const getRunningSnapshots = perOwner((_: App) => new Set<number>())
 
-/** JSON of the actor, without scopes. */
 const formatStoredActor = ({ type, id }: Actor): string => JSON.stringify({ type, id })
 
 /** The actor that `formatStoredActor` stored, without scopes. */

@@ -20,9 +20,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { broadcasts } from './tables.ts'
 
-/**
- * The position is the stored code, so only append. States up to `failing` are open, as in the index `broadcasts_open`.
- */
+/** The position is the stored code: only append. States up to `failing` are open, as in `broadcasts_open`. */
 export const BROADCAST_STATES = [
   'fixing',
   'waiting',
@@ -40,13 +38,10 @@ const CODES = codesOf<BroadcastState>('broadcast state', BROADCAST_STATES)
 export const stateCode = CODES.codeOf
 export const stateName = CODES.nameOf
 
-/**
- * SQL: the broadcast is open. Must equal the text of the partial index `broadcasts_open`, or SQLite does not use it.
- */
+/** SQL: the broadcast is open. Equals the text of the index `broadcasts_open`, or SQLite does not use that. */
 export const IS_OPEN = `state <= ${stateCode('failing')}`
 const PROCEEDING_CODES = `(${(['sending', 'cancelling', 'failing'] as const).map(stateCode).join(', ')})`
 
-/** The columns that the steps of a broadcast need. */
 export type Broadcast = Readonly<
   Omit<typeof broadcasts.$inferSelect, 'templateVersion' | 'sandbox' | 'createdAt' | 'updatedAt'>
 > & { readonly sandbox: number }
@@ -87,7 +82,6 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Whether a stream has an open broadcast. */
 export const hasOpenBroadcast = (db: Database, streamId: number): boolean => sql(db).open.get(streamId) !== null
 
 export const findBroadcastById = (db: Database, id: number): Broadcast | undefined => sql(db).byId.get(id) ?? undefined

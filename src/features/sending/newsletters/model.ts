@@ -1,7 +1,6 @@
 /** @module Wire shapes of newsletters. */
 import { type Static, Type } from '@sinclair/typebox'
 import { SendAt } from '#features/sending/broadcasts/model.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import {
   extra,
@@ -13,16 +12,14 @@ import {
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
-import {
-  type ListedNewsletter,
-  MAX_BODY_BYTES,
-  MAX_DATA_BYTES,
-  MAX_LISTED_BYTES,
-  MAX_SUBJECT_LENGTH,
-  type Newsletter,
-} from './newsletters.ts'
+import { KiB, MiB } from '#platform/units.ts'
 import { NEWSLETTER_STATUSES } from './states.ts'
+
+export const MAX_SUBJECT_LENGTH = 998
+export const MAX_BODY_BYTES = 1 * MiB
+export const MAX_DATA_BYTES = 64 * KiB
+/** Lists omit larger bodies, because a page has up to a hundred newsletters. */
+export const MAX_LISTED_BYTES = 64 * KiB
 
 const FIELDS = {
   id: Uuid({ description: 'Id of the newsletter.' }),
@@ -120,31 +117,4 @@ export const SendNewsletter = StrictObject({
 export const NewsletterQuery = Type.Object({
   ...ROW_RANGE_FIELDS,
   status: Type.Optional(StringEnum(NEWSLETTER_STATUSES, { description: 'Only newsletters with this status.' })),
-})
-
-const formatUuidOrNull = (uuid: Newsletter['operationUuid']): string | null => (uuid === null ? null : formatUuid(uuid))
-
-export const toNewsletterWire = (newsletter: Newsletter, accountUuid: string): NewsletterRecord => ({
-  id: formatUuid(newsletter.uuid),
-  account_id: accountUuid,
-  list_id: formatUuid(newsletter.listUuid),
-  subject: newsletter.subject,
-  from_address: newsletter.from,
-  html_body: newsletter.htmlBody,
-  text_body: newsletter.textBody,
-  template_id: formatUuidOrNull(newsletter.templateUuid),
-  template_data: newsletter.templateData === null ? null : JSON.parse(newsletter.templateData),
-  reply_to: newsletter.replyTo,
-  status: newsletter.status,
-  operation_id: formatUuidOrNull(newsletter.operationUuid),
-  scheduled_at: isoTimeOrNull(newsletter.scheduledAt),
-  sent_at: isoTimeOrNull(newsletter.sentAt),
-  total_recipients: newsletter.totalRecipients,
-  created_at: isoTime(newsletter.createdAt),
-  updated_at: isoTime(newsletter.updatedAt),
-})
-
-export const toNewsletterRowWire = (newsletter: ListedNewsletter, accountUuid: string): NewsletterRow => ({
-  ...toNewsletterWire(newsletter, accountUuid),
-  truncated: newsletter.isTruncated,
 })

@@ -3,6 +3,7 @@
  * sent. With `states.ts` the only writer of `newsletters`. Only drafts can be changed. `send.ts` sends them.
  */
 import type { Database } from 'bun:sqlite'
+import type { Static } from '@sinclair/typebox'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -15,11 +16,21 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { mapFromPhp, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
-import { KiB, MiB } from '#platform/units.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import {
+  MAX_BODY_BYTES,
+  MAX_DATA_BYTES,
+  MAX_LISTED_BYTES,
+  MAX_SUBJECT_LENGTH,
+  type NewNewsletter,
+  type NewsletterChangeBody,
+  type NewsletterRecord,
+  type NewsletterRow,
+} from './model.ts'
 import { type NewsletterStatus, newsletterStatusCode, newsletterStatusName } from './states.ts'
 import type { newsletters } from './tables.ts'
 
@@ -32,32 +43,14 @@ export interface Newsletter extends Readonly<Omit<typeof newsletters.$inferSelec
 
 /** A row of the list, without long bodies. */
 export interface ListedNewsletter extends Newsletter {
-  /** Whether a body was omitted because it is long. */
   readonly isTruncated: boolean
 }
 
 /** The fields that its author provides, as in requests; omitted ones keep their value. Ids are public ids. */
-export interface NewsletterChange {
-  readonly list_id?: string
-  readonly subject?: string
-  readonly from_address?: string
-  readonly html_body?: string | null
-  readonly text_body?: string | null
-  readonly template_id?: string | null
-  readonly template_data?: Parameters<typeof mapFromPhp>[0]
-  readonly reply_to?: string | null
-}
+type NewsletterInput = Static<typeof NewNewsletter>
+type NewsletterChange = Static<typeof NewsletterChangeBody>
 
-export type NewsletterInput = NewsletterChange &
-  Required<Pick<NewsletterChange, 'list_id' | 'subject' | 'from_address'>>
-
-/** Newsletters per account. */
 export const MAX_NEWSLETTERS = 10_000
-export const MAX_SUBJECT_LENGTH = 998
-export const MAX_BODY_BYTES = 1 * MiB
-export const MAX_DATA_BYTES = 64 * KiB
-/** Lists omit larger bodies, because a page has up to a hundred newsletters. */
-export const MAX_LISTED_BYTES = 64 * KiB
 
 type Row = Omit<Newsletter, 'status'> & { readonly status: number }
 
@@ -142,7 +135,7 @@ const STATUS_DESCRIPTIONS: Readonly<Record<NewsletterStatus, string>> = {
  * addresses, templates and sources, 409 when the account has too many.
  */
 export async function createNewsletter(app: App, actor: Actor, input: NewsletterInput): Promise<Newsletter> {
-  const stored: StoredFields = { ...NO_PARTS, ...toStoredFields(app.db, actor.accountId, input) }
+  const stored = { ...NO_PARTS, ...toStoredFields(app.db, actor.accountId, input) } as StoredFields
   await requireValidSource(app, actor.accountId, toTemplateSource(stored))
   return app.commit.write((tx) => {
     if ((sql(tx.db).count.get(actor.accountId, null)?.n ?? 0) >= MAX_NEWSLETTERS)
@@ -161,10 +154,7 @@ export async function createNewsletter(app: App, actor: Actor, input: Newsletter
   })
 }
 
-/**
- * Changes the provided fields of a draft. Throws 422 when no field is provided, 409 `newsletter_not_draft` when it is
- * not a draft, and what `createNewsletter` throws.
- */
+/** Changes a draft. Throws 422 without a field, 409 `newsletter_not_draft`, and what `createNewsletter` throws. */
 export async function changeNewsletter(
   app: App,
   actor: Actor,
@@ -199,10 +189,7 @@ export async function changeNewsletter(
   })
 }
 
-/**
- * Deletes a newsletter; throws 409 `newsletter_not_draft` while it is scheduled or being sent. Its emails and its
- * operation stay.
- */
+/** Deletes a newsletter, not its emails; 409 `newsletter_not_draft` while it is scheduled or being sent. */
 export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const newsletter = getNewsletter(tx.db, actor.accountId, id)
@@ -259,12 +246,6 @@ const toTemplateSource = ({ subject, htmlBody, textBody }: Partial<StoredFields>
 })
 
 /** Returns the provided fields, checked and in stored form. Throws the 404 or 422 of the first invalid field. */
-function toStoredFields(
-  db: Database,
-  accountId: number,
-  provided: NewsletterInput,
-): Partial<StoredFields> & Pick<StoredFields, 'listId' | 'subject' | 'from'>
-function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields>
 function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields> {
   const { list_id, subject, from_address, html_body, text_body, template_id, template_data, reply_to } = provided
   return {
@@ -321,3 +302,30 @@ function parseReplyTo(text: string | null): string | null {
 
 /** Clears the operation of a newsletter and changes nothing else. */
 export const unlinkOperation = (tx: Tx, operationId: number): void => void sql(tx.db).forget.run(operationId)
+
+const formatUuidOrNull = (uuid: Newsletter['operationUuid']): string | null => (uuid === null ? null : formatUuid(uuid))
+
+export const toNewsletterWire = (newsletter: Newsletter, accountUuid: string): NewsletterRecord => ({
+  id: formatUuid(newsletter.uuid),
+  account_id: accountUuid,
+  list_id: formatUuid(newsletter.listUuid),
+  subject: newsletter.subject,
+  from_address: newsletter.from,
+  html_body: newsletter.htmlBody,
+  text_body: newsletter.textBody,
+  template_id: formatUuidOrNull(newsletter.templateUuid),
+  template_data: newsletter.templateData === null ? null : JSON.parse(newsletter.templateData),
+  reply_to: newsletter.replyTo,
+  status: newsletter.status,
+  operation_id: formatUuidOrNull(newsletter.operationUuid),
+  scheduled_at: isoTimeOrNull(newsletter.scheduledAt),
+  sent_at: isoTimeOrNull(newsletter.sentAt),
+  total_recipients: newsletter.totalRecipients,
+  created_at: isoTime(newsletter.createdAt),
+  updated_at: isoTime(newsletter.updatedAt),
+})
+
+export const toNewsletterRowWire = (newsletter: ListedNewsletter, accountUuid: string): NewsletterRow => ({
+  ...toNewsletterWire(newsletter, accountUuid),
+  truncated: newsletter.isTruncated,
+})

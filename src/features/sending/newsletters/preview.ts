@@ -1,12 +1,11 @@
 /** @module Previews of a newsletter, and a test email of one to the user who asks for it; the routes of both. */
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { SendResponse } from '#features/sending/accept/model.ts'
-import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { toBroadcastContact } from '#features/sending/broadcasts/preflight.ts'
+import { createTestMail, type TestMailOptions } from '#features/sending/emails/domain-test.ts'
 import { NOT_TRACKED } from '#features/sending/queue/email.ts'
 import { type Contact, findContact, listContacts } from '#features/setup/contact-store/find.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
@@ -17,24 +16,14 @@ import {
   toContactMessage,
 } from '#features/setup/templates/broadcast-data.ts'
 import { requireRenderCapacity, startRenderSession } from '#features/setup/templates/render.ts'
-import { AppError, invalid, notFound, tooManyRequests } from '#platform/errors.ts'
+import { AppError, notFound } from '#platform/errors.ts'
 import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, OptionalNullable, StrictObject } from '#platform/http/schemas.ts'
 import type { RenderedParts, TemplateSource } from '#platform/template/renderer.ts'
-import { hours, seconds } from '#platform/units.ts'
-import { normaliseAddress } from '#protocols/address/parse.ts'
 import { getNewsletter, type Newsletter } from './newsletters.ts'
 import { readContent, requireList } from './send.ts'
-
-export interface NewsletterPreview {
-  readonly newsletter: Newsletter
-  /** The contact for whom it was rendered; null: the list has no active contact, so one was made up. */
-  readonly contactEmail: string | null
-  readonly parts: RenderedParts
-}
 
 /** Leads nowhere: a reader of a preview must not unsubscribe somebody. */
 const UNSUBSCRIBE_URL = 'https://unsubscribe.invalid/'
@@ -48,14 +37,9 @@ const SAMPLE: BroadcastContact = {
 /**
  * Throws 404 for the newsletter, or when its list has no contact `email`; 422 when its list or template was deleted, and
  * `template_error` or `template_limit` when a part cannot be rendered for the contact.
- * @param email address of the contact; undefined: the newest active one
+ * @param email address of the contact; undefined: the newest active one; without any, one is made up
  */
-export async function previewNewsletter(
-  app: App,
-  actor: Actor,
-  id: string,
-  email: string | undefined,
-): Promise<NewsletterPreview> {
+export async function previewNewsletter(app: App, actor: Actor, id: string, email: string | undefined) {
   const newsletter = getNewsletter(app.db, actor.accountId, id)
   const list = requireList(app, newsletter)
   const { subject, html, text, templateData } = readContent(app, newsletter)
@@ -97,45 +81,6 @@ const toContactWords = (message: string): string =>
   /\bcontact\.\w/.test(message) ? toContactMessage({ message, variable: 'contact.' }) : message
 
 const MAX_TESTS_PER_HOUR = 20
-const TEST_RATE = { ratePerSecond: (MAX_TESTS_PER_HOUR * seconds(1)) / hours(1), burst: MAX_TESTS_PER_HOUR }
-
-/** Values that composition passes. */
-export interface NewsletterTestOptions {
-  readonly takeRate: TakeRate
-  /** The address of the user who acts; undefined when the user was deleted. */
-  readonly findUserEmail: (actor: Actor) => string | undefined
-}
-
-/**
- * Sends the rendered newsletter to the user who asks. Throws what `previewNewsletter` and accepting an email throw, 422
- * for another address than the user's own, and 429 `rate_limited` after 20 test emails of a newsletter in an hour.
- * @param to the user's own address, or undefined, which means the same
- * @param email the contact for whom it is rendered
- */
-function createNewsletterTestSender(app: App, { takeRate, findUserEmail }: NewsletterTestOptions) {
-  const limiter = createRateLimiter(app.clock)
-  return async (
-    actor: Actor,
-    id: string,
-    { to, email }: { readonly to: string | undefined; readonly email: string | undefined },
-  ): Promise<SendResponse> => {
-    const own = findUserEmail(actor)
-    if (own === undefined || (to !== undefined && normaliseAddress(to) !== normaliseAddress(own)))
-      throw invalid('to', 'A test email goes only to your own address; leave `to` out.')
-    const { newsletter, parts } = await previewNewsletter(app, actor, id, email)
-    const taken = limiter.take(String(newsletter.id), 1, TEST_RATE)
-    if (!taken.ok)
-      throw tooManyRequests(
-        'rate_limited',
-        `At most ${MAX_TESTS_PER_HOUR} test emails an hour can be sent of a newsletter; wait as long as Retry-After says.`,
-        taken.retryAfterSeconds,
-      )
-    const { response } = await acceptRequest(app, actor, createTestRequest(newsletter, parts, own), undefined, () =>
-      takeRate(actor),
-    )
-    return response
-  }
-}
 
 const createTestRequest = (newsletter: Newsletter, { subject, html, text }: RenderedParts, to: string) => ({
   from: newsletter.from,
@@ -148,7 +93,7 @@ const createTestRequest = (newsletter: Newsletter, { subject, html, text }: Rend
   tracking: NOT_TRACKED,
 })
 
-export const NewsletterPreviewRecord = Type.Object({
+const NewsletterPreviewRecord = Type.Object({
   contact_email: Nullable(Type.String(), {
     description: 'The contact for whom it was rendered; null: the list has no active contact, so one was made up.',
   }),
@@ -156,7 +101,6 @@ export const NewsletterPreviewRecord = Type.Object({
   html_body: Nullable(Type.String(), { description: 'HTML body; null: none.' }),
   text_body: Nullable(Type.String(), { description: 'Text body; null: none.' }),
 })
-export type NewsletterPreviewRecord = Static<typeof NewsletterPreviewRecord>
 
 const ContactEmail = Type.String({
   maxLength: 1024,
@@ -173,8 +117,8 @@ const params = Type.Object({ id: Type.String({ description: 'Id of the newslette
 const TEMPLATE_ERRORS =
   'A part that cannot be rendered for the contact is a 422 `template_error`, which names the missing variable.'
 
-export const newsletterPreviewRoutes = (app: App, options: NewsletterTestOptions) => {
-  const sendTest = createNewsletterTestSender(app, options)
+export const newsletterPreviewRoutes = (app: App, options: TestMailOptions) => {
+  const testMail = createTestMail(app, options, { maxPerHour: MAX_TESTS_PER_HOUR, origin: 'of a newsletter' })
   return new Elysia({ prefix: '/v1/newsletters', tags })
     .use(authenticated)
     .get(
@@ -197,16 +141,12 @@ export const newsletterPreviewRoutes = (app: App, options: NewsletterTestOptions
     )
     .post(
       '/:id/test-email',
-      async ({ actor, params, body, status }) =>
-        status(
-          202,
-          dataBody(
-            await sendTest(actor, params.id, {
-              to: body.to ?? undefined,
-              email: body.contact_email ?? undefined,
-            }),
-          ),
-        ),
+      async ({ actor, params, body, status }) => {
+        const own = testMail.requireOwnAddress(actor, body.to)
+        const { newsletter, parts } = await previewNewsletter(app, actor, params.id, body.contact_email ?? undefined)
+        const request = createTestRequest(newsletter, parts, own)
+        return status(202, dataBody(await testMail.send(actor, newsletter.id, request)))
+      },
       {
         params,
         body: TestRequest,

@@ -12,14 +12,13 @@ import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { parseRowRange } from '#platform/http/row-range.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import {
+  MAX_LISTED_BYTES,
   NewNewsletter,
   NewsletterChangeBody,
   NewsletterQuery,
   NewsletterRecord,
   NewsletterRow,
   SendNewsletter,
-  toNewsletterRowWire,
-  toNewsletterWire,
 } from './model.ts'
 import {
   changeNewsletter,
@@ -27,8 +26,9 @@ import {
   deleteNewsletter,
   getNewsletter,
   listNewsletters,
-  MAX_LISTED_BYTES,
   MAX_NEWSLETTERS,
+  toNewsletterRowWire,
+  toNewsletterWire,
 } from './newsletters.ts'
 import { sendNewsletter } from './send.ts'
 
@@ -122,18 +122,10 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
     .post(
       '/:id/send',
       ({ actor, params, body, request, set, status }) =>
-        withoutTimeLimit(request, async () =>
-          status(
-            202,
-            dataBody(
-              await sendNewsletter(app, actor, params.id, {
-                sendAt: body.send_at || undefined,
-                maxRecipients: body.max_recipients ?? undefined,
-                admit: () => Object.assign(set.headers, takeRate(actor)),
-              }),
-            ),
-          ),
-        ),
+        withoutTimeLimit(request, async () => {
+          const admit = () => void Object.assign(set.headers, takeRate(actor))
+          return status(202, dataBody(await sendNewsletter(app, actor, params.id, body, admit)))
+        }),
       {
         params,
         body: SendNewsletter,

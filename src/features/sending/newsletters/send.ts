@@ -1,14 +1,17 @@
 /** @module Sends a newsletter by starting a broadcast; the status of the newsletter follows that of the broadcast. */
 import { isDeepStrictEqual } from 'node:util'
+import type { Static } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
+import type { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
 import { applyTemplate, requireRegisteredSender } from '#features/sending/broadcasts/send.ts'
-import { type BroadcastResponse, startBroadcast } from '#features/sending/broadcasts/start.ts'
+import { startBroadcast } from '#features/sending/broadcasts/start.ts'
 import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
 import { findTemplateByRowId } from '#features/setup/templates/templates.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import type { SendNewsletter } from './model.ts'
 import { createNotDraftError, getNewsletter, type Newsletter } from './newsletters.ts'
 import { startNewsletter } from './states.ts'
 
@@ -16,19 +19,15 @@ import { startNewsletter } from './states.ts'
  * Sends a draft to the active contacts of its list, now or later. Of two concurrent requests one gets 409
  * `newsletter_not_draft`. Throws 422 when the draft has no body, or when its list, template or domain was deleted; and
  * what `startBroadcast` throws.
- * @param sendAt date and time with a zone
- * @param maxRecipients 409 `too_many_recipients` when there are more
+ * @param admit throws when the account sends too fast
  */
 export async function sendNewsletter(
   app: App,
   actor: Actor,
   id: string,
-  {
-    sendAt,
-    maxRecipients = Number.POSITIVE_INFINITY,
-    admit,
-  }: { readonly sendAt: string | undefined; readonly maxRecipients?: number | undefined; readonly admit: () => void },
-): Promise<BroadcastResponse> {
+  { send_at: sendAt, max_recipients: maxRecipients }: Static<typeof SendNewsletter>,
+  admit: () => void,
+): Promise<BroadcastStarted> {
   const newsletter = getNewsletter(app.db, actor.accountId, id)
   if (newsletter.status !== 'draft') throw createNotDraftError(newsletter, 'sent')
   admit()
@@ -39,10 +38,10 @@ export async function sendNewsletter(
     from: requireRegisteredSender(app.db, actor.accountId, newsletter.from),
     ...readContent(app, newsletter),
     replyTo: newsletter.replyTo ?? undefined,
-    sendAt,
+    sendAt: sendAt || undefined,
   } as const
   return startBroadcast(app, actor, input, (tx, operation) => {
-    if (operation.total > maxRecipients)
+    if (operation.total > (maxRecipients ?? Number.POSITIVE_INFINITY))
       throw conflict(
         'too_many_recipients',
         `The newsletter has ${operation.total} recipients now, which is more than ${maxRecipients}; nothing was sent. Count them again, and send it with a higher max_recipients.`,

@@ -21,10 +21,7 @@ const CODES = codesOf<NewsletterStatus>('newsletter status', NEWSLETTER_STATUSES
 export const newsletterStatusCode = CODES.codeOf
 export const newsletterStatusName = CODES.nameOf
 
-/**
- * The status of the newsletter in each state of its broadcast. `followBroadcast` handles `cancelled`; other states do
- * not change the status.
- */
+/** By the state of its broadcast; others change nothing, except `cancelled`, which `followBroadcast` handles. */
 const STATUS_BY_STATE: Readonly<Partial<Record<BroadcastState, NewsletterStatus>>> = {
   waiting: 'scheduled',
   sending: 'sending',

@@ -288,7 +288,7 @@ describe('sending', () => {
     const { app, actor } = own
     const id = await createDraft({}, own, listId)
     // The first call reads it and the second changes it, with a single commit before the last one of the first.
-    const sending = sendNewsletter(app, actor, id, { sendAt: undefined, admit: () => undefined })
+    const sending = sendNewsletter(app, actor, id, {}, () => undefined)
     const changing = changeNewsletter(app, actor, id, { subject: 'Changed' })
     const [sent] = await Promise.allSettled([sending, changing])
     expect(sent).toMatchObject({ status: 'rejected', reason: { status: 409, code: 'newsletter_changed' } })
