@@ -7,12 +7,17 @@ import { extra, StrictObject, Timestamp, Uuid, withStrictStatus } from '#platfor
 export const Nullable = <T extends TSchema>(schema: T, description: string, ...alsoCalled: readonly string[]) =>
   Type.Union([schema, Type.Null()], { description, ...describeOtherNames(alsoCalled) })
 const describeOtherNames = (names: readonly string[]) => (names.length > 0 ? { 'x-also-called': names } : {})
-export const OptionalNullable = <T extends TSchema>(schema: T, description: string) =>
-  Type.Optional(Nullable(schema, description))
+export const OptionalNullable = <T extends TSchema>(schema: T, description: string, ...alsoCalled: readonly string[]) =>
+  Type.Optional(Nullable(schema, description, ...alsoCalled))
 
 /** Free-form maps are checked by hand, because PHP sends an empty map as `[]`; OpenAPI still describes them as maps. */
-const createMapSchema = (description: string, ...alsoCalled: readonly string[]) =>
-  Type.Unknown({ type: 'object', additionalProperties: true, description, ...describeOtherNames(alsoCalled) })
+const OptionalMap = (description: string, ...alsoCalled: readonly string[]) =>
+  Type.Optional(
+    Type.Unknown({ type: 'object', additionalProperties: true, description, ...describeOtherNames(alsoCalled) }),
+  )
+
+const OptionalAddresses = (description: string) =>
+  Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())], { description }))
 
 export const Attachment = Type.Object(
   {
@@ -23,26 +28,20 @@ export const Attachment = Type.Object(
       'x-also-called': ['name'],
     }),
     content: Type.String({ description: 'The file in base64.', 'x-also-called': ['data', 'base64'] }),
-    content_type: Type.Optional(
-      Nullable(
-        Type.String({ maxLength: 255 }),
-        'Media type, such as application/pdf, with its parameters, such as text/csv; charset=iso-8859-1; omitted: that of the file name extension.',
-        'type',
-        'mime_type',
-      ),
+    content_type: OptionalNullable(
+      Type.String({ maxLength: 255 }),
+      'Media type, such as application/pdf, with its parameters, such as text/csv; charset=iso-8859-1; omitted: that of the file name extension.',
+      'type',
+      'mime_type',
     ),
-    content_id: Type.Optional(
-      Nullable(
-        Type.String({ maxLength: 255 }),
-        'For pictures in the text: the HTML shows this file where it has `cid:` and this id, such as `<img src="cid:logo">`. A file to which the HTML does not refer is an ordinary attachment.',
-        'cid',
-      ),
+    content_id: OptionalNullable(
+      Type.String({ maxLength: 255 }),
+      'For pictures in the text: the HTML shows this file where it has `cid:` and this id, such as `<img src="cid:logo">`. A file to which the HTML does not refer is an ordinary attachment.',
+      'cid',
     ),
-    alternative: Type.Optional(
-      Nullable(
-        Type.Boolean(),
-        'True for another form of the text instead of a file: an invitation (text/calendar; method=REQUEST), for which mail programs show buttons to accept, or text/x-amp-html.',
-      ),
+    alternative: OptionalNullable(
+      Type.Boolean(),
+      'True for another form of the text instead of a file: an invitation (text/calendar; method=REQUEST), for which mail programs show buttons to accept, or text/x-amp-html.',
     ),
   },
   { additionalProperties: false },
@@ -58,97 +57,74 @@ export const SendRequest = Type.Object(
       description: 'One recipient as a string, or several as an array: all are in the To header of one email.',
       'x-also-called': ['recipient', 'recipients'],
     }),
-    subject: Type.Optional(
-      Nullable(
-        Type.String(),
-        'Subject; overrides that of the template, and is required without one. At most 998 characters.',
-      ),
+    subject: OptionalNullable(
+      Type.String(),
+      'Subject; overrides that of the template, and is required without one. At most 998 characters.',
     ),
-    html_body: Type.Optional(
-      Nullable(Type.String(), "HTML body, sent unchanged; overrides the template's. At most 2 MiB in UTF-8."),
+    html_body: OptionalNullable(
+      Type.String(),
+      "HTML body, sent unchanged; overrides the template's. At most 2 MiB in UTF-8.",
     ),
-    text_body: Type.Optional(
-      Nullable(
-        Type.String(),
-        "Text body, sent unchanged; overrides the template's. Derived from the HTML if omitted. At most 2 MiB in UTF-8.",
-        'body',
-        'plain',
-      ),
+    text_body: OptionalNullable(
+      Type.String(),
+      "Text body, sent unchanged; overrides the template's. Derived from the HTML if omitted. At most 2 MiB in UTF-8.",
+      'body',
+      'plain',
     ),
-    template_alias: Type.Optional(
-      Nullable(
-        Type.String(),
-        'Alias of the template that renders subject, html_body and text_body where they are omitted.',
-        'template_id',
-      ),
+    template_alias: OptionalNullable(
+      Type.String(),
+      'Alias of the template that renders subject, html_body and text_body where they are omitted.',
+      'template_id',
     ),
-    template_data: Type.Optional(
-      createMapSchema(
-        'Values for the template: names and values of its variables; at most 1 MiB of JSON.',
-        'template_model',
-        'template_variables',
-        'variables',
-      ),
+    template_data: OptionalMap(
+      'Values for the template: names and values of its variables; at most 1 MiB of JSON.',
+      'template_model',
+      'template_variables',
+      'variables',
     ),
-    cc: Type.Optional(
-      Type.Union([Type.String(), Type.Array(Type.String())], {
-        description: 'Carbon copy recipients: one as a string, or an array.',
-      }),
+    cc: OptionalAddresses('Carbon copy recipients: one as a string, or an array.'),
+    bcc: OptionalAddresses('Blind carbon copy recipients, which appear in no header: one as a string, or an array.'),
+    reply_to: OptionalNullable(Type.String(), 'Reply-To: one address, or several separated by commas.'),
+    headers: OptionalMap(
+      'Extra headers: a map of names to strings, numbers or booleans. At most 50. List-Unsubscribe only if transactional is true.',
     ),
-    bcc: Type.Optional(
-      Type.Union([Type.String(), Type.Array(Type.String())], {
-        description: 'Blind carbon copy recipients, which appear in no header: one as a string, or an array.',
-      }),
-    ),
-    reply_to: Type.Optional(Nullable(Type.String(), 'Reply-To: one address, or several separated by commas.')),
-    headers: Type.Optional(
-      createMapSchema(
-        'Extra headers: a map of names to strings, numbers or booleans. At most 50. List-Unsubscribe only if transactional is true.',
-      ),
-    ),
-    metadata: Type.Optional(createMapSchema('Your own data, returned unchanged; at most 16 KiB of JSON.')),
+    metadata: OptionalMap('Your own data, returned unchanged; at most 16 KiB of JSON.'),
     tags: Type.Optional(
       Type.Array(Type.String(), {
         description: 'At most 20 tags of at most 128 characters.',
         'x-also-called': ['tag', 'categories'],
       }),
     ),
-    attachments: Type.Optional(Nullable(Type.Array(Attachment), 'Files; at most 25 MiB decoded.')),
-    send_at: Type.Optional(
-      Nullable(Type.String(), 'When to send (RFC 3339), at most a year ahead; omitted: now.', 'scheduled_at'),
+    attachments: OptionalNullable(Type.Array(Attachment), 'Files; at most 25 MiB decoded.'),
+    send_at: OptionalNullable(
+      Type.String(),
+      'When to send (RFC 3339), at most a year ahead; omitted: now.',
+      'scheduled_at',
     ),
-    expires_in: Type.Optional(
-      Nullable(
-        Type.Integer(EXPIRES_IN_LIMITS),
-        'Seconds, from acceptance or `send_at`, after which a recipient to whom the mail was not delivered ends as bounced with category `expired`: 60 to 432000 (5 days), such as 600 for a code that is valid for 10 minutes. Omitted: that of the stream.',
-      ),
+    expires_in: OptionalNullable(
+      Type.Integer(EXPIRES_IN_LIMITS),
+      'Seconds, from acceptance or `send_at`, after which a recipient to whom the mail was not delivered ends as bounced with category `expired`: 60 to 432000 (5 days), such as 600 for a code that is valid for 10 minutes. Omitted: that of the stream.',
     ),
-    idempotency_key: Type.Optional(
-      Nullable(
-        Type.String({ minLength: 1, maxLength: 256 }),
-        'A repeated send with the same key returns the first email and creates no new one.',
-      ),
+    idempotency_key: OptionalNullable(
+      Type.String({ minLength: 1, maxLength: 256 }),
+      'A repeated send with the same key returns the first email and creates no new one.',
     ),
-    stream: Type.Optional(
-      Nullable(Type.String(), 'Slug of the message stream; default `transactional`.', 'message_stream'),
-    ),
-    tracking: Type.Optional(
-      Nullable(
-        Type.Union([
-          Type.Boolean(),
-          StrictObject(
-            {
-              opens: Type.Optional(Type.Boolean({ description: 'Whether opens are tracked.' })),
-              clicks: Type.Optional(Type.Boolean({ description: 'Whether clicks are tracked.' })),
-            },
-            { minProperties: 1 },
-          ),
-        ]),
-        'Open and click tracking of the HTML of this email, of both or by part; what is omitted: the default of the account. Takes effect only on a plan with tracking; on others it is only stored.',
-        'track_opens',
-        'track_links',
-        'track_clicks',
-      ),
+    stream: OptionalNullable(Type.String(), 'Slug of the message stream; default `transactional`.', 'message_stream'),
+    tracking: OptionalNullable(
+      Type.Union([
+        Type.Boolean(),
+        StrictObject(
+          {
+            opens: Type.Optional(Type.Boolean({ description: 'Whether opens are tracked.' })),
+            clicks: Type.Optional(Type.Boolean({ description: 'Whether clicks are tracked.' })),
+          },
+          { minProperties: 1 },
+        ),
+      ]),
+      'Open and click tracking of the HTML of this email, of both or by part; what is omitted: the default of the account. Takes effect only on a plan with tracking; on others it is only stored.',
+      'track_opens',
+      'track_links',
+      'track_clicks',
     ),
     transactional: Type.Optional(
       Type.Boolean({

@@ -10,6 +10,7 @@ import {
   PAGE_FIELDS,
   StrictObject,
   StringEnum,
+  Text,
   Timestamp,
   Uuid,
   withStrictStatus,
@@ -86,44 +87,31 @@ const EMAIL_FIELDS = {
 export const Email = Type.Object(EMAIL_FIELDS)
 export type Email = Static<typeof Email>
 
+const OptionalText = (description: string) => Type.Optional(Text(description))
+
 export const EmailQuery = Type.Object({
   ...PAGE_FIELDS,
   status: Type.Optional(
     StringEnum([...STATUSES, 'delivered'], { description: 'Only emails with this status; `delivered` means `sent`.' }),
   ),
   ...dateFields('emails accepted'),
-  operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
-  to: Type.Optional(
-    Type.String({
-      description:
-        'Only emails to this address, in To, Cc or Bcc; `@example.com`: to any address of that domain. Case is ignored.',
-    }),
+  operation_id: OptionalText('Only emails of this batch, broadcast or newsletter.'),
+  to: OptionalText(
+    'Only emails to this address, in To, Cc or Bcc; `@example.com`: to any address of that domain. Case is ignored.',
   ),
-  from: Type.Optional(
-    Type.String({
-      description:
-        'Only emails from this address; `@example.com`: from any address of exactly that domain. Case is ignored.',
-    }),
+  from: OptionalText(
+    'Only emails from this address; `@example.com`: from any address of exactly that domain. Case is ignored.',
   ),
-  subject: Type.Optional(
-    Type.String({
-      description:
-        'Only emails with all of these whole words in the subject, in any order; case and accents are ignored. The subject of a broadcast is searched before rendering.',
-    }),
+  subject: OptionalText(
+    'Only emails with all of these whole words in the subject, in any order; case and accents are ignored. The subject of a broadcast is searched before rendering.',
   ),
-  tag: Type.Optional(Type.String({ description: 'Only emails with exactly this tag.' })),
-  stream: Type.Optional(Type.String({ description: 'Only emails of the stream with this slug.' })),
-  domain: Type.Optional(
-    Type.String({
-      description:
-        'Only emails of your domain with this name, the one that signs them; it may cover senders at its subdomains.',
-    }),
+  tag: OptionalText('Only emails with exactly this tag.'),
+  stream: OptionalText('Only emails of the stream with this slug.'),
+  domain: OptionalText(
+    'Only emails of your domain with this name, the one that signs them; it may cover senders at its subdomains.',
   ),
-  message_id: Type.Optional(
-    Type.String({
-      description:
-        'Only emails with this Message-ID: ours, or the one that the client chose when it submitted the email by SMTP. With or without its angle brackets.',
-    }),
+  message_id: OptionalText(
+    'Only emails with this Message-ID: ours, or the one that the client chose when it submitted the email by SMTP. With or without its angle brackets.',
   ),
 })
 
