@@ -17,6 +17,7 @@ import {
   storeContent,
 } from '#features/sending/queue/insert.ts'
 import { recipientKindCode, type Status, statusName } from '#features/sending/queue/status.ts'
+import type { emails } from '#features/sending/queue/tables.ts'
 import {
   type RenderSession,
   requireRenderCapacity,
@@ -36,7 +37,6 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import { createDraft, type Draft, fillDraft } from './draft.ts'
 import { createIdempotencyConflict, readIdempotency } from './idempotency.ts'
 import type { SendRequest, SendResponse } from './model.ts'
@@ -46,18 +46,7 @@ const sql = prepareStatements((db) => ({
   findKey: db.prepare<{ emailId: number; bodyHash: Uint8Array }, [number, Uint8Array]>(
     'SELECT email_id AS emailId, body_hash AS bodyHash FROM idempotency_keys WHERE account_id = ? AND key_hash = ?',
   ),
-  email: db.prepare<
-    {
-      uuid: Uint8Array
-      from: string
-      status: number
-      sandbox: number
-      scheduledAt: number | null
-      createdAt: number
-      messageId: string | null
-    },
-    [number]
-  >(
+  email: db.prepare<StoredResponse, [number]>(
     `SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt,
      extra ->> '$.message_id' AS messageId FROM emails WHERE id = ?`,
   ),
@@ -313,16 +302,17 @@ export function insertDraft(
   })
 }
 
-interface RespondedEmail {
-  readonly uuid: Uint8Array
-  readonly from: string
+type ResponseColumns = Readonly<Pick<typeof emails.$inferSelect, 'uuid' | 'from' | 'createdAt' | 'scheduledAt'>> & {
+  /** Set by the client; null: derived. */
+  readonly messageId: string | null
+}
+
+type StoredResponse = ResponseColumns & { readonly status: number; readonly sandbox: number }
+
+interface RespondedEmail extends ResponseColumns {
   readonly status: Status
   readonly to: readonly { readonly address: string }[]
   readonly sandbox: boolean
-  readonly createdAt: Millis
-  readonly scheduledAt: Millis | null
-  /** Set by the client; null: derived. */
-  readonly messageId: string | null
 }
 
 const toSendResponse = (email: RespondedEmail): SendResponse => ({

@@ -1,7 +1,4 @@
-/**
- * @module Turns a send request into a draft: makes all checks that need no database. Pure; throws AppError 422 with the
- * field.
- */
+/** @module Turns a send request into a draft: all checks without a database. Pure; throws 422 with the field. */
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/email.ts'
 import { serialiseData } from '#features/setup/templates/render.ts'
@@ -30,18 +27,11 @@ export interface Draft extends NewEmail {
   readonly fromDomain: string
   readonly stream: string
   /** Renders the parts missing in the request (`renderDraft`); the draft must not be stored before that. */
-  readonly template?: DraftTemplate | undefined
-}
-
-export interface DraftTemplate {
-  readonly alias: string
+  readonly template?: { readonly alias: string } | undefined
 }
 
 export const MAX_SUBJECT_LENGTH = 998
-/**
- * Limit of the text body and of the HTML body, each. A body of this size takes tens of milliseconds to compose, and
- * Gmail clips messages at 102 KB.
- */
+/** Of text and HTML each: such a body takes tens of milliseconds to compose, and Gmail clips messages at 102 KB. */
 const MAX_BODY_BYTES = 2 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
 const MAX_SEND_AT_AHEAD_MS = days(366)
@@ -126,7 +116,7 @@ function encodeBody(field: 'html_body' | 'text_body', body: string | undefined):
 /** Throws if the subject or body is missing. With `template`, the error says that this template renders none. */
 function requireContent(
   { subject, html, text }: { readonly subject: string; readonly html: unknown; readonly text: unknown },
-  template?: DraftTemplate,
+  template?: Draft['template'],
 ): void {
   const rendersNo = (part: string) => `The template "${template?.alias}" renders no ${part} with this template_data`
   if (subject === '')

@@ -27,7 +27,6 @@ export interface InboxFilter {
   readonly isRead: boolean | undefined
 }
 
-/** A capture as it is saved. */
 interface SavedCapture {
   readonly accountId: number
   readonly emailId: number
@@ -56,7 +55,6 @@ const MAX_TEXT_LENGTH = 500
 const COLUMNS =
   'email_id AS emailId, received_at AS receivedAt, is_read AS isRead, size_bytes AS sizeBytes, sender, subject'
 
-/** The columns as stored. */
 type InboxRow = Omit<InboxEmail, 'isRead'> & { readonly isRead: number }
 
 const NEWEST_FIRST = 'ORDER BY received_at DESC, email_id DESC'

@@ -28,18 +28,6 @@ export interface NewCapture {
   readonly raw: Uint8Array
 }
 
-/** A captured email. If a value differs between recipients, that of the first recipient is used. */
-export interface Capture {
-  readonly mailFrom: string
-  /** All captured recipients, in the order of the email. */
-  readonly rcptTo: readonly string[]
-  readonly receivedAt: Millis
-  /** Octets of the message. */
-  readonly sizeBytes: number
-  /** The message as `decodeRaw` returns it. */
-  readonly raw: string
-}
-
 /** The capture of one recipient without its message. */
 export interface CaptureSummary {
   readonly recipientId: number
@@ -74,9 +62,7 @@ const MAX_HEAD_BYTES = 16 * KiB
 /** Larger messages are compressed in the thread pool. */
 const MAX_SYNC_COMPRESSED_BYTES = 64 * KiB
 const ZSTD_LEVEL = 1
-/**
- * Limits on what one write deletes and on the pages that it returns to the disk, so that a write does not take long.
- */
+/** What one write deletes and returns to the disk at most, so that it does not take long. */
 const MAX_REMOVED_PER_BATCH = 200
 const MAX_PAGES_FREED_PER_BATCH = 256
 
@@ -215,8 +201,11 @@ export class CaptureStore {
     return first && this.get(first.recipientId)
   }
 
-  /** The capture of an email; undefined if none exists or all were deleted. */
-  find(emailId: number): Capture | undefined {
+  /**
+   * The capture of an email; undefined if none exists or all were deleted. What differs between recipients is that of the
+   * first; `raw` is the message as `decodeRaw` returns it.
+   */
+  find(emailId: number) {
     const first = this.firstOf(emailId)
     if (!first) return undefined
     const { mailFrom, receivedAt, sizeBytes, raw } = first
@@ -309,10 +298,7 @@ export class CaptureStore {
     })
   }
 
-  /**
-   * Whether to return free pages to the disk. As long as they are at most half of the file, they stay for the next
-   * messages.
-   */
+  /** Whether to return free pages to the disk: at most half of the file stays for the next messages. */
   #isMostlyFree(): boolean {
     const { free = 0, total = 0 } = sql(this.db).pages.get() ?? {}
     return free > total / 2

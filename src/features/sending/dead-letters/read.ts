@@ -1,30 +1,25 @@
 /** @module Reads dead letters with data of their emails and recipients. */
 import type { Database } from 'bun:sqlite'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
+import type { emails } from '#features/sending/queue/tables.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import type { deadLetters } from './tables.ts'
 import type { DeadLetterReason } from './write.ts'
 
-export interface DeadLetter {
-  readonly id: number
-  /** Row id of its account. */
-  readonly accountId: number
+export interface DeadLetter
+  extends Readonly<
+    Omit<typeof deadLetters.$inferSelect, 'reason'> &
+      Pick<typeof emails.$inferSelect, 'from' | 'subject' | 'sandbox' | 'scheduledAt'>
+  > {
   readonly reason: DeadLetterReason
-  readonly lastError: string | null
-  readonly failedAt: Millis
-  readonly recipientId: number
-  readonly emailId: number
   readonly emailUuid: UuidBytes
-  readonly from: string
   /** Message-ID that the client set; null: derived. */
   readonly messageId: string | null
-  readonly subject: string
-  readonly sandbox: boolean
   readonly isBulk: boolean
-  readonly scheduledAt: Millis | null
   readonly acceptedAt: Millis
   readonly to: string
   readonly status: Status

@@ -5,7 +5,7 @@
  * data: `Outbox` sends messages as JSON text, because many small parts transfer faster as one string.
  */
 
-import type { TrackingChoice } from '#features/sending/queue/email.ts'
+import type { DraftAttachment, TrackingChoice } from '#features/sending/queue/email.ts'
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { TlsDemand, TlsResult } from '#features/sending/transport-security/tls-policy.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
@@ -50,10 +50,7 @@ export interface TrackingSettings {
   readonly ownUrl: string
 }
 
-/**
- * The name of the capture server. No mail host can have it (RFC 6761 §6.4), so that no other site shares its sessions,
- * and no other server is taken for it.
- */
+/** No mail host can have this name (RFC 6761 §6.4), so no other server is taken for the capture server. */
 export const CAPTURE_HOST = 'capture.invalid'
 
 export interface RouteHost {
@@ -94,13 +91,7 @@ export interface ComposeJob {
   readonly textRef: number | null
   /** Bodies rendered for this recipient, which replace the referenced ones. */
   readonly rendered?: { readonly html: string | undefined; readonly text: string | undefined }
-  readonly attachments: readonly {
-    readonly filename: string
-    readonly contentType: string
-    readonly contentId?: string
-    readonly isAlternative?: boolean
-    readonly ref: number
-  }[]
+  readonly attachments: readonly (Omit<DraftAttachment, 'content'> & { readonly ref: number })[]
   readonly boundarySeed: string
   /** The message is a report of this type (RFC 6522). */
   readonly reportType?: string
@@ -117,7 +108,6 @@ export interface ComposeJob {
   }
 }
 
-/** A DKIM key of a domain. */
 export interface DkimKeyPem {
   /** Differs for every key. */
   readonly id: string
@@ -156,23 +146,15 @@ export type ToWorker =
     }
   /** Changes the limits of connections that may be open here. */
   | { readonly type: 'limits'; readonly limits: ConnectionLimits }
-  /**
-   * `ok`: `delivery_started_at` is durable, so the first octet of the message may be sent. Otherwise nothing may be
-   * sent.
-   */
+  /** `ok`: `delivery_started_at` is durable. Otherwise nothing may be sent. */
   | { readonly type: 'go'; readonly recipientId: number; readonly ok: boolean }
-  /**
-   * Ends attempts that take too long: those that wait for a connection return to the queue; the sessions of the others
-   * are closed in any phase.
-   */
+  /** Ends attempts: those without a connection return to the queue, the sessions of the others are closed. */
   | { readonly type: 'cut'; readonly recipientIds: readonly number[] }
   /** Gives up everything that has not begun; begun transactions continue. */
   | { readonly type: 'drain' }
 
-/** The raw result of one attempt at a recipient. */
 export type AttemptResult =
   | TransactionResult
-  /** No host accepted the connection. */
   | {
       readonly kind: 'unreachable'
       readonly phase: string
@@ -182,7 +164,6 @@ export type AttemptResult =
       readonly tlsDemanded: boolean
       /** Who demanded the TLS that failed, as the beginning of a sentence; absent: the operator's settings. */
       readonly tlsDemand?: string
-      /** The hosts at which TLS failed. */
       readonly tlsResults?: readonly TlsResult[]
     }
   /** A body or attachment is missing in the content store. */
@@ -191,10 +172,7 @@ export type AttemptResult =
   | { readonly kind: 'broken'; readonly message: string; readonly detail: string }
   /** A transient failure of the disk or this machine before the message began. */
   | { readonly kind: 'postponed'; readonly detail: string }
-  /**
-   * Never began: the Worker drained, the attempt was cut while it waited for a connection, or the message before it
-   * failed in a way that affects the whole site.
-   */
+  /** Never began: drained, cut while it waited for a connection, or behind a message that failed for the whole site. */
   | { readonly kind: 'dropped' }
 
 export interface AttemptSession {
@@ -219,9 +197,7 @@ export interface AttemptTraceData {
   readonly host?: string
   readonly address?: string
   readonly timings: AttemptTimings
-  /**
-   * Lines `ms mark text`, `ms` since the start of the attempt: `>` our command, `<` the server's reply, `*` a remark.
-   */
+  /** Lines `ms mark text`, `ms` since the attempt began: `>` our command, `<` the server's reply, `*` a remark. */
   readonly dialogue: string
 }
 
@@ -293,10 +269,7 @@ const RECIPIENT_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
 
 export const isRecipientCategory = (category: BounceCategory): boolean => RECIPIENT_CATEGORIES.has(category)
 
-/**
- * Categories of rejections that pass with time: of the reputation or the rate of our IP, and of TLS, which is tried again
- * some time after a handshake failed.
- */
+/** Rejections that pass with time: of the reputation or the rate of our IP, and of TLS. */
 const PASSING_CATEGORIES: ReadonlySet<BounceCategory> = new Set(['reputation', 'rate_limited', 'tls_failure'])
 
 /** Whether rejections of this category are retried until the email expires, even permanent ones (5xx). */

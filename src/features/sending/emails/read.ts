@@ -16,6 +16,7 @@ import {
   statusCode,
   statusName,
 } from '#features/sending/queue/status.ts'
+import type { emails, recipients } from '#features/sending/queue/tables.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
@@ -23,57 +24,32 @@ import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 
-export interface StoredEmail {
-  readonly id: number
-  readonly uuid: UuidBytes
+export interface StoredEmail
+  extends Readonly<
+    Pick<
+      typeof emails.$inferSelect,
+      | ('id' | 'uuid' | 'sandbox' | 'transactional' | 'from' | 'subject' | 'htmlRef' | 'textRef' | 'attachments')
+      | ('extra' | 'scheduledAt' | 'deliveredAt' | 'createdAt' | 'updatedAt')
+    >
+  > {
   readonly accountUuid: UuidBytes
   readonly domainUuid: UuidBytes | null
   readonly streamUuid: UuidBytes | null
   readonly operationUuid: UuidBytes | null
   readonly templateUuid: UuidBytes | null
   readonly status: Status
-  readonly sandbox: boolean
-  readonly transactional: boolean
   readonly trackingOverride: TrackingChoice | null
-  readonly from: string
-  readonly subject: string
   /** Whether the bodies of the email are template sources, which all emails of its broadcast share. */
   readonly isOfBroadcast: boolean
-  readonly htmlRef: number | null
-  readonly textRef: number | null
-  readonly attachments: string | null
-  readonly extra: string | null
-  readonly scheduledAt: Millis | null
-  readonly deliveredAt: Millis | null
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
   readonly recipients: readonly StoredRecipient[]
 }
 
-export interface StoredRecipient {
-  readonly id: number
-  readonly emailId: number
-  readonly address: string
-  /** Header form, if it has more than the address. */
-  readonly mailbox: string | null
+export interface StoredRecipient
+  extends Readonly<Omit<typeof recipients.$inferSelect, 'kind' | 'status' | 'retryFrom' | 'waitNotedAt'>> {
   readonly kind: RecipientKind
   readonly status: Status
-  /** Null once it is final. */
-  readonly lane: string | null
-  readonly attempts: number
-  readonly nextAt: Millis | null
   /** When it is attempted next: `nextAt`, or later while its host or provider is not tried. */
   readonly retryAt: Millis | null
-  readonly deliveryStartedAt: Millis | null
-  readonly deliveredAt: Millis | null
-  readonly isCaptured: boolean
-  readonly smtpResponse: string | null
-  readonly lastError: string | null
-  readonly sendingIp: string | null
-  readonly bounceType: string | null
-  readonly bounceCategory: string | null
-  /** Its deadline; null: it expires by age and attempts. */
-  readonly expiresAt: Millis | null
 }
 
 type EmailRow = Omit<StoredEmail, 'status' | 'trackingOverride' | 'recipients' | Flags> &
@@ -154,16 +130,11 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-export interface EmailOfRecipient {
-  readonly emailId: number
-  /** The account that owns the email; mail of a sub-account is owned by the parent. */
-  readonly ownerId: number
-  /** The account that sent it and may read it; undefined: system mail, which only its recipient may read. */
-  readonly accountId: number | undefined
-}
-
-/** Row ids of a recipient's email and of its accounts; undefined for an unknown recipient. */
-export function findEmailOfRecipient(db: Database, recipientId: number): EmailOfRecipient | undefined {
+/**
+ * The email of a recipient, and its accounts: the owner, which is the parent of a sub-account, and the one that sent it
+ * and may read it; undefined for system mail, which only its recipient may read.
+ */
+export function findEmailOfRecipient(db: Database, recipientId: number) {
   const found = sql(db).emailOfRecipient.get(recipientId)
   if (!found) return undefined
   const { emailId, ownerId, accountId, isOfService } = found

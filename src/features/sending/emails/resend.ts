@@ -12,6 +12,7 @@ import { createIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { DraftExtra, DraftRecipient, Idempotency } from '#features/sending/queue/email.ts'
 import { describeAttachment, isContentDeleted, parseAttachments } from '#features/sending/queue/retire.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
+import type { emails } from '#features/sending/queue/tables.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -26,14 +27,12 @@ import { findEmail, type StoredEmail, type StoredRecipient } from './read.ts'
 import { isSystemMail } from './wire.ts'
 
 /** What acceptance needs and `StoredEmail` lacks. */
-interface Origin {
-  readonly streamId: number
-  readonly broadcastId: number | null
-  readonly templateId: number | null
-  readonly listId: number | null
+interface Origin
+  extends Readonly<
+    Pick<typeof emails.$inferSelect, 'streamId' | 'broadcastId' | 'templateId' | 'listId' | 'sizeBytes'>
+  > {
   /** Null: the stream was deleted. */
   readonly stream: string | null
-  readonly sizeBytes: number
 }
 
 const sql = prepareStatements((db) => ({
@@ -61,14 +60,14 @@ export async function resendEmail(
   request: ResendRequest,
   idempotencyHeader: string | undefined,
   admit: () => void,
-): Promise<AcceptedEmail & { readonly risks: readonly ResendRisk[] }> {
+): Promise<AcceptedEmail & { readonly warnings: string[] }> {
   const uuid = parseUuidParam(id, 'email_not_found', 'email')
   const resendOf = formatUuid(uuid)
   const identity = { resend_of: resendOf, to: request.to ?? null }
   const idempotency = createIdempotency('Idempotency-Key', idempotencyHeader, identity)
   const replay = resolveReplay(app, actor, idempotency)
-  if (replay) return { ...(await respondWithReplay(app, actor, replay)), risks: [] }
-  const { email, origin, stream, recipients, risks } = readOriginal(app, actor, uuid, request)
+  if (replay) return { ...(await respondWithReplay(app, actor, replay)), warnings: [] }
+  const { email, origin, stream, recipients, warnings } = readOriginal(app, actor, uuid, request)
   admit()
   const memory = app.memory.reserve(origin.sizeBytes * MEMORY_FACTOR)
   if (!memory) throw serverBusy()
@@ -107,13 +106,13 @@ export async function resendEmail(
         metadata: { new_email_id: response.id },
       })
     })
-    return { ...accepted, risks: accepted.response.replayed ? [] : risks }
+    return { ...accepted, warnings: accepted.response.replayed ? [] : warnings }
   } finally {
     memory.release()
   }
 }
 
-/** What is sent again and to whom. The risks are in the order of the recipients; a suppression comes first. */
+/** What is sent again and to whom. The warnings are in the order of the recipients; a suppression comes first. */
 function readOriginal(app: App, { accountId }: Actor, uuid: UuidBytes, request: ResendRequest) {
   const email = findEmail(app.db, accountId, uuid)
   const origin = email && sql(app.db).origin.get(email.id)
@@ -123,14 +122,14 @@ function readOriginal(app: App, { accountId }: Actor, uuid: UuidBytes, request: 
   const { streamId, listId } = origin
   const { transactional, sandbox } = email
   const addresses = new Set(recipients.map(({ address }) => address))
-  const risks = email.recipients.flatMap(({ address, status }): ResendRisk[] => {
+  const warnings = email.recipients.flatMap(({ address, status }) => {
     if (!addresses.has(address)) return []
     const query = { accountId, address, transactional, streamId, listId: listId ?? undefined }
-    if (suppressionOf(app.db, query)) return [{ address, kind: 'suppressed' }]
-    if (status === 'uncertain') return [{ address, kind: 'uncertain' }]
-    return status === 'sent' && !sandbox ? [{ address, kind: 'delivered' }] : []
+    if (suppressionOf(app.db, query)) return [WARNINGS.suppressed(address)]
+    if (status === 'uncertain') return [WARNINGS.uncertain(address)]
+    return status === 'sent' && !sandbox ? [WARNINGS.delivered(address)] : []
   })
-  return { email, origin, stream, recipients, risks }
+  return { email, origin, stream, recipients, warnings }
 }
 
 /** Returns the slug of the stream. Throws a 409 if the email cannot be sent again. */
@@ -186,10 +185,7 @@ function requireRecipient(
   return found
 }
 
-/**
- * A message needs a To recipient. Without one, the Cc recipients, who saw each other, or a single Bcc recipient become
- * To recipients.
- */
+/** Without a To recipient, those in Cc, who saw each other, or a single one in Bcc are put there. */
 function withToRecipient(chosen: readonly StoredRecipient[]): readonly StoredRecipient[] {
   const has = (kind: StoredRecipient['kind']) => chosen.some((recipient) => recipient.kind === kind)
   if (has('to')) return chosen
@@ -226,19 +222,9 @@ function copyExtra({ extra }: StoredEmail, resendOf: string, idempotency: Idempo
   return { ...copied, resend_of: resendOf, ...(idempotency && { idempotency_key: idempotency.key }) }
 }
 
-export interface ResendRisk {
-  readonly address: string
-  /**
-   * `delivered`: the receiving server accepted the first email. `uncertain`: it may have it. `suppressed`: the address
-   * is suppressed for such mail, so it gets none.
-   */
-  readonly kind: 'delivered' | 'uncertain' | 'suppressed'
-}
-
-export const describeResendRisk = ({ address, kind }: ResendRisk): string => SENTENCES[kind](address)
-
-const SENTENCES: Readonly<Record<ResendRisk['kind'], (address: string) => string>> = {
-  delivered: (address) => `${address} got the first email, so this one arrives in addition.`,
-  uncertain: (address) => `${address} may have got the first email, so it may arrive twice.`,
-  suppressed: (address) => `${address} is suppressed, so it gets none.`,
+/** `uncertain`: the receiving server may have the first email. `suppressed`: the address is, for such mail. */
+const WARNINGS = {
+  delivered: (address: string) => `${address} got the first email, so this one arrives in addition.`,
+  uncertain: (address: string) => `${address} may have got the first email, so it may arrive twice.`,
+  suppressed: (address: string) => `${address} is suppressed, so it gets none.`,
 }

@@ -1,7 +1,4 @@
-/**
- * @module The routes of /v1/emails: sending, batches, list and search; detail, source, rescheduling, cancellation and
- * sending again of one email.
- */
+/** @module The routes of /v1/emails: sending, batches, list and search, and what is done with one email. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -32,7 +29,7 @@ import {
   ResendResponse,
 } from './model.ts'
 import { getEmail, listEmails, readEmailEvents, type StoredEmail } from './read.ts'
-import { describeResendRisk, resendEmail } from './resend.ts'
+import { resendEmail } from './resend.ts'
 import { cancelEmail, rescheduleEmail } from './scheduled.ts'
 import { parseSearch, type SearchResult, searchEmails } from './search-list.ts'
 import {
@@ -223,9 +220,8 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
       async ({ actor, params, body, headers, set, status }) => {
         const key = headers['idempotency-key']
         const admit = () => void Object.assign(set.headers, options.takeRate(actor))
-        const { response, risks } = await resendEmail(app, actor, params.id, body, key, admit)
+        const { response, warnings } = await resendEmail(app, actor, params.id, body, key, admit)
         if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
-        const warnings = risks.map(describeResendRisk)
         return status(202, dataBody({ ...response, ...(warnings.length > 0 && { warnings }) }))
       },
       {

@@ -7,6 +7,7 @@ import { parseSendAt } from '#features/sending/accept/draft.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import { EMAIL_ROW_COLUMNS, type EmailRow } from '#features/sending/queue/settle.ts'
 import { statusName } from '#features/sending/queue/status.ts'
+import type { emails } from '#features/sending/queue/tables.ts'
 import { cancelScheduled, rescheduleScheduled } from '#features/sending/queue/waiting-transitions.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -14,15 +15,10 @@ import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import type { EmailChange } from './model.ts'
 
-export interface ScheduledRow extends EmailRow {
-  readonly uuid: Uint8Array
-  readonly quotaMonth: number | null
-  readonly scheduledAt: Millis | null
-  readonly domainId: number
-}
+export type ScheduledRow = EmailRow &
+  Readonly<Pick<typeof emails.$inferSelect, 'uuid' | 'quotaMonth' | 'scheduledAt' | 'domainId'>>
 
 export const SCHEDULED_ROW_COLUMNS = `${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth, scheduled_at AS scheduledAt, domain_id AS domainId`
 

@@ -73,14 +73,8 @@ export interface SearchResult {
 }
 
 /** The search parameters as requested: Message-ID, stream slug and domain name are texts. */
-export interface SearchText {
-  readonly to?: string | undefined
-  readonly from?: string | undefined
-  readonly subject?: string | undefined
-  readonly tag?: string | undefined
-  readonly stream?: string | undefined
-  readonly domain?: string | undefined
-  readonly message_id?: string | undefined
+type SearchText = {
+  readonly [Field in 'to' | 'from' | 'subject' | 'tag' | 'stream' | 'domain' | 'message_id']?: string | undefined
 }
 
 /** Ends before the domain of an address, so it can only be how one begins. */

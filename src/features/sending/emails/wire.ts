@@ -1,7 +1,4 @@
-/**
- * @module Builds the JSON of stored emails, their states, and their bodies; those of a broadcast are rendered for their
- * recipient.
- */
+/** @module The JSON of stored emails, their states, and their bodies, which are rendered for those of a broadcast. */
 
 import type { App } from '#features/core/app/app.ts'
 import { createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
@@ -91,10 +88,7 @@ export const emailRowWire = (email: StoredEmail, maxAttempts: MaxAttempts): Emai
   sandbox: email.sandbox,
 })
 
-/**
- * The detail with recipients and events. Contains the fields of the email twice, at the top level and nested, because
- * some clients read the former and some the latter.
- */
+/** Has the fields of the email twice, at the top and nested: some clients read the former, some the latter. */
 export function emailDetailWire(
   email: StoredEmail,
   context: EmailBodies & {
@@ -173,10 +167,7 @@ export function toEmailState({ status, recipients }: Pick<StoredEmail, 'status' 
   return status === 'sent' && states.includes('captured') ? 'captured' : status
 }
 
-/**
- * Renders the bodies of a broadcast email, by row id, for its recipient; empty if the template fails for that
- * recipient.
- */
+/** Renders the bodies of a broadcast email, by row id; empty if the template fails for its recipient. */
 export type RenderBodies = (
   emailId: number,
 ) => Promise<{ readonly html?: string | undefined; readonly text?: string | undefined }>

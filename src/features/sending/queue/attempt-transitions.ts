@@ -123,10 +123,7 @@ export function deferRecipient(
   settleEmail(tx, email, 'queued', at.now)
 }
 
-/**
- * Returns a claimed recipient to the queue as if it had not been claimed: the attempt is not counted, and the result of
- * the previous attempt stays. Records no event.
- */
+/** Returns a claimed recipient to the queue as if it had not been claimed. Records no event. */
 export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, nextAt: Millis, now: Millis): void {
   const released = sql(tx.db).release.get(nextAt, recipientId)
   if (!released) return

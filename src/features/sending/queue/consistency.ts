@@ -1,7 +1,4 @@
-/**
- * @module Consistency rules of emails and their recipients: counters, the queue, final statuses and their events, the
- * search index, references of emails.
- */
+/** @module Consistency rules of emails and recipients: counters, queue, statuses and events, search, references. */
 import type { Database } from 'bun:sqlite'
 import { CAPTURED_PREFIX, CAPTURED_TYPES, toCapturedMetric } from '#features/core/events/captured.ts'
 import {
@@ -124,10 +121,7 @@ export const emailReferences = queryRule({
   describe: (r) => `${r['what']} lacks its ${r['missing']}`,
 })
 
-/**
- * The status of an email depends only on the set of its recipients' statuses, so each existing combination is checked
- * once.
- */
+/** Depends only on the set of its recipients' statuses, so each existing combination is checked once. */
 export const emailStatuses: ConsistencyRule = {
   rule: 'the status of each email follows from its recipients',
   findDifferences(db: Database) {
@@ -150,17 +144,13 @@ export const emailStatuses: ConsistencyRule = {
   },
 }
 
-export interface Balance {
+const COUNTED_STATUSES = ['sent', 'bounced', 'failed', 'rejected', 'cancelled', 'uncertain'] as const
+
+export interface Balance extends Readonly<Record<(typeof COUNTED_STATUSES)[number], number>> {
   readonly account_id: number
   readonly account: string
   /** Counted from acceptance events. */
   readonly accepted: number
-  readonly sent: number
-  readonly bounced: number
-  readonly failed: number
-  readonly rejected: number
-  readonly cancelled: number
-  readonly uncertain: number
   /** Queued, scheduled or processing. */
   readonly open: number
 }
@@ -187,20 +177,16 @@ export function readBalances(db: Database): Balance[] {
   return accounts.map(({ id, name }) => {
     const own = rows.filter((row) => row.account === id)
     const count = (isCounted: (status: Status) => boolean) =>
-      own.reduce((sum, { status: code, n }) => {
-        const status = STATUSES[code]
-        return status !== undefined && isCounted(status) ? sum + n : sum
+      own.reduce((sum, { status, n }) => {
+        const counted = STATUSES[status]
+        return counted !== undefined && isCounted(counted) ? sum + n : sum
       }, 0)
+    const outcomes = COUNTED_STATUSES.map((status) => [status, count((other) => other === status)])
     return {
       account_id: id,
       account: name,
       accepted: accepted.get(id) ?? 0,
-      sent: count((status) => status === 'sent'),
-      bounced: count((status) => status === 'bounced'),
-      failed: count((status) => status === 'failed'),
-      rejected: count((status) => status === 'rejected'),
-      cancelled: count((status) => status === 'cancelled'),
-      uncertain: count((status) => status === 'uncertain'),
+      ...(Object.fromEntries(outcomes) as Record<(typeof COUNTED_STATUSES)[number], number>),
       open: count(isOpen),
     }
   })
@@ -215,5 +201,5 @@ export const checkBalances = (all: readonly Balance[]): Violation => ({
   ),
 })
 
-const sumOutcomes = (b: Balance): number =>
-  b.sent + b.bounced + b.failed + b.rejected + b.cancelled + b.uncertain + b.open
+const sumOutcomes = (balance: Balance): number =>
+  COUNTED_STATUSES.reduce((sum, status) => sum + balance[status], balance.open)

@@ -184,10 +184,7 @@ export function findEventLogFields(db: Database, seq: number | null): EmailLogFi
 /** Stands for a recipient that was lost; no row has this id. */
 export const LOST_RECIPIENT = 0
 
-/**
- * The row id of the recipient in a VERP address, even if no row has this id any more; LOST_RECIPIENT if the id now
- * belongs to another recipient.
- */
+/** The recipient in a VERP address, even if it is gone; LOST_RECIPIENT if another one has its row id now. */
 export function findVerpRecipient(db: Database, { recipientId, tag }: VerpRecipient): number {
   const email = sql(db).ofRecipient.get(recipientId)
   return email && computeVerpTag(email.uuid) !== tag ? LOST_RECIPIENT : recipientId

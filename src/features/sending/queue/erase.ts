@@ -18,20 +18,12 @@ import { type DraftExtra, hashIdempotencyKey } from './email.ts'
 import { reindexEmail } from './search.ts'
 import { requireEmail, settleEmail } from './settle.ts'
 import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
+import type { emails, recipients } from './tables.ts'
 import { cancelRecipient } from './waiting-transitions.ts'
 
-interface RecipientRow {
-  readonly id: number
-  readonly address: string
-  readonly status: number
-}
+type RecipientRow = Pick<typeof recipients.$inferSelect, 'id' | 'address' | 'status'>
 
-interface ContentRow {
-  readonly accountId: number
-  readonly htmlRef: number | null
-  readonly textRef: number | null
-  readonly attachments: string | null
-  readonly extra: string | null
+type ContentRow = Pick<typeof emails.$inferSelect, 'accountId' | 'htmlRef' | 'textRef' | 'attachments' | 'extra'> & {
   readonly isOpen: number
 }
 
@@ -88,18 +80,12 @@ const ERASED = { lastError: 'The recipient was erased.', data: { reason: 'erased
 /** Rows of `recipients` examined per tick; this takes some 4 ms. */
 const ROW_ID_WINDOW = 5000
 
-export interface FoundEmails {
-  /** Row ids, each once, in the order of the recipients. */
-  readonly ids: readonly number[]
-  /** The last recipient examined, after which the search continues; undefined if all were examined. */
-  readonly next: number | undefined
-}
-
 /**
  * Finds emails to an address by scanning a limited window of recipients after a row. There is no index over addresses,
  * because it would slow every send.
  * @param search.isMatch whether an address is the searched one, in any spelling
  * @param search.limit maximum number of emails found per call
+ * @returns row ids, each once, and the last recipient examined, to continue after it; undefined if all were
  */
 export function findEmailsTo(
   db: Database,
@@ -110,7 +96,7 @@ export function findEmailsTo(
     readonly after: number
     readonly limit: number
   },
-): FoundEmails {
+): { readonly ids: readonly number[]; readonly next: number | undefined } {
   const upTo = search.after + ROW_ID_WINDOW
   const emailIds = new Set<number>()
   for (const row of sql(db).like.iterate(search.after, upTo, search.addressKey)) {
@@ -123,10 +109,7 @@ export function findEmailsTo(
   return { ids: [...emailIds], next: following ? following.id - 1 : undefined }
 }
 
-/**
- * Finds emails whose To or Cc shows an address that is none of their recipients, among those with a recipient after
- * `after`, up to `upTo`.
- */
+/** Emails whose To or Cc shows an address that is none of their recipients, after one recipient and up to another. */
 export const findEmailsShowing = (
   db: Database,
   search: {
@@ -166,22 +149,16 @@ export function eraseShown(tx: Tx, emailId: number, isMatch: (address: string) =
   return true
 }
 
-export interface CancelledRecipients {
-  readonly cancelled: number
-  /** Whether a delivery session to a matching recipient is in progress; it must end first. */
-  readonly isInFlight: boolean
-}
-
 /**
  * Cancels the matching waiting recipients of an email, whether or not they were attempted before: one event each, and a
- * refund of their quota. Cannot cancel a recipient in flight; `isInFlight` reports such a recipient.
+ * refund of their quota. Cannot cancel a recipient in flight, whose session must end first; `isInFlight` reports it.
  */
 export function cancelRecipients(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
   emailId: number,
   isMatch: (address: string) => boolean,
-): CancelledRecipients {
+): { readonly cancelled: number; readonly isInFlight: boolean } {
   let cancelled = 0
   let isInFlight = false
   for (const { id, address, status } of sql(tx.db).recipients.all(emailId)) {

@@ -10,20 +10,14 @@ import type { Millis } from '#platform/time/clock.ts'
 import { countBegun, recordDue, recordOf, requireEmail, settleEmail, type TransitionAt } from './settle.ts'
 import { statusCode, WAITING_CODES } from './status.ts'
 
-/**
- * Prefix of the stored reason of every account hold. If a reply of a receiving server begins with the same text, the
- * only effect is that a release retries its recipient sooner.
- */
+/** Begins the stored reason of account holds. If a reply begins so too, a release only retries it sooner. */
 const HELD_PREFIX = 'Held: '
 
 /** Why a recipient is held for its account or its content, by its stored error; undefined if it is not. */
 export const findHoldReason = (lastError: string): string | undefined =>
   /^Held(?: without its content)?: (.*)/s.exec(lastError)?.[1]
 
-/**
- * Replaces the stored reason at the release. It is not null, so the counters of broadcasts do not count the recipient
- * as begun a second time.
- */
+/** Replaces the reason at the release. Not null, so broadcasts do not count the recipient as begun again. */
 const RELEASED_REASON = 'The account may send again.'
 
 /** Position in the open mail of an account, in index order. */
@@ -35,10 +29,7 @@ export interface ReleasePosition {
 
 const QUEUED = statusCode('queued')
 
-/**
- * Stored statuses of emails that may have a held recipient: `queued`, or `processing` if the email has several
- * recipients.
- */
+/** Of emails that may have a held recipient; `processing` if they have several recipients. */
 const HOLDABLE_STATUSES = [QUEUED, statusCode('processing')] as const
 
 /** SQL: the recipient is held for its account. */
@@ -86,7 +77,6 @@ const sql = prepareStatements((db) => ({
 export const holdForAccount = (tx: Tx, at: AccountHold, why: string): boolean =>
   holdRecipient(tx, at, why, `${HELD_PREFIX}${why}`)
 
-/** A recipient to hold, and until when. */
 export interface AccountHold extends TransitionAt {
   readonly until: Millis
 }
@@ -166,10 +156,7 @@ export function countHeld(db: Database, accountId: number, limit: number): { hel
 }
 
 const MISSING_CONTENT = 'The stored content of the email is missing or damaged; it is sent once it is back.'
-/**
- * Does not begin with the prefix of account holds: releasing the mail of an account must not release a recipient whose
- * content is still missing.
- */
+/** Without the prefix of account holds: their release must not release what still lacks its content. */
 const HELD_WITHOUT_CONTENT_REASON = `Held without its content: ${MISSING_CONTENT}`
 /** SQL: a queued recipient is held because its content is missing. */
 export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT_REASON}'`

@@ -1,7 +1,4 @@
-/**
- * @module Stores the content of a new email durably, and inserts its rows, idempotency key, events and counters in the
- * caller's transaction. Makes no checks; its callers do.
- */
+/** @module Stores the content of a new email, and inserts its rows, key, events and counters. Its callers check it. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { countDaily } from '#features/core/events/daily-stats.ts'
 import { type EventData, record } from '#features/core/events/record.ts'
@@ -65,7 +62,6 @@ export async function storeContent(app: App, email: NewEmail, options: PutOption
   }
 }
 
-/** All content references of an email. */
 export const refsOf = ({ htmlRef, textRef, attachments }: StoredContent): (number | null)[] => [
   htmlRef,
   textRef,
@@ -90,14 +86,6 @@ export interface Placement {
   readonly broadcastId?: number
 }
 
-/** Values assigned when an email is stored. */
-export interface InsertedEmail {
-  readonly uuid: UuidBytes
-  readonly status: Status
-  readonly sandbox: boolean
-  readonly createdAt: Millis
-}
-
 /** Inserts an email with its recipients, events and counters; wakes its lanes after the commit. */
 export function insertEmail(
   app: App,
@@ -106,7 +94,7 @@ export function insertEmail(
   provided: NewEmail,
   content: StoredContent,
   placement: Placement,
-): InsertedEmail {
+) {
   const uuid = newUuid()
   const now = app.eventTime()
   const expiresIn = provided.extra.expires_in ?? placement.streamExpiresIn ?? undefined

@@ -9,25 +9,15 @@ import { perOwner } from '#platform/per-owner.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { accountOfLane, domainOfLane, streamOfLane, toLanePrefixes } from './lanes.ts'
 import type { QueuePosition } from './queue.ts'
+import type { queueRules } from './tables.ts'
 
 /** The kinds that commands for the queue list and end. */
 export const QUEUE_RULE_KINDS = ['hold', 'redirect'] as const
 export type QueueRuleKind = (typeof QUEUE_RULE_KINDS)[number]
 type RuleKind = QueueRuleKind | 'pool'
 
-export interface QueueRule {
-  readonly id: number
+export interface QueueRule extends Readonly<Omit<typeof queueRules.$inferSelect, 'kind'>> {
   readonly kind: QueueRuleKind
-  /** Row id of the account; null: of any account. So with the other fields. */
-  readonly accountId: number | null
-  readonly domain: string | null
-  readonly provider: string | null
-  readonly emailId: number | null
-  /** Where redirected mail goes, as `parseTarget` reads it; null for a hold. */
-  readonly target: string | null
-  readonly reason: string
-  readonly createdBy: string
-  readonly createdAt: Millis
   /** Public ids of its account and its email. */
   readonly accountUuid: UuidBytes | null
   readonly emailUuid: UuidBytes | null

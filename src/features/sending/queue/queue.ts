@@ -12,13 +12,10 @@ import type { Millis } from '#platform/time/clock.ts'
 import { IS_HELD, IS_WITHOUT_CONTENT } from './hold-transitions.ts'
 import { countBegun, IS_NEVER_ATTEMPTED, recordDue, recordOf, requireEmail, settleEmail } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
+import type { recipients } from './tables.ts'
 
-interface DueRow {
-  readonly id: number
-  readonly emailId: number
-  readonly attempts: number
+type DueRow = Pick<typeof recipients.$inferSelect, 'id' | 'emailId' | 'attempts' | 'sendingIp'> & {
   readonly neverTried: number
-  readonly sendingIp: string | null
 }
 
 const QUEUED = statusCode('queued')
@@ -177,11 +174,7 @@ export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number)
   sql(db).dueCount.get(lane, now, limit)?.n ?? 0
 
 /** A recipient that was claimed when the process ended. */
-export interface InterruptedRecipient {
-  readonly id: number
-  readonly emailId: number
-  readonly deliveryStartedAt: Millis | null
-}
+export type InterruptedRecipient = Pick<typeof recipients.$inferSelect, 'id' | 'emailId' | 'deliveryStartedAt'>
 
 /**
  * Examines up to `limit` open recipients after a place for those that were claimed when the process ended. Valid only
@@ -309,7 +302,6 @@ export function noteWaiting(
   settleEmail(tx, email, 'queued', note.eventTime)
 }
 
-/** A position in the order of the whole queue. */
 export interface QueuePosition {
   readonly lane: string
   readonly nextAt: Millis
@@ -355,5 +347,4 @@ export function setRetryTimes(db: Database, find: FindRetryTime): void {
   finderOf(db).find = find
 }
 
-/** @param due when the recipient is due */
 export const findRetryTime = (db: Database, lane: string, due: Millis): Millis => finderOf(db).find(lane, due)

@@ -17,6 +17,7 @@ import type { DraftAttachment } from './email.ts'
 import { unindexEmail } from './search.ts'
 import { countStatus } from './settle.ts'
 import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
+import type { emails } from './tables.ts'
 
 /** An attachment as stored in `emails.attachments`; without `ref` once its content was deleted. */
 export interface StoredAttachment {
@@ -28,17 +29,15 @@ export interface StoredAttachment {
   readonly ref?: ContentRef
 }
 
-export interface OldEmail {
-  readonly id: number
-  readonly accountId: number
-  readonly status: number
-  readonly broadcastId: number | null
-  readonly htmlRef: ContentRef | null
-  readonly textRef: ContentRef | null
-  readonly attachments: string | null
+export interface OldEmail
+  extends Readonly<
+    Pick<
+      typeof emails.$inferSelect,
+      | ('id' | 'accountId' | 'status' | 'broadcastId' | 'htmlRef' | 'textRef' | 'attachments')
+      | ('createdAt' | 'updatedAt')
+    >
+  > {
   readonly idempotencyKey: string | null
-  readonly createdAt: Millis
-  readonly updatedAt: Millis
 }
 
 const COLUMNS = `id, account_id AS accountId, status, broadcast_id AS broadcastId, html_ref AS htmlRef, text_ref AS textRef, attachments,

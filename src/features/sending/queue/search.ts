@@ -225,10 +225,7 @@ function readTag(tag: string): string {
 
 export const ANY_TIME = { from: 0, to: 8.64e15 } as const
 
-/**
- * The emails of a time range, and the row ids that enclose them. If the clock was ahead at some time, rows of other
- * times lie between these ids.
- */
+/** A time range, and the row ids that enclose it; if the clock was ahead, rows of other times lie between them. */
 export interface TimeRange {
   readonly first: number
   readonly last: number

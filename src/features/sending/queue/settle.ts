@@ -12,18 +12,17 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { deriveEmailStatus, isOpen, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
+import type { emails } from './tables.ts'
 
-export interface EmailRow {
-  readonly id: number
-  readonly accountId: number
-  readonly status: number
-  readonly recipientCount: number
-  readonly createdAt: Millis
+export interface EmailRow
+  extends Readonly<
+    Pick<
+      typeof emails.$inferSelect,
+      'id' | 'accountId' | 'status' | 'recipientCount' | 'createdAt' | 'streamId' | 'broadcastId'
+    >
+  > {
   /** 1: captured only; does not affect the account's reputation. */
   readonly sandbox: number
-  readonly streamId: number
-  /** Null: the email does not belong to a broadcast. */
-  readonly broadcastId: number | null
 }
 
 export const EMAIL_ROW_COLUMNS = `id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, sandbox,
@@ -36,7 +35,6 @@ export interface ChangedRecipient {
   readonly address: string
 }
 
-/** The recipient of a transition, and its time. */
 export interface TransitionAt {
   readonly recipientId: number
   readonly emailId: number
@@ -131,10 +129,7 @@ export function countBounced(tx: Tx, email: EmailRow, recipient: ChangedRecipien
   addDailyStat(tx, email, recipient, 'bounced', at)
 }
 
-/**
- * Name of the counter of broadcast recipients for which delivery began: they were attempted, deferred, held or ended.
- * The other enqueued recipients are still waiting.
- */
+/** The counter of broadcast recipients that were attempted, deferred, held or ended; the others still wait. */
 export const begunMetric = (broadcastId: number): string => `broadcast:${broadcastId}:begun`
 
 /** Adds to `begunMetric` if the email belongs to a broadcast. */

@@ -35,7 +35,6 @@ export type Status = (typeof STATUSES)[number]
 export const isStatus = (text: string): text is Status => STATUSES.some((status) => status === text)
 
 const CODES = codesOf<Status>('status', STATUSES)
-/** The stored code of a status. */
 export const statusCode = CODES.codeOf
 /** The status of a stored code; throws for a code that no version has stored. */
 export const statusName = CODES.nameOf
@@ -56,7 +55,6 @@ export const OPEN_CODES = `(${statusCodes(['queued', 'scheduled', 'processing'])
 export const RECIPIENT_KINDS = ['to', 'cc', 'bcc'] as const
 export type RecipientKind = (typeof RECIPIENT_KINDS)[number]
 
-/** The stored code of a recipient's kind. */
 export const recipientKindCode = codesOf<RecipientKind>('recipient kind', RECIPIENT_KINDS).codeOf
 
 const OPEN_STATUSES: ReadonlySet<Status> = new Set<Status>(['queued', 'scheduled', 'processing'])

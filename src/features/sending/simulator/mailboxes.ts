@@ -61,10 +61,7 @@ function findMailbox(localPart: string): { readonly mailbox: Mailbox; readonly e
   return { mailbox, enhanced: codeClass === undefined ? '' : `${codeClass}.${Number(subject)}.${Number(detail)}` }
 }
 
-/**
- * The reply to an unknown mailbox, with one address on each line. In angle brackets, because our own classification of
- * replies reads the names as words otherwise.
- */
+/** One address a line, in angle brackets: our classification of replies takes the names for words otherwise. */
 const formatUnknownMailbox = (domain: string): string =>
   [
     '550-5.1.1 User unknown; the simulator has these mailboxes:',

@@ -14,10 +14,7 @@ export type Step =
   | 'rset'
   | 'quit'
 
-/**
- * What is sent instead of the polite reply, and what follows. A string is a reply: its lines are joined by CRLF, and a
- * CRLF is added.
- */
+/** What is sent instead of the polite reply, and what follows. A string is a reply, without the last CRLF. */
 export type Reaction =
   | string
   | {

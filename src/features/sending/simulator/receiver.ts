@@ -1,7 +1,4 @@
-/**
- * @module The server of the simulator: receives mail on the loopback address and reacts as its recipients' mailboxes
- * say.
- */
+/** @module The server of the simulator: receives mail on the loopback address and reacts as its mailboxes say. */
 import { type AddressInfo, createServer } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'

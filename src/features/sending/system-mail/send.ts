@@ -190,12 +190,6 @@ function findConfiguredSender(from: string, db: Database): (Sender & { readonly 
 /** Row ids per window; this takes some 10 ms. */
 const ROW_ID_WINDOW = 10_000
 
-export interface FoundSystemMail {
-  readonly emailId: number
-  /** The account that sent the mail. */
-  readonly accountId: number
-}
-
 /**
  * Finds system mail, after a row id, that is about this account and about no other account that still exists.
  * @returns the mail found, and where to continue; `next` is undefined at the end
@@ -204,7 +198,11 @@ export function findMailAbout(
   db: Database,
   accountId: number,
   after: number,
-): { readonly found: readonly FoundSystemMail[]; readonly next: number | undefined } {
+): {
+  /** `accountId`: the account that sent the mail. */
+  readonly found: readonly { readonly emailId: number; readonly accountId: number }[]
+  readonly next: number | undefined
+} {
   const upTo = after + ROW_ID_WINDOW
   const found = sql(db)
     .about.all(after, upTo)

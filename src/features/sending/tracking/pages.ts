@@ -33,7 +33,6 @@ const hidden = { detail: { hide: true } }
 /** Caches must not store the response, or later loads would not be counted. */
 const HEADERS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer', 'x-robots-tag': 'noindex, nofollow' }
 
-/** The plugin of /t. */
 export function trackingPages(app: App) {
   const storeLater = createRecorder(app)
   const ownHost = getPublicHost(app.config)

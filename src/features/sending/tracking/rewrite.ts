@@ -30,17 +30,11 @@ export interface Tracking {
 
 /** In UTF-16 units: the parser needs about 100 bytes per unit if the HTML is all attributes. */
 const MAX_HTML_LENGTH = MiB
-/**
- * Limit on start and end tags: for each unmatched end tag the parser searches all open elements, so the time is
- * quadratic.
- */
+/** For each unmatched end tag the parser searches all open elements, so its time is quadratic. */
 const MAX_TAGS = 20_000
 /** Links beyond this number stay untracked, which limits the growth of a message and the rows of its statistics. */
 const MAX_LINKS = 1000
-/**
- * Length of a tracked link. Windows and Outlook truncate longer links (INTERNET_MAX_URL_LENGTH is 2,083), even if the
- * original link was shorter.
- */
+/** Windows and Outlook truncate longer links (INTERNET_MAX_URL_LENGTH is 2,083). */
 const MAX_LINK_LENGTH = 2048
 /** Length of an `href` as written. It may be long, because each octet of a target may be written as an entity. */
 const MAX_HREF_LENGTH = 20_000
@@ -116,10 +110,7 @@ function hasTooManyTags(html: string): boolean {
   return false
 }
 
-/**
- * Uses !important, because the styles of many mails stretch all images on phones: the pixel would become a screen-wide
- * blank square.
- */
+/** !important, because many mails stretch all images on phones: the pixel would become a blank square. */
 const PIXEL_STYLE = [
   'display:block',
   'width:1px',
@@ -152,10 +143,7 @@ function readTarget(href: string, { ownUrls }: Tracking): string | undefined {
   return target
 }
 
-/**
- * Strips white space like a browser (WHATWG URL, "URL parsing"): all of it at both ends, tabs and line breaks inside.
- * NUL must have been replaced before.
- */
+/** Strips white space like a browser (WHATWG URL): at both ends all, inside tabs and line breaks. NUL comes first. */
 const stripWhitespace = (url: string): string =>
   url.replace(/[\t\r\n]/g, '').replace(/^[\x01- ]+|(?<![\x01- ])[\x01- ]+$/g, '')
 

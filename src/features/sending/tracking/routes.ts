@@ -1,18 +1,18 @@
 /** @module The route of the link statistics of an email, and their JSON shape. */
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { getPlanTerms } from '#features/core/accounts/plans.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { findEmail } from '#features/sending/emails/read.ts'
+import { getEmail } from '#features/sending/emails/read.ts'
 import { AppError } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { isoTime, pageBody } from '#platform/http/envelope.ts'
-import { extra, notFoundById, PageBody, parseUuidParam, Timestamp } from '#platform/http/schemas.ts'
-import { type LinkStatistics, readLinkStatistics } from './engage.ts'
+import { extra, PageBody, Timestamp } from '#platform/http/schemas.ts'
+import { readLinkStatistics } from './engage.ts'
 
-export const LinkRecord = Type.Object({
+const LinkRecord = Type.Object({
   url: Type.String({ description: 'Where the link leads, as the email has it.' }),
   clicks: Type.Integer({ description: 'Clicks by people, over all recipients.' }),
   unique_clicks: Type.Integer({ description: 'Distinct days (UTC) on which it was clicked.' }),
@@ -24,25 +24,17 @@ export const LinkRecord = Type.Object({
   ),
   last_clicked_at: Timestamp({ description: 'The last of these clicks.' }),
 })
-export type LinkRecord = Static<typeof LinkRecord>
-
-const linkWire = ({ url, clicks, days, machineClicks, lastClickedAt }: LinkStatistics): LinkRecord => ({
-  url,
-  clicks,
-  unique_clicks: days,
-  machine_clicks: machineClicks,
-  last_clicked_at: isoTime(lastClickedAt),
-})
-
 export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
   new Elysia({ prefix: '/v1/emails', tags: ['Emails'] }).use(authenticated).get(
     '/:id/links',
     ({ actor, params }) => {
-      const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
-      if (!email) throw notFoundById('email_not_found', 'email')
+      const email = getEmail(app.db, actor.accountId, params.id)
       const { plan } = getAccount(app.config, app.db, actor.accountId)
       if (!getPlanTerms(app.config, plan).trackingEnabled) throw createNotInPlanError()
-      const links = readLinkStatistics(app.db, email.id).map(linkWire)
+      const links = readLinkStatistics(app.db, email.id).map(({ last_clicked_at: at, ...link }) => ({
+        ...link,
+        last_clicked_at: isoTime(at),
+      }))
       return pageBody(links, { page: 1, perPage: Math.max(links.length, 1), total: links.length })
     },
     {

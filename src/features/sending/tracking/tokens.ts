@@ -23,7 +23,6 @@ import { days } from '#platform/units.ts'
 export interface TrackedRecipient {
   /** `accountTag` of the sending account. */
   readonly account: number
-  /** Row id of the recipient. */
   readonly recipientId: number
   /** UTC day of the email's acceptance, in days since the epoch. */
   readonly day: number
@@ -52,13 +51,10 @@ export const dayOf = (at: Millis): number => Math.floor(at / days(1))
  */
 export const accountTag = (uuid: UuidBytes): number => Buffer.from(uuid).readUInt32BE(uuid.length - ACCOUNT_TAG_BYTES)
 
-/** The URL of a recipient's pixel. */
 export const createPixelUrl = (key: Uint8Array, baseUrl: string, recipient: TrackedRecipient): string =>
   `${baseUrl}/t/o/${createToken(key, PIXEL, recipient, NO_TARGET)}`
 
-/**
- * The URL that redirects to `target` through this service. @param target absolute URL of at most `MAX_TARGET_OCTETS`
- */
+/** The URL that redirects to an absolute URL of at most `MAX_TARGET_OCTETS`. */
 export function createLinkUrl(key: Uint8Array, baseUrl: string, recipient: TrackedRecipient, target: string): string {
   const octets = Buffer.from(target)
   return `${baseUrl}/t/c/${createToken(key, LINK, recipient, octets)}/${octets.toString('base64url')}`

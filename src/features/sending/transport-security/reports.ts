@@ -13,10 +13,7 @@ import { lookUpDestinations, toDay } from './session-counts.ts'
 /** A report is dropped when its day ended this long ago. */
 const MAX_AGE_DAYS = 2
 const CONCURRENT_REPORTS = 8
-/**
- * Reports of one run to the same destination; further ones are dropped. The records of thousands of domains may name
- * the address of somebody else.
- */
+/** Of one run to a destination; the records of thousands of domains may name somebody else's address. */
 const MAX_REPORTS_PER_DESTINATION = 100
 const POST_TIMEOUT_MS = seconds(20)
 

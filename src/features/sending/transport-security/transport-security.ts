@@ -1,7 +1,4 @@
-/**
- * @module What delivery knows about the TLS that recipient domains and their hosts demand: MTA-STS policies, TLSA
- * records, and the counts for TLS reports. One object per service.
- */
+/** @module What recipient domains and hosts demand of TLS (MTA-STS, TLSA), and the counts for TLS reports. */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'

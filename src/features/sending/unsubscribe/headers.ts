@@ -15,7 +15,6 @@ export const UNSUBSCRIBE_PATH = '/u'
 export interface UnsubscribableMail {
   readonly emailId: number
   readonly recipientId: number
-  /** The recipient's address. */
   readonly address: string
   /** The mailbox in From, as stored. */
   readonly from: string
@@ -88,7 +87,6 @@ export interface UnsubscribeFacts {
   readonly accountUuid: UuidBytes
   readonly emailId: number
   readonly recipientId: number
-  /** Address that the email was sent to. */
   readonly address: string
   /** Domain of From, shown to readers; `''` if it is too long to fit. */
   readonly senderDomain: string
@@ -103,15 +101,11 @@ const UUID_BYTES = 16
 const MAX_ADDRESS_BYTES = 254
 /** Longer names are omitted: a token must fit a header line. */
 const MAX_DOMAIN_LENGTH = 100
-/** Length of the longest token. */
 export const MAX_TOKEN_LENGTH = sealedTokenLength(
   UUID_BYTES + 4 * MAX_VARINT_BYTES + 1 + MAX_DOMAIN_LENGTH + MAX_ADDRESS_BYTES,
 )
 
-/**
- * The token of this data: base64url, at most MAX_TOKEN_LENGTH characters. Throws if the address is longer than an
- * address can be.
- */
+/** The token, in base64url. Throws if the address is longer than an address can be. */
 export function createUnsubscribeToken(keys: KeyRing, facts: UnsubscribeFacts): string {
   const address = Buffer.from(facts.address)
   if (address.length > MAX_ADDRESS_BYTES) throw new Error(`address too long: ${address.length} octets`)

@@ -7,10 +7,8 @@ import { fillHtml } from '#features/setup/wording/languages.ts'
 import type { ShownTexts } from '#features/setup/wording/wording.ts'
 import { type Html, html } from '#platform/http/html.ts'
 
-/** The action of a button. */
 export type PageAction = 'unsubscribe' | 'unsubscribe-all' | 'resubscribe' | 'resubscribe-all'
 
-/** What the link is about. */
 export interface Subscription {
   readonly address: string
   /** Domain of the sender; `''` if unknown. */

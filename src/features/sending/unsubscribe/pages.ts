@@ -43,7 +43,6 @@ const MAX_INPUT_LENGTH = 2 * MAX_TOKEN_LENGTH
 
 const hidden = { hide: true }
 
-/** The plugin of /u. */
 export function unsubscribePages(app: App) {
   const resubscribeLimiter = createRateLimiter(app.clock)
 

@@ -31,9 +31,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { UnsubscribeFacts } from './headers.ts'
 
-/**
- * What the link stops: mail of the stream or list in the token, or all mail of the account with `transactional: false`.
- */
+/** What the link stops: mail of its stream or list, or all mail of the account with `transactional: false`. */
 export type Scope = 'named' | 'all'
 
 /** How the recipient unsubscribed: with the mail program (RFC 8058), on the page, or by mail (RFC 2369 §3.2). */
@@ -41,10 +39,7 @@ export type UnsubscribeMethod = 'one-click' | 'page' | 'mailto'
 
 /** Whether an address gets mail with `transactional: false`. */
 export interface SubscriptionState {
-  /**
-   * Whether the account may send no mail at all to the address (because of a complaint, a hard bounce or its own
-   * decision); the recipient cannot change that.
-   */
+  /** No mail at all may be sent (complaint, hard bounce, the account's decision); the recipient cannot change that. */
   readonly isBlocked: boolean
   readonly isOffNamed: boolean
   readonly isOffAll: boolean
@@ -92,16 +87,10 @@ export function readSubscriptionState(db: Database, facts: UnsubscribeFacts): Su
     isBlocked: suppressionOf(db, { accountId, address, transactional: true, streamId }) !== undefined,
     isOffNamed: isOff(streamId, listId),
     isOffAll: isOut && isOff(0, 0),
-    partName: (listId === 0 ? findStreamName(db, accountId, streamId) : findListName(db, accountId, listId)) ?? null,
+    // Also the name of a deleted list, as long as it is stored.
+    partName: (listId === 0 ? sql(db).stream.get(streamId, accountId) : namedList(db, accountId, listId))?.name ?? null,
   }
 }
-
-const findStreamName = (db: Database, accountId: number, streamId: number): string | undefined =>
-  sql(db).stream.get(streamId, accountId)?.name
-
-/** Also the name of a deleted list, as long as it is stored. */
-const findListName = (db: Database, accountId: number, listId: number): string | undefined =>
-  namedList(db, accountId, listId)?.name
 
 /**
  * Unsubscribes the address of a token. Resolves with the new state of the address once it is on disk, or with undefined
@@ -120,10 +109,7 @@ export function unsubscribe(
   )
 }
 
-/**
- * Does the same as `unsubscribe`, inside the caller's transaction. Returns whether the address was subscribed before;
- * undefined if the account was deleted.
- */
+/** `unsubscribe` in the caller's transaction: whether the address was subscribed; undefined without the account. */
 export function unsubscribeInTransaction(
   app: App,
   tx: Tx,
@@ -149,10 +135,7 @@ export function unsubscribeInTransaction(
   return isNew
 }
 
-/**
- * Unsubscribes the matching contacts; returns whether there were any. Contacts belong to lists, so a stream alone
- * unsubscribes none.
- */
+/** Whether there were contacts to unsubscribe. They belong to lists, so a stream alone unsubscribes none. */
 function unsubscribeContacts(
   app: App,
   tx: Tx,
@@ -163,10 +146,7 @@ function unsubscribeContacts(
   return transitionContacts(app, tx, { accountId, addressKey, listId: listId || undefined, to: 'unsubscribed' }) > 0
 }
 
-/**
- * Undoes one unsubscription and no other suppression; resolves with the new state of the address, undefined if the
- * account was deleted.
- */
+/** Undoes one unsubscription only; resolves with the new state, undefined if the account was deleted. */
 export function resubscribe(
   app: App,
   facts: UnsubscribeFacts,
@@ -200,7 +180,6 @@ const toSuppression = (accountId: number, { address, streamId, listId }: Unsubsc
   listId: scope === 'named' ? listId : 0,
 })
 
-/** Row ids of an email and one of its recipients. */
 interface EmailRecipientIds {
   readonly emailId: number
   readonly recipientId: number

@@ -27,7 +27,6 @@ export interface AttemptResultsOptions {
   readonly pairs: Pairs
   readonly security: TransportSecurity
   readonly failedAddresses: FailedAddresses
-  /** Of accepted messages. */
   readonly recentDialogues: RecentDialogues
   readonly alerts: ReplyAlerts
   /** When a site is tried again over a pair; 0 when it is tried now. */
@@ -98,10 +97,7 @@ export class AttemptResults {
     void attempts.settle(attempt, verdict, session)
   }
 
-  /**
-   * Applies the result of an attempt to its pair and its site. Returns the failures in a row that count as attempts for
-   * all mail that waits there; 0 when the result is no such failure.
-   */
+  /** Returns the failures in a row that count as attempts for all mail that waits there; 0: no such failure. */
   #applyToDestination(attempt: InFlightAttempt, result: AttemptResult, session: AttemptSession | undefined): number {
     const { pairs, sites } = this.#options
     const { pairGeneration: generation } = attempt
@@ -184,7 +180,6 @@ const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
 
 export interface PairAction {
   readonly kind: 'slow' | 'suspend_provider'
-  /** The rule that decided. */
   readonly rule: string
   readonly reason: string
   /** Minimum time of a suspension. */

@@ -166,10 +166,7 @@ export class MemoryQueue<T> {
     return [this.#waiting, this.#waitingBulk].some((queue) => queue.peek(isBlocked) !== undefined)
   }
 
-  /**
-   * Reserves memory for a body. While no other body is in memory, a body is accepted even without a reservation;
-   * otherwise a message above the budget would never be sent.
-   */
+  /** Without another body in memory, one is accepted without a reservation: else a huge one would never be sent. */
   #reserve({ body: name, tenant, prepared: { sizeBytes } }: WaitingJob<T>): HeldBody | undefined {
     const { memory } = this.#options
     const bytes = sizeBytes * MEMORY_FACTOR
@@ -205,7 +202,6 @@ export interface ClaimedFor {
 const MAX_REASON_LENGTH = 1000
 
 export class AttemptStarter {
-  /** Attempts whose messages wait for memory. */
   readonly memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #options: AttemptStarterOptions
   readonly #jobs: JobBuilder

@@ -16,6 +16,7 @@ import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
 import { claimDue, findInterruptedRecipients, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'
 import { findEmailHold, findHold } from '#features/sending/queue/queue-rules.ts'
 import { hasEmailHolds } from '#features/sending/queue/settle.ts'
+import type { emails, recipients } from '#features/sending/queue/tables.ts'
 import {
   expireWaitingRecipient,
   findNextExpiry,
@@ -27,13 +28,12 @@ import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
+import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import type { routeLane } from '../sites/route.ts'
 import { holdBlockedRecipient } from '../verdict/held-mail.ts'
 import { computeRetryDelayMs, type Verdict, writeOutcome } from '../verdict/outcome.ts'
 
-/** Why a lane has no route. */
 export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' | 'pending' }>
 
 interface QueuedRecipient {
@@ -48,15 +48,12 @@ export interface ClaimedRecipient extends QueuedRecipient {
 }
 
 /** What decides whether a recipient may get the email, and which Worker sends it. */
-export interface ClaimedMail {
-  readonly accountId: number
-  readonly address: string
+export interface ClaimedMail
+  extends Readonly<
+    Pick<typeof emails.$inferSelect, 'accountId' | 'streamId' | 'listId' | 'broadcastId' | 'quotaMonth'> &
+      Pick<typeof recipients.$inferSelect, 'address' | 'expiresAt'>
+  > {
   readonly transactional: number
-  readonly streamId: number
-  readonly listId: number | null
-  readonly broadcastId: number | null
-  readonly quotaMonth: number | null
-  readonly expiresAt: Millis | null
   /** 1: the email has a large body, and other recipients with the same. */
   readonly sharesLargeBody: number
 }

@@ -1,7 +1,4 @@
-/**
- * @module Tracks in-flight attempts and makes their last two commits: begin and outcome. Never claims. Decides outcomes
- * only for attempts that are still in flight at shutdown.
- */
+/** @module Tracks in-flight attempts and makes their last two commits: begin and outcome. Never claims. */
 import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
 import { findAttemptLogFields } from '#features/sending/queue/email.ts'
@@ -74,7 +71,6 @@ const STOP_GRACE_MS = minutes(1)
  */
 const MAX_PER_WRITE = 32
 
-/** An outcome to be stored. */
 interface Outcome {
   readonly attempt: InFlightAttempt
   readonly verdict: Verdict
@@ -190,7 +186,6 @@ export class InFlightAttempts {
     )
   }
 
-  /** Earliest due time of a released recipient. */
   #computeReleaseAt({ isUnwanted: isImmediate }: InFlightAttempt, { kind }: Verdict): Millis {
     const isDelayed = kind === 'released' && !this.#options.stopping.aborted && !isImmediate
     return this.#app.clock.now() + (isDelayed ? STORAGE_RELEASE_DELAY_MS : 0)

@@ -1,7 +1,4 @@
-/**
- * @module Ends attempts that take too long while others wait for their slots or their memory. Never ends an attempt that
- * delays nobody.
- */
+/** @module Ends attempts that take too long while others wait for their slots or memory, and no others. */
 import type { Clock, Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { Sites } from '../sites/sites.ts'

@@ -1,7 +1,4 @@
-/**
- * @module The delivery Workers as the scheduler sees them: divides the connections of each pair and its attempts among
- * them, and reports and replaces dead Workers.
- */
+/** @module The delivery Workers for the scheduler: divides connections and attempts among them, replaces dead ones. */
 
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
 import type { Log } from '#platform/log/log.ts'
@@ -25,7 +22,6 @@ export class WorkerShares {
   readonly #count: number
   readonly #keys = new Map<string, SharedKey>()
 
-  /** @param count number of Workers */
   constructor(count: number) {
     this.#count = count
   }

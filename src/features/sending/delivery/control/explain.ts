@@ -12,7 +12,6 @@ import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import type { BounceCategory } from '../protocol.ts'
 
-/** Why a message is refused. */
 interface Cause {
   readonly who: Responsible
   /** As it stands after a colon. */

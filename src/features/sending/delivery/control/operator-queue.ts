@@ -1,7 +1,4 @@
-/**
- * @module What operators do with mail in the queue: reads the input, writes the audit entry, and counts what was done.
- * Knows neither commands nor routes.
- */
+/** @module What operators do with mail in the queue: reads the input, writes the audit entry, counts what was done. */
 import type { Database } from 'bun:sqlite'
 import type { Static } from '@sinclair/typebox'
 import { findAccount, requireAccount } from '#features/core/accounts/accounts.ts'
@@ -151,9 +148,7 @@ function requireOpen(db: Database, emailId: number): void {
   if (!isOpen(status)) throw conflict('email_ended', `The email is ${status}: nothing of it waits any more.`)
 }
 
-/**
- * Holds what matches now and what comes later; resolves with what matches now. Throws 409 for an email that has ended.
- */
+/** Holds what matches now and later; resolves with what matches now. Throws 409 for an email that has ended. */
 export async function holdMail(
   app: App,
   actor: AuditActor,
@@ -168,10 +163,7 @@ export async function holdMail(
   return countSelected(app, selector)
 }
 
-/**
- * Redirects what matches now and what comes later; resolves with what matches now. Throws 422 for an invalid target,
- * and for one email, which travels with the other mail of its lane.
- */
+/** As `holdMail`. Throws 422 for an invalid target, and for one email, which travels with its lane. */
 export async function redirectMail(
   app: App,
   actor: AuditActor,

@@ -240,17 +240,17 @@ function releaseEmail(app: App, tx: Tx, emailId: number): void {
   })
 }
 
-const toSelector = ({ accountId, domain, provider, emailId }: QueueRule): MailSelector => ({
+/** What a rule or a scope names; null: any. */
+type Named = { readonly [Field in keyof MailSelector]: MailSelector[Field] | null }
+
+const toSelector = ({ accountId, domain, provider, emailId }: Named): MailSelector => ({
   accountId: accountId ?? undefined,
   domain: domain ?? undefined,
   provider: provider ?? undefined,
   emailId: emailId ?? undefined,
 })
 
-/**
- * Wakes the lanes of selected mail, in batches, because their rules have changed. If the selector names a provider, those
- * of other providers are woken too, which changes nothing for them.
- */
+/** Wakes the lanes of selected mail, whatever their provider, in batches, because their rules have changed. */
 export async function wakeSelected(app: App, selector: MailSelector): Promise<void> {
   if (selector.emailId !== undefined) return
   for (let after: string | undefined = ''; after !== undefined; await yieldToEventLoop()) {
@@ -285,11 +285,6 @@ const isRestored = (
 
 const isInScope = ({ fromEmailId }: ReleasedScope, { emailId }: SelectedRecipient): boolean => emailId >= fromEmailId
 
-const toScopeSelector = ({ accountId, domain }: ReleasedScope) => ({
-  accountId: accountId ?? undefined,
-  domain: domain ?? undefined,
-})
-
 /** Calls `use` with the restored recipients of a scope, in batches. */
 async function forEachBatch(
   app: App,
@@ -297,7 +292,7 @@ async function forEachBatch(
   use: (recipients: readonly SelectedRecipient[]) => Promise<void> | void,
 ): Promise<void> {
   for (let place: QueuePosition | undefined = QUEUE_START; place; await yieldToEventLoop()) {
-    const read = readSelected(app.db, toScopeSelector(scope), place, limit)
+    const read = readSelected(app.db, toSelector(scope), place, limit)
     const restored = read.recipients.filter((recipient) => isRestored(fence, recipient) && isInScope(scope, recipient))
     if (restored.length > 0) await use(restored)
     place = read.place
@@ -360,7 +355,6 @@ export async function releaseRestored(app: App, scope: ReleasedScope, alsoWrite:
   return released
 }
 
-/** Whether a scope has no limits. */
 export const isEverything = ({ accountId, domain, fromEmailId }: ReleasedScope): boolean =>
   accountId === null && domain === null && fromEmailId === 0
 
@@ -368,5 +362,5 @@ export const isEverything = ({ accountId, domain, fromEmailId }: ReleasedScope):
 export function dropRestored(app: App, scope: ReleasedScope, after = QUEUE_START) {
   const fence = readFence(app.db)
   const isSelected = (recipient: SelectedRecipient) => isRestored(fence, recipient) && isInScope(scope, recipient)
-  return dropSelected(app, toScopeSelector(scope), after, isSelected)
+  return dropSelected(app, toSelector(scope), after, isSelected)
 }

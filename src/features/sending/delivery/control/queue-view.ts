@@ -82,10 +82,7 @@ const PROVIDER_LOOKUP_MS = seconds(2)
 /** Lanes whose providers are looked up; the others show their next attempt. */
 const MAX_LOOKED_UP = 100
 
-/**
- * The holds of providers by lane, for lanes that delivery has not routed yet, such as after a restart. Looks up DNS, only
- * while a rule names a provider.
- */
+/** The holds of providers by lane, also for lanes not routed yet. Looks up DNS only while a rule names a provider. */
 export async function findProviderHolds(
   app: Pick<App, 'db' | 'clock' | 'config' | 'resolver'>,
   lanes: readonly string[],

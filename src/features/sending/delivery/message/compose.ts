@@ -62,9 +62,7 @@ export function* composeUnsigned(
   return { header, body, isAllShared: html === shared.html }
 }
 
-/**
- * The provided text, or one converted from the HTML. Its links are not tracked, because readers see the URLs of a text.
- */
+/** The provided text, or one converted from the HTML. Readers see its URLs, so they are not tracked. */
 function* encodeTextPart(job: ComposableJob, content: Reader): Generator<void, EncodedPart | undefined> {
   const text = readSource(job, content, 'text')
   if (text !== undefined) return yield* encodeText(text)

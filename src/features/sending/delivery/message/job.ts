@@ -9,6 +9,7 @@ import type { App } from '#features/core/app/app.ts'
 import { type DraftExtra, messageIdOf, toTrackingChoice } from '#features/sending/queue/email.ts'
 import { describeAttachment, parseAttachments } from '#features/sending/queue/retire.ts'
 import { type RecipientKind, recipientKindCode } from '#features/sending/queue/status.ts'
+import type { emails } from '#features/sending/queue/tables.ts'
 import { accountTag, dayOf, trackingBaseUrl } from '#features/sending/tracking/tokens.ts'
 import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
 import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
@@ -136,24 +137,13 @@ const hasUtf8Address = (mailboxes: string): boolean =>
 const NON_ASCII = /[^\p{ASCII}]/u
 const ADDRESS_PATTERN = /(?<![^\s<>,"])[^\s<>,"]+@[^\s<>,"]+/g
 
-/** The columns of an email that composing needs. */
-export interface ComposableEmail {
-  uuid: Uint8Array
-  accountId: number
-  domainId: number
-  from: string
-  subject: string
-  htmlRef: number | null
-  textRef: number | null
-  attachments: string | null
-  extra: string | null
-  createdAt: number
-  scheduledAt: number | null
-  sizeBytes: number
-  tracked: number
-  transactional: number
-  broadcastId: number | null
-}
+export type ComposableEmail = Readonly<
+  Pick<
+    typeof emails.$inferSelect,
+    | ('uuid' | 'accountId' | 'domainId' | 'from' | 'subject' | 'htmlRef' | 'textRef' | 'attachments' | 'extra')
+    | ('createdAt' | 'scheduledAt' | 'sizeBytes' | 'broadcastId')
+  > & { tracked: number; transactional: number }
+>
 
 const sql = prepareStatements((db) => ({
   email: db.prepare<ComposableEmail, [number]>(
@@ -262,10 +252,7 @@ interface BroadcastOrigin {
   readonly newsletterId: number | null
 }
 
-/**
- * The last part of Feedback-ID. Gmail requires 5 to 15 characters that are the same in all mail of a sender, and shows
- * its statistics by signing domain.
- */
+/** The last part of Feedback-ID: Gmail requires 5 to 15 characters that are the same in all mail of a sender. */
 const SENDER_ID = 'tassis'
 
 /** @param signingDomain the d= of the signature: it proves that the sender owns the list name (RFC 2919 §3) */

@@ -1,6 +1,7 @@
 /** @module Renders broadcast emails for their recipients, some at a time. */
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra } from '#features/sending/queue/email.ts'
+import type { emails } from '#features/sending/queue/tables.ts'
 import {
   createUnsubscribeToken,
   createUnsubscribeUrl,
@@ -28,13 +29,8 @@ export interface RenderedMail {
 /** The template fails for this recipient; the message says why. */
 export class TemplateError extends Error {}
 
-interface Row {
-  accountId: number
-  from: string
-  extra: string | null
+interface Row extends Pick<typeof emails.$inferSelect, 'accountId' | 'from' | 'extra' | 'htmlRef' | 'textRef'> {
   source: string
-  htmlRef: number | null
-  textRef: number | null
   shared: string
   recipientId: number
   address: string
@@ -49,10 +45,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/**
- * How often rendering for one recipient may crash the renderer before the template is considered faulty. Counted until
- * the service ends.
- */
+/** Crashes of the renderer for one recipient until the template counts as faulty; forgotten when the service ends. */
 const MAX_INTERRUPTIONS = 3
 /** Recipients with counted crashes; these are rare. */
 const MAX_INTERRUPTED_RECIPIENTS = 10_000
@@ -60,10 +53,7 @@ const MAX_INTERRUPTED_RECIPIENTS = 10_000
 /** Octets of cached sources: nearly always those of one broadcast. */
 const MAX_CACHED_BYTES = 8 * MiB
 
-/**
- * Creates the function that renders a broadcast email by row id. It rejects with TemplateError for a faulty template,
- * and with another error when a later attempt may succeed.
- */
+/** Rejects with TemplateError for a faulty template, else a later attempt may succeed. */
 export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'now' | 'bulk') => Promise<RenderedMail> {
   const cache = new Map<number, string>()
   let cachedBytes = 0
@@ -135,10 +125,7 @@ export function createBroadcastRenderer(app: App): (emailId: number, urgency: 'n
   }
 }
 
-/**
- * Maximum number of bodies, in total and per account; a body has a MiB or two. The limit per account leaves capacity to
- * others while one account renders slowly or waits for memory.
- */
+/** A body has a MiB or two. While one account renders slowly, others have capacity left. */
 const MAX_CONCURRENT_BODIES = 32
 const MAX_BODIES_PER_ACCOUNT = 8
 

@@ -43,13 +43,13 @@ const sql = prepareStatements((db) => ({
   broadcast: db.prepare<{ id: number }, [number]>('SELECT id FROM broadcasts WHERE id = ?'),
 }))
 
-/** Composes the source of an email, by row id, for its first recipient. */
-export type ReadSource = (emailId: number, options: { readonly isContentHidden: boolean }) => Promise<EmailSource>
-
-/** @param render renders the subject and bodies of a broadcast email */
+/**
+ * Composes the source of an email, by row id, for its first recipient.
+ * @param render renders the subject and bodies of a broadcast email
+ */
 export const createSourceReader =
-  (app: App, render: ReturnType<typeof createBroadcastRenderer>): ReadSource =>
-  async (emailId, { isContentHidden }) => {
+  (app: App, render: ReturnType<typeof createBroadcastRenderer>) =>
+  async (emailId: number, { isContentHidden }: { readonly isContentHidden: boolean }): Promise<EmailSource> => {
     const email = readComposableEmail(app.db, emailId)
     const recipient = sql(app.db).recipient.get(emailId)
     if (!email || !recipient) throw new Error('the email is missing')
@@ -155,7 +155,6 @@ function toSource(header: Buffer, body: readonly Buffer[]): EmailSource {
 
 const decode = (bytes: Uint8Array): string => new TextDecoder().decode(bytes)
 
-/** Removes the fields that describe the body. */
 const withoutBodyFields = (header: string): string =>
   header
     .split(FIELD_END)

@@ -10,10 +10,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 
-/**
- * Fraction of the limit that may be taken at once after a pause. The rest flows in evenly, so that a window that begins
- * with a burst still keeps the limit.
- */
+/** May be taken at once after a pause; the rest flows in evenly, so that any window keeps the limit. */
 const BURST_FRACTION = 0.1
 /** Without a burst within the last window, so little may be taken at once that nearly the whole limit flows in. */
 const STEADY_FRACTION = 0.02
@@ -156,12 +153,10 @@ export class WarmUp {
     return this.#state
   }
 
-  /** Whether the state should be stored now. */
   get needsStoring(): boolean {
     return this.#unstored >= Math.max(1, (this.#state.budget ?? 0) * STORED_FRACTION)
   }
 
-  /** Whether the stored state is not the latest. */
   get isChanged(): boolean {
     return this.#unstored > 0
   }

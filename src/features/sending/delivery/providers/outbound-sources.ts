@@ -62,7 +62,6 @@ export class OutboundSources {
 export interface SourceName {
   readonly ip: string
   readonly ehloName: string
-  /** Undefined for an address of no pool. */
   readonly pool: string | undefined
   /** What is wrong, and how to fix it; undefined: nothing, or it is not known yet. */
   readonly problem: string | undefined

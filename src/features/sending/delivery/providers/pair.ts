@@ -79,7 +79,6 @@ export class Pair {
   readonly provider: Provider
   /** Our address; empty when the system chooses it. */
   readonly sourceIp: string
-  /** Names the pair among all. */
   readonly key: string
   readonly slots: SlotPool
   readonly traffic = new Traffic()
@@ -135,15 +134,11 @@ export class Pair {
     return Math.max(1, Math.floor(this.provider.policy.connections * this.#state.factor)) * CLAIMED_PER_CONNECTION
   }
 
-  /** Sets a stored state. */
   restore(state: PairState, at: Instant): void {
     this.#change(state, at)
   }
 
-  /**
-   * Remaining time of the suspension; 0 when there is none or a probe may begin. A longer remainder than any suspension
-   * was computed under a fast clock, and counts as ended.
-   */
+  /** 0: none, or a probe may begin. A longer one than any suspension was computed under a fast clock, and has ended. */
   suspendedMs(now: Millis): Millis {
     const leftMs = (this.#state.suspension?.until ?? 0) - now
     return leftMs > MAX_SUSPENSION_MS ? 0 : Math.max(leftMs, 0)
@@ -242,7 +237,6 @@ export class Pair {
     return this.#limitPerMinute <= rejected && this.#limitPerMinute > rejected * SAFE_FRACTION * (1 - 1e-9)
   }
 
-  /** The state after a step of recovery. */
   #recovered(): PairState {
     const { factor, learnedPerMinute: learned } = this.#state
     const rate = this.#limitPerMinute

@@ -1,7 +1,4 @@
-/**
- * @module All pairs of provider and outgoing address: creates, wakes, stores and evicts them. The rules of one pair are
- * in `pair`. Never claims.
- */
+/** @module All pairs of provider and outgoing address: creates, wakes, stores and evicts them. */
 
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -16,7 +13,6 @@ import { type Provider, ProviderRegistry } from './registry.ts'
 
 export interface PairsOptions {
   readonly app: Pick<App, 'clock' | 'config' | 'commit' | 'db' | 'log'>
-  /** The account that a lane's slots are counted for. */
   readonly ownerOf: (lane: string) => number
   /** Called when a message may begin over a pair. */
   readonly onAllowed: (pair: Pair) => void

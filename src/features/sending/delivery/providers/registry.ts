@@ -17,7 +17,6 @@ export interface ProviderPolicy {
   readonly mx: readonly string[]
   readonly connections: number
   readonly messagesPerConnection: number
-  /** How long a connection is used at most. */
   readonly connectionAgeMs: number
   readonly idleMs: number
   /** Messages in any second, and in any minute; 0: no limit. */

@@ -13,7 +13,6 @@ export const CLAIMED_PER_CONNECTION = 2
 export interface SlotRules {
   /** Maximum fraction for one account while an ordinary lane of another account waits here. */
   readonly contestedFraction: number
-  /** Maximum fraction for all bulk lanes together. */
   readonly bulkFraction: number
   /**
    * Whether an account must leave slots free, as `computeMaxHeld` says. Slots whose messages have begun cannot be taken
@@ -168,7 +167,6 @@ export class WaitQueue {
   }
 }
 
-/** Lanes of one kind. */
 class LaneRotation {
   readonly #waiting = new RoundRobin<string>(rankOfLane)
   /** Lanes that `shift` returned and that have not had their turn yet, with their owners. */
@@ -238,8 +236,5 @@ class LaneRotation {
 
 const BULK_FRACTION = 0.8
 
-/**
- * Bulk mail may start another message only while fewer than this many of the `max` slots or connections are in use, by
- * any mail. At least 1, or bulk mail would never start.
- */
+/** Bulk mail may start another message only while fewer of the `max` slots or connections are in use; at least 1. */
 export const computeBulkLimit = (max: number): number => Math.max(1, Math.floor(max * BULK_FRACTION))

@@ -1,7 +1,4 @@
-/**
- * @module Chooses how the mail of a lane leaves: its route, its outgoing address and with it the pair of provider and
- * address, or the smarthost for overflow. Never claims and never waits.
- */
+/** @module Chooses how the mail of a lane leaves: route, address and pair, or the smarthost. Never claims or waits. */
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
@@ -29,7 +26,6 @@ export interface LaneRouterOptions {
   readonly security: TransportSecurity
 }
 
-/** From where the next attempts of a lane leave. */
 export interface ChosenPair {
   readonly pair: Pair
   /** Undefined when the system chooses the outgoing address. */
@@ -40,7 +36,6 @@ export interface ChosenPair {
 
 export class LaneRouter {
   readonly #options: LaneRouterOptions
-  /** Names of pools that a warning was logged for. */
   readonly #missingPools = new Set<string>()
 
   constructor(options: LaneRouterOptions) {

@@ -1,7 +1,4 @@
-/**
- * @module Keeps the lanes with due mail and schedules their turns, one turn at a time per lane. Never claims; the
- * scheduler defines what a turn does.
- */
+/** @module Keeps the lanes with due mail and schedules their turns, one at a time per lane. Never claims. */
 
 import type { App } from '#features/core/app/app.ts'
 import { classOfLane, prefixOfLane, rankOfClass } from '#features/sending/queue/lanes.ts'

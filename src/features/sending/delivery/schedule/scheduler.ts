@@ -55,14 +55,6 @@ import {
   STALLED_REASON,
 } from './waits.ts'
 
-/** Why a lane's due mail waits, in words; for `tassis queue`. */
-export interface LaneState {
-  readonly lane: string
-  readonly waiting: number
-  readonly firstDue: Millis
-  readonly reason: string
-}
-
 /** Messages in delivery at the same time, over all sites. One account may use at most half of them. */
 const MAX_CONCURRENT_MESSAGES = 500
 
@@ -70,7 +62,6 @@ export interface SchedulerOptions {
   readonly concurrency?: number | undefined
   /** Port of the servers of MTA-STS policies. */
   readonly policyPort?: number | undefined
-  /** Creates the delivery Workers. */
   readonly createPool?: typeof createWorkerPool
 }
 
@@ -89,7 +80,6 @@ export class DeliveryScheduler {
   readonly #slowAttempts: SlowAttempts
   readonly #stallWatch: StallWatch
   readonly #security: TransportSecurity
-  /** Of accepted messages. */
   readonly recentDialogues: RecentDialogues
   readonly alerts: ReplyAlerts
   readonly #createPool: typeof createWorkerPool
@@ -280,7 +270,7 @@ export class DeliveryScheduler {
   }
 
   /** Every lane with open mail, and why its due mail waits. Reads all at once, so only for a short queue. */
-  states(): LaneState[] {
+  states() {
     const open: OpenLane[] = []
     for (let place: QueuePosition | undefined = QUEUE_START; place; ) {
       const counted = countOpen(this.#app.db, place)

@@ -1,6 +1,4 @@
-/**
- * @module Watches for due mail that makes no progress: lanes without explanation, and mail that is due only in years.
- */
+/** @module Watches for due mail that makes no progress, and for mail that is due only in years. */
 import type { App } from '#features/core/app/app.ts'
 import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import { type DistantRecipient, makeDue, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'

@@ -15,7 +15,6 @@ import { isRetryScheduleExhausted, type Verdict, writeOutcome } from '../verdict
 import type { Lane } from './lanes.ts'
 
 export interface Wait {
-  /** Shown to the sender. */
   readonly reason: string
   /** Earliest time of the next attempt. */
   readonly until: Millis
@@ -150,7 +149,6 @@ export function describePairToSender(pair: Pair, at: Instant, isBulk: boolean): 
 const describeRate = (pair: Pair): string =>
   `${pair.key} gets at most ${Math.round(pair.ratePerMinute)} messages a minute`
 
-/** Why the budget of a warm-up holds mail back. */
 const describeBudget = ({ key, warmUp }: Pair, now: Millis): string =>
   `${key} has had its ${warmUp?.stateAt(now).budget} messages of the day, because our address is new to it`
 

@@ -253,10 +253,7 @@ const MIN_SILENT_MS = minutes(5)
 const MAX_MEMORY_MS = hours(1)
 /** How long TLS is not tried with an address that broke a handshake. */
 const BROKEN_TLS_MS = hours(1)
-/**
- * So many IPv6 addresses in a row that do not answer mean that our IPv6 connection does not work. Then all IPv6
- * addresses are dialled last.
- */
+/** After so many silent IPv6 addresses in a row our IPv6 does not work: all are dialled last. */
 const MAX_SILENT_IPV6 = 3
 const IPV6_MS = minutes(30)
 /** Remembered addresses of each kind; the oldest is evicted. */

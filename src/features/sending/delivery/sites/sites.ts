@@ -20,7 +20,6 @@ import { computeSiteBackoffMs, MAX_SITE_BACKOFF_MS } from '../verdict/outcome.ts
 
 export interface Site {
   backoffUntil: Millis
-  /** When the last backoff began. */
   backoffSince: Millis
   backoffReason: string
   /** Backoffs since the last session. */
@@ -57,10 +56,7 @@ export interface SitesOptions {
   readonly wake: (lane: string) => boolean
 }
 
-/**
- * Messages claimed for a site before its first session; each session raises this number by as many. A silent site must
- * not hold all slots.
- */
+/** Claimed before the first session; each session adds as many. A silent site must not hold all slots. */
 const CLAIMED_BEFORE_SESSION = 2
 /**
  * Fraction of all slots that messages to one address may take: thousands of names may lead to the same silent server.
@@ -74,10 +70,7 @@ const SCARCE_FRACTION = 0.25
 
 const GLOBAL_RULES: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
 const ADDRESS_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
-/**
- * At a site no slots are left free for other accounts: a site is equally fast for all accounts, so the slots that one
- * account holds are freed again soon.
- */
+/** At a site no slots are left free: it is equally fast for all accounts, so they are freed again soon. */
 const SITE_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
 
 export class Sites {
@@ -343,10 +336,7 @@ export class Sites {
     return false
   }
 
-  /**
-   * Remaining backoff of the site; 0 when there is none. A remainder longer than any backoff was computed under a fast
-   * clock, and counts as ended.
-   */
+  /** Remaining backoff; 0: none. One longer than any backoff was computed under a fast clock, and has ended. */
   backoffLeftMs(site: Site): Millis {
     const leftMs = site.backoffUntil - this.#options.clock.now()
     return leftMs > MAX_SITE_BACKOFF_MS ? 0 : Math.max(leftMs, 0)

@@ -24,10 +24,7 @@ import { hours } from '#platform/units.ts'
 
 /** How long a recipient is held; the end of the block releases it earlier. */
 const ACCOUNT_HOLD_MS = hours(24)
-/**
- * Emails examined and recipients released in one transaction, and the pause between batches: 1,000 a second, so that
- * mail of other accounts in the same lanes is not delayed for long.
- */
+/** In one transaction, and the pause after it: other mail of the same lanes is not delayed for long. */
 const RELEASED_BATCH_SIZE = 250
 const BATCH_PAUSE_MS = 250
 
@@ -53,7 +50,6 @@ export function holdBlockedRecipient(
 
 interface ReleaseScan {
   readonly place: ReleasePosition | undefined
-  /** Recipients that this scan has released so far. */
   readonly released: number
   /** Value of `changes` when the scan began. */
   readonly changes: number

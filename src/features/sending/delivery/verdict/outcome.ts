@@ -1,7 +1,4 @@
-/**
- * @module Turns the result of an attempt into a verdict and writes it: one transaction with status, event, counters and
- * the next attempt or the dead letter.
- */
+/** @module Turns the result of an attempt into a verdict and writes it, with all that follows, in one transaction. */
 import type { App } from '#features/core/app/app.ts'
 import { addDeadLetter } from '#features/sending/dead-letters/write.ts'
 import {
@@ -32,11 +29,9 @@ import { holdWithoutContent } from './held-mail.ts'
 import { decideReply, decideResult } from './replies.ts'
 import { MAX_REPLY_LENGTH } from './reply-rules.ts'
 
-/** The state of an in-flight attempt. */
 export interface AttemptState {
   readonly recipientId: number
   readonly emailId: number
-  /** Number of the attempt, from 1. */
   readonly attempt: number
   /** Undefined when no session was opened. */
   readonly lane?: string
@@ -54,9 +49,7 @@ export type Verdict =
       readonly kind: 'bounced'
       readonly bounceType: 'hard' | 'soft'
       readonly category: BounceCategory
-      /** Id of the rule that decided, for events. */
       readonly rule?: string
-      /** Whether the operator should know of the reply. */
       readonly alert?: boolean
       readonly reply: string
       /** Whether the address does not exist or accepts no mail; such an address is added to the suppression list. */
@@ -71,7 +64,6 @@ export type Verdict =
       readonly reply: string | undefined
       /** How long the reply asks to wait at least. */
       readonly waitMs?: number
-      /** Whether the operator should know of the reply. */
       readonly alert?: boolean
       /** Consecutive failures of the site. They count as attempts for all recipients that wait for the site. */
       readonly siteFailures?: number
@@ -323,10 +315,7 @@ export function computeMaxAttempts(expiryHours: number): number {
   return attempts
 }
 
-/**
- * `max_attempts` of an email by its `expires_in` in seconds: no attempt begins at or after that deadline. Without one,
- * that of the service.
- */
+/** `max_attempts` by `expires_in` in seconds: none begins at or after that deadline, or that of the service. */
 export function createMaxAttempts(expiryHours: number): (expiresIn: number | undefined) => number {
   const byAge = computeMaxAttempts(expiryHours)
   return (expiresIn) => {

@@ -41,10 +41,7 @@ export type { Phase } from './reply-rules.ts'
 
 const STATUS = /(?<![\d.])[45]\.[0-7]\.\d{1,3}(?![\d.]*\d)/g
 
-/**
- * The last enhanced status code of the class of the reply, because a server quotes what decided last; but that of a
- * report, which is not in its text.
- */
+/** The last one of the reply's class: a server quotes what decided last. That of a report is not in its text. */
 function findStatus({ code, enhanced }: SmtpReply, words: string): string | undefined {
   const statuses = (words.match(STATUS) ?? []).filter((status) => status.startsWith(String(code).charAt(0)))
   return enhanced === undefined || statuses.includes(enhanced) ? statuses.at(-1) : enhanced
@@ -73,7 +70,6 @@ export function findRule(given: SmtpReply, phase: Phase, provider?: string): Rep
   return reply.code >= 500 ? SENDER_REJECTED : MAILBOX_BUSY
 }
 
-/** The category of a 4xx or 5xx reply. */
 export const classifyReply = (reply: SmtpReply, phase: Phase): BounceCategory => findRule(reply, phase).category
 
 function findCause(facts: ReplyFacts): ReplyRule {
@@ -202,7 +198,6 @@ export function findNamedWait(text: string): number | undefined {
 }
 
 export interface ReplyDecision {
-  /** Id of the rule that decided. */
   readonly rule: string
   readonly category: BounceCategory
   /** Whether the recipient is attempted again: after a 4xx, before MAIL, and after a 5xx that passes with time. */
@@ -212,7 +207,6 @@ export interface ReplyDecision {
   readonly suspendMs?: number
   /** The recipient is not attempted again before this time has passed. */
   readonly waitMs?: number
-  /** Whether the operator should know. */
   readonly alert: boolean
 }
 

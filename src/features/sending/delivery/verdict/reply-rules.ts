@@ -30,7 +30,6 @@ export interface ReplyRule {
   readonly matches: (facts: ReplyFacts) => boolean
 }
 
-/** What a rule is compared with. */
 export interface ReplyFacts {
   readonly code: number
   /** Enhanced status code, such as `5.1.1`. */
@@ -80,7 +79,6 @@ export const GROUPS = [
 ] as const
 type Group = (typeof GROUPS)[number] | 'fallback'
 
-/** The file as parsed. */
 export type RuleTable = Readonly<Record<Group, readonly RuleEntry[]>> & {
   readonly defaults: Readonly<Partial<Record<BounceCategory, Effect>>>
   readonly sources: Readonly<Record<string, string>>
@@ -102,10 +100,7 @@ export const RULE_TABLE: RuleTable = {
 const MAILBOX_NOUNS =
   '(?:user|recipient|addressee|mail ?box|account|(?<!ip |client |remote |host )address|alias|local[- ]?part|person|employee)'
 
-/**
- * One expression of many alternatives, each at the start of a word. A leading star allows a match anywhere, for scripts
- * without spaces.
- */
+/** Alternatives at the start of a word; with a leading star anywhere, for scripts without spaces. */
 function buildMatcher(patterns: readonly string[]): RegExp {
   const isAnywhere = (pattern: string) => pattern.startsWith('*')
   const words = patterns.filter((pattern) => !isAnywhere(pattern))
@@ -272,10 +267,7 @@ export const normaliseReply = (text: string): string =>
     .replace(ADDRESS, ' ')
     .replace(/\s+/g, ' ')
 
-/**
- * Words about the sender's address. A server that verifies the sender rejects it in words similar to those for a
- * recipient.
- */
+/** About the sender's address: servers that verify it reject it in words similar to those for a recipient. */
 const SENDER_WORDS = buildMatcher([
   'senders?\\b|from[- ]address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
   'reply-to\\b|reply (?:to )?address|originat(?:or|ing)|headers?\\b|message-?id',
@@ -283,10 +275,7 @@ const SENDER_WORDS = buildMatcher([
   '*(?:发件人|寄件者|送信者|差出人)',
 ])
 
-/**
- * Words of servers that could not check the mailbox, or that do not know its domain. Either state may change, whatever
- * else the reply says.
- */
+/** Of servers that could not check the mailbox, or do not know its domain: either may change. */
 const INCONCLUSIVE_WORDS = buildMatcher([
   'temporar|greylist|timed?[- ]?out|in progress|maintenance|connection (?:refused|reset|failed|lost)|(?<!not )retry|deferred',
   '(?:ldap|database|directory|backend|server|system|internal|transport|storage)(?: \\S+)? (?:error|failed|failure|unavailable|down|problem)',

@@ -56,7 +56,6 @@ export interface Target extends Pick<RouteHost, 'host' | 'demand'> {
   readonly address: string
 }
 
-/** Opens the SMTP sessions of one Worker. */
 export class Connections {
   readonly #clock: Clock
   readonly #settings: WorkerSettings

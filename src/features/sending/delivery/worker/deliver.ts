@@ -1,7 +1,4 @@
-/**
- * @module What a delivery Worker does with one message: composes, signs and transmits it, over a session of its pool,
- * with the DKIM keys of the Worker.
- */
+/** @module What a delivery Worker does with one message: composes, signs and transmits it over a pooled session. */
 
 import { createPrivateKey } from 'node:crypto'
 import type { ContentReader } from '#platform/content/read.ts'
@@ -204,7 +201,6 @@ export class SessionPool {
     this.#closeSurplus()
   }
 
-  /** Whether another attempt may begin. */
   hasCapacity(isBulk: boolean): boolean {
     const { connections, bulkConnections } = this.#limits
     return this.#running + this.#closing.size < (isBulk ? bulkConnections : connections)

@@ -113,7 +113,6 @@ class DeliveryWorker {
     return yield* prepareMessage(job, shared, this.#content, this.#keys, this.#settings.tracking)
   }
 
-  /** The queue of these limits, created if missing. */
   #ensureQueue(limits: ConnectionLimits): MessageQueue {
     const existing = this.#queues.get(limits.key)
     if (existing) {
