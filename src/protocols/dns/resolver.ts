@@ -3,6 +3,7 @@
  * mail delivery depends on the difference. Caches, merges identical questions in flight, follows CNAMEs and tries the
  * next server when one fails. Uses neither node:dns nor the system's resolver.
  */
+import { Slots } from '#platform/queue/slots.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import type { TlsaRecord } from '../smtp/dane.ts'
 import { createTtlCache } from './cache.ts'
@@ -145,8 +146,16 @@ export class StubResolver implements DnsClient {
   readonly #cache: ReturnType<typeof createTtlCache<Answer<unknown>>>
   readonly #inFlight = new Map<string, Promise<Answer<unknown>>>()
   readonly #closing = new AbortController()
-  readonly #limit: ReturnType<typeof createConcurrencyLimit>
+  readonly #slots: Slots
   #probe: Promise<boolean> | undefined
+  readonly mx = (name: string) => this.#resolve(name, 'MX', parseMx)
+  readonly a = (name: string) => this.#resolve(name, 'A', parseText)
+  readonly aaaa = (name: string) => this.#resolve(name, 'AAAA', parseText)
+  readonly txt = (name: string) => this.#resolve(name, 'TXT', parseStrings)
+  readonly cname = (name: string) => this.#resolve(name, 'CNAME', parseName)
+  readonly ns = (name: string) => this.#resolve(name, 'NS', parseName)
+  readonly ptr = (ip: string) => this.#resolve(toArpaName(ip) ?? ip, 'PTR', parseName)
+  readonly tlsa = (name: string) => this.#resolve(name, 'TLSA', parseTlsa)
 
   /** @throws TypeError when `servers` is empty or contains an invalid address */
   constructor(options: ResolverOptions) {
@@ -160,39 +169,7 @@ export class StubResolver implements DnsClient {
       maxEntries: options.cacheEntries ?? 10_000,
       maxWeight: CACHE_WEIGHT_BYTES,
     })
-    this.#limit = createConcurrencyLimit(options.maxConcurrentExchanges ?? MAX_CONCURRENT_EXCHANGES)
-  }
-
-  mx(name: string): Promise<Answer<MxRecord>> {
-    return this.#resolve(name, 'MX', parseMx)
-  }
-
-  a(name: string): Promise<Answer<string>> {
-    return this.#resolve(name, 'A', parseText)
-  }
-
-  aaaa(name: string): Promise<Answer<string>> {
-    return this.#resolve(name, 'AAAA', parseText)
-  }
-
-  txt(name: string): Promise<Answer<string>> {
-    return this.#resolve(name, 'TXT', parseStrings)
-  }
-
-  cname(name: string): Promise<Answer<string>> {
-    return this.#resolve(name, 'CNAME', parseName)
-  }
-
-  ns(name: string): Promise<Answer<string>> {
-    return this.#resolve(name, 'NS', parseName)
-  }
-
-  ptr(ip: string): Promise<Answer<string>> {
-    return this.#resolve(toArpaName(ip) ?? ip, 'PTR', parseName)
-  }
-
-  tlsa(name: string): Promise<Answer<TlsaRecord>> {
-    return this.#resolve(name, 'TLSA', parseTlsa)
+    this.#slots = new Slots(options.maxConcurrentExchanges ?? MAX_CONCURRENT_EXCHANGES)
   }
 
   async isValidating(): Promise<boolean> {
@@ -203,21 +180,12 @@ export class StubResolver implements DnsClient {
     return bogus === 'servfail'
   }
 
-  #askServer(server: ServerAddress, question: Question): Promise<ExchangeResult> {
-    return this.#limit(async () =>
-      this.#closing.signal.aborted
-        ? { kind: 'broken' }
-        : exchange(
-            server,
-            { ...question, asksAuthenticity: this.#options.trustsAuthenticity === true },
-            {
-              clock: this.#options.clock,
-              timeoutMs: this.#timeoutMs,
-              randomId: this.#options.randomId,
-              signal: this.#closing.signal,
-            },
-          ),
-    )
+  async #askServer(server: ServerAddress, question: Question): Promise<ExchangeResult> {
+    const { clock, randomId, trustsAuthenticity: asksAuthenticity = false } = this.#options
+    const { signal } = this.#closing
+    const options = { clock, timeoutMs: this.#timeoutMs, randomId, signal }
+    const asked = this.#slots.run(signal, () => exchange(server, { ...question, asksAuthenticity }, options))
+    return (await asked) ?? { kind: 'broken' }
   }
 
   /** Returns the first usable response of any server; if there is none, the most specific failure. */
@@ -377,21 +345,4 @@ function parseStrings(data: unknown): string | undefined {
   const parts = Array.isArray(data) ? data : [data]
   // Joined as bytes, because a character can be split between two strings.
   return parts.every((p) => Buffer.isBuffer(p)) ? Buffer.concat(parts).toString('utf8') : undefined
-}
-
-/** Returns a function that runs at most `max` tasks concurrently; the others wait in order of arrival. */
-function createConcurrencyLimit(max: number): <T>(run: () => Promise<T>) => Promise<T> {
-  let running = 0
-  const waiting: (() => void)[] = []
-  return async (run) => {
-    if (running >= max) await new Promise<void>((acquire) => waiting.push(acquire))
-    else running++
-    try {
-      return await run()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) running--
-      else next()
-    }
-  }
 }
