@@ -15,33 +15,13 @@ import { responseHeaders } from './route-errors.ts'
  * application/octet-stream.
  */
 const SAFE_TYPES: ReadonlySet<string> = new Set([
-  'application/gzip',
-  'application/json',
-  'application/msword',
-  'application/pdf',
-  'application/vnd.ms-excel',
-  'application/vnd.ms-powerpoint',
-  'application/vnd.openxmlformats-officedocument.presentationml.presentation',
-  'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-  'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
-  'application/zip',
-  'audio/mpeg',
-  'audio/ogg',
-  'audio/wav',
-  'image/bmp',
-  'image/gif',
-  'image/jpeg',
-  'image/png',
-  'image/tiff',
-  'image/webp',
-  'message/rfc822',
-  'text/calendar',
-  'text/csv',
+  ...`application/gzip application/json application/msword application/pdf application/vnd.ms-excel
+  application/vnd.ms-powerpoint application/vnd.openxmlformats-officedocument.presentationml.presentation
+  application/vnd.openxmlformats-officedocument.spreadsheetml.sheet
+  application/vnd.openxmlformats-officedocument.wordprocessingml.document application/zip audio/mpeg audio/ogg
+  audio/wav image/bmp image/gif image/jpeg image/png image/tiff image/webp message/rfc822 text/calendar text/csv
+  text/plain text/vcard video/mp4 video/webm`.split(/\s+/),
   'text/csv; charset=utf-8',
-  'text/plain',
-  'text/vcard',
-  'video/mp4',
-  'video/webm',
 ])
 
 /** Name and type of a file. */

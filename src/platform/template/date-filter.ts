@@ -2,20 +2,7 @@
 import { FilterError, MAX_NUMBER_LENGTH } from './filter-arguments.ts'
 import type { Formatters } from './formatters.ts'
 
-const MONTHS = [
-  'January',
-  'February',
-  'March',
-  'April',
-  'May',
-  'June',
-  'July',
-  'August',
-  'September',
-  'October',
-  'November',
-  'December',
-]
+const MONTHS = 'January February March April May June July August September October November December'.split(' ')
 const WEEKDAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 
 /** Numbers below this are seconds since the epoch, up to the year 5138; larger numbers are milliseconds. */

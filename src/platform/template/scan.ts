@@ -115,23 +115,7 @@ export interface Path {
   readonly after: number
 }
 
-const KEYWORDS = new Set([
-  'and',
-  'or',
-  'not',
-  'if',
-  'else',
-  'in',
-  'is',
-  'true',
-  'false',
-  'none',
-  'True',
-  'False',
-  'None',
-  'recursive',
-  'as',
-])
+const KEYWORDS = new Set('and or not if else in is true false none True False None recursive as'.split(' '))
 
 /** The variables in a tag. Names of filters, tests, named arguments and called functions are not variables. */
 export function* findPaths({ tokens }: Tag): Generator<Path> {

@@ -59,17 +59,10 @@ const PROBLEM_NAMESPACE = 'urn:ietf:params:acme:error:'
 const MAX_NONCE_ATTEMPTS = 4
 const MAX_PROBLEM_LENGTH = 300
 /** Types that concern the account or the server, not one order. */
-const SERVER_TYPES: ReadonlySet<string> = new Set([
-  'accountDoesNotExist',
-  'badNonce',
-  'badPublicKey',
-  'badSignatureAlgorithm',
-  'externalAccountRequired',
-  'invalidContact',
-  'serverInternal',
-  'unsupportedContact',
-  'userActionRequired',
-])
+const SERVER_TYPES: ReadonlySet<string> = new Set(
+  `accountDoesNotExist badNonce badPublicKey badSignatureAlgorithm externalAccountRequired invalidContact
+  serverInternal unsupportedContact userActionRequired`.split(/\s+/),
+)
 
 /** A session with one server, as one account. */
 export class AcmeSession {

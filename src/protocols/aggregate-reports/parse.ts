@@ -20,16 +20,10 @@ const MAX_UNREADABLE_BYTES = 1024 * 1024
 const REPORT_NAME = /^[^!]+![^!]+!\d+!\d+(?:![^!]+)?\.(?:xml|json|zip|gz)(?:\.gz)?$/i
 const PACKED_NAME = /\.(?:xml|json|zip|gz)$/i
 const REPORT_TYPE = /^application\/tlsrpt\+/
-const PACKED_TYPES: ReadonlySet<string> = new Set([
-  'application/gzip',
-  'application/x-gzip',
-  'application/zip',
-  'application/x-zip',
-  'application/x-zip-compressed',
-  'application/xml',
-  'text/xml',
-  'application/json',
-])
+const PACKED_TYPES: ReadonlySet<string> = new Set(
+  `application/gzip application/x-gzip application/zip application/x-zip application/x-zip-compressed
+  application/xml text/xml application/json`.split(/\s+/),
+)
 /** RFC 7489 §7.2.1.1 and RFC 8460 §5.3 prescribe the start of the subject. */
 const REPORT_SUBJECT = /^\s*Report[\s-]+Domain:/i
 

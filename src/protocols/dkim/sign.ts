@@ -10,42 +10,17 @@ import { CanonicalBody } from './body-hash.ts'
  * Fields that are signed when present: those of RFC 6376 §5.4.1, and those that mailbox providers require of bulk
  * senders (RFC 8058 §4, Feedback-ID).
  */
-export const SIGNED_HEADER_NAMES: readonly string[] = [
-  'from',
-  'to',
-  'cc',
-  'subject',
-  'date',
-  'message-id',
-  'reply-to',
-  'mime-version',
-  'content-type',
-  'content-transfer-encoding',
-  'list-unsubscribe',
-  'list-unsubscribe-post',
-  'list-id',
-  'in-reply-to',
-  'references',
-  'feedback-id',
-]
+export const SIGNED_HEADER_NAMES: readonly string[] =
+  `from to cc subject date message-id reply-to mime-version content-type content-transfer-encoding list-unsubscribe
+  list-unsubscribe-post list-id in-reply-to references feedback-id`.split(/\s+/)
 
 /**
  * Fields that must not be added in transit (RFC 6376 §5.4.2, §8.15): each states what the message is, from whom or to
  * whom, and readers show or obey an added field. The signature lists each of them once more than it occurs, even when
  * it does not occur. Sender is not among them, because relays add it.
  */
-export const OVERSIGNED_HEADER_NAMES: readonly string[] = [
-  'from',
-  'to',
-  'cc',
-  'subject',
-  'date',
-  'reply-to',
-  'mime-version',
-  'content-type',
-  'list-unsubscribe',
-  'list-unsubscribe-post',
-]
+export const OVERSIGNED_HEADER_NAMES: readonly string[] =
+  'from to cc subject date reply-to mime-version content-type list-unsubscribe list-unsubscribe-post'.split(' ')
 
 /** A private key with the algorithm of its signatures. */
 export interface DkimSigner {

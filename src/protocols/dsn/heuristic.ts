@@ -36,16 +36,9 @@ const MAIL_SYSTEM_NAME =
   /mail delivery|mail administrator|mailer[- ]daemon|delivery (?:sub)?system|system administrator|systemadministrator|postmaster|internet mail|mail system/i
 
 /** Header fields that mark an automatic reply on behalf of a person. */
-const AUTOMATIC_REPLY_FIELDS = [
-  'x-autoreply',
-  'x-auto-reply',
-  'x-autoreply-from',
-  'x-autorespond',
-  'x-autoresponder',
-  'x-mail-autoreply',
-  'x-auto-response',
-  'x-vacation',
-]
+const AUTOMATIC_REPLY_FIELDS =
+  `x-autoreply x-auto-reply x-autoreply-from x-autorespond x-autoresponder x-mail-autoreply x-auto-response
+  x-vacation`.split(/\s+/)
 
 /** The fields of a message that classify its sender. */
 export type MessageHead = Pick<ParsedMessage, 'headers' | 'subject' | 'from' | 'fromAddresses'>

@@ -81,10 +81,6 @@ export interface ParsedMessage {
 }
 
 /** Types of attachments in which reports return a message, or its header. */
-export const RETURNED_TYPES: ReadonlySet<string> = new Set([
-  'message/rfc822',
-  'message/global',
-  'message/rfc822-headers',
-  'text/rfc822-headers',
-  'message/global-headers',
-])
+export const RETURNED_TYPES: ReadonlySet<string> = new Set(
+  'message/rfc822 message/global message/rfc822-headers text/rfc822-headers message/global-headers'.split(' '),
+)
