@@ -7,19 +7,13 @@ import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import { HASH_BYTES } from './read.ts'
 import type { FinishedFile } from './store.ts'
 
-export interface BlobFile {
-  write(bytes: Uint8Array): void
-  /** Returns once the whole file is on disk. */
-  finish(): FinishedFile
-  /** Closes an unfinished file without deleting it. */
-  close(): void
-}
-
 const BLOCK_BYTES = 128 * 1024
 const ZSTD_LEVEL = 1
 
+export type BlobFile = ReturnType<typeof createBlobFile>
+
 /** Creates the file, which must not exist. Throws system errors, here and at each write. */
-export function createBlobFile(path: string): BlobFile {
+export function createBlobFile(path: string) {
   let fd: number | undefined = openSync(path, 'wx', 0o600)
   const hash = new Bun.CryptoHasher('sha256')
   const block = new Uint8Array(BLOCK_BYTES)
@@ -38,7 +32,7 @@ export function createBlobFile(path: string): BlobFile {
     fd = undefined
   }
   return {
-    write(bytes) {
+    write(bytes: Uint8Array): void {
       sizeBytes += bytes.length
       for (let from = 0; from < bytes.length; ) {
         const part = bytes.subarray(from, from + BLOCK_BYTES - filled)
@@ -48,13 +42,15 @@ export function createBlobFile(path: string): BlobFile {
         if (filled === BLOCK_BYTES) flush()
       }
     },
-    finish() {
+    /** Returns once the whole file is on disk. */
+    finish(): FinishedFile {
       flush()
       if (fd === undefined) throw new Error('the file was closed')
       fdatasyncSync(fd)
       close()
       return { path, hash: new Uint8Array(hash.digest()).slice(0, HASH_BYTES), sizeBytes }
     },
+    /** Closes an unfinished file without deleting it. */
     close,
   }
 }

@@ -7,8 +7,8 @@ import { dlopen, ptr } from 'bun:ffi'
 import type { KeyObject } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 
-/** An RSA private key in a library. */
-export interface NativeRsaKey {
+/** An RSA private key that is ready to sign. */
+export interface RsaSigner {
   /** A signature of RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 §8.2). Throws when the library fails. */
   sign(data: Uint8Array): Buffer
   /** Frees the memory of the key, which must not be used any more. */
@@ -18,7 +18,7 @@ export interface NativeRsaKey {
 export interface NativeLibrary {
   readonly name: string
   /** Throws when the library cannot read the key. */
-  loadRsaKey(key: KeyObject): NativeRsaKey
+  loadRsaKey(key: KeyObject): RsaSigner
 }
 
 /** Where distributions have the library. */
@@ -88,7 +88,7 @@ type Symbols = ReturnType<typeof dlopen<typeof SYMBOLS>>['symbols']
 /** Size of a signature: that of an RSA key of 16,384 bits. */
 const MAX_SIGNATURE_BYTES = 2048
 
-class LibcryptoKey implements NativeRsaKey {
+class LibcryptoKey implements RsaSigner {
   readonly #symbols: Symbols
   readonly #size: number
   /** Undefined once freed. */

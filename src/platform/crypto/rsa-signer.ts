@@ -4,14 +4,7 @@
  */
 import { generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
-import { type NativeLibrary, type NativeRsaKey, openLibcrypto } from './libcrypto.ts'
-
-/** A private key that is ready to sign: RSASSA-PKCS1-v1_5 with SHA-256. */
-export interface RsaSigner {
-  sign(data: Uint8Array): Buffer
-  /** Frees the key; it must not be used any more. */
-  free(): void
-}
+import { type NativeLibrary, openLibcrypto, type RsaSigner } from './libcrypto.ts'
 
 /** Which implementation signs, and why. */
 export interface SignerChoice {
@@ -58,14 +51,14 @@ export class RsaSigners {
     }
   }
 
-  #createNative(key: KeyObject): NativeRsaKey | undefined {
+  #createNative(key: KeyObject): RsaSigner | undefined {
     if (!this.#choice) {
       const opened = this.#open()
       if ('reason' in opened) this.#refuse(opened.reason)
       else this.#library = opened
     }
     if (!this.#library) return undefined
-    let native: NativeRsaKey | undefined
+    let native: RsaSigner | undefined
     try {
       native = this.#library.loadRsaKey(key)
       requireEqualSignatures(native, key)
@@ -85,7 +78,7 @@ export class RsaSigners {
     this.#choice = { implementation: 'node:crypto', reason }
   }
 
-  #measure(native: NativeRsaKey, key: KeyObject, library: NativeLibrary): void {
+  #measure(native: RsaSigner, key: KeyObject, library: NativeLibrary): void {
     const time = (run: () => void) => {
       const startedMs = this.#clock.monotonicMs()
       run()
@@ -110,7 +103,7 @@ export class RsaSigners {
 }
 
 /** PKCS #1 v1.5 signatures are deterministic, so both implementations must give the same. */
-function requireEqualSignatures(native: NativeRsaKey, key: KeyObject): void {
+function requireEqualSignatures(native: RsaSigner, key: KeyObject): void {
   const signature = native.sign(TEST_DATA)
   if (!signature.equals(sign('sha256', TEST_DATA, key)) || !verify('sha256', TEST_DATA, key, signature))
     throw new Error('its signature is not that of node:crypto')

@@ -15,27 +15,6 @@ export interface WalWriter {
   checkpoint(): Promise<void>
 }
 
-export interface DiskGuard {
-  /**
-   * True when less than the minimum is free, or when the system cannot tell, and then until more is free again: emptying
-   * a log alone must not change the result. It may be a second old.
-   */
-  isLow(): Promise<boolean>
-  /** Queries the system again. Does nothing, and returns undefined, when the last result is less than a second old. */
-  refresh(): Promise<unknown> | undefined
-  /**
-   * Whether `bytes` can be written without touching the reserve, by the system's last result and everything written
-   * since.
-   */
-  hasSpaceFor(bytes: number): boolean
-  /** Subtracts written bytes from the free space. */
-  countWritten(bytes: number): void
-  /**
-   * Counts this database's log too, and truncates it when the disk is low. Returns the function that unregisters it.
-   */
-  register(writer: WalWriter): () => void
-}
-
 export interface DiskGuardOptions {
   /** Any folder on the disk. */
   readonly folder: string
@@ -60,6 +39,8 @@ const MAX_HYSTERESIS_BYTES = 64 * MiB
 export const enoughAfterLow = (minFreeBytes: number): number =>
   minFreeBytes + Math.min(minFreeBytes / 4, MAX_HYSTERESIS_BYTES)
 
+export type DiskGuard = ReturnType<typeof createDiskGuard>
+
 /** Creates a guard. Concurrent callers share one query of the system. */
 export function createDiskGuard({
   folder,
@@ -67,7 +48,7 @@ export function createDiskGuard({
   clock,
   readFreeBytes: freeBytesOf = statFreeBytes,
   onChange,
-}: DiskGuardOptions): DiskGuard {
+}: DiskGuardOptions) {
   /** Last result of the system; undefined: it could not tell. */
   let freeBytes: number | undefined = Number.POSITIVE_INFINITY
   let writtenBytes = 0
@@ -79,6 +60,10 @@ export function createDiskGuard({
   let reportedAtMs = Number.NEGATIVE_INFINITY
   const writers = new Set<WalWriter>()
 
+  /**
+   * Whether `bytes` can be written without touching the reserve, by the system's last result and everything written
+   * since.
+   */
   const hasSpaceFor = (bytes: number): boolean => {
     if (minFreeBytes === 0) return true
     if (freeBytes === undefined) return false
@@ -109,7 +94,8 @@ export function createDiskGuard({
     }
   }
 
-  const refresh = (): Promise<void> | undefined => {
+  /** Queries the system again. Does nothing, and returns undefined, when the last result is less than a second old. */
+  const refresh = (): Promise<unknown> | undefined => {
     if (minFreeBytes === 0 || clock.monotonicMs() - queriedAtMs < STAT_TTL_MS) return undefined
     pendingQuery ??= query().finally(() => {
       pendingQuery = undefined
@@ -118,16 +104,22 @@ export function createDiskGuard({
   }
 
   return {
-    async isLow() {
+    /**
+     * True when less than the minimum is free, or when the system cannot tell, and then until more is free again:
+     * emptying a log alone must not change the result. It may be a second old.
+     */
+    async isLow(): Promise<boolean> {
       await refresh()
       return updateLow()
     },
     refresh,
     hasSpaceFor,
-    countWritten(bytes) {
+    /** Subtracts written bytes from the free space. */
+    countWritten(bytes: number): void {
       writtenBytes += bytes
     },
-    register(writer) {
+    /** Counts this database's log too, and truncates it when the disk is low. Returns the function that unregisters it. */
+    register(writer: WalWriter): () => void {
       writers.add(writer)
       return () => void writers.delete(writer)
     },

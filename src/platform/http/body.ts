@@ -69,22 +69,6 @@ export interface BodyReaderOptions {
   readonly clock: Clock
 }
 
-export interface BodyReader {
-  /**
-   * Refuses a body by its `Content-Length` alone, before anything is read: 413 when the length is over the limit.
-   * @param isStreamed whether the handler takes a stream, whose limit is `maxStreamBytes`; called only when the length
-   * exceeds the sender's ordinary limit
-   */
-  refuseTooLarge(request: Request, sender: Sender, isStreamed: () => boolean): void
-  /**
-   * Resolves with the parsed body, which is undefined when the body is empty, and with the memory that stays reserved
-   * until the caller releases it. Throws 400, 408, 413, 415 and 503.
-   */
-  read(request: Request, sender: Sender, accepts: BodyFormat, options?: ReadOptions): Promise<ReadBody>
-  /** Resolves when the response may be sent without a reset for a client that still sends its body. */
-  readOn(request: Request): Promise<void>
-}
-
 export interface ReadOptions {
   /** Default: runs the work of a large body immediately. */
   readonly runFairly?: FairRunner | undefined
@@ -129,7 +113,9 @@ export interface ReadBody {
 
 const EMPTY: ReadBody = { value: undefined, sizeBytes: 0, reservation: undefined }
 
-export function createBodyReader(options: BodyReaderOptions): BodyReader {
+export type BodyReader = ReturnType<typeof createBodyReader>
+
+export function createBodyReader(options: BodyReaderOptions) {
   const { maxBodyBytes, maxStreamBytes, timeoutMs, memory, clock } = options
   // A body for which memory can never be reserved is rejected as too large: a retry would never succeed.
   const largeBodyLimit = memory.limitBytes * LARGE_BODY_FRACTION
@@ -155,16 +141,31 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
   }
 
   return {
-    readOn: (request) => readOn(request, unread),
+    /** Resolves when the response may be sent without a reset for a client that still sends its body. */
+    readOn: (request: Request) => readOn(request, unread),
 
-    refuseTooLarge(request, sender, isStreamed) {
+    /**
+     * Refuses a body by its `Content-Length` alone, before anything is read: 413 when the length is over the limit.
+     * @param isStreamed whether the handler takes a stream, whose limit is `maxStreamBytes`; called only when the length
+     * exceeds the sender's ordinary limit
+     */
+    refuseTooLarge(request: Request, sender: Sender, isStreamed: () => boolean): void {
       const length = request.headers.get('content-length')
       if (length === null || Number(length) <= maxBytesOf(sender)) return
       const limitBytes = isStreamed() ? maxStreamBytes : maxBytesOf(sender)
       if (Number(length) > limitBytes) throw bodyTooLarge(limitBytes)
     },
 
-    async read(request, sender, accepts, readOptions = {}) {
+    /**
+     * Resolves with the parsed body, which is undefined when the body is empty, and with the memory that stays reserved
+     * until the caller releases it. Throws 400, 408, 413, 415 and 503.
+     */
+    async read(
+      request: Request,
+      sender: Sender,
+      accepts: BodyFormat,
+      readOptions: ReadOptions = {},
+    ): Promise<ReadBody> {
       const length = request.headers.get('content-length')
       const isChunked = length === null && request.headers.has('transfer-encoding')
       if (!isChunked && (length === null || Number(length) === 0)) return EMPTY

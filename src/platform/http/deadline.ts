@@ -4,14 +4,6 @@
  */
 import type { Clock } from '#platform/time/clock.ts'
 
-export interface Deadline {
-  /**
-   * Settles as `work` does, or rejects with the error of `onExpiry` once the limit has passed. Does not stop the work
-   * itself.
-   */
-  within<T>(work: Promise<T>, onExpiry: () => Error): Promise<T>
-}
-
 interface PendingWait {
   readonly expiresAtMs: number
   expire(): void
@@ -19,8 +11,10 @@ interface PendingWait {
 
 const SWEEP_INTERVAL_MS = 1000
 
+export type Deadline = ReturnType<typeof createDeadline>
+
 /** Ends waits after `limitMs`, up to a second late. */
-export function createDeadline(clock: Pick<Clock, 'monotonicMs' | 'after'>, limitMs: number): Deadline {
+export function createDeadline(clock: Pick<Clock, 'monotonicMs' | 'after'>, limitMs: number) {
   // In order of expiry, because all waits have the same limit.
   const waiting = new Set<PendingWait>()
   let isSweeping = false
@@ -40,8 +34,9 @@ export function createDeadline(clock: Pick<Clock, 'monotonicMs' | 'after'>, limi
   }
 
   return {
-    within: (work, onExpiry) =>
-      new Promise((resolve, reject) => {
+    /** Settles as `work` does, or rejects with the error of `onExpiry` once the limit has passed. Does not stop the work. */
+    within: <T>(work: Promise<T>, onExpiry: () => Error) =>
+      new Promise<T>((resolve, reject) => {
         const wait: PendingWait = { expiresAtMs: clock.monotonicMs() + limitMs, expire: () => reject(onExpiry()) }
         waiting.add(wait)
         if (!isSweeping) sweepLater()

@@ -125,24 +125,6 @@ export interface RouteRules {
   readonly strictFilters: () => ReadonlyMap<number, FieldFilter>
 }
 
-export interface RouteTable {
-  /** The rules of the route with this pattern; HEAD has those of GET. */
-  rulesOf(method: string, pattern: string): RouteRules | undefined
-  /** Whether a request needs no key. True for all paths outside of /v1 and the dialects. */
-  isPublic(method: string, path: string): boolean
-  /**
-   * Whether the body has limits other than the ordinary ones, because the handler reads the body as a stream or the
-   * body is signed.
-   */
-  takesStream(method: string, path: string): boolean
-  /** Whether a path is part of /v1 or of a dialect, not a page. */
-  isApiPath(path: string): boolean
-  /** The methods of the routes that match `path`, in alphabetical order; includes HEAD wherever there is GET. */
-  methodsAt(path: string): readonly string[]
-  /** The route that a client probably meant by a path that no route has. */
-  findNearest(path: string): string | undefined
-}
-
 /** The relevant part of a route of a composed Elysia app. */
 export interface ComposedRoute {
   readonly method: string
@@ -189,6 +171,8 @@ const NO_FIELDS = Type.Object({}, { additionalProperties: false })
 
 export const isOwnApiPath = (path: string): boolean => path.startsWith('/v1/') || path === '/v1'
 
+export type RouteTable = ReturnType<typeof createRouteTable>
+
 /**
  * Throws when a route under /v1 or of a dialect does not declare who may call it.
  * @param isDialectPath whether a path belongs to another provider's interface
@@ -196,7 +180,7 @@ export const isOwnApiPath = (path: string): boolean => path.startsWith('/v1/') |
 export function createRouteTable(
   routes: readonly ComposedRoute[],
   isDialectPath: (path: string) => boolean = () => false,
-): RouteTable {
+) {
   const isApiPath = (path: string): boolean => isOwnApiPath(path) || isDialectPath(path)
   const rules = new Map<string, Map<string, RouteRules>>()
   const publicApi = new Set<string>()
@@ -241,16 +225,23 @@ export function createRouteTable(
   const ownPatterns = [...rules.keys()].filter(isOwnApiPath).map(removeTrailingSlash)
 
   return {
+    /** Whether a path is part of /v1 or of a dialect, not a page. */
     isApiPath,
-    findNearest: (path) => findNearestRoute(path, ownPatterns),
-    rulesOf(method, pattern) {
+    /** The route that a client probably meant by a path that no route has. */
+    findNearest: (path: string) => findNearestRoute(path, ownPatterns),
+    /** The rules of the route with this pattern; HEAD has those of GET. */
+    rulesOf(method: string, pattern: string): RouteRules | undefined {
       const methods = rules.get(pattern)
       return methods?.get(method) ?? (method === 'HEAD' ? methods?.get('GET') : undefined)
     },
-    isPublic: (method, path) =>
+    /** Whether a request needs no key. True for all paths outside of /v1 and the dialects. */
+    isPublic: (method: string, path: string) =>
       !isApiPath(path) || publicApi.has(`${method === 'HEAD' ? 'GET' : method} ${removeTrailingSlash(path)}`),
-    takesStream: (method, path) => streams.some((stream) => stream.method === method && stream.matches.test(path)),
-    methodsAt(path) {
+    /** Whether the body has other limits, because the handler reads it as a stream or it is signed. */
+    takesStream: (method: string, path: string) =>
+      streams.some((stream) => stream.method === method && stream.matches.test(path)),
+    /** The methods of the routes that match `path`, in alphabetical order; includes HEAD wherever there is GET. */
+    methodsAt(path: string): readonly string[] {
       const methods = new Set(patterns.filter(({ matches }) => matches.test(path)).flatMap((p) => p.methods))
       if (methods.has('GET')) methods.add('HEAD')
       return [...methods].sort()

@@ -54,24 +54,6 @@ export interface ScreenedRequest {
 /** Answers a request in place of its route. */
 export type Screening = { readonly redirectTo: string } | { readonly notFound: true }
 
-export interface HttpServer {
-  /**
-   * Handles a request without a socket.
-   * @param caller for whom: a client with this address, or an actor who needs no key; default: neither
-   */
-  fetch(request: Request, caller?: InternalCaller): Promise<Response>
-  /** Binds and serves; with port 0, the system chooses the port. */
-  listen(hostname: string, port: number): { readonly hostname: string; readonly port: number }
-  /** Binds and serves over TLS, beside `listen`. Rejects with the system's error. */
-  listenTls(
-    hostname: string,
-    port: number,
-    certificates: TlsCertificates,
-  ): Promise<{ readonly hostname: string; readonly port: number }>
-  /** Stops accepting, lets running requests finish for up to `graceMs`, then closes the remaining connections. */
-  stop(graceMs?: number): Promise<void>
-}
-
 /** For whom the service makes a request to itself. */
 export interface InternalCaller {
   readonly clientIp?: () => string
@@ -94,7 +76,7 @@ const DEFAULT_STOP_GRACE_MS = 10_000
 const VALID_REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 /** Everything between a socket and the handlers. `listen` opens it, `stop` closes it. */
-export class BunHttpServer<Actor> implements HttpServer {
+export class BunHttpServer<Actor> {
   readonly #options: HttpServerOptions<Actor>
   readonly #idleSeconds: number
   readonly #isTrustedProxy: (address: string) => boolean
@@ -204,10 +186,15 @@ export class BunHttpServer<Actor> implements HttpServer {
     return new Response(null, { status: 308, headers: { location: screening.redirectTo, 'x-request-id': requestId } })
   }
 
+  /**
+   * Handles a request without a socket.
+   * @param caller for whom: a client with this address, or an actor who needs no key; default: neither
+   */
   fetch(request: Request, caller?: InternalCaller): Promise<Response> {
     return this.#handle(request, undefined, caller)
   }
 
+  /** Binds and serves; with port 0, the system chooses the port. */
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number } {
     const listener = this.#serve(hostname, port, (request, server) =>
       this.#handle(request, {
@@ -219,6 +206,7 @@ export class BunHttpServer<Actor> implements HttpServer {
     return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
   }
 
+  /** Binds and serves over TLS, beside `listen`. Rejects with the system's error. */
   async listenTls(
     hostname: string,
     port: number,
@@ -273,6 +261,7 @@ export class BunHttpServer<Actor> implements HttpServer {
     return listener
   }
 
+  /** Stops accepting, lets running requests finish for up to `graceMs`, then closes the remaining connections. */
   async stop(graceMs = DEFAULT_STOP_GRACE_MS): Promise<void> {
     const stopping = this.#servers
     if (stopping.length === 0) return
@@ -287,6 +276,8 @@ export class BunHttpServer<Actor> implements HttpServer {
     this.#tls?.closeAll()
   }
 }
+
+export type HttpServer = Pick<BunHttpServer<unknown>, 'fetch' | 'listen' | 'listenTls' | 'stop'>
 
 interface Connection {
   readonly server: Bun.Server<undefined>

@@ -32,14 +32,6 @@ export interface TlsListenerOptions {
   readonly clock: Pick<Clock, 'after'>
 }
 
-export interface TlsListener {
-  readonly hostname: string
-  readonly port: number
-  /** Accepts no further connection; open ones end with those of the HTTP listener, or by `closeAll`. */
-  stop(): void
-  closeAll(): void
-}
-
 const HANDSHAKE_TIMEOUT_MS = seconds(10)
 /** Each has three descriptors. */
 const MAX_CONNECTIONS = 5000
@@ -48,8 +40,10 @@ const RECORD_HEADER_BYTES = 5
 const HANDSHAKE_RECORD = 22
 const MAX_RECORD_BYTES = 16_384 + RECORD_HEADER_BYTES
 
+export type TlsListener = Awaited<ReturnType<typeof startTlsListener>>
+
 /** Resolves when it listens; rejects with the system's error, such as EADDRINUSE. */
-export async function startTlsListener(options: TlsListenerOptions): Promise<TlsListener> {
+export async function startTlsListener(options: TlsListenerOptions) {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     if (sockets.size >= MAX_CONNECTIONS || !canOpenDescriptor()) {
@@ -67,6 +61,7 @@ export async function startTlsListener(options: TlsListenerOptions): Promise<Tls
   return {
     hostname: address.address,
     port: address.port,
+    /** Accepts no further connection; open ones end with those of the HTTP listener, or by `closeAll`. */
     stop: () => void server.close(),
     closeAll() {
       for (const socket of sockets) socket.destroy()

@@ -81,12 +81,6 @@ export interface PostFailure {
   readonly reason: string
 }
 
-export interface HttpsPoster {
-  post(target: PostTarget, content: PostContent, limits: PostLimits): Promise<PostResult>
-  /** Closes idle connections. */
-  close(): void
-}
-
 export interface HttpsPosterOptions {
   readonly clock: Clock
   /** Trusted certificate authorities in PEM; undefined: those of the system. */
@@ -102,7 +96,7 @@ const MAX_INTERIM_RESPONSES = 8
 const MAX_HEAD_BYTES = 32 * KiB
 
 /** Opens no connection before the first request. */
-export function createHttpsPoster({ clock, ca }: HttpsPosterOptions): HttpsPoster {
+export function createHttpsPoster({ clock, ca }: HttpsPosterOptions) {
   const agent = new KeepAliveAgent(clock)
   let secureContext: SecureContext | undefined
   const exchange = (target: PostTarget, content: PostContent, limits: PostLimits, isReusable: boolean) => {
@@ -111,11 +105,12 @@ export function createHttpsPoster({ clock, ca }: HttpsPosterOptions): HttpsPoste
     return exchangeOnce(target, content, limits, { agent: isReusable ? agent : false, secureContext, clock })
   }
   return {
-    async post(target, content, limits) {
+    async post(target: PostTarget, content: PostContent, limits: PostLimits): Promise<PostResult> {
       const first = await exchange(target, content, limits, !content.isHeadOnly)
       // `stale`: the server closed an idle connection while the request was on its way (RFC 9112 §9.3.1).
       return first === 'stale' ? requireFresh(await exchange(target, content, limits, false)) : first
     },
+    /** Closes idle connections. */
     close: () => agent.destroy(),
   }
 }
@@ -302,15 +297,8 @@ function readResponse(
   return { readSoFar, readToEnd }
 }
 
-const RESERVED_HEADERS: readonly string[] = [
-  'host',
-  'content-length',
-  'transfer-encoding',
-  'connection',
-  'accept-encoding',
-  'expect',
-  'upgrade',
-]
+const RESERVED_HEADERS: readonly string[] =
+  'host content-length transfer-encoding connection accept-encoding expect upgrade'.split(' ')
 
 /** The caller's headers without those that this module sets itself. */
 const removeReservedHeaders = (headers: Readonly<Record<string, string>>): Record<string, string> =>

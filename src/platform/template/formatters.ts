@@ -8,19 +8,15 @@ const MAX_CACHED_FORMATTERS = 64
 /** Units for a formatter that is new to a render: measured, and rounded up. */
 export const NEW_FORMATTER_UNITS = 100_000
 
-export interface Formatters<T> {
-  /** Returns a formatter. Charges its units at its first use in a render; throws what `make` throws. */
-  of(key: string, make: () => T): T
-  /** Starts another render, which pays for its formatters again. */
-  beginRender(): void
-}
+export type Formatters<T> = ReturnType<typeof createFormatters<T>>
 
-export function createFormatters<T>(charge: Charge): Formatters<T> {
+export function createFormatters<T>(charge: Charge) {
   /** Least recently used first. */
   const cached = new Map<string, T>()
   let paid = new Set<string>()
   return {
-    of(key, make) {
+    /** Returns a formatter. Charges its units at its first use in a render; throws what `make` throws. */
+    of(key: string, make: () => T): T {
       if (!paid.has(key)) {
         // When a render has paid for as many formatters as the cache holds, all payments are forgotten: an evicted
         // formatter has to be created, and paid for, again.
@@ -35,7 +31,8 @@ export function createFormatters<T>(charge: Charge): Formatters<T> {
       if (cached.size > MAX_CACHED_FORMATTERS && oldest !== undefined) cached.delete(oldest)
       return formatter
     },
-    beginRender() {
+    /** Starts another render, which pays for its formatters again. */
+    beginRender(): void {
       paid = new Set()
     },
   }

@@ -1,5 +1,5 @@
 /**
- * @module The renderer's interface for the rest of the service; `worker-renderer.ts` implements it. Templates and data
+ * @module What the renderer (`worker-renderer.ts`) takes and returns. Templates and data
  * come from untrusted tenants: every render is limited in time, memory and output, and no render delays another
  * account for long.
  */
@@ -59,21 +59,3 @@ export interface RenderRequest {
  * faulty.
  */
 export const RENDER_INTERRUPTED = 'render_interrupted'
-
-export interface Renderer {
-  /**
-   * Renders a message; the same request always gives the same result. Rejects only when the renderer is full, closed or
-   * broken; a retry may then succeed.
-   */
-  render(request: RenderRequest): Promise<RenderOutcome>
-  /** Returns the syntax errors of all parts. */
-  check(request: Pick<RenderRequest, 'accountId' | 'source'>): Promise<readonly TemplateFault[]>
-  /**
-   * Throws a 503 if a request of this account and size would not be accepted now. Called early, before the template is
-   * read.
-   */
-  requireRenderCapacity(accountId: number, sizeBytes: number): void
-  /** Refuses new and waiting requests; the request being rendered still gets its result. */
-  drain(): void
-  close(): void
-}

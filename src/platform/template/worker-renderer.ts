@@ -33,7 +33,6 @@ import {
 import type { FromRenderWorker, ToRenderWorker } from './render-protocol.ts'
 import {
   RENDER_INTERRUPTED,
-  type Renderer,
   type RenderOutcome,
   type RenderRequest,
   type TemplateFault,
@@ -88,8 +87,10 @@ const serverBusyError = (message: string, retryAfterSeconds = 1): AppError =>
 
 const RENDER_TIMEOUT = dataFault('limit', 'The template takes too much time or memory: simplify it.')
 
+export type Renderer = Pick<WorkerRenderer, keyof WorkerRenderer>
+
 /** A renderer in a Worker that starts with the first request. Accounts take turns. */
-export class WorkerRenderer implements Renderer {
+export class WorkerRenderer {
   readonly #clock: RendererOptions['clock']
   readonly #log: RendererOptions['log']
   readonly #newWorker: () => Worker
@@ -111,6 +112,10 @@ export class WorkerRenderer implements Renderer {
     this.#newWorker = newWorker
   }
 
+  /**
+   * Renders a message; the same request always gives the same result. Rejects only when the renderer is full, closed or
+   * broken; a retry may then succeed.
+   */
   render(request: RenderRequest): Promise<RenderOutcome> {
     return this.#submit<RenderOutcome>(
       request,
@@ -121,6 +126,7 @@ export class WorkerRenderer implements Renderer {
     )
   }
 
+  /** Returns the syntax errors of all parts. */
   check({ accountId, source }: Pick<RenderRequest, 'accountId' | 'source'>): Promise<readonly TemplateFault[]> {
     return this.#submit<readonly TemplateFault[]>(
       { accountId, source, urgency: 'now' },
@@ -131,11 +137,16 @@ export class WorkerRenderer implements Renderer {
     )
   }
 
+  /**
+   * Throws a 503 if a request of this account and size would not be accepted now. Called early, before the template is
+   * read.
+   */
   requireRenderCapacity(accountId: number, sizeBytes: number): void {
     const refused = this.#findRefusal(accountId, REQUEST_BYTES + sizeBytes)
     if (refused) throw refused
   }
 
+  /** Refuses new and waiting requests; the request being rendered still gets its result. */
   drain(): void {
     this.#isDraining = true
     for (const job of this.#removeWaiting()) job.reject(serverBusyError(STOPPING))

@@ -7,17 +7,8 @@ interface Entry<T> {
   readonly expiresAtMs: number
 }
 
-export interface TtlCache<T> {
-  /** Returns the value and the whole seconds until it expires. */
-  get(key: string): { readonly value: T; readonly remainingSeconds: number } | undefined
-  /** Does not store a value without a time to live, or a value that is heavier than the whole cache. */
-  set(key: string, value: T, ttlSeconds: number, weight: number): void
-  readonly size: number
-  clear(): void
-}
-
 /** Uses the monotonic clock: a jump of the wall clock neither expires an entry nor extends it. */
-export function createTtlCache<T>(clock: Clock, limits: { maxEntries: number; maxWeight: number }): TtlCache<T> {
+export function createTtlCache<T>(clock: Clock, limits: { maxEntries: number; maxWeight: number }) {
   const entries = new Map<string, Entry<T>>()
   let totalWeight = 0
 
@@ -29,7 +20,8 @@ export function createTtlCache<T>(clock: Clock, limits: { maxEntries: number; ma
   }
 
   return {
-    get(key) {
+    /** Returns the value and the whole seconds until it expires. */
+    get(key: string): { readonly value: T; readonly remainingSeconds: number } | undefined {
       const entry = entries.get(key)
       if (entry === undefined) return undefined
       const leftMs = entry.expiresAtMs - clock.monotonicMs()
@@ -42,7 +34,8 @@ export function createTtlCache<T>(clock: Clock, limits: { maxEntries: number; ma
       entries.set(key, entry)
       return { value: entry.value, remainingSeconds: Math.floor(leftMs / 1000) }
     },
-    set(key, value, ttlSeconds, weight) {
+    /** Does not store a value without a time to live, or a value that is heavier than the whole cache. */
+    set(key: string, value: T, ttlSeconds: number, weight: number): void {
       remove(key)
       if (ttlSeconds <= 0 || weight > limits.maxWeight || limits.maxEntries <= 0) return
       entries.set(key, { value, weight, expiresAtMs: clock.monotonicMs() + ttlSeconds * 1000 })
@@ -52,10 +45,10 @@ export function createTtlCache<T>(clock: Clock, limits: { maxEntries: number; ma
         remove(oldest)
       }
     },
-    get size() {
+    get size(): number {
       return entries.size
     },
-    clear() {
+    clear(): void {
       entries.clear()
       totalWeight = 0
     },

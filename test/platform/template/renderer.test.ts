@@ -1,13 +1,8 @@
 import { expect, test } from 'bun:test'
 import { AppError } from '#platform/errors.ts'
 import { startWorker } from '#platform/process/workers.ts'
-import {
-  RENDER_INTERRUPTED,
-  type Renderer,
-  type RenderOutcome,
-  type RenderRequest,
-} from '#platform/template/renderer.ts'
-import { type RendererOptions, WorkerRenderer } from '#platform/template/worker-renderer.ts'
+import { RENDER_INTERRUPTED, type RenderOutcome, type RenderRequest } from '#platform/template/renderer.ts'
+import { type Renderer, type RendererOptions, WorkerRenderer } from '#platform/template/worker-renderer.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, minutes, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
