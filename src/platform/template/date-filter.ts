@@ -34,50 +34,39 @@ export function formatDate(
   const offsetMinutes = zone === undefined ? moment.offsetMinutes : findOffset(zone, moment.at, zones)
   // A date whose UTC fields hold the local time in the zone.
   const local = new Date(moment.at + (moment.isDay ? 0 : offsetMinutes * 60_000))
-  const padTwo = (number: number): string => String(number).padStart(2, '0')
-  const hour12 = local.getUTCHours() % 12 || 12
-  const yearStart = Date.UTC(local.getUTCFullYear(), 0, 1)
   return format.replace(/%(-?)([\s\S]?)/g, (found, dash: string, letter: string) => {
-    const number = (of: number): string => (dash ? String(of) : padTwo(of))
-    switch (letter) {
-      case 'Y':
-        return String(local.getUTCFullYear()).padStart(4, '0')
-      case 'y':
-        return padTwo(local.getUTCFullYear() % 100)
-      case 'm':
-        return number(local.getUTCMonth() + 1)
-      case 'd':
-        return number(local.getUTCDate())
-      case 'e':
-        return String(local.getUTCDate()).padStart(dash ? 0 : 2, ' ')
-      case 'H':
-        return number(local.getUTCHours())
-      case 'I':
-        return number(hour12)
-      case 'M':
-        return number(local.getUTCMinutes())
-      case 'S':
-        return number(local.getUTCSeconds())
-      case 'p':
-        return local.getUTCHours() < 12 ? 'AM' : 'PM'
-      case 'B':
-        return MONTHS[local.getUTCMonth()] ?? ''
-      case 'b':
-        return (MONTHS[local.getUTCMonth()] ?? '').slice(0, 3)
-      case 'A':
-        return WEEKDAYS[local.getUTCDay()] ?? ''
-      case 'a':
-        return (WEEKDAYS[local.getUTCDay()] ?? '').slice(0, 3)
-      case 'j':
-        return String(Math.floor((local.getTime() - yearStart) / 86_400_000) + 1).padStart(dash ? 0 : 3, '0')
-      case 'z':
-        return `${offsetMinutes < 0 ? '-' : '+'}${padTwo(Math.floor(Math.abs(offsetMinutes) / 60))}${padTwo(Math.abs(offsetMinutes) % 60)}`
-      case '%':
-        return '%'
-      default:
-        throw new FilterError(`does not know "${found}" in its format`)
-    }
+    const [read, width = 2, fill = '0'] = NUMBERS[letter] ?? []
+    const text = read ? String(read(local)).padStart(dash ? 0 : width, fill) : TEXTS[letter]?.(local, offsetMinutes)
+    if (text === undefined) throw new FilterError(`does not know "${found}" in its format`)
+    return text
   })
+}
+
+const padTwo = (number: number): string => String(number).padStart(2, '0')
+
+/** A dash after the percent sign drops what fills the number. */
+const NUMBERS: Readonly<Record<string, readonly [read: (local: Date) => number, width?: number, fill?: string]>> = {
+  m: [(local) => local.getUTCMonth() + 1],
+  d: [(local) => local.getUTCDate()],
+  e: [(local) => local.getUTCDate(), 2, ' '],
+  H: [(local) => local.getUTCHours()],
+  I: [(local) => local.getUTCHours() % 12 || 12],
+  M: [(local) => local.getUTCMinutes()],
+  S: [(local) => local.getUTCSeconds()],
+  j: [(local) => Math.floor((local.getTime() - Date.UTC(local.getUTCFullYear(), 0, 1)) / 86_400_000) + 1, 3],
+}
+
+const TEXTS: Readonly<Record<string, (local: Date, offsetMinutes: number) => string>> = {
+  Y: (local) => String(local.getUTCFullYear()).padStart(4, '0'),
+  y: (local) => padTwo(local.getUTCFullYear() % 100),
+  p: (local) => (local.getUTCHours() < 12 ? 'AM' : 'PM'),
+  B: (local) => MONTHS[local.getUTCMonth()] ?? '',
+  b: (local) => (MONTHS[local.getUTCMonth()] ?? '').slice(0, 3),
+  A: (local) => WEEKDAYS[local.getUTCDay()] ?? '',
+  a: (local) => (WEEKDAYS[local.getUTCDay()] ?? '').slice(0, 3),
+  z: (_, offset) =>
+    `${offset < 0 ? '-' : '+'}${padTwo(Math.floor(Math.abs(offset) / 60))}${padTwo(Math.abs(offset) % 60)}`,
+  '%': () => '%',
 }
 
 function parseMoment(value: unknown): Moment {
