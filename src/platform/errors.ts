@@ -4,16 +4,18 @@
  * `http/error-response.ts` turns an AppError into a response.
  */
 
-export type ErrorType =
-  | 'validation_error'
-  | 'authentication_error'
-  | 'permission_error'
-  | 'not_found'
-  | 'conflict'
-  | 'rate_limit_exceeded'
-  | 'invalid_request'
-  | 'timeout'
-  | 'server_error'
+export const ERROR_TYPE_NAMES = [
+  'validation_error',
+  'authentication_error',
+  'permission_error',
+  'not_found',
+  'conflict',
+  'rate_limit_exceeded',
+  'invalid_request',
+  'timeout',
+  'server_error',
+] as const
+export type ErrorType = (typeof ERROR_TYPE_NAMES)[number]
 
 export interface ErrorDetail {
   /** Dotted path of the field in the request body, query or path, such as `attachments.0.filename`. */
@@ -53,7 +55,7 @@ export class AppError extends Error {
     this.name = 'AppError'
     this.status = status
     this.code = code
-    this.type = toErrorType(status)
+    this.type = ERROR_TYPES[status] ?? (status < 500 ? 'invalid_request' : 'server_error')
     this.details = options.details ?? []
     this.retryAfterSeconds = options.retryAfterSeconds
     this.headers = {
@@ -65,26 +67,15 @@ export class AppError extends Error {
   }
 }
 
-function toErrorType(status: number): ErrorType {
-  switch (status) {
-    case 400:
-    case 422:
-      return 'validation_error'
-    case 401:
-      return 'authentication_error'
-    case 403:
-      return 'permission_error'
-    case 404:
-      return 'not_found'
-    case 408:
-      return 'timeout'
-    case 409:
-      return 'conflict'
-    case 429:
-      return 'rate_limit_exceeded'
-    default:
-      return status < 500 ? 'invalid_request' : 'server_error'
-  }
+const ERROR_TYPES: Readonly<Record<number, ErrorType>> = {
+  400: 'validation_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found',
+  408: 'timeout',
+  409: 'conflict',
+  422: 'validation_error',
+  429: 'rate_limit_exceeded',
 }
 
 /** 422 that names the invalid field. */
@@ -134,3 +125,11 @@ export const insufficientStorage = (cause?: unknown): AppError =>
       cause,
     },
   )
+
+/** The code of an error of the system, of SQLite or of a library; '' without one. */
+export function systemCodeOf(error: unknown): string {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return ''
+  return typeof error.code === 'string' ? error.code : ''
+}
+
+export const isOutOfFiles = (error: unknown): boolean => /^E[MN]FILE$/.test(systemCodeOf(error))

@@ -5,16 +5,7 @@
 import type { AnyElysia } from 'elysia'
 import { type Html, html, htmlPage } from './html.ts'
 import { type ApiInfo, describeApi } from './openapi.ts'
-import type { ExampleSchema } from './openapi-examples.ts'
-
-interface Schema extends ExampleSchema {
-  readonly $ref?: string
-  readonly maximum?: number
-  readonly maxItems?: number
-  readonly anyOf?: readonly Schema[]
-  readonly items?: Schema
-  readonly properties?: Readonly<Record<string, Schema>>
-}
+import type { Schema } from './openapi-examples.ts'
 
 type Content = Readonly<Record<string, { readonly schema?: Schema; readonly example?: unknown }>>
 

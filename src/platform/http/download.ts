@@ -6,7 +6,7 @@
 import type { MemoryBudget } from '#platform/process/memory-budget.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { KiB } from '../units.ts'
-import { PacedBody, reserveForResponse } from './paced-body.ts'
+import { PacedBody, type PacedSource, reserveForResponse } from './paced-body.ts'
 import { requestContext, yieldFairly } from './request-context.ts'
 import { responseHeaders } from './route-errors.ts'
 
@@ -66,7 +66,7 @@ export interface StreamContext {
  * @param open starts reading; this function throws the errors of `open`. A later read error cuts the connection
  */
 export function streamDownload(
-  { clock, memory, log }: StreamContext,
+  context: StreamContext,
   request: Request,
   open: () => Iterable<Uint8Array>,
   file: FileName,
@@ -76,10 +76,31 @@ export function streamDownload(
     open()
     return createDownload(null, file)
   }
+  return sendPieces(context, request, file, () => {
+    const chunks = open()[Symbol.iterator]()
+    return {
+      async next() {
+        // A client that reads everything immediately would monopolise the event loop.
+        await yieldFairly(request)
+        return joinChunks(chunks)
+      },
+      // Closes the file being read.
+      onEnded: () => void chunks.return?.(),
+    }
+  })
+}
+
+/** A response with pieces that are made as the client takes them. Throws as `streamDownload` does. */
+export function sendPieces(
+  { clock, memory, log }: StreamContext,
+  request: Request,
+  file: FileName,
+  open: () => Pick<PacedSource, 'next' | 'onEnded'>,
+): Response {
   const reservation = reserveForResponse(memory)
-  let chunks: Iterator<Uint8Array>
+  let source: ReturnType<typeof open>
   try {
-    chunks = open()[Symbol.iterator]()
+    source = open()
   } catch (error) {
     reservation.release()
     throw error
@@ -87,15 +108,10 @@ export function streamDownload(
   const { stream } = new PacedBody({
     request,
     clock,
-    async next() {
-      // A client that reads everything immediately would monopolise the event loop.
-      await yieldFairly(request)
-      return joinChunks(chunks)
-    },
-    onEnded() {
-      // Closes the file being read.
-      chunks.return?.()
+    next: source.next,
+    onEnded(isWhole) {
       reservation.release()
+      source.onEnded(isWhole)
     },
     onFailed(error) {
       const { requestId } = requestContext(request) ?? {}

@@ -1,9 +1,8 @@
 /** @module JSON responses that are too long to hold in memory, made piece by piece. */
 import type { TSchema } from '@sinclair/typebox'
 import { KiB } from '../units.ts'
-import { createDownload, type StreamContext } from './download.ts'
-import { PacedBody, reserveForResponse } from './paced-body.ts'
-import { requestContext, yieldFairly } from './request-context.ts'
+import { type StreamContext, sendPieces } from './download.ts'
+import { yieldFairly } from './request-context.ts'
 import { responseHeaders } from './route-errors.ts'
 
 /** Smaller pieces are joined. */
@@ -14,16 +13,13 @@ const MIN_PIECE_LENGTH = 32 * KiB
  * lets other work run. Throws a 503 when there is no memory for another response; then `onEnded` is not called.
  * @param on.onEnded as in `PacedSource`
  */
-export function streamJson(
-  { clock, memory, log }: StreamContext,
+export const streamJson = (
+  context: StreamContext,
   request: Request,
   pieces: Iterator<string> | AsyncIterator<string>,
   on: { readonly filename: string; onEnded(isWhole: boolean): void },
-): Response {
-  const reservation = reserveForResponse(memory)
-  const { stream } = new PacedBody({
-    request,
-    clock,
+): Response =>
+  sendPieces(context, request, { contentType: 'application/json', filename: on.filename }, () => ({
     async next() {
       let text = ''
       while (text.length < MIN_PIECE_LENGTH) {
@@ -35,18 +31,11 @@ export function streamJson(
       return text === '' ? undefined : Buffer.from(text)
     },
     onEnded(isWhole) {
-      reservation.release()
       // Releases the source of the pieces if the client stopped early.
       void pieces.return?.()
       on.onEnded(isWhole)
     },
-    onFailed(error) {
-      const { requestId } = requestContext(request) ?? {}
-      log.error({ err: error, requestId }, 'response aborted: it could not be completed')
-    },
-  })
-  return createDownload(stream, { contentType: 'application/json', filename: on.filename })
-}
+  }))
 
 /** For a route's `detail`: says that the route responds with a streamed JSON text of this schema. */
 export const streamedResponseSpec = (description: string, schema: TSchema) => ({

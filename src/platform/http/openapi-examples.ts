@@ -1,6 +1,8 @@
 /** @module Creates an example of a schema in the API description: of requests, the required fields; of responses, all. */
 
-export interface ExampleSchema {
+/** What examples and pages read of a schema of the description. */
+export interface Schema {
+  readonly $ref?: string
   readonly type?: string | readonly string[]
   readonly format?: string
   readonly description?: string
@@ -9,13 +11,15 @@ export interface ExampleSchema {
   readonly default?: unknown
   readonly examples?: readonly unknown[]
   readonly minimum?: number
+  readonly maximum?: number
   readonly minItems?: number
+  readonly maxItems?: number
   readonly minLength?: number
   readonly maxLength?: number
-  readonly anyOf?: readonly ExampleSchema[]
-  readonly items?: ExampleSchema
+  readonly anyOf?: readonly Schema[]
+  readonly items?: Schema
   readonly required?: readonly string[]
-  readonly properties?: Readonly<Record<string, ExampleSchema>>
+  readonly properties?: Readonly<Record<string, Schema>>
 }
 
 const BY_FORMAT: Readonly<Record<string, string>> = {
@@ -74,7 +78,7 @@ const STATED: readonly RegExp[] = [
  * @param isWhole also the fields that are not required
  * @param name of the field that has this schema
  */
-export function createExample(schema: ExampleSchema, isWhole: boolean, name = ''): unknown {
+export function createExample(schema: Schema, isWhole: boolean, name = ''): unknown {
   const { type, examples, anyOf, items, description, properties = {}, required = [], minimum } = schema
   if (examples?.[0] !== undefined) return examples[0]
   if (schema.const !== undefined) return schema.const
@@ -103,7 +107,7 @@ export function createExample(schema: ExampleSchema, isWhole: boolean, name = ''
   }
 }
 
-function createText(schema: ExampleSchema, name: string): string {
+function createText(schema: Schema, name: string): string {
   const { format, description = '', maxLength = Number.POSITIVE_INFINITY, minLength = 0 } = schema
   const stated = STATED.map((pattern) => pattern.exec(description)?.[1]).find((text) => text !== undefined)
   const text = (format && BY_FORMAT[format]) ?? (stated === 'empty' ? '' : stated) ?? findByName(name) ?? 'example'

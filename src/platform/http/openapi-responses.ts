@@ -1,61 +1,38 @@
 /** @module The responses in the API description: their headers, the errors, and the success of each operation. */
-import { AppError, tooManyRequests, unauthorized } from '../errors.ts'
+import { Type } from '@sinclair/typebox'
+import { AppError, ERROR_TYPE_NAMES, tooManyRequests, unauthorized } from '../errors.ts'
 import { insufficientScope, toErrorResponseData } from './error-response.ts'
 import { EVENT_STREAM_TYPE } from './event-stream.ts'
 import { type Json, type JsonObject, keepJsonOnly, toArray, toObject } from './openapi-schemas.ts'
-import { notFoundById } from './schemas.ts'
+import { Count, notFoundById, Part, Text } from './schemas.ts'
 import { SESSION_COOKIE } from './session.ts'
 import { invalidFields } from './validation.ts'
 
-const ERROR_SCHEMA: JsonObject = {
-  type: 'object',
-  description: 'The body of every error. The fields of `error` are repeated at the top level.',
-  required: ['error', 'code', 'message', 'type', 'request_id'],
-  properties: {
-    error: {
-      type: 'object',
-      description: 'The same error, for clients that expect it in `error`.',
-      required: ['code', 'message', 'type', 'docs_url'],
-      properties: {
-        code: { type: 'string', description: 'The same as `code` below.' },
-        message: { type: 'string', description: 'The same as `message` below.' },
-        type: { type: 'string', description: 'The same as `type` below.' },
-        docs_url: { type: ['string', 'null'], description: 'Always null.' },
-      },
-    },
-    code: { type: 'string', description: 'Stable name of the error.', examples: ['validation_failed'] },
-    message: { type: 'string', description: 'One sentence that says how to fix it.' },
-    type: {
-      type: 'string',
-      description: 'Kind of the error.',
-      enum: [
-        'validation_error',
-        'authentication_error',
-        'permission_error',
-        'not_found',
-        'conflict',
-        'rate_limit_exceeded',
-        'invalid_request',
-        'timeout',
-        'server_error',
-      ],
-    },
-    request_id: { type: 'string', description: 'The same as in the header X-Request-Id.' },
-    details: {
-      type: 'array',
-      description: 'The invalid fields.',
-      items: {
-        type: 'object',
-        required: ['field', 'message'],
-        properties: {
-          field: { type: 'string', description: 'Path of the field.', examples: ['attachments.0.filename'] },
-          message: { type: 'string', description: 'What is wrong with it.' },
-        },
-      },
-    },
-    retry_after: { type: 'integer', description: 'Seconds to wait; the same as in the header Retry-After.' },
+const ERROR_SCHEMA = Type.Object(
+  {
+    error: Part('The same error, for clients that expect it in `error`.', {
+      code: Text('The same as `code` below.'),
+      message: Text('The same as `message` below.'),
+      type: Text('The same as `type` below.'),
+      docs_url: Type.Unsafe({ type: ['string', 'null'], description: 'Always null.' }),
+    }),
+    code: Type.String({ description: 'Stable name of the error.', examples: ['validation_failed'] }),
+    message: Text('One sentence that says how to fix it.'),
+    type: Type.String({ description: 'Kind of the error.', enum: ERROR_TYPE_NAMES }),
+    request_id: Text('The same as in the header X-Request-Id.'),
+    details: Type.Optional(
+      Type.Array(
+        Type.Object({
+          field: Type.String({ description: 'Path of the field.', examples: ['attachments.0.filename'] }),
+          message: Text('What is wrong with it.'),
+        }),
+        { description: 'The invalid fields.' },
+      ),
+    ),
+    retry_after: Type.Optional(Count('Seconds to wait; the same as in the header Retry-After.')),
   },
-}
+  { description: 'The body of every error. The fields of `error` are repeated at the top level.' },
+)
 
 /** @param example an error that the service returns in this case */
 const describeErrorResponse = (description: string, example: AppError): JsonObject => ({
@@ -104,7 +81,7 @@ const listHeaders = (names: readonly string[]): JsonObject => ({
 
 export const COMPONENTS: JsonObject = {
   headers: HEADERS,
-  schemas: { Error: ERROR_SCHEMA },
+  schemas: { Error: JSON.parse(JSON.stringify(ERROR_SCHEMA)) as Json },
   responses: {
     NotModified: {
       description: 'The resource is as `If-None-Match` of the request names it.',

@@ -4,7 +4,7 @@
  * marks fields beyond the interface.
  */
 import { CSV_TYPE } from './csv.ts'
-import { createExample, type ExampleSchema } from './openapi-examples.ts'
+import { createExample, type Schema } from './openapi-examples.ts'
 import { STRICT_VALUES } from './response-shape.ts'
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
@@ -22,7 +22,7 @@ export function keepJsonOnly(content: Json, isWhole: boolean): JsonObject {
   const { schema } = toObject(json)
   if (schema === undefined) return { 'application/json': {} }
   const standard = toStandardSchema(schema)
-  const example = createExample(standard as ExampleSchema, isWhole) as Json
+  const example = createExample(standard as Schema, isWhole) as Json
   return { 'application/json': { schema: standard, example } }
 }
 

@@ -48,15 +48,10 @@ const RESPONSES: JsonObject = {
   '5XX': { description: 'Repeated later, as when there is no response within 10 seconds.' },
 }
 
-interface DescribedWebhook {
-  readonly name: string
-  /** The operation, which is a POST. */
-  readonly operation: JsonObject
-}
-
-const describeWebhooks = (requests: readonly WebhookDescription[]): DescribedWebhook[] =>
+const describeWebhooks = (requests: readonly WebhookDescription[]): NamedOperation[] =>
   requests.map(({ name, summary, description, tags, headers, body }) => ({
-    name,
+    method: 'webhook',
+    path: name,
     operation: {
       operationId: `receive-${name}`.replace(/[-._](\w)/g, (_, letter: string) => letter.toUpperCase()),
       summary,
@@ -115,11 +110,7 @@ export async function describeApi(
   }
   const paths: JsonObject = {}
   const webhooks = describeWebhooks(requests)
-  const finished: NamedOperation[] = webhooks.map(({ name, operation }) => ({
-    method: 'webhook',
-    path: name,
-    operation,
-  }))
+  const finished = [...webhooks]
   const tags = new Set<string>()
   for (const [path, methods] of Object.entries(collected)) {
     if (!isOwnApiPath(path) || !isDescribed(path)) continue
@@ -142,7 +133,7 @@ export async function describeApi(
     tags: [...tags].map((name) => ({ name, ...(tagWords[name] && { description: tagWords[name] }) })),
     paths,
     ...(webhooks.length > 0 && {
-      webhooks: Object.fromEntries(webhooks.map(({ name, operation }) => [name, { post: operation }])),
+      webhooks: Object.fromEntries(webhooks.map(({ path, operation }) => [path, { post: operation }])),
     }),
     components,
   })
