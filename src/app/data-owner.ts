@@ -6,7 +6,8 @@ import { accessSync, constants, lchownSync, lstatSync, readdirSync, readFileSync
 import { opendir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { attempt } from '#platform/attempt.ts'
-import { isStorageFailure, systemCodeOf } from '#platform/disk/storage-errors.ts'
+import { isStorageFailure } from '#platform/disk/storage-errors.ts'
+import { systemCodeOf } from '#platform/errors.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { quoteShellWord } from './cli/output.ts'
 

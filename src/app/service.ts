@@ -9,7 +9,7 @@ import { type RunningSubmission, startSubmission } from '#features/drop-in/submi
 import { readProviders } from '#features/sending/delivery/providers/registry.ts'
 import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
-import { systemCodeOf } from '#platform/disk/storage-errors.ts'
+import { systemCodeOf } from '#platform/errors.ts'
 import { createLog } from '#platform/log/log.ts'
 import { findPortHolder } from '#platform/net/port-holder.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/settings/config.ts'

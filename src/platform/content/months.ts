@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import { Committer, type CommitterOptions } from '../db/commit.ts'
 import { openDatabase } from '../db/open.ts'
+import { systemCodeOf } from '../errors.ts'
 import { ENCODING, formatMonth } from './read.ts'
 
 /**
@@ -100,7 +101,7 @@ function readIssued(path: string): Record<string, number> {
     return JSON.parse(readFileSync(path, 'utf8')) as Record<string, number>
   } catch (error) {
     // The data directory is new.
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {}
+    if (systemCodeOf(error) === 'ENOENT') return {}
     throw error
   }
 }

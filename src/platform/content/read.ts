@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { equalBytes, sha256 } from '#platform/crypto/crypto.ts'
 import { isDatabaseCorrupt } from '../db/corruption.ts'
 import { MAIN_THREAD_BUSY_MS, openReadOnly, prepareStatements } from '../db/open.ts'
+import { systemCodeOf } from '../errors.ts'
 import { CorruptBlobError, decompress, MissingBlobError, readFrames } from './frames.ts'
 
 export { MissingBlobError } from './frames.ts'
@@ -166,7 +167,7 @@ function readBlobFile(path: string): Uint8Array<ArrayBuffer> {
   try {
     return readFileSync(path)
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') throw new MissingBlobError()
+    if (systemCodeOf(error) === 'ENOENT') throw new MissingBlobError()
     throw error
   }
 }

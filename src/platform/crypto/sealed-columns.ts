@@ -3,6 +3,7 @@
  * time, any number of times: a row is sealed again in the transaction that reads it. Does not know what is sealed.
  */
 import type { Database } from 'bun:sqlite'
+import { attempt } from '#platform/attempt.ts'
 import type { Committer, Tx } from '#platform/db/commit.ts'
 import type { KeyRing } from './crypto.ts'
 
@@ -102,7 +103,11 @@ function resealRows(tx: Tx, keys: KeyRing, table: SealedColumns, after: number):
   let unreadable = 0
   for (const row of readRows(tx.db, table, after)) {
     for (const sealed of listSealed(keys, table, row).filter((each) => isOutdated(keys, each))) {
-      const bytes = resealOne(keys, table, sealed, row)
+      // Undefined when no key opens it, or its owner is gone.
+      const bytes = attempt(() => {
+        const context = table.columns[sealed.column]?.(row.owner as never) ?? ''
+        return keys.seal(keys.unseal(sealed.bytes, context), context)
+      })
       if (bytes === undefined) {
         unreadable++
         continue
@@ -113,21 +118,6 @@ function resealRows(tx: Tx, keys: KeyRing, table: SealedColumns, after: number):
     }
   }
   return { resealed, unreadable }
-}
-
-/** Undefined when no key opens it, or its owner is gone. */
-function resealOne(
-  keys: KeyRing,
-  { columns }: SealedColumns,
-  { column, bytes }: Sealed,
-  { owner }: Row,
-): Uint8Array | undefined {
-  try {
-    const context = columns[column]?.(owner as never) ?? ''
-    return keys.seal(keys.unseal(bytes, context), context)
-  } catch {
-    return undefined
-  }
 }
 
 /** Number of ciphertexts by the fingerprint of their key; under `''` those of keys that are not in the ring. */

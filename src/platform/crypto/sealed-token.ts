@@ -2,6 +2,7 @@
  * @module Sealed tokens for links. Only this service can write or read the facts in a token, and the same facts give
  * the same token. The first octet is the format version. Does not know what the facts mean, and reads no database.
  */
+import { attempt } from '../attempt.ts'
 import type { KeyRing } from './crypto.ts'
 import { base64urlLength, decodeBase64url, decodeVarint } from './token-bytes.ts'
 
@@ -28,13 +29,8 @@ export function openSealedToken(
 ): FactReader | undefined {
   const sealed = decodeBase64url(text, maxLength)
   if (!sealed || sealed.length < SEALING_BYTES) return undefined
-  let plain: Uint8Array
-  try {
-    plain = keys.unseal(sealed, context)
-  } catch {
-    return undefined
-  }
-  return plain[0] === FORMAT_VERSION ? new FactReader(Buffer.from(plain.subarray(1))) : undefined
+  const plain = attempt(() => keys.unseal(sealed, context))
+  return plain?.[0] === FORMAT_VERSION ? new FactReader(Buffer.from(plain.subarray(1))) : undefined
 }
 
 /** Reads facts in the order in which they were sealed. Only `sealToken` writes facts, so none of them is missing. */

@@ -1,5 +1,5 @@
 /** @module Recognises SQLite's errors for files that are corrupt or not a database. */
-import { systemCodeOf } from '../disk/storage-errors.ts'
+import { systemCodeOf } from '../errors.ts'
 
 /**
  * Whether an error means that the file itself is corrupt, not that the disk or the system failed. A lost write-ahead log

@@ -4,6 +4,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { systemCodeOf } from '#platform/errors.ts'
 
 export interface DirectoryLock {
   release(): void
@@ -18,7 +19,7 @@ export function lockDirectory(folder: string): DirectoryLock | undefined {
     db.run('BEGIN EXCLUSIVE')
   } catch (error) {
     db.close()
-    if (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_BUSY')) return undefined
+    if (systemCodeOf(error).startsWith('SQLITE_BUSY')) return undefined
     throw error
   }
   return {

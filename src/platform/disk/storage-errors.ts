@@ -3,7 +3,7 @@
  * clients or tenants may see. Work that fails with a transient error is released, retried or refused with 503 or 507;
  * such work never gets a final state.
  */
-import { AppError, insufficientStorage } from '#platform/errors.ts'
+import { AppError, insufficientStorage, systemCodeOf } from '#platform/errors.ts'
 
 const DISK_FULL = /^(?:SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|EDQUOT)$/
 /** Another process holds the lock, for a moment or until someone stops that process. */
@@ -21,11 +21,6 @@ const STORAGE_ERROR_CODES: ReadonlySet<string> = new Set([
 ])
 
 const RETRY_AFTER_SECONDS = 5
-
-export function systemCodeOf(error: unknown): string {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return ''
-  return typeof error.code === 'string' ? error.code : ''
-}
 
 export const isDiskFull = (error: unknown): boolean =>
   error instanceof AppError ? error.code === 'insufficient_storage' : DISK_FULL.test(systemCodeOf(error))

@@ -2,6 +2,7 @@
  * @module List cursors: opaque texts that mark where the next page begins, so that deep pages cost as much as the
  * first. Not signed: they only select among rows that the list would show anyway.
  */
+import { attempt } from '../attempt.ts'
 import type { RowKey } from '../db/row-window.ts'
 import { invalidFields } from './validation.ts'
 
@@ -28,12 +29,8 @@ export function parseCursor(text: string): Cursor {
 }
 
 function readValues(text: string): readonly unknown[] {
-  try {
-    const values: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
-    return Array.isArray(values) ? values : []
-  } catch {
-    return []
-  }
+  const values: unknown = attempt(() => JSON.parse(Buffer.from(text, 'base64url').toString()))
+  return Array.isArray(values) ? values : []
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0

@@ -7,6 +7,7 @@
  * URL, and the model may run on this machine. Bun's fetch sends at most 256 concurrent requests per process, so callers
  * limit their own.
  */
+import { attempt } from '../attempt.ts'
 import { readBounded } from './read-bounded.ts'
 
 /** The operator's model settings. */
@@ -123,13 +124,7 @@ export const readMember = (value: unknown, name: string): unknown =>
     ? (value as Record<string, unknown>)[name]
     : undefined
 
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
+const tryParseJson = (text: string): unknown => attempt(() => JSON.parse(text))
 
 const MAX_TOKEN_COUNT = 1_000_000_000
 

@@ -5,6 +5,7 @@
  */
 import { closeSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { attempt } from '#platform/attempt.ts'
+import { isOutOfFiles } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { seconds } from '#platform/units.ts'
 
@@ -21,8 +22,7 @@ export function canOpenDescriptor(): boolean {
     closeSync(openSync('/dev/null', 'r'))
     return true
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    return code !== 'EMFILE' && code !== 'ENFILE'
+    return !isOutOfFiles(error)
   }
 }
 

@@ -2,6 +2,7 @@
  * @module DNS for the checks of one message. Limits the number of queries per check, and the time for all checks
  * together. A query beyond a limit fails like a DNS failure, so a check without an answer is a temperror.
  */
+import { systemCodeOf } from '#platform/errors.ts'
 import { createMailauthResolver, type MailauthResolver } from '../dns/mailauth-resolver.ts'
 import type { Resolver } from '../dns/resolver.ts'
 
@@ -16,7 +17,7 @@ export interface LimitedDns {
  * Codes for a name that exists without such a record, and for a name that does not exist. Both are answers, not
  * failures.
  */
-const ABSENCE_CODES = new Set<unknown>(['ENODATA', 'ENOTFOUND'])
+const ABSENCE_CODES = new Set(['ENODATA', 'ENOTFOUND'])
 
 /**
  * @param maxQueries maximum number of queries; later queries reject immediately
@@ -42,7 +43,7 @@ export function createLimitedDns(resolver: Resolver, maxQueries: number, expired
         remaining--
         return await Promise.race([expiry, lookUp(name, type)])
       } catch (error) {
-        if (!ABSENCE_CODES.has(readErrorCode(error))) failedNames.add(name.toLowerCase())
+        if (!ABSENCE_CODES.has(systemCodeOf(error))) failedNames.add(name.toLowerCase())
         throw error
       }
     },
@@ -60,6 +61,3 @@ const createTooManyError = (): Error =>
   Object.assign(new Error('too many DNS queries'), {
     spfResult: { error: 'permerror', text: 'Too many DNS requests' },
   })
-
-const readErrorCode = (error: unknown): unknown =>
-  typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined

@@ -4,6 +4,7 @@
  * neither HTML to text nor text to HTML.
  */
 import type { Transform } from 'node:stream'
+import { systemCodeOf } from '#platform/errors.ts'
 import {
   decodeFields,
   decodeValue,
@@ -152,7 +153,7 @@ const waitForDrain = (stream: Transform): Promise<void> =>
   })
 
 function toUnparseable(error: unknown): unknown {
-  if (!(error instanceof Error && 'code' in error && error.code === 'EMAXLEN')) return error
+  if (!(error instanceof Error && systemCodeOf(error) === 'EMAXLEN')) return error
   return error.message.includes('header')
     ? new UnparseableError('The header of a part of the message is longer than 1 MiB.')
     : new UnparseableError(`The message has more than ${MAX_PARTS} parts.`)
