@@ -37,7 +37,7 @@ interface Damaged {
 
 function* findDamaged(reader: ContentReader, dataDir: string, path: string): Generator<Damaged> {
   const month = parseMonthName(path.split('/').at(-1) ?? '') ?? 0
-  const db = openReadOnly(join(dataDir, path))
+  using db = openReadOnly(join(dataDir, path))
   try {
     // One at a time: a long read would keep a running service from emptying the write-ahead log.
     const next = db.query<{ id: number; hash: Uint8Array; encoding: number }, [number]>(
@@ -58,8 +58,6 @@ function* findDamaged(reader: ContentReader, dataDir: string, path: string): Gen
   } catch (error) {
     if (!isDatabaseCorrupt(error)) throw error
     yield { place: path }
-  } finally {
-    db.close()
   }
 }
 

@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseMonthName } from '#platform/content/read.ts'
+import { systemCodeOf } from '#platform/disk/storage-errors.ts'
 
 export const MAIN_DATABASE = 'tassis.db'
 export const KEY_FILE = 'master.key'
@@ -38,7 +39,7 @@ export function listNames(folder: string): string[] {
   try {
     return readdirSync(folder)
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return []
+    if (systemCodeOf(error) === 'ENOENT') return []
     throw error
   }
 }

@@ -5,7 +5,7 @@
  * disk and was read again, so a backup is whole or does not exist. Opens only the files that SQLite does not use: see
  * `copyDatabase`.
  */
-import { Database } from 'bun:sqlite'
+import type { Database } from 'bun:sqlite'
 import { rmSync, statfsSync, statSync } from 'node:fs'
 import { link, mkdir, rename, rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -14,6 +14,8 @@ import { listOutdatedKeys, readNewestKey } from '#app/key-meta.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { readApplied } from '#platform/db/migrate.ts'
+import { openReadOnly } from '#platform/db/open.ts'
+import { systemCodeOf } from '#platform/disk/storage-errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatSize } from '#platform/settings/setting-kinds.ts'
 import type { Clock } from '#platform/time/clock.ts'
@@ -70,18 +72,14 @@ export interface BackupResult {
   /** Bytes of all files, and those of them that this backup does not share with the previous one. */
   readonly totalBytes: number
   readonly writtenBytes: number
-  readonly durationMs: number
 }
-
-type BackupClock = Pick<Clock, 'now' | 'monotonicMs'>
 
 /**
  * Writes a backup. A failure leaves nothing.
  * @throws BackupError that says what to do
  */
-export async function createBackup(request: BackupRequest, clock: BackupClock): Promise<BackupResult> {
+export async function createBackup(request: BackupRequest, clock: Pick<Clock, 'now'>): Promise<BackupResult> {
   const { dataDir, folder } = request
-  const startedAtMs = clock.monotonicMs()
   try {
     await createFolder(folder)
     removeLeftovers(folder, hostname(), clock.now())
@@ -96,8 +94,7 @@ export async function createBackup(request: BackupRequest, clock: BackupClock): 
     const manifest = await fill(copier, request, clock)
     const path = await nameBackup(partial, folder, Date.parse(manifest.taken_at))
     const totalBytes = manifest.files.reduce((sum, { size }) => sum + size, 0)
-    const durationMs = Math.round(clock.monotonicMs() - startedAtMs)
-    return { path, manifest, totalBytes, writtenBytes: totalBytes - copier.linkedBytes, durationMs }
+    return { path, manifest, totalBytes, writtenBytes: totalBytes - copier.linkedBytes }
   } catch (error) {
     await rm(partial, { recursive: true, force: true })
     throw explainWriteError(error, folder, 'nothing of the backup was kept')
@@ -105,13 +102,14 @@ export async function createBackup(request: BackupRequest, clock: BackupClock): 
 }
 
 /** Copies everything into the partial folder and completes it with its manifest. */
-async function fill(copier: Copier, request: BackupRequest, clock: BackupClock): Promise<Manifest> {
+async function fill(copier: Copier, request: BackupRequest, clock: Pick<Clock, 'now'>): Promise<Manifest> {
   const { dataDir, masterKey } = request
   // Before and after the database: an import that ends meanwhile is in the first list, one that begins in the second.
   for (const folder of FOLDERS) await copier.addFiles(listFolderFiles(dataDir, folder))
   const takenAt = clock.now()
   await copier.addDatabase(MAIN_DATABASE, (db) => markAsCopy(db, { kind: 'backup', takenAt }))
-  const identity = withCopy(copier.target, readIdentity)
+  using copy = openReadOnly(join(copier.target, MAIN_DATABASE))
+  const identity = readIdentity(copy)
   const missing = masterKey === undefined ? [] : findMissingKeys(masterKey, listNeededKeys(identity))
   if (missing.length > 0)
     throw new BackupError(
@@ -124,7 +122,7 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
     // After the databases: the ids in it may not be below theirs.
     await copier.addFiles([`${store}.ids`])
   }
-  copier.warnings.push(...withCopy(copier.target, (db) => describeDamagedContent(db, copier.target)))
+  copier.warnings.push(...describeDamagedContent(copy, copier.target))
   for (const path of DATABASES) if (path !== MAIN_DATABASE) await copier.addDatabase(path)
   if (masterKey !== undefined) await copier.addText(KEY_FILE, `${masterKey.trim()}\n`)
   const manifest: Manifest = {
@@ -141,15 +139,6 @@ async function fill(copier: Copier, request: BackupRequest, clock: BackupClock):
   await copier.syncFolders()
   await writeText(join(copier.target, MANIFEST_FILE), formatManifest(manifest))
   return manifest
-}
-
-function withCopy<T>(target: string, read: (db: Database) => T): T {
-  const db = new Database(join(target, MAIN_DATABASE), { readonly: true, strict: true })
-  try {
-    return read(db)
-  } finally {
-    db.close()
-  }
 }
 
 function readIdentity(db: Database): Pick<Manifest, 'schema' | 'key_fingerprint' | 'former_key_fingerprints'> {
@@ -211,10 +200,10 @@ class Copier {
   readonly target: string
   readonly #dataDir: string
   readonly #previous: PreviousBackup | undefined
-  readonly #clock: BackupClock
+  readonly #clock: Pick<Clock, 'now'>
   readonly #added = new Set<string>()
 
-  constructor(dataDir: string, target: string, previous: PreviousBackup | undefined, clock: BackupClock) {
+  constructor(dataDir: string, target: string, previous: PreviousBackup | undefined, clock: Pick<Clock, 'now'>) {
     this.#dataDir = dataDir
     this.target = target
     this.#previous = previous
@@ -256,7 +245,7 @@ class Copier {
         if (isShared) await this.#compareWithBackup(known)
         else await this.#copyFile(path)
       } catch (error) {
-        if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+        if (systemCodeOf(error) !== 'ENOENT') throw error
         if (!isShared) rmSync(join(this.target, path), { force: true })
       }
     }

@@ -1,16 +1,10 @@
 /** @module The failure of a backup or a restore, as one sentence for the operator. */
 import { CommandError } from '#app/cli/errors.ts'
+import { isDiskFull, systemCodeOf } from '#platform/disk/storage-errors.ts'
 import { describeOwner } from '../data-owner.ts'
 
 /** A failure in one sentence that says what to do. */
 export class BackupError extends CommandError {}
-
-export const getCode = (error: unknown): string =>
-  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-
-const isFull = (error: unknown): boolean =>
-  ['ENOSPC', 'EDQUOT', 'SQLITE_FULL'].includes(getCode(error)) ||
-  (error instanceof Error && /database or disk is full/.test(error.message))
 
 /**
  * Explains an error of writing below `folder`; returns any other error unchanged.
@@ -18,9 +12,10 @@ const isFull = (error: unknown): boolean =>
  */
 export function explainWriteError(error: unknown, folder: string, cleaned: string): unknown {
   if (error instanceof BackupError) return error
-  if (isFull(error))
+  // SQLite's backup interface gives no code.
+  if (isDiskFull(error) || (error instanceof Error && /database or disk is full/.test(error.message)))
     return new BackupError(`The disk of ${folder} is full; ${cleaned}. Free space or use another disk.`)
-  const code = getCode(error)
+  const code = systemCodeOf(error)
   if (code === 'EEXIST' || code === 'ENOTDIR')
     return new BackupError(`${folder} cannot be used: a file is in the place of a folder; use another path.`)
   if (code === 'EROFS')

@@ -4,11 +4,13 @@ import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { mkdir, open } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
+import { Readable } from 'node:stream'
 import { attempt } from '#platform/attempt.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
+import { systemCodeOf } from '#platform/disk/storage-errors.ts'
 import { MiB } from '#platform/units.ts'
 import { UNIT_FOLDERS } from '../cli/installed-data.ts'
-import { BackupError, getCode } from './errors.ts'
+import { BackupError } from './errors.ts'
 
 /** A bind mount may be on the disk of the folder above it. */
 const BIND = /\br?bind\b/
@@ -68,8 +70,8 @@ export async function createFolder(folder: string, fstab?: string): Promise<void
   try {
     await mkdir(folder, { mode: 0o700 })
   } catch (error) {
-    if (getCode(error) === 'EEXIST') return
-    if (getCode(error) !== 'ENOENT') throw error
+    if (systemCodeOf(error) === 'EEXIST') return
+    if (systemCodeOf(error) !== 'ENOENT') throw error
     throw new BackupError(
       `The folder ${dirname(folder)} does not exist, so nothing was written. Mount its disk, or create the folder with \`mkdir -p ${folder}\`.`,
     )
@@ -84,15 +86,11 @@ export interface FileDigest {
 
 /** Reads a file in chunks; opens it when the first one is read. */
 export async function* readChunks(path: string): AsyncGenerator<Uint8Array> {
-  const file = await open(path, 'r')
-  try {
-    for (;;) {
-      const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, null)
-      if (bytesRead === 0) return
-      yield buffer.subarray(0, bytesRead)
-    }
-  } finally {
-    await file.close()
+  await using file = await open(path, 'r')
+  for (;;) {
+    const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, null)
+    if (bytesRead === 0) return
+    yield buffer.subarray(0, bytesRead)
   }
 }
 
@@ -117,25 +115,16 @@ export async function digest(
  */
 export async function writeChunks(path: string, chunks: AsyncIterable<Uint8Array>): Promise<FileDigest> {
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-  const file = await open(path, 'wx', 0o600)
-  try {
-    const written = await digest(chunks, async (chunk) => {
-      for (let at = 0; at < chunk.length; ) at += (await file.write(chunk, at)).bytesWritten
-    })
-    await file.datasync()
-    return written
-  } finally {
-    await file.close()
-  }
+  await using file = await open(path, 'wx', 0o600)
+  const written = await digest(chunks, async (chunk) => {
+    for (let at = 0; at < chunk.length; ) at += (await file.write(chunk, at)).bytesWritten
+  })
+  await file.datasync()
+  return written
 }
 
-export const writeText = async (path: string, text: string): Promise<FileDigest> =>
-  writeChunks(
-    path,
-    (async function* () {
-      yield Buffer.from(text)
-    })(),
-  )
+export const writeText = (path: string, text: string): Promise<FileDigest> =>
+  writeChunks(path, Readable.from([Buffer.from(text)]))
 
 /**
  * Copies a database as it is at one moment, while other processes and threads write to it; the copy needs no
@@ -158,13 +147,11 @@ export async function copyDatabase(
   } finally {
     source.close()
   }
-  const copy = new Database(to, { readwrite: true, strict: true })
-  try {
+  {
+    using copy = new Database(to, { readwrite: true, strict: true })
     // Without a write-ahead log, the copy is one file, also for readers.
     copy.run('PRAGMA journal_mode = DELETE')
     change(copy)
-  } finally {
-    copy.close()
   }
   await syncFolder(dirname(to))
 }
@@ -172,16 +159,12 @@ export async function copyDatabase(
 /** Returns the problems of a database file that SQLite's quick check finds; empty when it is sound. */
 export function checkDatabase(path: string): string[] {
   try {
-    const db = new Database(path, { readonly: true, strict: true })
-    try {
-      return db
-        .query<{ quick_check: string }, []>('PRAGMA quick_check(3)')
-        .all()
-        .map(({ quick_check: found }) => found)
-        .filter((found) => found !== 'ok')
-    } finally {
-      db.close()
-    }
+    using db = new Database(path, { readonly: true, strict: true })
+    return db
+      .query<{ quick_check: string }, []>('PRAGMA quick_check(3)')
+      .all()
+      .map(({ quick_check: found }) => found)
+      .filter((found) => found !== 'ok')
   } catch (error) {
     return [error instanceof Error ? error.message : String(error)]
   }

@@ -24,23 +24,24 @@ export interface BackupJob extends Omit<BackupRequest, 'folder'> {
   readonly isStaging?: boolean | undefined
 }
 
-/** What was written; travels between threads. */
+/** What was written, as `tassis backup --json` prints it; travels between threads. */
 export interface BackupReport {
   readonly path: string
-  readonly takenAt: string
+  readonly taken_at: string
+  /** Number of files. */
   readonly files: number
-  readonly totalBytes: number
+  readonly total_bytes: number
   /** Bytes that are not shared with the previous backup. */
-  readonly writtenBytes: number
-  readonly hasKey: boolean
+  readonly written_bytes: number
+  /** Bytes sent to S3; null when none is used. */
+  readonly sent_bytes: number | null
+  readonly has_key: boolean
   /** Fingerprints of all master keys that the backup needs, the newest first. */
-  readonly masterKeys: readonly string[]
-  readonly warnings: readonly string[]
-  /** Bytes sent to S3; undefined when none is used. */
-  readonly sentBytes?: number
+  readonly master_keys: readonly string[]
   /** Names of the old backups that were removed. */
   readonly removed: readonly string[]
-  readonly durationMs: number
+  readonly duration_ms: number
+  readonly warnings: readonly string[]
 }
 
 /**
@@ -69,17 +70,17 @@ export async function runJob(
     job.keep === undefined || job.isArchive ? [] : removeOldBackups(folder, job.keep, hostname(), clock.now())
   const uploaded = await upload(job, path, manifest)
   return {
-    path: finished,
-    takenAt: manifest.taken_at,
+    path: uploaded.path ?? finished,
+    taken_at: manifest.taken_at,
     files: manifest.files.length,
-    totalBytes,
-    writtenBytes,
-    hasKey: manifest.has_key,
-    masterKeys: listNeededKeys(manifest),
-    warnings: manifest.warnings,
-    durationMs: Math.round(clock.monotonicMs() - startedAtMs),
-    ...uploaded,
+    total_bytes: totalBytes,
+    written_bytes: writtenBytes,
+    sent_bytes: uploaded.sentBytes,
+    has_key: manifest.has_key,
+    master_keys: listNeededKeys(manifest),
     removed: [...removed, ...uploaded.removed],
+    duration_ms: Math.round(clock.monotonicMs() - startedAtMs),
+    warnings: manifest.warnings,
   }
 }
 
@@ -88,8 +89,8 @@ async function upload(
   { s3, keep, isStaging }: BackupJob,
   path: string,
   manifest: Manifest,
-): Promise<Pick<BackupReport, 'removed'> & Partial<Pick<BackupReport, 'path' | 'sentBytes'>>> {
-  if (!s3) return { removed: [] }
+): Promise<{ path?: string; sentBytes: number | null; removed: string[] }> {
+  if (!s3) return { sentBytes: null, removed: [] }
   const backups = new S3Backups(s3)
   try {
     const name = toBackupName(Date.parse(manifest.taken_at), new Set(await backups.names()))

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { shortenFingerprint } from '#app/key-meta.ts'
 import { KeyRing, parseMasterKeys } from '#platform/crypto/crypto.ts'
+import { systemCodeOf } from '#platform/disk/storage-errors.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { KEY_FILE } from './contents.ts'
 import { BackupError } from './errors.ts'
@@ -34,7 +35,7 @@ export function readKeyFile(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
+    const code = systemCodeOf(error) || 'unknown error'
     throw new BackupError(`The master key file ${path} cannot be read (${code}); name the file that has the key.`)
   }
 }

@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { type AppliedMigration, OtherVersionError, requireKnown } from '#platform/db/migrate.ts'
+import { systemCodeOf } from '#platform/disk/storage-errors.ts'
 import { migrations } from '../migrations.ts'
 import { BackupError } from './errors.ts'
 
@@ -92,10 +93,10 @@ export function readManifest(folder: string): Manifest {
   try {
     text = readFileSync(join(folder, MANIFEST_FILE), 'utf8')
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    const code = systemCodeOf(error)
     if (code === 'ENOENT')
       throw new BackupError(`${folder} is not a backup: it has no ${MANIFEST_FILE}; name the folder that has one.`)
-    throw new BackupError(`${join(folder, MANIFEST_FILE)} cannot be read (${code ?? 'unknown error'}).`)
+    throw new BackupError(`${join(folder, MANIFEST_FILE)} cannot be read (${code || 'unknown error'}).`)
   }
   if (text.length > MAX_MANIFEST_BYTES) throw damagedManifest(basename(folder))
   return parseManifest(text, basename(folder))

@@ -4,6 +4,7 @@
  */
 import { renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { systemCodeOf } from '#platform/disk/storage-errors.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import { listNames } from './contents.ts'
@@ -56,7 +57,7 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'
+    return systemCodeOf(error) === 'EPERM'
   }
 }
 

@@ -4,13 +4,13 @@
  * when all of it is on disk. So a restore that was killed leaves a directory in which nothing starts, and which the
  * next restore clears. The database of a backup is marked as a copy, so the first start fences it (`core/fence`).
  */
-import { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readNewestKey } from '#app/key-meta.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { parseMasterKeys } from '#platform/crypto/crypto.ts'
+import { openReadOnly } from '#platform/db/open.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
 import { RESTORE_MARKER } from '../create.ts'
 import { giveToOwner, requireUsableData } from '../data-owner.ts'
@@ -172,11 +172,7 @@ function finishDatabase({ manifest, name }: BackupReader, path: string): void {
   const [problem] = checkDatabase(path)
   if (problem !== undefined)
     throw new BackupError(`The database of ${name} is corrupt (${problem}). Nothing was restored; use another backup.`)
-  const db = new Database(path, { readonly: true, strict: true })
-  try {
-    if (readNewestKey(db) !== manifest.key_fingerprint)
-      throw new BackupError(`The database of ${name} belongs to another master key. Nothing was restored.`)
-  } finally {
-    db.close()
-  }
+  using db = openReadOnly(path)
+  if (readNewestKey(db) !== manifest.key_fingerprint)
+    throw new BackupError(`The database of ${name} belongs to another master key. Nothing was restored.`)
 }

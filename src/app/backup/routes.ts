@@ -46,10 +46,8 @@ export const backupRoutes = ({ app, deletionHold }: OpenedApp) =>
     )
     .post(
       '/',
-      async ({ body: { path, total_bytes: totalBytes, duration_ms: durationMs, warnings }, set }) => {
-        await app.commit.writeFromReserve((tx) =>
-          recordSuccess(tx.db, app.clock.now(), { path, totalBytes, durationMs, warnings }),
-        )
+      async ({ body, set }) => {
+        await app.commit.writeFromReserve((tx) => recordSuccess(tx.db, app.clock.now(), body))
         set.status = 204
       },
       {

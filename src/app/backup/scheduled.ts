@@ -94,7 +94,7 @@ async function runAndRecord({ app, deletionHold }: OpenedApp, signal: AbortSigna
   try {
     const report = await runBackup(createScheduledJob(app.config), hold, clock, signal)
     await commit.writeFromReserve((tx) => recordSuccess(tx.db, clock.now(), report))
-    const { path, totalBytes, writtenBytes, durationMs, warnings } = report
+    const { path, total_bytes: totalBytes, written_bytes: writtenBytes, duration_ms: durationMs, warnings } = report
     const outcome = warnings.length === 0 ? 'backup written and verified' : 'backup written, with warnings'
     log.info({ path, totalBytes, writtenBytes, durationMs }, outcome)
     for (const warning of warnings) log.warn({ path, warning }, 'backup found damaged data')

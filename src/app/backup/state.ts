@@ -5,14 +5,14 @@ import { isoTime } from '#platform/http/envelope.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
+import type { BackupReport } from './job.ts'
 
-export interface BackupState {
+/** What a scheduled backup that succeeded leaves. */
+type Success = Pick<BackupReport, 'path' | 'total_bytes' | 'duration_ms' | 'warnings'>
+
+interface BackupState extends Partial<Success> {
   /** The last scheduled backup that was written and verified; ISO 8601. */
   readonly succeeded_at?: string
-  readonly path?: string
-  readonly total_bytes?: number
-  readonly duration_ms?: number
-  readonly warnings?: readonly string[]
   /** The last failure since then. */
   readonly failed_at?: string
   readonly failure?: string
@@ -27,29 +27,13 @@ export function readBackupState(db: Database): BackupState {
   return stored === undefined ? {} : (JSON.parse(stored) as BackupState)
 }
 
-/** What is stored of a backup that succeeded. */
-interface Success {
-  readonly path: string
-  readonly totalBytes: number
-  readonly durationMs: number
-  readonly warnings: readonly string[]
-}
+const store = (db: Database, state: BackupState): void => setMeta(db, KEY, JSON.stringify(state))
 
-export const recordSuccess = (db: Database, at: Millis, report: Success): void =>
-  setMeta(
-    db,
-    KEY,
-    JSON.stringify({
-      succeeded_at: isoTime(at),
-      path: report.path,
-      total_bytes: report.totalBytes,
-      duration_ms: report.durationMs,
-      warnings: report.warnings,
-    } satisfies BackupState),
-  )
+export const recordSuccess = (db: Database, at: Millis, { path, total_bytes, duration_ms, warnings }: Success): void =>
+  store(db, { succeeded_at: isoTime(at), path, total_bytes, duration_ms, warnings })
 
 export const recordFailure = (db: Database, at: Millis, failure: string): void =>
-  setMeta(db, KEY, JSON.stringify({ ...readBackupState(db), failed_at: isoTime(at), failure } satisfies BackupState))
+  store(db, { ...readBackupState(db), failed_at: isoTime(at), failure })
 
 export const isBackupScheduled = (config: Pick<Config, 'backupDir' | 'backupS3Url'>): boolean =>
   config.backupDir !== '' || config.backupS3Url !== ''

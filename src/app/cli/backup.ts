@@ -68,7 +68,7 @@ export function addBackupCommand(program: Command): void {
     .action(async (path: string | undefined, options: BackupOptions) => {
       if (options.list) printResult(options, { data: await list(path) }, formatList)
       else if (options.verify) await verify(path, options)
-      else printResult(options, toReportView(await write(path, options)), formatReport)
+      else printResult(options, await write(path, options), formatReport)
     })
 }
 
@@ -90,8 +90,8 @@ const run = (config: Config, job: BackupJob): Promise<BackupReport> =>
 /** Does what the schedule does, now, and has a running service record that it was done. */
 async function runConfigured(config: Config, options: Pick<BackupJob, 'masterKey' | 'keep'>): Promise<BackupReport> {
   const report = await run(config, { ...createScheduledJob(config), ...options })
-  const { path, total_bytes, duration_ms, warnings } = toReportView(report)
-  const body = { path, total_bytes, duration_ms, warnings }
+  const { path, total_bytes, duration_ms, warnings } = report
+  const body = { path, total_bytes, duration_ms, warnings: [...warnings] }
   await callService(config, (api) => api.operator.recordBackup(body), RESPONSE_TIMEOUT_MS)
   return report
 }
@@ -135,22 +135,7 @@ function createHold(config: Config): HoldHandle {
   }
 }
 
-const toReportView = (report: BackupReport) => ({
-  path: report.path,
-  taken_at: report.takenAt,
-  files: report.files,
-  total_bytes: report.totalBytes,
-  written_bytes: report.writtenBytes,
-  /** Null when no storage is used. */
-  sent_bytes: report.sentBytes ?? null,
-  has_key: report.hasKey,
-  master_keys: report.masterKeys,
-  removed: report.removed,
-  duration_ms: report.durationMs,
-  warnings: report.warnings,
-})
-
-function formatReport(report: ReturnType<typeof toReportView>): string {
+function formatReport(report: BackupReport): string {
   const { total_bytes: totalBytes, written_bytes: writtenBytes, sent_bytes: sentBytes } = report
   const shared = writtenBytes < totalBytes ? `, of which ${formatSize(writtenBytes)} are new` : ''
   return [

@@ -76,7 +76,7 @@ test('a backup that was missed while the service was down is written after the s
     clock,
   })
   const { app, opened } = service
-  const success = { path: '', totalBytes: 0, durationMs: 0, warnings: [] }
+  const success = { path: '', total_bytes: 0, duration_ms: 0, warnings: [] }
   const isMissed = () => isBackupMissed(app, clock.now())
   expect(isMissed()).toBe(true)
   recordSuccess(app.db, Date.UTC(2026, 2, 5, 3, 16), success)

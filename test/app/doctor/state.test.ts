@@ -104,7 +104,7 @@ test('received mail that waits for long is a warning', () => {
   service.app.db.run('DELETE FROM inbound_receipts')
 })
 
-const REPORT = { path: '/backups/tassis-1', totalBytes: 1, durationMs: 1, warnings: [] }
+const REPORT = { path: '/backups/tassis-1', total_bytes: 1, duration_ms: 1, warnings: [] }
 
 test('scheduled backups that fail or do not run are a warning, as are none', () => {
   using none = create()
