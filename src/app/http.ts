@@ -21,7 +21,6 @@ import { postmarkDialect } from '#features/drop-in/postmark/dialect.ts'
 import { postmarkRoutes } from '#features/drop-in/postmark/routes.ts'
 import { resendDialect } from '#features/drop-in/resend/dialect.ts'
 import { resendRoutes } from '#features/drop-in/resend/routes.ts'
-import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import { supabaseRoutes } from '#features/drop-in/supabase/routes.ts'
 import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
 import { deleteAccount } from '#features/lifecycle/privacy/delete-account.ts'
@@ -115,22 +114,21 @@ import type { Dialect } from '#platform/http/dialect.ts'
 import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
-import type { SettingReport } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { backupRoutes } from './backup/routes.ts'
 import type { BuiltFiles } from './built-files/files.ts'
 import { loadDashboardFiles, loadDocsFiles } from './built-files/load.ts'
 import { certificateRoutes } from './certificates/routes.ts'
 import { createScreen } from './certificates/screen.ts'
-import type { OpenedApp, RunningDelivery } from './create.ts'
+import type { OpenedApp } from './create.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
 import { dashboardRoutes } from './dashboard/routes.ts'
 import { docsRoutes } from './docs/routes.ts'
-import { Doctor, type DoctorReport } from './doctor/doctor.ts'
+import { Doctor } from './doctor/doctor.ts'
 import { operatorFenceRoutes } from './fence/routes.ts'
 import { findRoutes } from './find-routes.ts'
 import { masterKeyRoutes } from './master-key-routes.ts'
-import { operatorStatusRoutes } from './status-routes.ts'
+import { operatorStatusRoutes, type StatusRouteOptions } from './status-routes.ts'
 import { VERSION } from './version.ts'
 
 /** Other providers' interfaces. */
@@ -139,23 +137,8 @@ export const DIALECTS: readonly Dialect<Actor>[] = [resendDialect, postmarkDiale
 /** How long the body of a request may take to arrive. */
 const REQUEST_TIMEOUT_SECONDS = 60
 
-export interface HttpOptions {
-  /** Whether the service is stopping; `/readyz` then reports it. */
-  readonly isStopping?: () => boolean
-  /** Delivery, once it has started. */
-  readonly delivery?: () => RunningDelivery | undefined
-  /** The latest report of the checks of `tassis doctor`. */
-  readonly doctorReport?: () => DoctorReport | undefined
-  /** Makes these checks now. */
-  readonly runDoctor?: () => Promise<DoctorReport>
-  /** The address of the API on this machine, once the service listens. */
-  readonly url?: () => string | undefined
-  /** Submission by SMTP, once it has started. */
-  readonly submission?: () => RunningSubmission | undefined
-  /** Settings with their sources, for operators. */
-  readonly settings?: readonly SettingReport[]
-  /** What operators see as the version of this program; default: without its commit. */
-  readonly version?: string
+/** What is left out of the state is that of a process in which no service runs. */
+export interface HttpOptions extends Partial<StatusRouteOptions> {
   /** Answers to the challenges of a certificate authority. */
   readonly challenges?: Challenges
   /** Loads the files of the dashboard at their first request. */
@@ -193,25 +176,29 @@ function createBodyRenderer(render: ReturnType<typeof createBroadcastRenderer>) 
 export function createRoutes(
   opened: OpenedApp,
   {
-    isStopping = () => false,
-    delivery = () => undefined,
-    submission = () => undefined,
-    doctorReport = () => undefined,
-    runDoctor = () => new Doctor({ app: opened.app, sourceNames: opened.sourceNames }).run(delivery()),
-    url = () => undefined,
-    settings = [],
-    version = VERSION,
     challenges = new Challenges(),
     loadDashboard = loadDashboardFiles,
     formLimits,
     ending = new AbortController().signal,
     later = () => undefined,
     fetch = async () => Response.error(),
+    ...given
   }: HttpOptions & RouteContext = {},
 ): AnyElysia[] {
+  const state: StatusRouteOptions = {
+    delivery: () => undefined,
+    submission: () => undefined,
+    isStopping: () => false,
+    doctorReport: () => undefined,
+    runDoctor: () => new Doctor({ app: opened.app, sourceNames: opened.sourceNames }).run(state.delivery()),
+    url: () => undefined,
+    settings: [],
+    version: VERSION,
+    ...given,
+  }
   // Sends, broadcasts and newsletters share one rate limit.
   const { app, authenticator, captures, parser, senderResolver, takeRate } = opened
-  const scheduler = () => delivery()?.scheduler
+  const scheduler = () => state.delivery()?.scheduler
   const renderBroadcast = createBroadcastRenderer(app)
   const renderedBodies = createBodyRenderer(renderBroadcast)
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
@@ -290,16 +277,7 @@ export function createRoutes(
     operatorContactListRoutes(app),
     certificateRoutes(app),
     masterKeyRoutes(app),
-    operatorStatusRoutes(opened, {
-      scheduler,
-      submission,
-      doctorReport,
-      runDoctor,
-      url,
-      isStopping,
-      settings,
-      version,
-    }),
+    operatorStatusRoutes(opened, state),
     backupRoutes(opened),
     operatorQueueRoutes(app, { scheduler }),
     operatorEmailRoutes(app, { maxAttempts }),
@@ -317,7 +295,7 @@ export function createRoutes(
     operatorMailRoutes(app, { readText: createMailTextReader(app, parser), retry: retryOperatorMail }),
     operatorProviderRoutes(app, { scheduler }),
     operatorFenceRoutes(app),
-    healthRoutes(app, { isStopping }),
+    healthRoutes(app, state),
   ]
   const { httpAddr } = app.config
   // The pages show the mail of all accounts without a key, so they exist only for a developer on this machine.

@@ -38,6 +38,7 @@ import type { MetricsEndpoint } from './metrics/metrics.ts'
 import type { MetricSources } from './metrics/sources.ts'
 import { startSchedules } from './schedules.ts'
 import { ensureBallast, startWhenPossible } from './start-when-possible.ts'
+import type { ServiceState } from './status-routes.ts'
 import { formatVersion, VERSION } from './version.ts'
 
 /** Throws ConfigError for an outbound address that this machine does not have: its mail would always be deferred. */
@@ -120,31 +121,25 @@ export async function startService(
     const { app, sourceNames } = opened
     const doctor = new Doctor({ app, sourceNames, resolver: options.resolver })
     const challenges = new Challenges()
-    const http = createHttp(opened, {
-      challenges,
+    const state: ServiceState = {
       isStopping: () => isStopping,
       delivery: () => delivery,
       submission: () => submission,
       doctorReport: () => doctor.latest(),
+      version: formatVersion(),
+    }
+    const http = createHttp(opened, {
+      ...state,
+      challenges,
       runDoctor: () => doctor.run(delivery),
       url: () => url,
       ...(options.settings && { settings: options.settings }),
-      version: formatVersion(),
     })
     const bound = await listenOrExplain('TASSIS_HTTP_ADDR', config.httpAddr, () => listenHttp(http, config.httpAddr))
     const url = toReachableUrl(bound.hostname, bound.port)
     stops.unshift(() => http.stop())
     const metricsEndpoint =
-      metrics &&
-      (await listenForMetrics(keep(metrics), config, {
-        opened,
-        delivery: () => delivery,
-        inbound: () => startedInbound,
-        submission: () => submission,
-        isStopping: () => isStopping,
-        findings: () => doctor.latest()?.findings ?? [],
-        version: formatVersion(),
-      }))
+      metrics && (await listenForMetrics(keep(metrics), config, { ...state, opened, inbound: () => startedInbound }))
     const certificates = await listenOrExplain('TASSIS_HTTPS_ADDR', config.httpsAddr, () =>
       startCertificates(app, { http, challenges }),
     ).then(keep)

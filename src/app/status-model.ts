@@ -64,7 +64,7 @@ export const ServiceRecord = Type.Object({
   warnings: Type.Array(Type.String(), { description: 'Problems of the settings, as sentences.' }),
 })
 
-export const DoctorFinding = Type.Object({
+export const Finding = Type.Object({
   check: Text('Name of the check.'),
   status: StringEnum(['ok', 'warning', 'failure', 'skipped'], {
     description: '`skipped`: the check does not apply, or could not be made.',
@@ -75,11 +75,11 @@ export const DoctorFinding = Type.Object({
   message: Text('What was found.'),
   fix: TextOrNull('What to do; null: nothing.'),
 })
-export type DoctorFinding = Static<typeof DoctorFinding>
+export type Finding = Static<typeof Finding>
 
 export const DoctorFindings = Type.Object({
   checked_at: Nullable(Timestamp(), { description: 'When the checks ended; null: they have not run since the start.' }),
-  findings: Type.Array(DoctorFinding, { description: 'By check, in a fixed order.' }),
+  findings: Type.Array(Finding, { description: 'By check, in a fixed order.' }),
 })
 export type DoctorFindings = Static<typeof DoctorFindings>
 
@@ -92,4 +92,3 @@ export const SettingRecord = Type.Object({
   allowed: Text('Which values are allowed.'),
   description: Text('What it does.'),
 })
-export type SettingRecord = Static<typeof SettingRecord>

@@ -7,7 +7,6 @@ import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import { readFileSystem } from '#features/lifecycle/retention/disk.ts'
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { getLaneReader } from '#features/sending/delivery/control/queue-view.ts'
-import type { DeliveryScheduler } from '#features/sending/delivery/schedule/scheduler.ts'
 import { findContentProblem } from '#features/sending/delivery/verdict/held-mail.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
@@ -18,26 +17,28 @@ import { DataBody } from '#platform/http/schemas.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
 import { findBackupProblems } from './backup/state.ts'
 import { findSettingWarnings } from './cli/setting-warnings.ts'
-import type { OpenedApp } from './create.ts'
-import { type DoctorReport, toDoctorFindings } from './doctor/doctor.ts'
+import type { OpenedApp, RunningDelivery } from './create.ts'
 import { toSettingRecord } from './settings.ts'
 import { DoctorFindings, ServerHealth, ServiceRecord, SettingRecord } from './status-model.ts'
 
-export interface StatusRouteOptions {
-  /** Undefined while mail is not delivered. */
-  readonly scheduler: () => DeliveryScheduler | undefined
-  /** Undefined until it has started. */
+/** What runs in this process. */
+export interface ServiceState {
+  /** These two are undefined until they have started. */
+  readonly delivery: () => RunningDelivery | undefined
   readonly submission: () => RunningSubmission | undefined
+  readonly isStopping: () => boolean
   /** Undefined until the checks of `tassis doctor` have run. */
-  readonly doctorReport: () => DoctorReport | undefined
-  readonly runDoctor: () => Promise<DoctorReport>
+  readonly doctorReport: () => DoctorFindings | undefined
+  /** Of this program with its commit, for display. */
+  readonly version: string
+}
+
+export interface StatusRouteOptions extends ServiceState {
+  readonly runDoctor: () => Promise<DoctorFindings>
   /** The address of the HTTP API on this machine, once the service listens. */
   readonly url: () => string | undefined
-  readonly isStopping: () => boolean
   /** Settings with their sources; empty when the service does not know them. */
   readonly settings: readonly SettingReport[]
-  /** Of this program, for display. */
-  readonly version: string
 }
 
 export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOptions) => {
@@ -61,7 +62,7 @@ export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOpti
       '/doctor',
       async ({ actor }) => {
         await recordView(app, actor, { name: 'health' })
-        return dataBody(toDoctorFindings(doctorReport()))
+        return dataBody(doctorReport() ?? { checked_at: null, findings: [] })
       },
       {
         response: DataBody(DoctorFindings),
@@ -71,7 +72,7 @@ export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOpti
         ),
       },
     )
-    .post('/doctor/run', async () => dataBody(toDoctorFindings(await runDoctor())), {
+    .post('/doctor/run', async () => dataBody(await runDoctor()), {
       response: DataBody(DoctorFindings),
       detail: {
         ...operatorRoute('Run the checks of the service', 'Responds when they have ended, after at most some 15 s.'),
@@ -106,7 +107,7 @@ const sql = prepareStatements((db) => ({
 
 function createHealthReader(
   { app, sourceNames }: OpenedApp,
-  { scheduler, submission, isStopping, version }: StatusRouteOptions,
+  { delivery, submission, isStopping, version }: ServiceState,
 ): () => Promise<ServerHealth> {
   const readiness = createReadiness(app, isStopping)
   const readLanes = getLaneReader(app)
@@ -119,6 +120,7 @@ function createHealthReader(
     const webhooks = countWaitingWebhooks(db)
     const submissionAddrs = [config.submissionAddr, config.submissionTlsAddr].filter((addr) => addr !== '')
     const running = submission()
+    const scheduler = delivery()?.scheduler
     return {
       read_at: isoTime(app.clock.now()),
       version,
@@ -126,7 +128,7 @@ function createHealthReader(
       hostname: config.hostname,
       public_url: config.publicUrl,
       delivery: config.delivery,
-      is_delivering: scheduler() !== undefined,
+      is_delivering: scheduler !== undefined,
       inbound_addr: config.inboundAddr === '' ? null : config.inboundAddr,
       submission: submissionAddrs.length === 0 || !running ? null : { addrs: submissionAddrs, ...running.stats() },
       problems: problems.map(({ field, message }) => ({ field, message })),
@@ -141,8 +143,8 @@ function createHealthReader(
       queue: {
         waiting: lanes.reduce((sum, { waiting }) => sum + waiting, 0),
         lanes: lanes.length,
-        in_flight: scheduler()?.inFlight ?? 0,
-        stalled: scheduler()?.stalledLanes ?? 0,
+        in_flight: scheduler?.inFlight ?? 0,
+        stalled: scheduler?.stalledLanes ?? 0,
         first_due_at: lanes[0] ? isoTime(lanes[0].firstAt) : null,
       },
       received: countQueueEntries(db),

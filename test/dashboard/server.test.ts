@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import type { Finding } from '#app/doctor/finding.ts'
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { loadConfig } from '#app/settings.ts'
+import type { Finding } from '#app/status-model.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
@@ -25,8 +25,8 @@ const KINDS = ['/server', '/server/queue', '/server/settings']
 /** Names of accounts are shorter. */
 const HOSTILE_NAME = HOSTILE.slice(0, 150)
 
-const FINDINGS: readonly Finding[] = [
-  { check: 'hostname', status: 'ok', message: 'The host name is well.' },
+const FINDINGS: Finding[] = [
+  { check: 'hostname', status: 'ok', subject: null, message: 'The host name is well.', fix: null },
   {
     check: 'block_lists',
     status: 'failure',
@@ -34,7 +34,7 @@ const FINDINGS: readonly Finding[] = [
     message: HOSTILE,
     fix: 'Run `tassis complaints` first.',
   },
-  { check: 'webhooks', status: 'warning', message: 'One webhook is deactivated.', fix: 'Activate it.' },
+  { check: 'webhooks', status: 'warning', subject: null, message: 'One webhook is deactivated.', fix: 'Activate it.' },
 ]
 
 let service: TestApi
@@ -47,7 +47,10 @@ describeInBrowser('the server in the dashboard', (open) => {
     const settings = { TASSIS_SMTP_PORT: '2525' }
     service = await createTestApi({
       settings,
-      serves: { settings: loadConfig(settings).report, doctorReport: () => ({ at: Date.now(), findings: FINDINGS }) },
+      serves: {
+        settings: loadConfig(settings).report,
+        doctorReport: () => ({ checked_at: new Date().toISOString(), findings: FINDINGS }),
+      },
     })
     session = await signInAsOperator(service)
     ids = await seed(service)

@@ -9,13 +9,13 @@ import type { OperatorDoctor, OperatorDoctorFinding } from '#client/operator-api
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { attempt } from '#platform/attempt.ts'
 import { openReadOnly } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { createLog } from '#platform/log/log.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { createDoctorResolver, listDnsServers } from '../doctor/context.ts'
-import { toDoctorFindings } from '../doctor/doctor.ts'
-import { type Finding, type FindingStatus, failure } from '../doctor/finding.ts'
+import { failure } from '../doctor/finding.ts'
 import { runChecks } from '../doctor/run.ts'
 import { loadConfig } from '../settings.ts'
 import { callService } from './local-service.ts'
@@ -43,7 +43,7 @@ export function addDoctorCommand(program: Command): void {
 async function examine(config: Config): Promise<OperatorDoctor> {
   const reply = await callService(config, (api) => api.operator.runDoctor(), SERVICE_TIMEOUT_MS)
   if (reply.kind === 'ok') return reply.value.data
-  const report = toDoctorFindings({ at: systemClock.now(), findings: await examineHere(config) })
+  const report = { checked_at: isoTime(systemClock.now()), findings: await examineHere(config) }
   if (reply.kind === 'nobody') return report
   const service =
     reply.kind === 'refused'
@@ -58,7 +58,7 @@ async function examine(config: Config): Promise<OperatorDoctor> {
   }
 }
 
-async function examineHere(config: Config): Promise<readonly Finding[]> {
+async function examineHere(config: Config): Promise<OperatorDoctorFinding[]> {
   const clock = systemClock
   const resolver = createDoctorResolver(listDnsServers(config), clock)
   const db = openExisting(config)
@@ -76,18 +76,19 @@ async function examineHere(config: Config): Promise<readonly Finding[]> {
 const openExisting = ({ dataDir }: Config): Database | undefined =>
   attempt(() => openReadOnly(join(dataDir, 'tassis.db')))
 
-const MARKS: Readonly<Record<FindingStatus, string>> = {
+const MARKS: Readonly<Record<OperatorDoctorFinding['status'], string>> = {
   ok: 'ok      ',
   warning: 'WARNING ',
   failure: 'FAILED  ',
   skipped: 'skipped ',
 }
-const ORDER: readonly FindingStatus[] = ['failure', 'warning', 'ok', 'skipped']
+const ORDER: readonly OperatorDoctorFinding['status'][] = ['failure', 'warning', 'ok', 'skipped']
 const INDENT = ' '.repeat(MARKS.ok.length)
 
 /** The worst comes last, where a terminal shows it. */
 function formatDoctor({ findings }: OperatorDoctor, isAll: boolean): string {
-  const count = (status: FindingStatus): number => findings.filter((finding) => finding.status === status).length
+  const count = (status: OperatorDoctorFinding['status']): number =>
+    findings.filter((finding) => finding.status === status).length
   const shown = findings
     .filter(({ status }) => isAll || status === 'failure' || status === 'warning')
     .toSorted((a, b) => ORDER.indexOf(b.status) - ORDER.indexOf(a.status))

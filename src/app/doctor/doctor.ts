@@ -13,28 +13,8 @@ import type { DnsClient } from '#protocols/dns/resolver.ts'
 import type { RunningDelivery } from '../create.ts'
 import type { DoctorFindings } from '../status-model.ts'
 import { createDoctorResolver, listDnsServers } from './context.ts'
-import type { Finding } from './finding.ts'
 import { createReporter } from './notices.ts'
 import { runChecks } from './run.ts'
-
-/** The result of one run of all checks. */
-export interface DoctorReport {
-  /** When the run ended. */
-  readonly at: Millis
-  readonly findings: readonly Finding[]
-}
-
-/** @param report undefined: none was made yet */
-export const toDoctorFindings = (report: DoctorReport | undefined): DoctorFindings => ({
-  checked_at: report ? isoTime(report.at) : null,
-  findings: (report?.findings ?? []).map(({ check, status, subject = null, message, fix }) => ({
-    check,
-    status,
-    subject,
-    message,
-    fix: fix || null,
-  })),
-})
 
 export interface DoctorOptions {
   readonly app: App
@@ -52,27 +32,27 @@ const CONFIRMATION_DELAY_MS = minutes(5)
 export class Doctor {
   readonly #options: DoctorOptions
   readonly #ending = new AbortController()
-  #latest: DoctorReport | undefined
-  #running: Promise<DoctorReport> | undefined
+  #latest: DoctorFindings | undefined
+  #running: Promise<DoctorFindings> | undefined
 
   constructor(options: DoctorOptions) {
     this.#options = options
   }
 
   /** The report of the last run in this process; undefined before the first one has ended. */
-  latest(): DoctorReport | undefined {
+  latest(): DoctorFindings | undefined {
     return this.#latest
   }
 
   /** Runs all checks, or waits for the run that is in progress. Takes at most some 15 s. */
-  run(delivery: RunningDelivery | undefined): Promise<DoctorReport> {
+  run(delivery: RunningDelivery | undefined): Promise<DoctorFindings> {
     this.#running ??= this.#run(delivery).finally(() => {
       this.#running = undefined
     })
     return this.#running
   }
 
-  async #run(delivery: RunningDelivery | undefined): Promise<DoctorReport> {
+  async #run(delivery: RunningDelivery | undefined): Promise<DoctorFindings> {
     const { app, sourceNames, resolver: override } = this.#options
     const { config, clock, db } = app
     const resolver = override ?? createDoctorResolver(listDnsServers(config), clock)
@@ -87,7 +67,7 @@ export class Doctor {
         // One for each run, so that listeners of earlier runs do not accumulate.
         signal: AbortSignal.any([this.#ending.signal]),
       })
-      const report = { at: clock.now(), findings }
+      const report = { checked_at: isoTime(clock.now()), findings }
       if (!this.#ending.signal.aborted) this.#latest = report
       return report
     } finally {

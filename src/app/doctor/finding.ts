@@ -1,34 +1,27 @@
 /** @module What a check of `tassis doctor` found. */
-
-/** From good to bad, apart from `skipped`: the check could not be made, or does not apply. */
-export type FindingStatus = 'ok' | 'warning' | 'failure' | 'skipped'
-
-export interface Finding {
-  readonly check: string
-  readonly status: FindingStatus
-  /** What it is about, if a check looks at several things: an address, a domain, the id of a webhook. */
-  readonly subject?: string
-  /** One or two sentences. */
-  readonly message: string
-  /** What to do; absent when there is nothing to mend. */
-  readonly fix?: string
-}
+import type { Finding } from '../status-model.ts'
 
 /** A finding before the check that made it is named. */
 export type NewFinding = Omit<Finding, 'check'>
 
-export const ok = (message: string, subject?: string): NewFinding => create('ok', message, undefined, subject)
-export const skipped = (message: string, subject?: string): NewFinding => create('skipped', message, undefined, subject)
-export const warning = (message: string, fix: string, subject?: string): NewFinding =>
-  create('warning', message, fix, subject)
-export const failure = (message: string, fix: string, subject?: string): NewFinding =>
-  create('failure', message, fix, subject)
-
-const create = (status: FindingStatus, message: string, fix?: string, subject?: string): NewFinding => ({
-  status,
-  ...(subject !== undefined && { subject }),
+export const ok = (message: string, subject: string | null = null): NewFinding => ({
+  status: 'ok',
+  subject,
   message,
-  ...(fix !== undefined && { fix }),
+  fix: null,
+})
+export const skipped = (message: string, subject?: string): NewFinding => ({
+  ...ok(message, subject),
+  status: 'skipped',
+})
+export const warning = (message: string, fix: string, subject?: string): NewFinding => ({
+  ...ok(message, subject),
+  status: 'warning',
+  fix: fix || null,
+})
+export const failure = (message: string, fix: string, subject?: string): NewFinding => ({
+  ...warning(message, fix, subject),
+  status: 'failure',
 })
 
 /** For checks of the database when there is none that this program can read. */

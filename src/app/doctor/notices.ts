@@ -9,7 +9,8 @@ import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
-import { type Finding, isBad } from './finding.ts'
+import type { Finding } from '../status-model.ts'
+import { isBad } from './finding.ts'
 
 /** A finding that was reported as bad. */
 interface Reported extends Pick<Finding, 'status' | 'message'> {
@@ -27,7 +28,7 @@ const REPEAT_INTERVAL_MS = hours(24)
 /** Bounds the stored text and the mail; each check names at most some twenty things. */
 const MAX_REPORTS = 300
 
-const toKey = ({ check, subject = '' }: Pick<Finding, 'check' | 'subject'>): string => `${check} ${subject}`.trim()
+const toKey = ({ check, subject }: Pick<Finding, 'check' | 'subject'>): string => `${check} ${subject ?? ''}`.trim()
 
 /**
  * Creates the function that reports what changed since earlier runs. It resolves with false when something is newly bad,

@@ -1,5 +1,6 @@
 /** @module The list of checks of `tassis doctor`, and how they run: at the same time, each with a time limit. */
 import { seconds } from '#platform/units.ts'
+import type { Finding } from '../status-model.ts'
 import { checkCertificates } from './checks/certificates.ts'
 import { checkBackups, checkRestored } from './checks/copies.ts'
 import { checkDisk, checkFileLimit, checkMemory, checkOwners } from './checks/machine.ts'
@@ -16,7 +17,7 @@ import {
   checkWebhooks,
 } from './checks/state.ts'
 import type { DoctorContext } from './context.ts'
-import { type Finding, type NewFinding, skipped } from './finding.ts'
+import { type NewFinding, skipped } from './finding.ts'
 
 type Check = (context: DoctorContext) => readonly NewFinding[] | Promise<readonly NewFinding[]>
 
@@ -53,7 +54,7 @@ export const CHECKS = {
 const CHECK_TIMEOUT_MS = seconds(12)
 
 /** Runs all checks. A check that fails itself, or does not end in time, is skipped with the reason. */
-export async function runChecks(context: DoctorContext): Promise<readonly Finding[]> {
+export async function runChecks(context: DoctorContext): Promise<Finding[]> {
   const found = await Promise.all(
     Object.entries<Check>(CHECKS).map(async ([name, check]) =>
       (await runInTime(context, check)).map((finding) => ({ check: name, ...finding })),

@@ -118,7 +118,7 @@ export const collectCertificates: Collector = ({ gauge }, { opened: { app } }) =
   }
 }
 
-export const collectFindings: Collector = ({ gauge }, { findings = () => [] }) => {
+export const collectFindings: Collector = ({ gauge }, { doctorReport }) => {
   const found = gauge(
     'tassis_check_findings',
     'Findings of the latest run of the hourly checks, by check and status: ok, warning, failure or skipped.',
@@ -126,6 +126,6 @@ export const collectFindings: Collector = ({ gauge }, { findings = () => [] }) =
   )
   return () => {
     found.reset()
-    for (const { check, status } of findings()) found.inc({ check, status })
+    for (const { check, status } of doctorReport()?.findings ?? []) found.inc({ check, status })
   }
 }

@@ -1,25 +1,12 @@
 /** @module What metrics are read from, at each scrape. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
-import type { OpenedApp, RunningDelivery, RunningInbound } from '../create.ts'
+import type { OpenedApp, RunningInbound } from '../create.ts'
+import type { ServiceState } from '../status-routes.ts'
 
-/** What one of the regular checks of the service found. */
-export interface CheckFinding {
-  readonly check: string
-  readonly status: string
-}
-
-export interface MetricSources {
+export interface MetricSources extends ServiceState {
   readonly opened: OpenedApp
-  /** These are undefined until they have started. */
-  readonly delivery: () => RunningDelivery | undefined
+  /** Undefined until it has started. */
   readonly inbound: () => RunningInbound | undefined
-  readonly submission: () => RunningSubmission | undefined
-  readonly isStopping: () => boolean
-  /** The latest findings of the checks; default: there are no checks. */
-  readonly findings?: () => readonly CheckFinding[]
-  /** Version and commit of this program, as `formatVersion` returns them. */
-  readonly version: string
 }
 
 /**

@@ -1,7 +1,8 @@
 /** @module What the checks of `tassis doctor` get, for tests: settings, and a resolver that asks a fixture. */
 import { createDoctorResolver, type DoctorContext, listDnsServers } from '#app/doctor/context.ts'
-import type { Finding, NewFinding } from '#app/doctor/finding.ts'
+import type { NewFinding } from '#app/doctor/finding.ts'
 import { loadConfig } from '#app/settings.ts'
+import type { Finding } from '#app/status-model.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { createLog } from '#platform/log/log.ts'
 import { systemClock } from '#platform/time/clock.ts'
@@ -34,13 +35,13 @@ export function createContext(
 
 /** Runs a check and returns status and subject of what it found. */
 export const statuses = (found: readonly NewFinding[]): string[] =>
-  found.map(({ status, subject }) => (subject === undefined ? status : `${status} ${subject}`))
+  found.map(({ status, subject }) => (subject === null ? status : `${status} ${subject}`))
 
 /** A finding as a check makes it. */
 export const createFinding = (check: string, status: Finding['status'], subject?: string): Finding => ({
   check,
   status,
-  ...(subject !== undefined && { subject }),
+  subject: subject ?? null,
   message: `${check} is ${status}.`,
-  ...(status === 'failure' && { fix: 'Mend it.' }),
+  fix: status === 'failure' ? 'Mend it.' : null,
 })

@@ -146,7 +146,9 @@ test('a test never leaves the machine: other addresses and other DNS servers are
     expect(await check(foreign)).toEqual([
       {
         status: 'skipped',
+        subject: null,
         message: 'Not checked: TASSIS_ALLOW_PRIVATE_NETWORKS is set, so this service is for tests.',
+        fix: null,
       },
     ])
 })

@@ -300,7 +300,9 @@ test('a check that throws is skipped with its reason, and the others are made', 
   expect(findings).toContainEqual({
     check: 'domains',
     status: 'skipped',
+    subject: null,
     message: expect.stringMatching(/^The check failed: no such table/),
+    fix: null,
   })
   expect(findings.find(({ check }) => check === 'hostname')?.status).toBe('ok')
 })

@@ -3,6 +3,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { parser } from '@prometheus-io/lezer-promql'
 import { MetricsEndpoint } from '#app/metrics/metrics.ts'
+import { createFinding } from '#test/app/doctor/fixture.ts'
 import { createTestApp } from '#test/support/app.ts'
 import { DASHBOARD_PATH, formatDashboard, listQueries } from '../../../scripts/grafana-dashboard.ts'
 
@@ -40,11 +41,14 @@ async function scrapeNewService(): Promise<string> {
       inbound: () => undefined,
       submission: () => undefined,
       isStopping: () => false,
-      findings: () => [
-        { check: 'spf', status: 'failure' },
-        { check: 'webhooks', status: 'warning' },
-        { check: 'webhooks', status: 'warning' },
-      ],
+      doctorReport: () => ({
+        checked_at: null,
+        findings: [
+          createFinding('spf', 'failure'),
+          createFinding('webhooks', 'warning'),
+          createFinding('webhooks', 'warning'),
+        ],
+      }),
       version: '1.2.3 (abc, 2026-11-23)',
     },
   )
