@@ -20,7 +20,6 @@ export interface AdminSocketOptions {
 
 /** `sun_path` holds 108 octets on Linux and 104 elsewhere, including the final NUL. */
 const MAX_PATH_BYTES = 103
-const MAX_CONCURRENT_CALLS = 16
 /** How long a command waits for a service that does not respond. */
 export const RESPONSE_TIMEOUT_MS = seconds(10)
 const STOP_GRACE_MS = seconds(5)
@@ -51,7 +50,6 @@ export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise
   const path = adminSocketPath(dataDir)
   if (path === undefined) throw createPathTooLongError(dataDir)
   rmSync(path, { force: true })
-  let calls = 0
   // The socket file must never exist with wider permissions than 0600.
   const umask = process.umask(0o177)
   let server: Bun.Server<undefined>
@@ -61,16 +59,7 @@ export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise
       development: false,
       maxRequestBodySize: options.maxRequestBytes,
       ...NO_IDLE_TIMEOUT,
-      async fetch(request) {
-        if (calls >= MAX_CONCURRENT_CALLS)
-          return toErrorResponse(503, 'service_busy', 'The service is busy with other commands; try again.')
-        calls++
-        try {
-          return await serveCall(options, request)
-        } finally {
-          calls--
-        }
-      },
+      fetch: (request) => serveCall(options, request),
     })
   } finally {
     process.umask(umask)

@@ -183,21 +183,11 @@ async function reseal(app: Parts, signal: AbortSignal | undefined): Promise<Rese
   }
 }
 
-export interface RotatedMasterKey extends Resealing {
-  /** Shortened fingerprints. */
-  readonly key: string
-  readonly former: string[]
-  /** The file that now holds the keys; null: they are in TASSIS_MASTER_KEY. */
-  readonly path: string | null
-  /** True when this finished a rotation that had begun before, and created no key. */
-  readonly was_begun: boolean
-}
-
 /**
  * Creates a new master key, puts it on top of the key file and seals everything again under it. Finishes a rotation
  * that was interrupted instead, if there is one. Throws 409 when the keys are where this process cannot write.
  */
-export async function rotateMasterKey(app: Parts, actor: AuditActor): Promise<RotatedMasterKey> {
+export async function rotateMasterKey(app: Parts, actor: AuditActor) {
   const { config, keys } = app
   const wasBegun = listOutdatedKeys(app.db).length > 0
   if (!wasBegun) await addKey(app, actor)
@@ -249,12 +239,9 @@ export async function listMasterKeys({ db, keys }: Pick<App, 'db' | 'keys'>) {
     const secrets = counts.get(fingerprint) ?? 0
     const isNewest = index === 0
     return {
-      // Null below: keys that are not there.
       key: shortenFingerprint(fingerprint) as string | null,
       is_newest: isNewest,
-      // Number of secrets in the database that are sealed under it.
       secrets,
-      // Whether the key may still seal something; without a key: whether anything is lost.
       is_needed: isNewest || secrets > 0 || outdated.has(fingerprint),
     }
   })
@@ -262,7 +249,6 @@ export async function listMasterKeys({ db, keys }: Pick<App, 'db' | 'keys'>) {
   const since = getMeta(db, META.since)
   return {
     keys: lost > 0 ? [...views, { key: null, is_newest: false, secrets: lost, is_needed: true }] : views,
-    // Null: it is the first.
     newest_since: since === undefined ? null : Number(since),
   }
 }
