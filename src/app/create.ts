@@ -61,8 +61,14 @@ import { createDeletionHold, type DeletionHold } from './backup/deletion-hold.ts
 import { explainDenial, requireUsableData } from './data-owner.ts'
 import { watchDisk } from './disk-watch.ts'
 import { fenceIfCopied } from './fence/fence-copy.ts'
-import { type Instance, markIfForeign, openInstance, readCommits, requireNoOtherMachine } from './fence/instance.ts'
-import { DataDirInUseError, InUseError } from './in-use.ts'
+import {
+  type Instance,
+  InUseError,
+  markIfForeign,
+  openInstance,
+  readCommits,
+  requireNoOtherMachine,
+} from './fence/instance.ts'
 import { openKeyRing, settleMasterKey } from './master-key.ts'
 import { migrations } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'
@@ -119,7 +125,10 @@ export interface CreateOptions {
   readonly workRate?: Rate
 }
 
-export { DataDirInUseError, InUseError }
+export { InUseError }
+
+/** Another process holds the data directory. */
+export class DataDirInUseError extends InUseError {}
 
 /**
  * Opens the data directory: lock, master key, databases, migrations. Throws ConfigError with one sentence when another

@@ -2,12 +2,15 @@
  * @module `GET /v1/operator/find`: the one thing that an operator names, in all accounts. Commands take a domain by its
  * name, an email by the beginning of its id, a key by its name; routes take ids and act for one account.
  */
+import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { findOperation } from '#features/core/operations/operations.ts'
+import { findEmailIdsBetween, readEmailsByIds } from '#features/sending/emails/read.ts'
+import { findByClientMessageId } from '#features/sending/queue/search.ts'
 import { listApiKeys } from '#features/setup/api-keys/keys.ts'
 import { findDomain, findDomainByName } from '#features/setup/domains/domains.ts'
 import { validateDomainName } from '#features/setup/domains/name.ts'
@@ -19,7 +22,6 @@ import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { truncate } from '#platform/text.ts'
 import { toPrintable } from './cli/output.ts'
 import { resolveAccount } from './find-account.ts'
-import { findEmails } from './find-email.ts'
 
 interface Found {
   readonly id: string
@@ -34,6 +36,47 @@ interface Kind {
   readonly hint: string
   /** Those that `text` names, of these accounts. */
   readonly find: (app: App, text: string, accounts: readonly Account[]) => readonly Found[]
+}
+
+/** Emails that an error names, and one more, which says that there are more. */
+const MAX_FOUND = 6
+
+/** Those of these accounts that `text` names. */
+const findEmails: Kind['find'] = ({ db }, text, accounts) =>
+  readEmailsByIds(db, findIds(db, text, accounts)).flatMap(({ uuid, accountUuid, recipients: [first] }) => {
+    const account = accounts.find((owner) => formatUuid(owner.uuid) === formatUuid(accountUuid))
+    return account ? [{ id: formatUuid(uuid), account, label: first ? `to ${first.address}` : '' }] : []
+  })
+
+function findIds(db: Database, text: string, accounts: readonly Account[]): number[] {
+  const range = parseUuidRange(text)
+  const ids = range ? findEmailIdsBetween(db, ...range, MAX_FOUND) : []
+  return ids.length > 0 || !isMessageId(text) ? ids : findIdsByMessageId(db, text, accounts)
+}
+
+const isMessageId = (text: string): boolean => /^<?[^@\s]+@[^@\s]+$/.test(text.trim())
+
+/** Those whose client chose the Message-ID. */
+function findIdsByMessageId(db: Database, text: string, accounts: readonly Account[]): number[] {
+  const messageId = `<${text.trim().replace(/^<|>$/g, '')}>`
+  return accounts.flatMap(({ id }) => findByClientMessageId(db, id, messageId, MAX_FOUND))
+}
+
+/** A UUIDv7 begins with its creation time: the first 8 digits cover 65.5 s, the first 12 one millisecond. */
+const MIN_DIGITS = 8
+const UUID_DIGITS = 32
+
+/**
+ * Returns the range of ids that begin with the digits of `text`, a prefix of an id or a Message-ID of ours; undefined
+ * when the digits are too few, too many or not hexadecimal.
+ */
+function parseUuidRange(text: string): readonly [first: Uint8Array, last: Uint8Array] | undefined {
+  const [id = '', domain] = text.trim().replace(/^</, '').split('@')
+  const digits = id.replaceAll('-', '').toLowerCase()
+  // Our Message-IDs have the whole id; a shorter one is that of a client.
+  const minDigits = domain === undefined ? MIN_DIGITS : UUID_DIGITS
+  if (!/^[0-9a-f]+$/.test(digits) || digits.length < minDigits || digits.length > UUID_DIGITS) return undefined
+  return [Uint8Array.fromHex(digits.padEnd(UUID_DIGITS, '0')), Uint8Array.fromHex(digits.padEnd(UUID_DIGITS, 'f'))]
 }
 
 /** What can be found, by the names of `kind`. */

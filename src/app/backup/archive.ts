@@ -9,10 +9,9 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { syncFolder } from '#platform/content/synced-files.ts'
-import type { BackupEntry, BackupReader } from './backup-reader.ts'
 import { BackupError } from './errors.ts'
 import { readChunks } from './files.ts'
-import { MANIFEST_FILE, type Manifest, parseManifest } from './manifest.ts'
+import { type BackupEntry, type BackupReader, MANIFEST_FILE, type Manifest, parseManifest } from './manifest.ts'
 
 const BLOCK_BYTES = 512
 /** Larger sizes do not fit the 11 octal digits of a header. */

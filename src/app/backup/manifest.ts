@@ -46,6 +46,24 @@ export interface Manifest {
   readonly files: readonly BackupFile[]
 }
 
+/** A file of a backup. */
+export interface BackupEntry {
+  readonly path: string
+  /** The bytes, to be read before the next entry. */
+  readonly chunks: AsyncIterable<Uint8Array>
+}
+
+/** What every form of a backup offers to those who read it. */
+export interface BackupReader {
+  /** How to name the backup to an operator. */
+  readonly name: string
+  readonly manifest: Manifest
+  /** The files of the manifest, in any order. Throws BackupError where the backup ends early. */
+  entries(): AsyncIterable<BackupEntry>
+  /** Returns what else is wrong, after all files were found to be as written. */
+  check?(): string[]
+}
+
 /** Fingerprints of all master keys that the data of a backup needs, the newest first. */
 export const listNeededKeys = ({
   key_fingerprint: newest,

@@ -2,11 +2,10 @@
 import { statSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { openArchive } from './archive.ts'
-import type { BackupEntry, BackupReader } from './backup-reader.ts'
 import { MAIN_DATABASE } from './contents.ts'
 import { BackupError } from './errors.ts'
 import { checkDatabase, digest, type FileDigest, readChunks } from './files.ts'
-import { type BackupFile, readManifest } from './manifest.ts'
+import { type BackupEntry, type BackupFile, type BackupReader, readManifest } from './manifest.ts'
 import { findBackups } from './names.ts'
 
 /** Opens a folder or an archive. Throws BackupError when it is no backup, or its manifest is damaged. */

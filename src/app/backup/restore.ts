@@ -14,12 +14,11 @@ import { openReadOnly } from '#platform/db/open.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
 import { RESTORE_MARKER } from '../create.ts'
 import { giveToOwner, requireUsableData } from '../data-owner.ts'
-import type { BackupReader } from './backup-reader.ts'
 import { DATABASES, FOLDERS, KEY_FILE, MAIN_DATABASE, STORES } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import { checkDatabase, digest, writeChunks, writeText } from './files.ts'
 import { findMissingKeys, formatKeys } from './key.ts'
-import { listNeededKeys, requireKnownSchema } from './manifest.ts'
+import { type BackupReader, listNeededKeys, requireKnownSchema } from './manifest.ts'
 import { compareFiles } from './reader.ts'
 
 export interface RestoreRequest {

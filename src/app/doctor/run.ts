@@ -2,17 +2,18 @@
 import { seconds } from '#platform/units.ts'
 import type { Finding } from '../status-model.ts'
 import { checkCertificates } from './checks/certificates.ts'
-import { checkBackups, checkRestored } from './checks/copies.ts'
 import { checkDisk, checkFileLimit, checkMemory, checkOwners } from './checks/machine.ts'
 import { checkAddresses, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
 import { checkOutgoingPort, checkPorts, checkPrivileges, checkRelay } from './checks/network.ts'
 import { checkBlockLists, checkClock, checkResolver } from './checks/resolver.ts'
 import {
+  checkBackups,
   checkDeliveryAlerts,
   checkDomains,
   checkOperatorMail,
   checkQueue,
   checkReceived,
+  checkRestored,
   checkService,
   checkWebhooks,
 } from './checks/state.ts'

@@ -12,11 +12,15 @@ import { markAsCopy, readCopyMark } from '#features/core/fence/mark.ts'
 import { INSTANCE_KEY, readInstanceId } from '#features/core/fence/restored.ts'
 import { attempt } from '#platform/attempt.ts'
 import { replaceFileSync } from '#platform/disk/replace-file.ts'
+import { systemCodeOf } from '#platform/disk/storage-errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log/log.ts'
+import { ConfigError } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { InUseError } from '../in-use.ts'
+
+/** Another process holds what a start needs. */
+export class InUseError extends ConfigError {}
 
 /** A directory is in use by another machine if that has renewed the file within this time. */
 const LEASE_MS = seconds(30)
@@ -130,8 +134,7 @@ function readInstanceFile(dataDir: string): InstanceFile | undefined {
   try {
     return JSON.parse(readFileSync(toPath(dataDir), 'utf8')) as InstanceFile
   } catch (error) {
-    if (error instanceof SyntaxError || (error instanceof Error && 'code' in error && error.code === 'ENOENT'))
-      return undefined
+    if (error instanceof SyntaxError || systemCodeOf(error) === 'ENOENT') return undefined
     throw error
   }
 }

@@ -17,9 +17,8 @@ import {
   collectStorage,
   createEventLoopCollector,
 } from './machine.ts'
-import { collectProviders, collectQueue } from './queue.ts'
+import { collectInbound, collectProviders, collectQueue, collectSubmission, collectWebhooks } from './queue.ts'
 import { type Collector, createMetricFactory, type MetricSources } from './sources.ts'
-import { collectInbound, collectSubmission, collectWebhooks } from './work.ts'
 
 /** Every reader of gauges. */
 const COLLECTORS: readonly Collector[] = [

@@ -6,15 +6,16 @@ import { join } from 'node:path'
 import { createServer, type Server } from 'node:tls'
 import { recordFailure, recordSuccess } from '#app/backup/state.ts'
 import { checkCertificates } from '#app/doctor/checks/certificates.ts'
-import { checkBackups, checkRestored } from '#app/doctor/checks/copies.ts'
 import { checkDisk, checkFileLimit, checkMemory } from '#app/doctor/checks/machine.ts'
 import { checkPrivileges } from '#app/doctor/checks/network.ts'
 import { checkClock } from '#app/doctor/checks/resolver.ts'
 import {
+  checkBackups,
   checkDomains,
   checkOperatorMail,
   checkQueue,
   checkReceived,
+  checkRestored,
   checkService,
   checkWebhooks,
 } from '#app/doctor/checks/state.ts'

@@ -1,4 +1,7 @@
-/** @module Checks of the state of the service: readiness, queue, received mail, domains, webhooks, operator mail. */
+/**
+ * @module Checks of the state of the service: readiness, queue, received mail, domains, webhooks, backups, what waits as
+ * restored, operator mail.
+ */
 import type { Database } from 'bun:sqlite'
 import { listQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { listAlerts } from '#features/sending/delivery/control/operator-providers.ts'
@@ -9,7 +12,9 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { formatRelativeTime, truncate } from '#platform/text.ts'
 import { hours } from '#platform/units.ts'
+import { findBackupProblems, isBackupScheduled, readBackupState } from '../../backup/state.ts'
 import { formatCount, toPrintable } from '../../cli/output.ts'
+import { findFenceProblem } from '../../fence/release.ts'
 import type { DoctorContext } from '../context.ts'
 import { failure, type NewFinding, NO_DATA, ok, skipped, warning } from '../finding.ts'
 
@@ -168,6 +173,36 @@ export function checkWebhooks({ db }: DoctorContext): NewFinding[] {
   return found.length > 0
     ? limit(found, 'webhooks are deactivated', '`tassis webhooks list` shows all.')
     : [ok('No webhook is deactivated by failures.')]
+}
+
+/** Scheduled backups that failed, are late or found problems. */
+export function checkBackups({ config, db, clock }: DoctorContext): NewFinding[] {
+  if (!db) return [NO_DATA]
+  if (!isBackupScheduled(config))
+    return [
+      warning(
+        'No backups are scheduled.',
+        'Set TASSIS_BACKUP_DIR to a folder on another disk, or TASSIS_BACKUP_S3_URL (docs/backup.md); ignore this if something else makes copies.',
+      ),
+    ]
+  const problems = findBackupProblems(config, db, clock.now())
+  if (problems.length > 0)
+    return [warning(problems.join(' '), 'Mend the cause, then run `tassis backup`; docs/backup.md.')]
+  const { succeeded_at: succeededAt } = readBackupState(db)
+  return [
+    ok(
+      succeededAt === undefined
+        ? 'None was written yet: the service writes the first a few minutes after its start.'
+        : `The last is of ${succeededAt}.`,
+    ),
+  ]
+}
+
+/** Mail that waits behind the fence of a restored copy. */
+export function checkRestored({ db }: DoctorContext): NewFinding[] {
+  if (!db) return [NO_DATA]
+  const problem = findFenceProblem({ db })
+  return [problem ? warning(problem.message, problem.fix) : ok('Nothing waits as restored.')]
 }
 
 /** Replies of receivers that blame our addresses or set-up. */
