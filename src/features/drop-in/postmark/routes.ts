@@ -1,6 +1,6 @@
 /**
- * @module All routes of Postmark's interface; here those of /bounces, /deliverystats, suppressions of message streams,
- * /templates and /server.
+ * @module All routes of Postmark's interface; here those of sends, /bounces, /deliverystats, suppressions of message
+ * streams, /templates and /server.
  */
 
 import { Elysia } from 'elysia'
@@ -8,14 +8,17 @@ import { removeSuppression } from '#features/audience/suppressions/suppressions.
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { conflict } from '#platform/errors.ts'
+import type { TakeRate } from '#features/sending/accept/sendable.ts'
+import { conflict, invalid } from '#platform/errors.ts'
 import { streamJson } from '#platform/http/json-stream.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
+import { isJsonObject } from '#platform/json-object.ts'
 import { getBounce, listBounces, readDeliveryStats } from './bounces.ts'
 import { POSTMARK_PREFIX } from './dialect.ts'
-import { namesIgnored } from './fields.ts'
+import { createFieldReader, namesIgnored } from './fields.ts'
+import { IDEMPOTENCY_HEADER } from './message.ts'
 import { type PostmarkMessageOptions, postmarkMessageRoutes } from './message-routes.ts'
-import { type PostmarkSendOptions, postmarkSendRoutes } from './send-routes.ts'
+import { type SendContext, sendBatch, sendMessage } from './send.ts'
 import { createSuppressions, deleteSuppressions, dumpSuppressions, requireSlug } from './suppressions.ts'
 import {
   changeFromView,
@@ -32,6 +35,47 @@ const writesSuppressions = { detail: requires('suppressions:write') }
 const readsEmails = { detail: requires('emails:read') }
 const readsTemplates = { detail: requires('templates:read') }
 const writesTemplates = { detail: requires('templates:write') }
+
+interface PostmarkSendOptions {
+  readonly takeRate: TakeRate
+  /** The domain of simulated mailboxes. */
+  readonly simulatorDomain: string
+}
+
+const sendsEmails = { detail: requires('emails:send') }
+const readBatch = createFieldReader(['Messages'])
+
+interface SendRequest {
+  readonly actor: Actor
+  readonly headers: Readonly<Record<string, string | undefined>>
+  readonly set: { headers: Record<string, string | number> }
+  readonly ignored: Set<string>
+}
+
+/** POST /email, /email/batch and those with templates; below the prefix, and at the root. */
+const sendRoutes = (app: App, { takeRate, simulatorDomain }: PostmarkSendOptions, prefix: string) => {
+  const contextOf = ({ actor, headers, set, ignored }: SendRequest, isTemplated: boolean): SendContext => ({
+    ...{ app, actor, isTemplated, ignored, simulatorDomain },
+    idempotencyKey: headers[IDEMPOTENCY_HEADER],
+    admit: () => Object.assign(set.headers, takeRate(actor)),
+  })
+  return new Elysia({ prefix: `${prefix}/email` })
+    .use(authenticated)
+    .use(namesIgnored)
+    .post('/', ({ body, ...request }) => sendMessage(contextOf(request, false), body), sendsEmails)
+    .post('/batch', ({ body, ...request }) => sendBatch(contextOf(request, false), body), sendsEmails)
+    .post('/withTemplate', ({ body, ...request }) => sendMessage(contextOf(request, true), body), sendsEmails)
+    .post(
+      '/batchWithTemplates',
+      ({ body, ...request }) => sendBatch(contextOf(request, true), readMessages(body, request.ignored)),
+      sendsEmails,
+    )
+}
+
+function readMessages(body: unknown, ignored: Set<string>): unknown {
+  if (!isJsonObject(body)) throw invalid('body', 'The body must be {"Messages": […]}.', 'incompatible_json')
+  return readBatch(body, ignored)['Messages']
+}
 
 const bounceRoutes = (app: App) => {
   const stats = ({ actor }: { readonly actor: Actor }) => readDeliveryStats(app, actor.accountId)
@@ -121,7 +165,8 @@ const serverRoutes = (app: App) =>
 
 export const postmarkRoutes = (app: App, options: PostmarkSendOptions & PostmarkMessageOptions) =>
   new Elysia({ name: 'postmark' })
-    .use(postmarkSendRoutes(app, options))
+    .use(sendRoutes(app, options, ''))
+    .use(sendRoutes(app, options, POSTMARK_PREFIX))
     .use(postmarkMessageRoutes(app, options))
     .use(bounceRoutes(app))
     .use(suppressionRoutes(app))

@@ -20,8 +20,7 @@ import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import { missingField, readBody } from './body.ts'
 import { RESEND_PREFIX } from './dialect.ts'
 import { readPage } from './list.ts'
-import { toSendAt } from './scheduled-at.ts'
-import { toTagPairs } from './translate.ts'
+import { toSendAt, toTagPairs } from './translate.ts'
 
 export interface EmailRouteOptions {
   readonly maxAttempts: MaxAttempts

@@ -12,6 +12,7 @@ import { invalid } from '#platform/errors.ts'
 import { isLargeBody } from '#platform/http/body.ts'
 import { setIgnored } from '#platform/http/ignored-fields.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
+import { once } from '#platform/http/route-table.ts'
 import type { JsonObject } from '#platform/json-object.ts'
 import { RESEND_PREFIX, toResendWords } from './dialect.ts'
 import { type FetchedFiles, fetchRemoteFiles } from './remote-files.ts'
@@ -77,16 +78,6 @@ const createContext = (app: App, actor: Actor): TranslationContext => ({
   now: app.clock.now(),
   findAlias: (id) => findTemplateById(app.db, actor.accountId, id)?.alias,
 })
-
-/** Runs `action` at the first call only. */
-function once(action: () => unknown): () => void {
-  let isDone = false
-  return () => {
-    if (isDone) return
-    isDone = true
-    action()
-  }
-}
 
 interface SingleSend {
   readonly body: unknown

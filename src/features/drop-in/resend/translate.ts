@@ -3,13 +3,15 @@
  * mail, lenient about what its clients send without need: unknown fields, headers that repeat a field. `ignored` names
  * what is left out. Pure, except for the look-up of a template's alias that is passed in.
  */
+import { parseDate } from 'chrono-node/en'
 import { isReservedHeader } from '#features/sending/accept/draft.ts'
 import { splitTag } from '#features/webhooks/webhooks/payload/resend-payload.ts'
 import { invalid } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { parseDateTime } from '#platform/time/date-time.ts'
 import { listUnknown, missingField } from './body.ts'
-import { toSendAt } from './scheduled-at.ts'
 
 /** A file that is fetched from a URL. */
 export interface RemoteFile {
@@ -88,6 +90,33 @@ export function translateEmail(body: unknown, { now, findAlias }: TranslationCon
     ],
   }
 }
+
+/** Longer than any phrase that a person writes; limits what the patterns of the parser may cost. */
+const MAX_WORDS_LENGTH = 80
+
+/**
+ * The time of `scheduled_at` in the form of our own interface: a date and time, or English words such as "in 1 min" or
+ * "tomorrow at 9am" (UTC); undefined for none. Throws a 422 for words that name no time.
+ */
+export function toSendAt(value: unknown, now: Millis): string | undefined {
+  if (!isGiven(value)) return undefined
+  if (typeof value !== 'string') throw createTimeError()
+  const text = value.trim()
+  const at = parseDateTime(text, 'any')
+  if (at !== undefined) return isoTime(at)
+  const date =
+    text.length <= MAX_WORDS_LENGTH
+      ? parseDate(text, { instant: new Date(now), timezone: 'UTC' }, { forwardDate: true })
+      : null
+  if (!date) throw createTimeError()
+  return isoTime(date.getTime())
+}
+
+const createTimeError = () =>
+  invalid(
+    'scheduled_at',
+    'scheduled_at must be a date and time with a zone, such as 2026-11-21T09:30:00Z, or words such as "in 1 min" or "tomorrow at 9am", which are read as UTC.',
+  )
 
 function requireObject(body: unknown): JsonObject {
   if (isJsonObject(body)) return body
