@@ -17,7 +17,6 @@ export const ACCOUNT_HEADER = 'tassis-account'
 /** Operators act for no account on routes of operators. */
 const OPERATOR: Actor = { accountId: 0, accountUuid: '', type: 'operator', id: 'cli', scopes: new Set(SCOPES) }
 
-/** Creates the function that serves requests of the operator. */
 export const createAdminFetch =
   (app: App, http: HttpServer) =>
   async (request: Request): Promise<Response> => {

@@ -101,7 +101,6 @@ export function fetchAdminSocket(dataDir: string, version: string, url: string, 
   return fetch(url, { ...init, headers, unix, timeout: false } as BunFetchRequestInit)
 }
 
-/** What came of a request to the service. */
 export type AdminReply<T = unknown> =
   | { readonly kind: 'ok'; readonly value: T }
   /** The message is one sentence for a person, the code a name for programs. */
@@ -111,7 +110,6 @@ export type AdminReply<T = unknown> =
   /** A process listens but does not respond in time. */
   | { readonly kind: 'silent' }
 
-/** Asks whether a service of this version answers. */
 export async function pingService(dataDir: string, version: string): Promise<AdminReply<null>> {
   if (adminSocketPath(dataDir) === undefined) return { kind: 'nobody' }
   const signal = AbortSignal.timeout(RESPONSE_TIMEOUT_MS)

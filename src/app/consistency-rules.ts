@@ -18,7 +18,6 @@ import * as suppressionStore from '#features/setup/suppression-store/consistency
 import * as webhooks from '#features/webhooks/webhooks/manage/consistency.ts'
 import { type ConsistencyRule, checkRule, type Violation } from '#platform/db/consistency.ts'
 
-/** In the order of the output of `tassis check`. */
 export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
   accounts,
   events,
@@ -35,5 +34,4 @@ export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
   webhooks,
 ].flatMap((rules) => Object.values<unknown>(rules).filter((rule): rule is ConsistencyRule => typeof rule === 'object'))
 
-/** Checks all rules in the connection's read transaction. */
 export const checkConsistency = (db: Database): Violation[] => CONSISTENCY_RULES.map((rule) => checkRule(db, rule))

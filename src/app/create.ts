@@ -74,7 +74,6 @@ import { migrations } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'
 import { createWalWatcher } from './wal-watch.ts'
 
-/** WAL size that triggers a checkpoint. */
 const CHECKPOINT_BYTES = 64 * MiB
 
 const OUTGOING_DNS_EXCHANGES = 1024
@@ -100,15 +99,12 @@ export interface OpenedApp {
   readonly authenticator: Authenticator
   /** Limits the sends of an account, whichever way they come. */
   readonly takeRate: TakeRate
-  /** Resolves names in received mail. */
   readonly senderResolver: DnsClient
   readonly parser: Parser
   readonly sourceNames: SourceNames
-  /** Held by backups of this data directory. */
   readonly deletionHold: DeletionHold
   /** The data directory as the files in it name it. */
   readonly instance: Instance
-  /** Closes the databases and releases the data directory. */
   close(): Promise<void>
 }
 
@@ -116,7 +112,6 @@ export interface OpenedApp {
 export interface CreateOptions {
   readonly clock?: Clock
   readonly log?: Log
-  /** Default: counts nothing. */
   readonly metrics?: Metrics
   readonly resolver?: DnsClient
   readonly disk?: DiskGuard
@@ -127,7 +122,6 @@ export interface CreateOptions {
 
 export { InUseError }
 
-/** Another process holds the data directory. */
 export class DataDirInUseError extends InUseError {}
 
 /**
@@ -223,7 +217,6 @@ interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk
   readonly checkpointer: ReturnType<typeof createCheckpointer>
 }
 
-/** The objects that write to files. */
 interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime' | 'eventsRecorded'> {
   readonly captures: CaptureStore
   readonly deletionHold: DeletionHold
@@ -433,13 +426,11 @@ export async function startDelivery(
   }
 }
 
-/** The inbound listener and the processing of received mail. */
 export interface RunningInbound {
   /** Undefined if no inbound address is configured. */
   readonly listener: { readonly host: string; readonly port: number } | undefined
   /** Open sessions, some seconds ago. */
   readonly sessions: () => number
-  /** Starts processing received mail. */
   process(): void
   stop(): Promise<void>
 }
@@ -546,7 +537,6 @@ export function requireNoOrphanedContent(dataDir: string): void {
   )
 }
 
-/** The remedy for a corrupt database. */
 export const RESTORE_REMEDY = 'stop Tassis and restore the data directory from its backup'
 const DELETE_CAPTURES_REMEDY = 'stop Tassis and delete this file, which holds only captured mail'
 

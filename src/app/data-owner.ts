@@ -29,7 +29,6 @@ function findName(file: 'passwd' | 'group', id: number): string {
   return lines.map((line) => line.split(':')).find(([, , known]) => known === String(id))?.[0] ?? String(id)
 }
 
-/** The command that gives the data to a user. */
 const formatChown = (dataDir: string, { uid, gid }: Owner): string =>
   `chown -R ${findName('passwd', uid)}:${findName('group', gid)} ${quoteShellWord(dataDir)}`
 

@@ -131,15 +131,12 @@ import { masterKeyRoutes } from './master-key-routes.ts'
 import { operatorStatusRoutes, type StatusRouteOptions } from './status-routes.ts'
 import { VERSION } from './version.ts'
 
-/** Other providers' interfaces. */
 export const DIALECTS: readonly Dialect<Actor>[] = [resendDialect, postmarkDialect, mcpDialect]
 
-/** How long the body of a request may take to arrive. */
 const REQUEST_TIMEOUT_SECONDS = 60
 
 /** What is left out of the state is that of a process in which no service runs. */
 export interface HttpOptions extends Partial<StatusRouteOptions> {
-  /** Answers to the challenges of a certificate authority. */
   readonly challenges?: Challenges
   /** Loads the files of the dashboard at their first request. */
   readonly loadDashboard?: () => Promise<BuiltFiles>

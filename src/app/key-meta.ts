@@ -2,15 +2,12 @@
 import type { Database } from 'bun:sqlite'
 import { getMeta } from '#features/core/events/record.ts'
 
-/** Names of values in the database. */
 export const KEY_META = {
-  /** Fingerprint of the newest key. */
   newest: 'master_key',
   /** Fingerprints of keys under which something may still be sealed, separated by blanks. */
   outdated: 'master_keys_outdated',
 } as const
 
-/** Fingerprints are shown this short. */
 const SHOWN_LENGTH = 12
 export const shortenFingerprint = (fingerprint: string): string => fingerprint.slice(0, SHOWN_LENGTH)
 

@@ -33,7 +33,6 @@ import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from '.
 
 const SEALED: readonly SealedColumns[] = [...DOMAINS, ...WEBHOOKS, ...TOTP, ...RESPONSES]
 
-/** Names of values in the database. */
 const META = {
   ...KEY_META,
   /** When that key became the newest; missing in a database whose key was never rotated. */

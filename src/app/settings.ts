@@ -393,7 +393,6 @@ const billingSettings = {
   ),
 }
 
-/** What the language model may be used for. */
 const LLM_USES: readonly string[] = ['classification', 'insights', 'phishing']
 
 const languageModelSettings = {
@@ -487,7 +486,6 @@ function localHostName(): string {
   return HOST_NAME.test(name) ? name : 'localhost'
 }
 
-/** A setting as operators see it. */
 export const toSettingRecord = ({ topic, variable, tomlKey, value, source, setting }: SettingReport) => ({
   topic,
   variable,

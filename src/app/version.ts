@@ -45,5 +45,4 @@ export function readSourceState(folder: string = join(import.meta.dir, '../..'))
   }
 }
 
-/** Formats Unix time as its day in UTC. */
 export const toDate = (unixSeconds: number): string => new Date(unixSeconds * 1000).toISOString().slice(0, 10)

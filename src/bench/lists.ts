@@ -12,7 +12,6 @@ import { type Benchmark, latencyFigures, type Seeded, type Values } from './meas
 import { readUsage, startService } from './processes.ts'
 
 const RECIPIENT_DOMAINS = 50_000
-/** Requests of each measurement. */
 const REQUEST_COUNT = 300
 const SETTLE_MS = 1000
 const LINK_TARGET = 'https://shop.example/orders/4711?from=email&utm_source=bench'
@@ -60,7 +59,6 @@ export const createListBenchmark = (emails: number): Benchmark => ({
 interface Sample {
   readonly id: number
   readonly address: string
-  /** Path of a tracked link of the recipient. */
   readonly link: string
 }
 

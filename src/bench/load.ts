@@ -61,7 +61,6 @@ export const createGet = (path: string, key?: string): Exchange => [
   `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: ${BROWSER}\r\n${key === undefined ? '' : `Authorization: Bearer ${key}\r\n`}\r\n`,
 ]
 
-/** Creates the transmission of a message. */
 export const createMail = (mailFrom: string, rcptTo: string, message: string | Uint8Array): Exchange => [
   `MAIL FROM:<${mailFrom}>\r\n`,
   `RCPT TO:<${rcptTo}>\r\n`,
@@ -71,7 +70,6 @@ export const createMail = (mailFrom: string, rcptTo: string, message: string | U
 
 interface Conversation {
   readonly socket: Socket
-  /** Writes a piece and resolves with the reply. */
   write(piece: string | Uint8Array): Promise<string>
 }
 

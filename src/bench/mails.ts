@@ -12,9 +12,7 @@ export const RECEIVER_DOMAIN = 'receiver.bench.test'
 /** Distinct bodies; the number of an email makes each body unique. */
 const BODY_COUNT = 64
 const WORD_COUNT = 2000
-/** Placeholder for the number of an email. */
 const NUMBER_PLACEHOLDER = '0123456789'
-/** Placeholder for the number of a recipient domain. */
 const DOMAIN_PLACEHOLDER = '9876543210'
 
 export interface BenchMail {

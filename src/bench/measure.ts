@@ -38,11 +38,9 @@ export interface Benchmark {
   prepare(data: BenchData, resources: AsyncDisposableStack): Promise<readonly Column[]>
 }
 
-/** The temporary data of a benchmark. */
 export interface BenchData {
   readonly folder: string
   progress(text: string): void
-  /** Creates a data directory: `seedDataDirectory`. */
   seed(name: string, options: SeedOptions): Promise<Seeded>
   /** Runs on a copy of a data directory, and removes it. */
   onCopy<T>(dataDir: string, run: (dataDir: string) => Promise<T>): Promise<T>
@@ -51,7 +49,6 @@ export interface BenchData {
 export interface Seeded {
   readonly config: Config
   readonly dataDir: string
-  /** API key of the account. */
   readonly key: string
 }
 
@@ -90,7 +87,6 @@ export function withMeasuring<O>(command: Command, select: (options: O) => reado
     })
 }
 
-/** Measures the benchmarks one after another. */
 async function measure(
   benchmarks: readonly Benchmark[],
   options: MeasureOptions,
@@ -152,7 +148,6 @@ function createBenchData(folder: string): BenchData {
   }
 }
 
-/** The settings of a data directory of a benchmark. */
 export const loadBenchConfig = (dataDir: string): Config =>
   loadConfig({ TASSIS_DATA_DIR: dataDir, TASSIS_HOSTNAME: 'mail.bench.test', TASSIS_LOG_LEVEL: 'error' }).config
 

@@ -50,9 +50,7 @@ export async function startService(dataDir: string, settings: Readonly<Record<st
 export interface Usage {
   /** User and system time so far, all threads. */
   readonly cpuMs: number
-  /** Peak resident memory. */
   readonly peakRssMiB: number
-  /** Current resident memory. */
   readonly rssMiB: number
 }
 

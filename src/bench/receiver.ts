@@ -12,7 +12,6 @@ import { RECEIVER_DOMAIN } from './mails.ts'
 import { waitUntil } from './processes.ts'
 import { serveSmtp } from './sink.ts'
 
-/** The host of all receivers. */
 export const RECEIVER_HOST = 'mx.bench.test'
 
 /** By name and type; `*.` stands for one label. */
@@ -105,7 +104,6 @@ export async function startReceiver(
   }
 }
 
-/** Starts a DNS server on a free port of UDP. */
 async function startDns(records: DnsRecords) {
   const dns = createSocket('udp4')
   dns.on('error', () => undefined)

@@ -33,7 +33,6 @@ export interface SeedOptions {
   readonly emails: number
   /** Days over which the emails were sent, up to two hours ago. */
   readonly days?: number
-  /** Recipient domains. */
   readonly domains?: number
   /** Runs after the account is created and before any email. @param domainId UUID of SENDER_DOMAIN */
   before?(app: App, account: Account, domainId: string): Promise<void>

@@ -127,7 +127,6 @@ export function createPoster(
   }
 }
 
-/** Submits the same emails as over HTTP. */
 function submitEmails(port: number, key: string, sendAt: string, count: number): Promise<LoadResult> {
   const build = createMessageBuilder(({ from, to, subject }) => [
     `From: ${from}`,

@@ -101,7 +101,6 @@ export async function createBackup(request: BackupRequest, clock: Pick<Clock, 'n
   }
 }
 
-/** Copies everything into the partial folder and completes it with its manifest. */
 async function fill(copier: Copier, request: BackupRequest, clock: Pick<Clock, 'now'>): Promise<Manifest> {
   const { dataDir, masterKey } = request
   // Before and after the database: an import that ends meanwhile is in the first list, one that begins in the second.
@@ -262,7 +261,6 @@ class Copier {
     this.#record({ path, ...(await writeText(join(this.target, path), text)) })
   }
 
-  /** Makes the entries of all folders durable. */
   async syncFolders(): Promise<void> {
     const folders = new Set(this.files.map(({ path }) => path.split('/').slice(0, -1).join('/')))
     for (const folder of [...folders].toSorted().toReversed()) await syncFolder(join(this.target, folder))

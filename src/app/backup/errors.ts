@@ -3,7 +3,6 @@ import { CommandError } from '#app/cli/errors.ts'
 import { isDiskFull, systemCodeOf } from '#platform/disk/storage-errors.ts'
 import { describeOwner } from '../data-owner.ts'
 
-/** A failure in one sentence that says what to do. */
 export class BackupError extends CommandError {}
 
 /**

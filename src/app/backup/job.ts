@@ -18,7 +18,6 @@ export interface BackupJob extends Omit<BackupRequest, 'folder'> {
   readonly isArchive: boolean
   /** Backups to keep in each place, the new one included; undefined: all. */
   readonly keep?: number | undefined
-  /** Storage to which the backup goes as well. */
   readonly s3?: S3Target | undefined
   /** Whether the folder serves only for the upload: the backup in it is deleted afterwards. */
   readonly isStaging?: boolean | undefined
@@ -28,7 +27,6 @@ export interface BackupJob extends Omit<BackupRequest, 'folder'> {
 export interface BackupReport {
   readonly path: string
   readonly taken_at: string
-  /** Number of files. */
   readonly files: number
   readonly total_bytes: number
   /** Bytes that are not shared with the previous backup. */
@@ -38,7 +36,6 @@ export interface BackupReport {
   readonly has_key: boolean
   /** Fingerprints of all master keys that the backup needs, the newest first. */
   readonly master_keys: readonly string[]
-  /** Names of the old backups that were removed. */
   readonly removed: readonly string[]
   readonly duration_ms: number
   readonly warnings: readonly string[]
@@ -84,7 +81,6 @@ export async function runJob(
   }
 }
 
-/** Uploads the backup, if there is a storage, and removes old ones there. */
 async function upload(
   { s3, keep, isStaging }: BackupJob,
   path: string,

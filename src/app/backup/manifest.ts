@@ -11,7 +11,6 @@ import { BackupError } from './errors.ts'
 
 export const MANIFEST_FILE = 'manifest.json'
 
-/** Version of the layout of backups. */
 export const FORMAT = 1
 /** A manifest has about 150 bytes for each file. */
 const MAX_MANIFEST_BYTES = 1024 ** 3
@@ -30,7 +29,6 @@ export interface Manifest {
   readonly format: number
   /** Version and commit of the program that wrote the backup. */
   readonly tassis: string
-  /** The migrations of the database, in order. */
   readonly schema: readonly AppliedMigration[]
   /** Fingerprint of the newest master key, which the data needs. */
   readonly key_fingerprint: string
@@ -46,7 +44,6 @@ export interface Manifest {
   readonly files: readonly BackupFile[]
 }
 
-/** A file of a backup. */
 export interface BackupEntry {
   readonly path: string
   /** The bytes, to be read before the next entry. */

@@ -37,10 +37,8 @@ export const isBackupName = (name: string): boolean => NAME.test(name)
 export const sortBackupNames = (names: readonly string[]): string[] =>
   names.toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }))
 
-/** The complete backups in a folder, oldest first. */
 export const findBackups = (folder: string): string[] => sortBackupNames(listNames(folder).filter(isBackupName))
 
-/** Removes what earlier backups left that were killed. */
 export function removeLeftovers(folder: string, host: string, now: Millis): void {
   for (const name of listNames(folder)) {
     const [, stamp = '', pid, writer] = PARTIAL.exec(name) ?? []

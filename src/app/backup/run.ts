@@ -7,7 +7,6 @@ import { RENEW_INTERVAL_MS } from './deletion-hold.ts'
 import { BackupError } from './errors.ts'
 import type { BackupJob, BackupReport } from './job.ts'
 
-/** The hold of one backup. */
 export interface HoldHandle {
   renew(): unknown
   release(): unknown

@@ -41,7 +41,6 @@ export function createScheduledJob(config: Config): BackupJob {
 export const toPatterns = ({ backupAt }: Pick<Config, 'backupAt'>): string[] =>
   backupAt.map((time) => `0 ${Number(time.slice(3))} ${Number(time.slice(0, 2))} * * *`)
 
-/** The latest scheduled time that has passed. */
 const findLastDue = ({ backupAt }: Pick<Config, 'backupAt'>, now: Millis): Millis =>
   Math.max(
     ...backupAt.map((time) => {

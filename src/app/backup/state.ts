@@ -13,7 +13,6 @@ type Success = Pick<BackupReport, 'path' | 'total_bytes' | 'duration_ms' | 'warn
 interface BackupState extends Partial<Success> {
   /** The last scheduled backup that was written and verified; ISO 8601. */
   readonly succeeded_at?: string
-  /** The last failure since then. */
   readonly failed_at?: string
   readonly failure?: string
 }

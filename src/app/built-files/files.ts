@@ -7,7 +7,6 @@ import { unknownRoute } from '#platform/http/error-response.ts'
 import { chooseEncoding, createTag, type Encoding, isUnchanged } from '#platform/http/negotiation.ts'
 import { once } from '#platform/http/route-table.ts'
 
-/** A file before compression. */
 export interface BuiltFile {
   /** Unique, with an extension that tells its type. */
   readonly name: string
@@ -20,7 +19,6 @@ interface EncodedFile extends Readonly<Record<Encoding, ReadContent>> {
   readonly tag: string
 }
 
-/** By name. */
 export type BuiltFiles = ReadonlyMap<string, EncodedFile>
 
 const CONTENT_TYPES: Readonly<Record<string, string>> = {

@@ -26,7 +26,6 @@ export function listServiceHosts(config: Config): CertificateHost[] {
   return [...hosts].map(([host, uses]) => ({ host, uses }))
 }
 
-/** What the list of hosts is read from. */
 export interface HostSources {
   readonly config: Config
   /** Undefined: tracking hosts are not known. */

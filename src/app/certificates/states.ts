@@ -23,9 +23,7 @@ export interface CertificateState {
 }
 
 export interface Mismatch {
-  /** A sentence. */
   readonly problem: string
-  /** What helps, as a sentence. */
   readonly fix: string
 }
 

@@ -116,7 +116,6 @@ interface MailFrameOptions {
 
 type Html = string | null | undefined
 
-/** What a frame shows, and the scope that it needs. */
 interface Frame {
   readonly path: string
   readonly scope: string

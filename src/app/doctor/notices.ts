@@ -12,7 +12,6 @@ import { hours } from '#platform/units.ts'
 import type { Finding } from '../status-model.ts'
 import { isBad } from './finding.ts'
 
-/** A finding that was reported as bad. */
 interface Reported extends Pick<Finding, 'status' | 'message'> {
   readonly at: Millis
   /** It was reported as mended since then; the report is kept for the rest of the day. */
@@ -23,7 +22,6 @@ interface Reported extends Pick<Finding, 'status' | 'message'> {
 type Reports = Readonly<Record<string, Reported>>
 
 const META_KEY = 'doctor_notices'
-/** Minimum time between two reports that the same finding is bad. */
 const REPEAT_INTERVAL_MS = hours(24)
 /** Bounds the stored text and the mail; each check names at most some twenty things. */
 const MAX_REPORTS = 300

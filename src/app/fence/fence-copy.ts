@@ -26,7 +26,6 @@ const SPREAD_IDS = 2 ** 32
 /** The largest row id that leaves room in return paths for what is accepted after it. */
 const MAX_FIRST_ID = 2 ** 40 - 2 ** 32
 
-/** Fences the database if it is marked as a copy; false if it is not. */
 export function fenceIfCopied(db: Database, now: Millis, log: Log): boolean {
   const mark = readCopyMark(db)
   if (!mark) return false

@@ -29,7 +29,6 @@ const LEASE_MS = seconds(30)
 const UNFILED_KEY = 'instance_unfiled'
 
 interface InstanceFile {
-  /** Id of the instance, as in the database. */
   readonly instance: string
   /** Commits that are on disk: the database has at least so many. */
   readonly commits: number
@@ -93,7 +92,6 @@ export function renewInstanceId(db: Database): void {
   setMeta(db, UNFILED_KEY, '1')
 }
 
-/** The file of a running process. */
 export interface Instance {
   readonly id: string
   /** Stores how far the database has come; `awaitDurable` resolves once what it has now is on disk. */

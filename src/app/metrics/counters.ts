@@ -10,7 +10,6 @@ const ATTEMPT_BUCKETS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600]
 /** Up to the time limit of a webhook. */
 const WEBHOOK_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
-/** Counted from the start of the process. */
 export function createCounters({ counter, histogram }: MetricFactory): Metrics {
   const emails = counter(
     'tassis_emails_accepted_total',

@@ -20,7 +20,6 @@ import {
 import { collectInbound, collectProviders, collectQueue, collectSubmission, collectWebhooks } from './queue.ts'
 import { type Collector, createMetricFactory, type MetricSources } from './sources.ts'
 
-/** Every reader of gauges. */
 const COLLECTORS: readonly Collector[] = [
   collectProcess,
   collectDescriptors,
@@ -35,7 +34,6 @@ const COLLECTORS: readonly Collector[] = [
   collectSubmission,
 ]
 
-/** How long a response is valid. */
 const TTL_MS = seconds(1)
 /** Bun closes connections that stay silent for longer. */
 const IDLE_SECONDS = 10
@@ -91,7 +89,6 @@ export class MetricsEndpoint {
     return new Response(text, { headers: { 'content-type': this.#registry.contentType } })
   }
 
-  /** Concurrent scrapers share one reading. */
   #read(log: Log): Promise<string> {
     this.#reading ??= this.#readNow(log).finally(() => {
       systemClock.after(TTL_MS, () => {

@@ -15,7 +15,6 @@ export interface MetricSources extends ServiceState {
  */
 export type Collector = (metrics: MetricFactory, sources: MetricSources) => (() => void | Promise<void>) | undefined
 
-/** Adds metrics to a registry. */
 export const createMetricFactory = (registry: Registry) => {
   const registers = [registry]
   return {

@@ -14,7 +14,6 @@ import { failure, type NewFinding, NO_DATA, ok, skipped, warning } from '../find
 const LOW_FACTOR = 4
 const MIN_FREE_FILES_FRACTION = 0.05
 
-/** Free space. */
 export function checkDisk({ config }: DoctorContext): NewFinding[] {
   const folder = findExisting(config.dataDir)
   const { bsize, blocks, bavail, files, ffree } = statfsSync(folder)
@@ -112,7 +111,6 @@ function readMemoryLimit(): number {
 const MIN_FILES = 4096
 const MAX_USED_FILES_FRACTION = 0.8
 
-/** The limit of open files and sockets of this process. */
 export function checkFileLimit({ service }: DoctorContext): NewFinding[] {
   const max = readDescriptorLimit()
   if (max === undefined) return [skipped('This system does not say how many files may be open.')]

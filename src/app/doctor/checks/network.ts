@@ -134,7 +134,6 @@ async function checkSource(
 
 const describe = (result: Dialled): string => (result.kind === 'connected' ? 'reached' : result.reason)
 
-/** Whether the smarthost of delivery mode relay can be reached. */
 export async function checkRelay(context: DoctorContext): Promise<NewFinding[]> {
   const { config, resolver } = context
   if (config.delivery !== 'relay') return [skipped('Not checked: there is no relay in this delivery mode.')]
@@ -167,7 +166,6 @@ const LISTENERS = [
   ['TASSIS_SUBMISSION_TLS_ADDR', 'submissionTlsAddr'],
 ] as const
 
-/** Whether the service can listen; a running one does. */
 export async function checkPorts({ config, service }: DoctorContext): Promise<NewFinding[]> {
   const findings = await Promise.all(
     LISTENERS.flatMap(([variable, name]) => {
@@ -218,7 +216,6 @@ const LISTEN_FAILURES: Readonly<Record<string, readonly [string, string]>> = {
   EADDRNOTAVAIL: ['is not possible: this machine does not have the address', 'Use an address of this machine.'],
 }
 
-/** The user and its rights. */
 export function checkPrivileges({ config, service }: DoctorContext): NewFinding[] {
   if (process.getuid?.() === 0)
     return [

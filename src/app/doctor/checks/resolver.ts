@@ -67,7 +67,6 @@ const describeUnvalidating = (dane: string, server: string): NewFinding =>
 const MAX_ADDRESSES = 16
 const MAX_REASON_LENGTH = 200
 
-/** Whether the outgoing addresses are in block lists. */
 export async function checkBlockLists(context: DoctorContext): Promise<NewFinding[]> {
   const obstacle = findDirectObstacle(context)
   if (obstacle !== undefined) return [skipped(obstacle)]
@@ -129,7 +128,6 @@ const MAX_TOLERABLE_OFFSET_MS = minutes(2)
 const CLOCK_FIX =
   'Set the clock and keep it right: `timedatectl set-ntp true`, or chrony. Restart the service if it stays wrong there.'
 
-/** The clock of the machine, and whether the service believes it. */
 export async function checkClock(context: DoctorContext): Promise<NewFinding[]> {
   const { config, service } = context
   const aheadMs = service?.app.clockAheadMs()

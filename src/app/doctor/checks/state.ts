@@ -65,7 +65,6 @@ function limit(found: readonly NewFinding[], noun: string, fix: string): NewFind
     : [...found.slice(0, MAX_NAMED), warning(`More than ${MAX_NAMED} ${noun}.`, fix, 'others')]
 }
 
-/** Whether the service runs and can take work. */
 export async function checkService({ service }: DoctorContext): Promise<NewFinding[]> {
   if (!service)
     return [warning('The service is not running.', 'Start it: `systemctl start tassis`, or `tassis serve`.')]
@@ -198,7 +197,6 @@ export function checkBackups({ config, db, clock }: DoctorContext): NewFinding[]
   ]
 }
 
-/** Mail that waits behind the fence of a restored copy. */
 export function checkRestored({ db }: DoctorContext): NewFinding[] {
   if (!db) return [NO_DATA]
   const problem = findFenceProblem({ db })

@@ -51,7 +51,6 @@ const UUID = '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$'
 
 export const Id = (description: string) => Type.String({ pattern: UUID, description, errorMessage: 'a UUID' })
 
-/** A short text. */
 export const Words = (description: string) => Type.String({ maxLength: 1000, description })
 
 export const maybe = Type.Optional
@@ -59,7 +58,6 @@ export const maybe = Type.Optional
 const MAX_ROWS = 50
 const DEFAULT_ROWS = 20
 
-/** Input fields of every list. */
 export const PAGE = {
   limit: maybe(Type.Integer({ minimum: 1, maximum: MAX_ROWS, description: `Maximum rows; default ${DEFAULT_ROWS}.` })),
   cursor: maybe(Words('`next_cursor` of the previous answer, for the rows after it.')),

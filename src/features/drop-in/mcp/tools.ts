@@ -392,7 +392,6 @@ const mailboxTools = {
   }),
 }
 
-/** All tools, in the order in which clients list them. */
 export const TOOLS: readonly Tool[] = Object.entries({ ...emailTools, ...setupTools, ...mailboxTools }).map(
   ([name, tool]) => ({
     name,

@@ -136,14 +136,12 @@ export async function listBounces(
   }
 }
 
-/** Throws `bounce_not_found`. */
 export function getBounce(app: App, accountId: number, id: string): Bounce {
   const row = /^\d{1,15}$/.test(id) ? sql(app.db).one.get(accountId, Number(id)) : null
   if (!row) throw notFound('bounce_not_found', 'There is no bounce with this ID, or it is no longer stored.')
   return toBounce(app, accountId, row)
 }
 
-/** The figures of /deliverystats. */
 export function readDeliveryStats(app: App, accountId: number) {
   const complaints = countEvents(app, accountId, 'event:complained')
   return {

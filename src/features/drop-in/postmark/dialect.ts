@@ -22,7 +22,6 @@ const TEST_ACTOR: Actor = {
   scopes: new Set(['emails:send']),
 }
 
-/** Whether the request is only to be checked. */
 export const isTestActor = (actor: Actor): boolean => actor === TEST_ACTOR
 
 const isSendPath = (path: string): boolean => path === '/email' || path.startsWith('/email/')

@@ -82,7 +82,6 @@ export interface PostmarkError {
   readonly Message: string
 }
 
-/** One error in a list of results. */
 export const toErrorResult = (code: string, message: string): PostmarkError => ({
   ErrorCode: toErrorCode(code).code,
   Message: withPostmarkNames(message),

@@ -77,7 +77,6 @@ export interface TranslateOptions {
   readonly toAlias: (templateId: number | string) => string
 }
 
-/** Translates one message. */
 export function translateMessage(value: unknown, options: TranslateOptions): Translated {
   if (!isJsonObject(value))
     throw invalid('message', 'A message must be a JSON object with From, To and Subject.', 'incompatible_json')

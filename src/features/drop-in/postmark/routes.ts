@@ -38,7 +38,6 @@ const writesTemplates = { detail: requires('templates:write') }
 
 interface PostmarkSendOptions {
   readonly takeRate: TakeRate
-  /** The domain of simulated mailboxes. */
   readonly simulatorDomain: string
 }
 

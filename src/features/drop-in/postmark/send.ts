@@ -30,7 +30,6 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The result of one accepted message. */
 export interface SendResult extends ShownRecipients {
   readonly SubmittedAt: string
   readonly MessageID: string
@@ -47,7 +46,6 @@ export interface SendContext {
   readonly admit: () => void
   readonly isTemplated: boolean
   readonly ignored: Set<string>
-  /** The domain of simulated mailboxes. */
   readonly simulatorDomain: string
 }
 

@@ -135,7 +135,6 @@ export async function deleteByIdOrAlias(app: App, actor: Actor, idOrAlias: strin
 
 const readValidation = createFieldReader(['Subject', 'HtmlBody', 'TextBody', 'TestRenderModel'])
 
-/** Checks sources, and renders them with a model. */
 export async function validateTemplate(app: App, actor: Actor, body: unknown, ignored: Set<string>) {
   if (!isJsonObject(body)) throw invalid('body', 'The body must be a JSON object.', 'incompatible_json')
   const fields = readValidation(body, ignored)

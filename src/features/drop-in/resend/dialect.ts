@@ -63,7 +63,6 @@ function describeAbsence(fullPath: string): string | undefined {
 
 export const RESEND_PREFIX = '/resend'
 
-/** The sends at the root. */
 const ROOT_PATH = /^\/emails(?:\/batch)?\/?$/
 
 export const resendDialect: Dialect = {
@@ -128,7 +127,6 @@ function classify({ status, code, details }: AppError): { readonly name: string;
 /** Also where the path of a route that exists, such as /domains/{id}, has other methods. */
 const ABSENT = { name: 'not_found', status: 404 } as const
 
-/** For statuses whose code does not matter. */
 const NAMES: Readonly<Record<number, string>> = {
   404: 'not_found',
   405: 'method_not_allowed',

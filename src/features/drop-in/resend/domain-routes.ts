@@ -104,7 +104,6 @@ const CHANGEABLE = ['capabilities', 'tracking_subdomain']
 
 interface DomainChanges {
   readonly receiving: boolean | undefined
-  /** The label below the domain. */
   readonly trackingSubdomain: string | undefined
 }
 

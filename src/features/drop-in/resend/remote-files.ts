@@ -11,12 +11,10 @@ import { Counts } from '#platform/queue/counts.ts'
 import { seconds } from '#platform/units.ts'
 import type { RemoteFile } from './translate.ts'
 
-/** URLs in one email. */
 export const MAX_REMOTE_FILES = 10
 /** For all files of an email together. */
 const TIMEOUT_MS = seconds(20)
 const MAX_REDIRECTS = 3
-/** Emails of one account whose files are fetched at the same time. */
 const MAX_CONCURRENT_FETCHES = 4
 /** Memory per byte of a file: its pieces, its base64, and what acceptance decodes from it. */
 const MEMORY_FACTOR = 4

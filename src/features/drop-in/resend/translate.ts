@@ -13,7 +13,6 @@ import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
 import { listUnknown, missingField } from './body.ts'
 
-/** A file that is fetched from a URL. */
 export interface RemoteFile {
   /** Position among the attachments of the email. */
   readonly index: number

@@ -12,7 +12,6 @@ import { type JsonObject, parseJsonObject } from '#platform/json-object.ts'
 /** Decoded header fields of a message, in its order. */
 export type Fields = readonly (readonly [name: string, value: string])[]
 
-/** What the control fields set. */
 export interface Controls
   extends Pick<
     SendRequest,
