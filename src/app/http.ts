@@ -115,6 +115,7 @@ import { iconRoute } from '#platform/http/icon.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
+import { isLoopback } from '#protocols/dns/special-addresses.ts'
 import { backupRoutes } from './backup/routes.ts'
 import type { BuiltFiles } from './built-files/files.ts'
 import { loadDashboardFiles, loadDocsFiles } from './built-files/load.ts'
@@ -294,9 +295,9 @@ export function createRoutes(
     operatorFenceRoutes(app),
     healthRoutes(app, state),
   ]
-  const { httpAddr } = app.config
+  const host = parseHostPort(app.config.httpAddr)?.host ?? ''
   // The pages show the mail of all accounts without a key, so they exist only for a developer on this machine.
-  const hasCapturedPages = app.config.delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
+  const hasCapturedPages = app.config.delivery === 'capture' && (host === 'localhost' || isLoopback(host))
   const all = [
     ...routes,
     postmarkRoutes(app, { takeRate, renderedBodies, readSource, simulatorDomain: simulatorDomain(app.config) }),
@@ -334,8 +335,6 @@ function findActingUser({ db }: App, { type, id }: Actor): User | undefined {
   const uuid = type === 'user' ? parseUuid(id) : undefined
   return uuid && findUserByUuid(db, uuid)
 }
-
-const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
 
 /** Creates the server with all routes; it does not listen yet. */
 export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpServer {

@@ -42,13 +42,8 @@ export class S3Backups {
 
   constructor(target: S3Target) {
     this.#target = target
-    this.#client = new S3Client({
-      endpoint: target.endpoint,
-      bucket: target.bucket,
-      region: target.region,
-      accessKeyId: target.accessKeyId,
-      secretAccessKey: target.secretAccessKey,
-    })
+    const { prefix: _, ...options } = target
+    this.#client = new S3Client(options)
   }
 
   /**

@@ -16,18 +16,12 @@ export interface DoctorContext {
   readonly clock: Clock
   readonly resolver: DnsClient
   readonly sourceNames: SourceNames
-  /** The service, when the checks run in it; undefined in a command while none is running. */
-  readonly service: DoctorService | undefined
+  /** The service, when the checks run in it; `delivery` is undefined while mail is not delivered. */
+  readonly service: { readonly app: App; readonly delivery: RunningDelivery | undefined } | undefined
   /** Undefined when there is no database that this program can read. */
   readonly db: Database | undefined
   /** Aborted when the checks end early. */
   readonly signal: AbortSignal
-}
-
-export interface DoctorService {
-  readonly app: App
-  /** Undefined while mail is not delivered. */
-  readonly delivery: RunningDelivery | undefined
 }
 
 /** Short, so that the checks end in time when no server answers. */

@@ -61,16 +61,8 @@ export async function checkOwners({ config: { dataDir }, service }: DoctorContex
 }
 
 /** The folder, or the nearest one above it before the first start. */
-function findExisting(folder: string): string {
-  for (let path = folder; ; path = dirname(path)) {
-    try {
-      statfsSync(path)
-      return path
-    } catch (error) {
-      if (dirname(path) === path) throw error
-    }
-  }
-}
+const findExisting = (folder: string): string =>
+  existsSync(folder) || dirname(folder) === folder ? folder : findExisting(dirname(folder))
 
 const MIN_MEMORY_BYTES = 512 * MiB
 /** Of the memory, for request bodies and messages; the rest is for everything else. */
@@ -103,7 +95,7 @@ export function checkMemory({ config, service }: DoctorContext): NewFinding[] {
 
 /** The limit of the container (cgroup v2), if it has one, else the memory of the machine. */
 function readMemoryLimit(): number {
-  const limit = Number(readText('/sys/fs/cgroup/memory.max'))
+  const limit = Number(attempt(() => readFileSync('/sys/fs/cgroup/memory.max', 'utf8')))
   return Number.isFinite(limit) && limit > 0 ? Math.min(limit, totalmem()) : totalmem()
 }
 
@@ -122,8 +114,6 @@ export function checkFileLimit({ service }: DoctorContext): NewFinding[] {
     ? [warning(`Only ${max} files and sockets may be open at the same time.`, fix)]
     : [ok(`${max} files and sockets may be open${service ? `, ${used} are` : ''}.`)]
 }
-
-const readText = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
 
 /** `69.9GiB`, `512MiB` */
 const formatBytes = (bytes: number): string =>

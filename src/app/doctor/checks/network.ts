@@ -2,6 +2,7 @@
 import { accessSync, constants } from 'node:fs'
 import { connect, createServer, isIP, isIPv6 } from 'node:net'
 import { dirname } from 'node:path'
+import { systemCodeOf } from '#platform/disk/storage-errors.ts'
 import { findPortHolder } from '#platform/net/port-holder.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
@@ -233,8 +234,8 @@ export function checkPrivileges({ config, service }: DoctorContext): NewFinding[
     accessSync(config.dataDir, constants.R_OK | constants.W_OK | constants.X_OK)
     return [ok('This user may write to the data directory.')]
   } catch (error) {
-    const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    if (isMissing && isWritable(dirname(config.dataDir))) return [ok('The first start creates the data directory.')]
+    if (systemCodeOf(error) === 'ENOENT' && isWritable(dirname(config.dataDir)))
+      return [ok('The first start creates the data directory.')]
     return [
       failure(
         `This user may not write to the data directory ${config.dataDir}.`,
