@@ -7,7 +7,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { authenticated, commandRoute } from '#features/core/app/http.ts'
 import { findOperation } from '#features/core/operations/operations.ts'
 import { findEmailIdsBetween, readEmailsByIds } from '#features/sending/emails/read.ts'
 import { findByClientMessageId } from '#features/sending/queue/search.ts'
@@ -15,7 +15,6 @@ import { listApiKeys } from '#features/setup/api-keys/keys.ts'
 import { findDomain, findDomainByName } from '#features/setup/domains/domains.ts'
 import { validateDomainName } from '#features/setup/domains/name.ts'
 import { conflict, notFound } from '#platform/errors.ts'
-import { commandsOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody, StringEnum, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
@@ -152,13 +151,10 @@ export const findRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/operator' }).use(authenticated).get('/find', ({ query }) => dataBody(findOne(app, query)), {
     query: FindQuery,
     response: DataBody(FoundThing),
-    detail: {
-      ...operatorRoute('Find what an operator names', 'In all accounts.', {
-        404: ['email_not_found', 'Nothing of this kind matches; the code names the kind.'],
-        409: ['email_ambiguous', 'Several match, or several accounts have this name; the message names them.'],
-      }),
-      ...commandsOnly,
-    },
+    detail: commandRoute('Find what an operator names', 'In all accounts.', {
+      404: ['email_not_found', 'Nothing of this kind matches; the code names the kind.'],
+      409: ['email_ambiguous', 'Several match, or several accounts have this name; the message names them.'],
+    }),
   })
 
 function findOne(app: App, { kind, text, account }: Static<typeof FindQuery>): Static<typeof FoundThing> {

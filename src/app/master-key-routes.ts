@@ -2,9 +2,8 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, operatorRoute } from '#features/core/app/http.ts'
+import { authenticated, commandRoute } from '#features/core/app/http.ts'
 import { toServiceActor } from '#features/core/audit-logs/view-log.ts'
-import { commandsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { Count, DataBody, Nullable, Text, TextOrNull, Timestamp } from '#platform/http/schemas.ts'
@@ -42,7 +41,7 @@ export const masterKeyRoutes = (app: App) =>
           data: Type.Array(MasterKey),
           newest_since: Nullable(Timestamp(), { description: 'When the newest became that; null: it is the first.' }),
         }),
-        detail: { ...operatorRoute('List the master keys', 'Newest first.'), ...commandsOnly },
+        detail: commandRoute('List the master keys', 'Newest first.'),
       },
     )
     .post(
@@ -51,13 +50,10 @@ export const masterKeyRoutes = (app: App) =>
         dataBody(await withoutTimeLimit(request, () => rotateMasterKey(app, toServiceActor(actor)))),
       {
         response: DataBody(RotatedMasterKey),
-        detail: {
-          ...operatorRoute(
-            'Rotate the master key',
-            'Creates a key and seals every stored secret again under it; finishes a rotation that had begun instead.',
-            { 409: ['master_key_not_writable', 'The keys are where the service cannot write, or there are too many.'] },
-          ),
-          ...commandsOnly,
-        },
+        detail: commandRoute(
+          'Rotate the master key',
+          'Creates a key and seals every stored secret again under it; finishes a rotation that had begun instead.',
+          { 409: ['master_key_not_writable', 'The keys are where the service cannot write, or there are too many.'] },
+        ),
       },
     )

@@ -1,8 +1,8 @@
 /** @module /v1/operator: the state of the process as a whole: health, what the checks found, settings. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { recordView } from '#features/core/audit-logs/view-log.ts'
+import { authenticated, commandRoute, operatorRoute } from '#features/core/app/http.ts'
+import { showView } from '#features/core/audit-logs/view-log.ts'
 import type { RunningSubmission } from '#features/drop-in/submission/start.ts'
 import { readFileSystem } from '#features/lifecycle/retention/disk.ts'
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
@@ -11,7 +11,6 @@ import { findContentProblem } from '#features/sending/delivery/verdict/held-mail
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { commandsOnly } from '#platform/http/access.ts'
 import { dataBody, isoTime } from '#platform/http/envelope.ts'
 import { DataBody } from '#platform/http/schemas.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
@@ -47,23 +46,13 @@ export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOpti
   const readHealth = createHealthReader(opened, options)
   return new Elysia({ prefix: '/v1/operator' })
     .use(authenticated)
-    .get(
-      '/health',
-      async ({ actor }) => {
-        await recordView(app, actor, { name: 'health' })
-        return dataBody(await readHealth())
-      },
-      {
-        response: DataBody(ServerHealth),
-        detail: operatorRoute('Get the state of the service'),
-      },
-    )
+    .get('/health', showView(app, 'health', readHealth), {
+      response: DataBody(ServerHealth),
+      detail: operatorRoute('Get the state of the service'),
+    })
     .get(
       '/doctor',
-      async ({ actor }) => {
-        await recordView(app, actor, { name: 'health' })
-        return dataBody(doctorReport() ?? { checked_at: null, findings: [] })
-      },
+      showView(app, 'health', () => doctorReport() ?? { checked_at: null, findings: [] }),
       {
         response: DataBody(DoctorFindings),
         detail: operatorRoute(
@@ -74,24 +63,15 @@ export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOpti
     )
     .post('/doctor/run', async () => dataBody(await runDoctor()), {
       response: DataBody(DoctorFindings),
-      detail: {
-        ...operatorRoute('Run the checks of the service', 'Responds when they have ended, after at most some 15 s.'),
-        ...commandsOnly,
-      },
+      detail: commandRoute('Run the checks of the service', 'Responds when they have ended, after at most some 15 s.'),
     })
     .get('/service', () => dataBody({ url: url() ?? null, warnings: [...findSettingWarnings(app.config)] }), {
       response: DataBody(ServiceRecord),
-      detail: {
-        ...operatorRoute('Get where the service is', 'For commands on its machine, whose settings may be others.'),
-        ...commandsOnly,
-      },
+      detail: commandRoute('Get where the service is', 'For commands on its machine, whose settings may be others.'),
     })
     .get(
       '/settings',
-      async ({ actor }) => {
-        await recordView(app, actor, { name: 'settings' })
-        return dataBody(settings.map(toSettingRecord))
-      },
+      showView(app, 'settings', () => settings.map(toSettingRecord)),
       {
         response: DataBody(Type.Array(SettingRecord)),
         detail: operatorRoute('List the settings', 'With their source; secrets are not shown.'),

@@ -1,8 +1,7 @@
 /** @module What `tassis backup` asks of a running service, below /v1/operator/backups. For commands only. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { commandsOnly } from '#platform/http/access.ts'
+import { authenticated, commandRoute } from '#features/core/app/http.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { Bytes, Count, DataBody, StrictObject, Text, Uuid } from '#platform/http/schemas.ts'
 import type { OpenedApp } from '../create.ts'
@@ -25,13 +24,10 @@ export const backupRoutes = ({ app, deletionHold }: OpenedApp) =>
       response: DataBody(
         Type.Object({ is_held: Type.Boolean({ description: 'False: it was held off for too long already.' }) }),
       ),
-      detail: {
-        ...operatorRoute(
-          'Hold off the deletion of content',
-          'While a backup copies it; lasts for two minutes, and is renewed by another request.',
-        ),
-        ...commandsOnly,
-      },
+      detail: commandRoute(
+        'Hold off the deletion of content',
+        'While a backup copies it; lasts for two minutes, and is renewed by another request.',
+      ),
     })
     .post(
       '/:id/release',
@@ -41,7 +37,7 @@ export const backupRoutes = ({ app, deletionHold }: OpenedApp) =>
       },
       {
         params: BackupParams,
-        detail: { ...operatorRoute('Let content be deleted again'), ...commandsOnly },
+        detail: commandRoute('Let content be deleted again'),
       },
     )
     .post(
@@ -52,12 +48,9 @@ export const backupRoutes = ({ app, deletionHold }: OpenedApp) =>
       },
       {
         body: BackupReport,
-        detail: {
-          ...operatorRoute(
-            'Record a backup in the places of scheduled backups',
-            'Its age and its warnings are part of the state of the service.',
-          ),
-          ...commandsOnly,
-        },
+        detail: commandRoute(
+          'Record a backup in the places of scheduled backups',
+          'Its age and its warnings are part of the state of the service.',
+        ),
       },
     )

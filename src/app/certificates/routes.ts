@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
+import { showView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { resetOrderDelays } from '#features/setup/certificates/store.ts'
 import { conflict } from '#platform/errors.ts'
 import { dataBody, isoTimeOrNull } from '#platform/http/envelope.ts'
@@ -43,10 +43,7 @@ export const certificateRoutes = (app: App) =>
     .use(authenticated)
     .get(
       '/',
-      async ({ actor }) => {
-        await recordView(app, actor, { name: 'certificates' })
-        return dataBody(certificateStates(app).map(toWire))
-      },
+      showView(app, 'certificates', () => certificateStates(app).map(toWire)),
       {
         response: DataBody(Type.Array(Certificate)),
         detail: operatorRoute('List the certificates', 'One for each host and use.'),

@@ -2,7 +2,7 @@
  * @module `authenticated` and `requires` of platform/http, typed with our actors, for routes that need an API key or a
  * session. Public routes and pages use neither.
  */
-import { operatorsOnly, requires as requiresScope } from '#platform/http/access.ts'
+import { commandsOnly, operatorsOnly, requires as requiresScope } from '#platform/http/access.ts'
 import { authenticatedAs } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import type { Actor } from './app.ts'
@@ -24,4 +24,10 @@ export const operatorRoute = (
   tags: ['Operator'],
   ...operatorsOnly,
   ...errorResponses(errors),
+})
+
+/** The `detail` of a route that only commands on the machine may call. */
+export const commandRoute = (...route: Parameters<typeof operatorRoute>) => ({
+  ...operatorRoute(...route),
+  ...commandsOnly,
 })

@@ -3,6 +3,7 @@
  * once per VIEW_INTERVAL_MS. The entries belong to no account, because the views concern the whole installation.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
+import { dataBody } from '#platform/http/envelope.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
@@ -47,3 +48,11 @@ export async function recordView(app: App, actor: Actor, { name, id }: View): Pr
     audited.delete(oldest)
   }
 }
+
+/** The handler of a route that shows operators what `read` returns, without parameters. */
+export const showView =
+  <T>(app: App, name: string, read: () => T) =>
+  async ({ actor }: { readonly actor: Actor }) => {
+    await recordView(app, actor, { name })
+    return dataBody(await read())
+  }
