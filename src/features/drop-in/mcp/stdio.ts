@@ -31,7 +31,6 @@ interface Message {
   readonly params?: { readonly name?: unknown; readonly _meta?: Readonly<Record<string, unknown>> }
 }
 
-/** Passes on messages until the input ends and all are answered. */
 export async function serveStdio(options: StdioOptions): Promise<void> {
   const running = new Set<Promise<void>>()
   for await (const line of readLines(options.input)) {
@@ -64,7 +63,6 @@ async function passOn(line: string | undefined, options: StdioOptions): Promise<
 
 const describeFailure = (error: unknown): string => (error instanceof Error ? error.message : 'unknown error')
 
-/** The answer to a message; undefined: none. */
 async function ask(
   line: string,
   message: Message,

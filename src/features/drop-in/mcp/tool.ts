@@ -41,7 +41,6 @@ export const defineTool = <Input extends TProperties, Result>({
   readonly view: View<Whole<NoInfer<Result>>>
 }): Omit<Tool, 'name'> => ({ ...tool, input: Type.Object<TProperties>(input, { additionalProperties: false }) })
 
-/** Fields of the query or body of a route. */
 export const pick = <T extends TObject, Name extends keyof T['properties'] & string>(
   { properties }: T,
   ...names: readonly Name[]

@@ -45,7 +45,6 @@ const simple = <T>(type: 'number' | 'boolean'): View<Maybe<T>> => ({
 export const number = simple<number>('number')
 export const flag = simple<boolean>('boolean')
 
-/** Schemas to which others refer. */
 const DEFINITIONS = {
   untrusted: {
     type: 'object',
@@ -80,7 +79,6 @@ export const endpoint: View<Maybe<string>> = {
 type Fields = Readonly<Record<string, View>>
 type Row<V> = Maybe<{ readonly [K in keyof V]: V[K] extends View<infer T> ? T : never }>
 
-/** Only the named fields of an object. */
 export const fields = <V extends Fields>(views: V): View<Row<V>> => ({
   schema: {
     type: 'object',
@@ -117,7 +115,6 @@ export const oneOrMore = <T>(view: View<T>): View<Maybe<T | readonly T[]>> => ({
     Array.isArray(value) ? list(view).show(value, maxLength) : view.show(value as T, maxLength),
 })
 
-/** The first objects of a list. */
 export const rows = <V extends Fields>(views: V) => list(fields(views))
 
 /** The same view for every value of an object with arbitrary names. */
@@ -133,7 +130,6 @@ export const values = <T>(view: View<T>): View<Maybe<Readonly<Record<string, T>>
       : undefined,
 })
 
-/** What a response says about one thing. */
 export const dataOf = <V extends Fields>(row: V) => fields({ data: fields(row) })
 
 /** A page of a list, with the cursor of the next one. */

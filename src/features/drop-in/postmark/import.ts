@@ -118,6 +118,5 @@ function convertTemplate(
   }
 }
 
-/** A body within that of its layout. */
 const putInto = (layout: string | null | undefined, body: string | null): string | null =>
   layout && body !== null ? layout.replace(CONTENT, () => body) : body

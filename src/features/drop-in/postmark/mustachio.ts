@@ -51,7 +51,6 @@ class ConversionError extends Error {}
 
 interface OpenSection {
   readonly name: string
-  /** Offset in the source. */
   readonly index: number
   readonly closing: string
   readonly outer: Scope

@@ -20,7 +20,6 @@ import { INACTIVE_RECIPIENT, type PostmarkError, toErrorResult } from './errors.
 import { type ShownRecipients, type Translated, type TranslateOptions, translateMessage } from './message.ts'
 
 const MAX_BATCH = 500
-/** Addresses that a sentence names. */
 const MAX_NAMED = 100
 
 const sql = prepareStatements((db) => ({

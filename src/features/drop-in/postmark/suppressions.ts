@@ -56,7 +56,6 @@ export function requireSlug(app: App, accountId: number, stream: string): string
   return slug
 }
 
-/** The list of a stream as pieces of JSON, oldest first. */
 export function* dumpSuppressions(
   app: App,
   accountId: number,
@@ -93,7 +92,6 @@ export function* dumpSuppressions(
 export interface SuppressionStatus {
   readonly EmailAddress: string
   readonly Status: 'Suppressed' | 'Deleted' | 'Failed'
-  /** Why it failed; else empty. */
   readonly Message: string
 }
 

@@ -47,7 +47,6 @@ export const resendApiKeyRoutes = (app: App) =>
       { detail: requires('account:admin') },
     )
 
-/** The name of the domain to which a key is restricted. */
 function requireDomain(app: App, { accountId }: Actor, id: string): string {
   const uuid = parseUuid(id)
   const domain = uuid && findDomain(app.db, accountId, uuid)

@@ -20,7 +20,6 @@ export function readBody(
   return wanted
 }
 
-/** The 422 for a field that is missing. */
 export function missingField(field: string, hint = ''): AppError {
   const message = `Missing \`${field}\` field. ${hint}`.trim()
   return new AppError(422, 'missing_required_field', message, { details: [{ field, message }] })

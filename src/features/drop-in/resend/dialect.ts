@@ -30,7 +30,6 @@ const ABSENT_AREAS: Readonly<Record<string, string>> = {
   usage: 'GET /v1/account shows the quota and what is used of it.',
 }
 
-/** Routes of something that exists otherwise. */
 const ABSENT_ROUTES: readonly { readonly path: RegExp; readonly name: string; readonly instead: string }[] = [
   { path: /^\/emails\/metrics$/, name: 'Email metrics', instead: 'GET /v1/analytics/overview has such figures.' },
   { path: /^\/emails\/[^/]+\/share$/, name: 'Shared links to emails', instead: 'Open the email in the dashboard.' },
@@ -109,7 +108,6 @@ const FIELD_NAME = new RegExp(`\\b(?:${Object.keys(FIELD_NAMES).join('|')})\\b`,
 /** A sentence of ours with the names that fields have in this interface. */
 export const toResendWords = (text: string): string => text.replace(FIELD_NAME, (name) => FIELD_NAMES[name] ?? name)
 
-/** The status and name of an error, one of the list that the clients have. */
 function classify({ status, code, details }: AppError): { readonly name: string; readonly status: number } {
   const field = details[0]?.field ?? ''
   if (code === 'missing_api_key') return { name: code, status: 401 }

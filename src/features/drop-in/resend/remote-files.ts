@@ -64,7 +64,6 @@ export async function fetchRemoteFiles(
   }
 }
 
-/** The bytes that the files of one email have taken so far. */
 class FileBudget {
   readonly #app: App
   readonly #reservation: Reservation
@@ -100,7 +99,6 @@ class FileBudget {
 interface FetchLimits {
   readonly budget: FileBudget
   readonly signal: AbortSignal
-  /** On the monotonic clock. */
   readonly untilMs: number
 }
 

@@ -143,7 +143,6 @@ type Origin = 'bounce' | 'complaint' | 'manual'
 
 const REASONS: Readonly<Record<Origin, string>> = { bounce: 'hard_bounce', complaint: 'complaint', manual: 'manual' }
 
-/** The reason that an origin is here; undefined for none. */
 function parseOrigin(text: string | undefined): string | undefined {
   if (text === undefined) return undefined
   if (!Object.hasOwn(REASONS, text)) throw invalid('origin', 'origin must be bounce, complaint or manual.')

@@ -14,7 +14,6 @@ import { parseDateTime } from '#platform/time/date-time.ts'
 import { listUnknown, missingField } from './body.ts'
 
 export interface RemoteFile {
-  /** Position among the attachments of the email. */
   readonly index: number
   readonly url: string
 }
