@@ -49,7 +49,13 @@ export const Text = (description: string) => Type.String({ description })
 
 export const TextOrNull = (description: string) => Nullable(Type.String(), { description })
 
+export const TimeOrNull = (description: string) => Nullable(Timestamp(), { description })
+
+export const UuidOrNull = (description: string) => Nullable(Uuid(), { description })
+
 export const Count = (description: string) => Type.Integer({ description })
+
+export const CountOrNull = (description: string) => Nullable(Type.Integer(), { description })
 
 export const Bytes = (description: string) => Type.Integer({ description: `${description}, in bytes.` })
 

@@ -9,7 +9,7 @@ import { describeRoute, ownersOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { streamedResponseSpec } from '#platform/http/json-stream.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, Uuid } from '#platform/http/schemas.ts'
+import { DataBody, Text, Uuid } from '#platform/http/schemas.ts'
 import { deleteAccount } from './delete-account.ts'
 import { createAccountExport } from './export.ts'
 import { AccountExport } from './model.ts'
@@ -17,7 +17,7 @@ import { AccountExport } from './model.ts'
 const CONFIRMATION = 'DELETE'
 
 const Deleted = Type.Object({
-  message: Type.String({ description: 'What happens next.' }),
+  message: Text('What happens next.'),
   account_id: Uuid({ description: 'Id of the account.' }),
 })
 

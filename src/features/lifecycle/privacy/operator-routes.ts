@@ -9,7 +9,7 @@ import { Count, DataBody, Text, Timestamp } from '#platform/http/schemas.ts'
 import { listOpenDeletions } from './delete-account.ts'
 
 const AccountDeletion = Type.Object({
-  account_number: Type.Integer({ description: 'Its number in the database; its id and name are deleted already.' }),
+  account_number: Count('Its number in the database; its id and name are deleted already.'),
   step: Text('What is being done: mail, rows, late, service, log or bytes.'),
   rows: Count('Rows removed so far.'),
   next_at: Timestamp({ description: 'When it continues.' }),

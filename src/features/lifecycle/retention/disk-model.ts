@@ -1,6 +1,6 @@
 /** @module Wire shape of /v1/operator/disk. */
 import { type Static, Type } from '@sinclair/typebox'
-import { Bytes, Count, Nullable, Part, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Bytes, Count, CountOrNull, Nullable, Part, Text, TimeOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 
 export const FILE_SYSTEM_FIELDS = {
   size_bytes: Bytes('Size of the file system of the data directory'),
@@ -18,21 +18,17 @@ const AccountUsage = Type.Object({
   name: Text('Name of the account.'),
   used_bytes: Bytes('What it uses'),
   kept_bytes: Bytes('Of this, what is deleted only for its age'),
-  share_bytes: Nullable(Type.Integer(), { description: 'Its fair share in bytes; null: it uses no more than that.' }),
-  goes_before: Nullable(Timestamp(), {
-    description: 'The next run deletes its data from before this time; null: it deletes none.',
-  }),
+  share_bytes: CountOrNull('Its fair share in bytes; null: it uses no more than that.'),
+  goes_before: TimeOrNull('The next run deletes its data from before this time; null: it deletes none.'),
 })
 const KindUsage = Type.Object({
   kind: Text('content, events, inbound, logs or audit.'),
   used_bytes: Bytes('What is used'),
-  max_bytes: Nullable(Type.Integer(), { description: 'Limit in bytes; null: none.' }),
+  max_bytes: CountOrNull('Limit in bytes; null: none.'),
   max_days: Count('How many days it is retained.'),
-  oldest_at: Nullable(Timestamp(), { description: 'Time of the oldest that can be deleted; null: there is none.' }),
-  goes_at: Nullable(Timestamp(), { description: 'When the oldest is deleted for its age.' }),
-  over_before: Nullable(Timestamp(), {
-    description: 'Over its limit: the next run deletes data from before this time; null: it is not.',
-  }),
+  oldest_at: TimeOrNull('Time of the oldest that can be deleted; null: there is none.'),
+  goes_at: TimeOrNull('When the oldest is deleted for its age.'),
+  over_before: TimeOrNull('Over its limit: the next run deletes data from before this time; null: it is not.'),
   accounts: Type.Array(AccountUsage, { description: 'The accounts that use most, and all above their share.' }),
 })
 const DiskUse = Type.Object({

@@ -10,7 +10,7 @@ import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
-import { DataBody, OptionalNullable, StrictObject, Uuid } from '#platform/http/schemas.ts'
+import { DataBody, OptionalNullable, StrictObject, Text, Uuid } from '#platform/http/schemas.ts'
 import {
   AutoResponderChange,
   AutoResponderRecord,
@@ -35,10 +35,10 @@ const NewReply = StrictObject(
 
 const ReplyRecord = Type.Object({
   id: Uuid({ description: 'Id of the email: GET /v1/emails/{id} returns its status.' }),
-  status: Type.String({ description: '`queued`; for a repeated request, the current status.' }),
-  message_id: Type.String({ description: 'Message-ID header, with angle brackets.' }),
-  to: Type.String({ description: 'Recipients: Reply-To of the message, otherwise From; joined with ", ".' }),
-  subject: Type.String({ description: '"Re: " and the subject of the message.' }),
+  status: Text('`queued`; for a repeated request, the current status.'),
+  message_id: Text('Message-ID header, with angle brackets.'),
+  to: Text('Recipients: Reply-To of the message, otherwise From; joined with ", ".'),
+  subject: Text('"Re: " and the subject of the message.'),
   ...REPLAY_FIELDS,
 })
 
@@ -116,7 +116,7 @@ export const conversationRoutes = (app: App) => {
       ({ actor, params }) =>
         dataBody(toAutoResponderWire(parseAutoResponder(getMailbox(app.db, actor.accountId, params.id).autoResponder))),
       {
-        params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
+        params: Type.Object({ id: Text('Id of the mailbox.') }),
         response: DataBody(AutoResponderRecord),
         detail: describeRoute(
           'Get the auto-responder of a mailbox',
@@ -130,7 +130,7 @@ export const conversationRoutes = (app: App) => {
       async ({ actor, params, body }) =>
         dataBody(toAutoResponderWire(await changeAutoResponder(app, actor, params.id, body))),
       {
-        params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
+        params: Type.Object({ id: Text('Id of the mailbox.') }),
         body: AutoResponderChange,
         response: DataBody(AutoResponderRecord),
         detail: describeRoute(

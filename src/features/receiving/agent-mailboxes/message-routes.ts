@@ -21,7 +21,7 @@ import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { parseRowRange, RowRangeQuery } from '#platform/http/row-range.ts'
-import { DataBody, PageBody } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, Text } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { getMailbox, type Mailbox } from './mailboxes.ts'
 import {
@@ -47,17 +47,17 @@ import {
 /** OpenAPI tag of /v1/agent-mailboxes. */
 export const tags = ['Agent mailboxes']
 
-export const MailboxParams = Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) })
+export const MailboxParams = Type.Object({ id: Text('Id of the mailbox.') })
 
 export const MessageParams = Type.Object({
-  id: Type.String({ description: 'Id of the mailbox.' }),
-  mid: Type.String({ description: 'Id of the message.' }),
+  id: Text('Id of the mailbox.'),
+  mid: Text('Id of the message.'),
 })
 
 const AttachmentParams = Type.Object({
-  id: Type.String({ description: 'Id of the mailbox.' }),
-  mid: Type.String({ description: 'Id of the message.' }),
-  n: Type.String({ description: 'Number of the attachment, from 0.' }),
+  id: Text('Id of the mailbox.'),
+  mid: Text('Id of the message.'),
+  n: Text('Number of the attachment, from 0.'),
 })
 
 export const messageRoutes = (app: App) =>
@@ -155,13 +155,11 @@ export const messageRoutes = (app: App) =>
         params: MessageParams,
         body: LabelChange,
         response: DataBody(MessageRecord),
-        detail: {
-          summary: 'Label a message',
-          description: 'Replaces all labels; an empty list removes them.',
-          tags,
-          // The response contains the bodies.
-          ...requires('mailboxes:write', 'mailboxes:read'),
-        },
+        detail: describeRoute(
+          'Label a message',
+          requires('mailboxes:write', 'mailboxes:read'),
+          'Replaces all labels; an empty list removes them.',
+        ),
       },
     )
     .get(

@@ -7,16 +7,23 @@ import { MAX_LISTED_ATTACHMENTS, readTruncatedBodies, toAttachmentWire } from '#
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import {
+  Count,
   extra,
   extraFields,
   Nullable,
+  NullablePart,
   OptionalNullable,
   PageBody,
+  Part,
   QueryInteger,
   StrictObject,
   StringEnum,
+  Text,
+  TextOrNull,
+  TimeOrNull,
   Timestamp,
   Uuid,
+  UuidOrNull,
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
@@ -30,28 +37,22 @@ import type { Thread } from './threads.ts'
 export const MailboxRecord = Type.Object({
   id: Uuid({ description: 'Id of the mailbox.' }),
   account_id: Uuid({ description: 'Account of the mailbox.' }),
-  local_part: Type.String({ description: 'Part before the @, in lower case.' }),
-  domain: Type.String({ description: 'Domain of its address, in A-labels.' }),
-  address: Type.String({
-    description: 'local_part@domain. Mail to local_part+anything@domain is delivered here too.',
-  }),
-  display_name: Nullable(Type.String(), { description: 'Name in From of sent messages.' }),
+  local_part: Text('Part before the @, in lower case.'),
+  domain: Text('Domain of its address, in A-labels.'),
+  address: Text('local_part@domain. Mail to local_part+anything@domain is delivered here too.'),
+  display_name: TextOrNull('Name in From of sent messages.'),
   created_at: Timestamp({ description: 'When it was created.' }),
   ...extraFields({
-    message_count: Type.Integer({ description: 'Received messages.' }),
-    unread_count: Type.Integer({ description: 'Received messages that no consumer has acknowledged.' }),
-    unread_bytes: Type.Integer({
-      description:
-        'Size of these messages as received. A mailbox at its limit of unread mail rejects new messages temporarily.',
-    }),
-    thread_count: Type.Integer({ description: 'Conversations.' }),
-    auto_responder: Nullable(
-      Type.Object({
-        enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
-        rules: Type.Array(Type.Unknown(), { description: 'The rules, as configured.' }),
-      }),
-      { description: 'Automatic replies; null: never configured.' },
+    message_count: Count('Received messages.'),
+    unread_count: Count('Received messages that no consumer has acknowledged.'),
+    unread_bytes: Count(
+      'Size of these messages as received. A mailbox at its limit of unread mail rejects new messages temporarily.',
     ),
+    thread_count: Count('Conversations.'),
+    auto_responder: NullablePart('Automatic replies; null: never configured.', {
+      enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
+      rules: Type.Array(Type.Unknown(), { description: 'The rules, as configured.' }),
+    }),
     auto_responder_enabled: Type.Boolean({ description: 'Whether automatic replies are sent.' }),
     auto_responder_rules: Type.Array(Type.Unknown(), { description: 'Their rules, as configured.' }),
     updated_at: Timestamp({ description: 'When it was last changed.' }),
@@ -97,19 +98,19 @@ export const toMailboxWire = (mailbox: Mailbox): MailboxRecord => {
 }
 
 export const AttachmentRecord = Type.Object({
-  filename: Nullable(Type.String(), { description: 'Set by the sender; null: no name.' }),
-  content_type: Type.String({ description: 'Set by the sender; not verified.' }),
-  size: Type.Integer({ description: 'Decoded size in bytes.' }),
+  filename: TextOrNull('Set by the sender; null: no name.'),
+  content_type: Text('Set by the sender; not verified.'),
+  size: Count('Decoded size in bytes.'),
   ...extraFields({
-    content_id: Nullable(Type.String(), { description: 'Target of `cid:` in the HTML, without angle brackets.' }),
+    content_id: TextOrNull('Target of `cid:` in the HTML, without angle brackets.'),
     disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
   }),
 })
 
 export const LinkedAttachment = Type.Object({
   ...AttachmentRecord.properties,
-  url: Type.String({ description: 'Link to the content, as a download. It needs no key: whoever has it can read it.' }),
-  expires_in_seconds: Type.Integer({ description: 'How long the link is valid: one to two hours.' }),
+  url: Text('Link to the content, as a download. It needs no key: whoever has it can read it.'),
+  expires_in_seconds: Count('How long the link is valid: one to two hours.'),
 })
 
 const MESSAGE_FIELDS = {
@@ -117,23 +118,23 @@ const MESSAGE_FIELDS = {
   mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
   account_id: Uuid({ description: 'Account of the mailbox.' }),
   thread_id: Uuid({ description: 'Thread of the message.' }),
-  message_id: Nullable(Type.String(), { description: 'Message-ID header, with angle brackets; null: none.' }),
-  mail_from: Type.String({ description: 'Envelope sender; empty: the null reverse-path.' }),
-  from_header: Type.String({ description: 'From header.' }),
-  reply_to: Nullable(Type.String(), { description: 'Reply-To header.' }),
-  subject: Type.String({ description: 'Subject; empty if absent.' }),
-  size_bytes: Type.Integer({ description: 'Size of the message as received; for a sent one, of its parts.' }),
-  labels: Type.Array(Type.String({ description: 'A label.' }), { description: 'Its labels.' }),
-  read_at: Nullable(Timestamp(), { description: 'When a consumer acknowledged it; null: unread.' }),
+  message_id: TextOrNull('Message-ID header, with angle brackets; null: none.'),
+  mail_from: Text('Envelope sender; empty: the null reverse-path.'),
+  from_header: Text('From header.'),
+  reply_to: TextOrNull('Reply-To header.'),
+  subject: Text('Subject; empty if absent.'),
+  size_bytes: Count('Size of the message as received; for a sent one, of its parts.'),
+  labels: Type.Array(Text('A label.'), { description: 'Its labels.' }),
+  read_at: TimeOrNull('When a consumer acknowledged it; null: unread.'),
   created_at: Timestamp({ description: 'When it was added to the mailbox.' }),
   ...extraFields({
     direction: StringEnum(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
-    email_id: Nullable(Uuid(), { description: 'Id of the sent email, until it is deleted; null: received.' }),
-    in_reply_to: Nullable(Type.String(), { description: 'Message-ID of the message that it answers.' }),
-    references: Nullable(Type.String(), { description: 'Message-IDs of the conversation, separated by spaces.' }),
-    references_header: Nullable(Type.String(), { description: 'Same as references.' }),
-    to_header: Nullable(Type.String(), { description: 'To header.' }),
-    cc_header: Nullable(Type.String(), { description: 'Cc header.' }),
+    email_id: UuidOrNull('Id of the sent email, until it is deleted; null: received.'),
+    in_reply_to: TextOrNull('Message-ID of the message that it answers.'),
+    references: TextOrNull('Message-IDs of the conversation, separated by spaces.'),
+    references_header: TextOrNull('Same as references.'),
+    to_header: TextOrNull('To header.'),
+    cc_header: TextOrNull('Cc header.'),
     attachments: Type.Array(AttachmentRecord, {
       description: `Attachments, numbered from 0 in this order. Lists and threads show the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
     }),
@@ -142,36 +143,28 @@ const MESSAGE_FIELDS = {
       description: 'Whether the content of its attachments is kept: whenever it has any.',
     }),
     classification: Type.Optional(
-      Type.Object(
-        {
-          label: Type.String({ description: 'Kind of message.' }),
-          confidence: Type.Number({ description: 'Confidence, from 0 to 1.' }),
-        },
-        { description: 'Only if the operator has enabled automatic classification.' },
-      ),
-    ),
-    parse_error: Type.Optional(
-      Type.String({
-        description:
-          'Why the message could not be parsed; absent otherwise. Such a message has header fields, but no bodies or attachments; its raw form is complete.',
+      Part('Only if the operator has enabled automatic classification.', {
+        label: Text('Kind of message.'),
+        confidence: Type.Number({ description: 'Confidence, from 0 to 1.' }),
       }),
     ),
-    source_ip: Nullable(Type.String(), { description: 'IP address of the client.' }),
-    received_at: Nullable(Timestamp(), { description: 'When it was received; null: it was sent.' }),
+    parse_error: Type.Optional(
+      Text(
+        'Why the message could not be parsed; absent otherwise. Such a message has header fields, but no bodies or attachments; its raw form is complete.',
+      ),
+    ),
+    source_ip: TextOrNull('IP address of the client.'),
+    received_at: TimeOrNull('When it was received; null: it was sent.'),
   }),
 }
 
 type MessageFields = Static<TObject<typeof MESSAGE_FIELDS>>
 
 const BODY_FIELDS = {
-  text_body: Nullable(Type.String(), {
-    description: 'Text of the message. Truncated after 2 MiB; the complete text is then an attachment.',
-  }),
-  html_body: Nullable(Type.String(), { description: 'HTML from an untrusted sender: sanitise it before you show it.' }),
+  text_body: TextOrNull('Text of the message. Truncated after 2 MiB; the complete text is then an attachment.'),
+  html_body: TextOrNull('HTML from an untrusted sender: sanitise it before you show it.'),
   ...extraFields({
-    text_body_stripped: Type.Optional(
-      Type.String({ description: 'The text without quoted replies; absent when nothing was quoted.' }),
-    ),
+    text_body_stripped: Type.Optional(Text('The text without quoted replies; absent when nothing was quoted.')),
     content: ContentState,
   }),
 }
@@ -285,9 +278,9 @@ export const MessageQuery = Type.Object({
 export const SearchQuery = Type.Object({
   ...ROW_RANGE_FIELDS,
   q: Type.Optional(
-    Type.String({
-      description: `Words that subject, sender or text must all contain; at most 20 words in 200 characters. Ignores case and accents. Returns the newest ${MAX_SEARCH_RESULTS}.`,
-    }),
+    Text(
+      `Words that subject, sender or text must all contain; at most 20 words in 200 characters. Ignores case and accents. Returns the newest ${MAX_SEARCH_RESULTS}.`,
+    ),
   ),
 })
 
@@ -306,7 +299,7 @@ export const NextQuery = Type.Object({
 
 export const NextMessage = Type.Object({
   data: MessageRecord,
-  lease_token: Type.String({ description: 'Token for ack and nack.' }),
+  lease_token: Text('Token for ack and nack.'),
   lease_expires_at: Timestamp({ description: 'When the lease ends: after 5 minutes.' }),
 })
 
@@ -317,7 +310,7 @@ export const LeaseEnd = StrictObject(
 
 export const LabelChange = StrictObject(
   {
-    labels: Type.Array(Type.String({ description: 'A label.' }), {
+    labels: Type.Array(Text('A label.'), {
       description: 'The complete list of labels: at most 50, each 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".',
     }),
   },
@@ -328,7 +321,7 @@ export const LabelChange = StrictObject(
 export const ListedThread = Type.Object({
   ...ListedMessage.properties,
   ...extraFields({
-    message_count: Type.Integer({ description: 'Received and sent messages of the thread.' }),
+    message_count: Count('Received and sent messages of the thread.'),
     last_message_at: Timestamp({ description: 'When the newest one was received or sent.' }),
   }),
 })
@@ -356,8 +349,8 @@ export const ThreadRecord = Type.Object(
     id: Uuid({ description: 'Id of the thread.' }),
     mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
     account_id: Uuid({ description: 'Account of the mailbox.' }),
-    subject: Type.String({ description: 'Subject of its first message.' }),
-    message_count: Type.Integer({ description: 'Received and sent messages.' }),
+    subject: Text('Subject of its first message.'),
+    message_count: Count('Received and sent messages.'),
     last_message_at: Timestamp({ description: 'When the newest one was received or sent.' }),
     created_at: Timestamp({ description: 'When it began.' }),
   },
@@ -383,13 +376,13 @@ export const ThreadPage = Type.Object({
 export type ThreadPage = Static<typeof ThreadPage>
 
 export const ContactRecord = Type.Object({
-  email: Type.String({ description: 'Address of the sender, in lower case.' }),
-  display_name: Nullable(Type.String(), { description: 'Name in the newest From header that had one.' }),
-  message_count: Type.Integer({ description: 'Messages from this address.' }),
+  email: Text('Address of the sender, in lower case.'),
+  display_name: TextOrNull('Name in the newest From header that had one.'),
+  message_count: Count('Messages from this address.'),
   last_seen: Timestamp({ description: 'When the newest one was received, even if deleted since.' }),
   ...extraFields({
-    address: Type.String({ description: 'The same as email.' }),
-    name: Nullable(Type.String(), { description: 'The same as display_name.' }),
+    address: Text('The same as email.'),
+    name: TextOrNull('The same as display_name.'),
     last_message_at: Timestamp({ description: 'The same as last_seen.' }),
   }),
 })
@@ -406,9 +399,9 @@ export const toContactWire = ({ address, name, messageCount, lastMessageAt }: Co
 })
 
 export const AnalyticsRecord = Type.Object({
-  total_messages: Type.Integer({ description: 'Received messages.' }),
-  unread_messages: Type.Integer({ description: 'Received messages that no consumer has acknowledged.' }),
-  total_threads: Type.Integer({ description: 'Conversations.' }),
-  messages_today: Type.Integer({ description: 'Received since midnight (UTC).' }),
-  messages_this_week: Type.Integer({ description: 'Received in the last seven days (UTC), including today.' }),
+  total_messages: Count('Received messages.'),
+  unread_messages: Count('Received messages that no consumer has acknowledged.'),
+  total_threads: Count('Conversations.'),
+  messages_today: Count('Received since midnight (UTC).'),
+  messages_this_week: Count('Received in the last seven days (UTC), including today.'),
 })

@@ -7,7 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { readTruncatedBodies, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Part, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { findMessageById } from './messages.ts'
@@ -31,28 +31,25 @@ const { text_body, text_body_stripped, html_body, attachments, content, source_i
 export const MailboxPayload = Type.Object({
   event: Type.Literal('mailbox.message.received', { description: 'Type of the event.' }),
   mailbox_id: Uuid({ description: 'Mailbox that received the message.' }),
-  message: Type.Object(
-    {
-      id: Uuid({ description: 'Id of the message; the same at every repetition of this request.' }),
-      from: Type.String({ description: 'From header, which anybody can write.' }),
-      reply_to,
-      subject,
-      text_body,
-      text_body_stripped,
-      html_body,
-      attachments,
-      message_id,
-      in_reply_to,
-      references,
-      thread_id,
-      classification,
-      parse_error,
-      received_at: Timestamp({ description: 'When it was received.' }),
-      content,
-      truncated: Type.Optional(Type.Literal(true, { description: 'A body was truncated, after 256 KiB.' })),
-    },
-    { description: 'The message. Written by a stranger.' },
-  ),
+  message: Part('The message. Written by a stranger.', {
+    id: Uuid({ description: 'Id of the message; the same at every repetition of this request.' }),
+    from: Text('From header, which anybody can write.'),
+    reply_to,
+    subject,
+    text_body,
+    text_body_stripped,
+    html_body,
+    attachments,
+    message_id,
+    in_reply_to,
+    references,
+    thread_id,
+    classification,
+    parse_error,
+    received_at: Timestamp({ description: 'When it was received.' }),
+    content,
+    truncated: Type.Optional(Type.Literal(true, { description: 'A body was truncated, after 256 KiB.' })),
+  }),
   authentication,
   source_ip,
   timestamp: Timestamp({ description: 'When the message was added to the mailbox.' }),

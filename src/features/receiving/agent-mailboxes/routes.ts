@@ -13,7 +13,7 @@ import { wrongMethod } from '#platform/http/error-response.ts'
 import { requestContext } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { parseRowRange, RowRangeQuery } from '#platform/http/row-range.ts'
-import { DataBody, PageBody, parseQueryInteger, requireReachable } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, parseQueryInteger, requireReachable, Text } from '#platform/http/schemas.ts'
 import { seconds } from '#platform/units.ts'
 import { listContacts } from './contacts.ts'
 import { ackMessage, formatToken, nackMessage } from './leases.ts'
@@ -44,8 +44,8 @@ import {
 import { getThread, listThreads } from './threads.ts'
 
 const ThreadParams = Type.Object({
-  id: Type.String({ description: 'Id of the mailbox.' }),
-  tid: Type.String({ description: 'Id of the thread, or of a message in it.' }),
+  id: Text('Id of the mailbox.'),
+  tid: Text('Id of the thread, or of a message in it.'),
 })
 
 export const agentMailboxRoutes = (app: App, longPolls: LongPolls) =>

@@ -3,15 +3,15 @@ import { type Static, Type } from '@sinclair/typebox'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Count, Nullable, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Count, Nullable, Text, TextOrNull, Timestamp, Uuid, UuidOrNull } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { StoredComplaint } from './rate.ts'
 
 export const OperatorComplaint = Type.Object({
   id: Text('Id of the complaint.'),
-  account_id: Nullable(Uuid(), { description: 'Id of the account; null: it is deleted.' }),
+  account_id: UuidOrNull('Id of the account; null: it is deleted.'),
   account: TextOrNull('Name of the account; null: it is deleted.'),
-  email_id: Nullable(Uuid(), { description: 'Id of the email; null: it is deleted.' }),
+  email_id: UuidOrNull('Id of the email; null: it is deleted.'),
   complainer: TextOrNull('Address that complained; null: the report does not name it.'),
   feedback_type: Text('abuse, fraud, virus, not-spam or other.'),
   feedback_loop: TextOrNull('Provider that provably sent the report; null: no proof, so it pauses no account.'),

@@ -1,7 +1,7 @@
 /** @module Wire form of DMARC and TLS reports. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Bytes, Filter, Nullable, PAGE_FIELDS, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Bytes, Filter, PAGE_FIELDS, Text, TextOrNull, TimeOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { StoredReport } from './store.ts'
 
@@ -13,8 +13,8 @@ const REPORT_FIELDS = {
   domain: Text('Domain that it is about.'),
   organisation: Text('Who reports.'),
   report_id: Text('Id that the reporter gave it.'),
-  period_start: Nullable(Timestamp(), { description: 'Start of its period.' }),
-  period_end: Nullable(Timestamp(), { description: 'End of its period.' }),
+  period_start: TimeOrNull('Start of its period.'),
+  period_end: TimeOrNull('End of its period.'),
   size_bytes: Bytes('Size of its content'),
   received_at: Timestamp({ description: 'When it arrived.' }),
 }
@@ -22,7 +22,7 @@ export const DomainReport = Type.Object(REPORT_FIELDS)
 export type DomainReport = Static<typeof DomainReport>
 export const DomainReportDetail = Type.Object({
   ...REPORT_FIELDS,
-  content: Type.String({ description: 'The unpacked XML or JSON; its first part when it is very long.' }),
+  content: Text('The unpacked XML or JSON; its first part when it is very long.'),
   is_truncated: Type.Boolean({ description: 'Whether `content` is only the first part.' }),
 })
 export type DomainReportDetail = Static<typeof DomainReportDetail>

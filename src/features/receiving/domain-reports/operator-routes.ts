@@ -6,7 +6,7 @@ import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
 import { KiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { DomainReport, DomainReportDetail, ReportsQuery, toReportView } from './model.ts'
@@ -47,7 +47,7 @@ export const operatorReportRoutes = (app: App) =>
         })
       },
       {
-        params: Type.Object({ id: Type.String({ description: 'Id of the report.' }) }),
+        params: Type.Object({ id: Text('Id of the report.') }),
         response: DataBody(DomainReportDetail),
         detail: operatorRoute('Get a DMARC or TLS report', undefined, {
           404: ['report_not_found', 'No report has this id, or it is no longer stored.'],

@@ -7,13 +7,13 @@ import type { AuditActor } from '#features/core/audit-logs/audit.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MailQuery, OperatorMailDetail, OperatorMailRecord, toMailView } from './model.ts'
 import { type MailTextReader, readOperatorMail } from './operator-mail.ts'
 import { deleteOperatorMail, findOperatorMail, listOperatorMail } from './store.ts'
 
-const params = Type.Object({ id: Type.String({ description: 'Id of the message.' }) })
+const params = Type.Object({ id: Text('Id of the message.') })
 const MAIL_NOT_FOUND = ['operator_mail_not_found', 'No message has this id.'] as const
 
 interface OperatorMailRouteOptions {

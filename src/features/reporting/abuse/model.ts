@@ -13,6 +13,7 @@ import {
   TextOrNull,
   Timestamp,
   Uuid,
+  UuidOrNull,
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AbuseFinding } from './findings.ts'
@@ -80,7 +81,7 @@ export const Finding = Type.Object({
   source: Text('What found it: reputation, scam_classifier, registration_burst or admin.'),
   reason: Text('The finding, a sentence.'),
   paused: Type.Boolean({ description: 'Whether it paused the account.' }),
-  email_id: Nullable(Uuid(), { description: 'Id of the email; null: none, or it is deleted.' }),
+  email_id: UuidOrNull('Id of the email; null: none, or it is deleted.'),
   detail: Nullable(Type.Unknown(), { description: 'Figures, links and words of the finding.' }),
   created_at: Timestamp({ description: 'When it was found.' }),
 })

@@ -9,14 +9,14 @@ import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { listMembers } from '#features/people/team/users.ts'
 import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { listFindings } from './findings.ts'
 import { Finding, OperatorAccountDetail, PauseRequest, ResumeResult, toFindingWire } from './model.ts'
 import { pauseByOperator, readAccountStatus, resumeByOperator } from './operator-accounts.ts'
 
-const params = Type.Object({ id: Type.String({ description: 'Id of the account.' }) })
+const params = Type.Object({ id: Text('Id of the account.') })
 const RATE_DAYS = 30
 const MAX_MEMBERS_SHOWN = 20
 const ACCOUNT_NOT_FOUND = ['account_not_found', 'No account has this id.'] as const

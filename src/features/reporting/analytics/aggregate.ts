@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { listSubAccounts } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { Nullable, Uuid } from '#platform/http/schemas.ts'
+import { Count, Text, Uuid, UuidOrNull } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { createAccountQueue } from './account-queue.ts'
@@ -18,8 +18,8 @@ const PAGE_SIZE = 100
 const AccountStats = Type.Composite([
   Type.Object({
     account_id: Uuid({ description: 'Id of the account or sub-account.' }),
-    name: Type.String({ description: 'Its name.' }),
-    parent_account_id: Nullable(Uuid(), { description: 'Null for the account that owns the key.' }),
+    name: Text('Its name.'),
+    parent_account_id: UuidOrNull('Null for the account that owns the key.'),
   }),
   Overview,
 ])
@@ -27,7 +27,7 @@ const AccountStats = Type.Composite([
 export const Aggregate = Type.Composite([
   Overview,
   Type.Object({
-    total_accounts: Type.Integer({ description: 'Accounts in the totals: your own and your sub-accounts.' }),
+    total_accounts: Count('Accounts in the totals: your own and your sub-accounts.'),
     accounts: Type.Array(AccountStats, {
       description: `The same stats for each account, busiest first; at most ${MAX_LISTED_ACCOUNTS}.`,
     }),

@@ -2,25 +2,23 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
 import type { StreamCounter } from '#features/setup/streams/reputation.ts'
-import { extra, Timestamp } from '#platform/http/schemas.ts'
+import { Count, extra, Text, Timestamp } from '#platform/http/schemas.ts'
 import type { DomainStats } from './domains.ts'
 import { createParameterError, formatDay, PERIOD_FIELDS, PeriodRecord } from './period.ts'
 import { computeRates, type DayStats, type PeriodStats } from './stats.ts'
 
 const COUNT_FIELDS = {
-  sent: Type.Integer({
-    description: 'Recipients of accepted mail, without suppressed and cancelled ones.',
-  }),
-  delivered: Type.Integer({ description: 'Recipients whose server accepted the mail.' }),
-  bounced: Type.Integer({ description: 'Bounces, hard and soft.' }),
-  opens: Type.Integer({ description: 'Events `opened`.' }),
-  clicks: Type.Integer({ description: 'Events `clicked`.' }),
+  sent: Count('Recipients of accepted mail, without suppressed and cancelled ones.'),
+  delivered: Count('Recipients whose server accepted the mail.'),
+  bounced: Count('Bounces, hard and soft.'),
+  opens: Count('Events `opened`.'),
+  clicks: Count('Events `clicked`.'),
 }
 
 const METRIC_FIELDS = {
   ...COUNT_FIELDS,
-  complaints: Type.Integer({ description: 'Complaints received.' }),
-  unsubscribes: Type.Integer({ description: 'Events `unsubscribed`.' }),
+  complaints: Count('Complaints received.'),
+  unsubscribes: Count('Events `unsubscribed`.'),
 }
 
 const RATE_FIELDS = {
@@ -33,25 +31,20 @@ export const Overview = Type.Object({
   complaints: METRIC_FIELDS.complaints,
   delivery_rate: Type.Number({ description: 'Delivered divided by sent, 0..1.' }),
   ...RATE_FIELDS,
-  total_sent: Type.Integer({ description: 'The same as sent.' }),
-  total_delivered: Type.Integer({ description: 'The same as delivered.' }),
-  total_bounced: Type.Integer({ description: 'The same as bounced.' }),
-  total_opens: Type.Integer({ description: 'The same as opens.' }),
-  total_clicks: Type.Integer({ description: 'The same as clicks.' }),
-  total_unsubscribes: Type.Integer({ description: 'Events `unsubscribed`.' }),
+  total_sent: Count('The same as sent.'),
+  total_delivered: Count('The same as delivered.'),
+  total_bounced: Count('The same as bounced.'),
+  total_opens: Count('The same as opens.'),
+  total_clicks: Count('The same as clicks.'),
+  total_unsubscribes: Count('Events `unsubscribed`.'),
   delivery_rate_pct: Type.Number({ description: 'delivery_rate in per cent, 0..100.' }),
   open_rate_pct: Type.Number({ description: 'open_rate in per cent.' }),
   click_rate_pct: Type.Number({ description: 'click_rate in per cent.' }),
   bounce_rate_pct: Type.Number({ description: 'Bounced divided by sent, in per cent.' }),
   machine_opens: extra(
-    Type.Integer({
-      description:
-        'Images loaded by scanners, prefetchers and image proxies, Gmail included; no other count includes them.',
-    }),
+    Count('Images loaded by scanners, prefetchers and image proxies, Gmail included; no other count includes them.'),
   ),
-  machine_clicks: extra(
-    Type.Integer({ description: 'Links followed by such machines; no other count includes them.' }),
-  ),
+  machine_clicks: extra(Count('Links followed by such machines; no other count includes them.')),
 })
 export type Overview = Static<typeof Overview>
 
@@ -80,7 +73,7 @@ export const INTERVALS = ['day', 'hour'] as const
 type Interval = (typeof INTERVALS)[number]
 
 export const TimePoint = Type.Object({
-  date: Type.String({ description: 'Day in UTC, YYYY-MM-DD.' }),
+  date: Text('Day in UTC, YYYY-MM-DD.'),
   time: extra(Type.Optional(Timestamp({ description: 'Beginning of the hour; only with `interval=hour`.' }))),
   ...Object.fromEntries(
     METRICS.map((metric) => {
@@ -92,7 +85,7 @@ export const TimePoint = Type.Object({
 export type TimePoint = { date: string; time?: string } & Partial<Record<Metric, number>>
 
 export const DomainRecord = Type.Object({
-  domain: Type.String({ description: 'Domain of recipients, in lower case; international names as A-labels.' }),
+  domain: Text('Domain of recipients, in lower case; international names as A-labels.'),
   sent: COUNT_FIELDS.sent,
   delivered: COUNT_FIELDS.delivered,
   bounced: COUNT_FIELDS.bounced,
@@ -111,27 +104,21 @@ export const MAX_DOMAINS = 1000
 
 export const TimeseriesQuery = Type.Object({
   ...PERIOD_FIELDS,
-  metrics: Type.Optional(
-    Type.String({
-      description: `Comma-separated list of ${METRICS.join(', ')}. Default: ${DEFAULT_METRICS.join(',')}.`,
-    }),
-  ),
+  metrics: Type.Optional(Text(`Comma-separated list of ${METRICS.join(', ')}. Default: ${DEFAULT_METRICS.join(',')}.`)),
   interval: Type.Optional(
-    Type.String({
-      description: `One of ${INTERVALS.join(', ')}. Default: day. Hours are those of UTC, up to the current one; at most ${MAX_HOURLY_DAYS} days, of the last ${COUNTER_RETENTION_DAYS}; default period: 7d.`,
-    }),
+    Text(
+      `One of ${INTERVALS.join(', ')}. Default: day. Hours are those of UTC, up to the current one; at most ${MAX_HOURLY_DAYS} days, of the last ${COUNTER_RETENTION_DAYS}; default period: 7d.`,
+    ),
   ),
   stream: Type.Optional(
-    Type.String({
-      description: `Slug of a stream: only its mail. Counted by stream are ${STREAM_METRICS.join(', ')}, of the last ${COUNTER_RETENTION_DAYS} days; bounced has hard bounces only. Default: all mail.`,
-    }),
+    Text(
+      `Slug of a stream: only its mail. Counted by stream are ${STREAM_METRICS.join(', ')}, of the last ${COUNTER_RETENTION_DAYS} days; bounced has hard bounces only. Default: all mail.`,
+    ),
   ),
 })
 export const DomainsQuery = Type.Object({
   ...PERIOD_FIELDS,
-  limit: Type.Optional(
-    Type.String({ description: `Maximum number of domains, 1 to ${MAX_DOMAINS}. Default: ${DEFAULT_DOMAINS}.` }),
-  ),
+  limit: Type.Optional(Text(`Maximum number of domains, 1 to ${MAX_DOMAINS}. Default: ${DEFAULT_DOMAINS}.`)),
 })
 
 /** Parses the metrics of a query, in the order of METRICS. Throws 400. */

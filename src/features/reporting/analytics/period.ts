@@ -3,6 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { dayOf } from '#features/core/events/daily-stats.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { Text } from '#platform/http/schemas.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 
@@ -25,14 +26,12 @@ export interface Period {
 /** Query fields of a period; spread into a query schema. */
 export const PERIOD_FIELDS = {
   period: Type.Optional(
-    Type.String({
-      description: `${PERIOD_NAMES.join(', ')}: the days up to today (UTC). Default: ${DEFAULT_PERIOD}; ignored when from and to are set.`,
-    }),
+    Text(
+      `${PERIOD_NAMES.join(', ')}: the days up to today (UTC). Default: ${DEFAULT_PERIOD}; ignored when from and to are set.`,
+    ),
   ),
-  from: Type.Optional(Type.String({ description: 'First day, YYYY-MM-DD in UTC. Requires to.' })),
-  to: Type.Optional(
-    Type.String({ description: `Last day, YYYY-MM-DD in UTC. The period has at most ${MAX_PERIOD_DAYS} days.` }),
-  ),
+  from: Type.Optional(Text('First day, YYYY-MM-DD in UTC. Requires to.')),
+  to: Type.Optional(Text(`Last day, YYYY-MM-DD in UTC. The period has at most ${MAX_PERIOD_DAYS} days.`)),
 }
 
 export const PeriodQuery = Type.Object(PERIOD_FIELDS)
@@ -41,9 +40,9 @@ type PeriodQuery = Static<typeof PeriodQuery>
 /** The period in responses. */
 export const PeriodRecord = Type.Object(
   {
-    from: Type.String({ description: 'First day, YYYY-MM-DD.' }),
-    to: Type.String({ description: 'Last day, YYYY-MM-DD.' }),
-    period: Type.String({ description: `${PERIOD_NAMES.join(', ')}, or custom when from and to were set.` }),
+    from: Text('First day, YYYY-MM-DD.'),
+    to: Text('Last day, YYYY-MM-DD.'),
+    period: Text(`${PERIOD_NAMES.join(', ')}, or custom when from and to were set.`),
   },
   { description: 'Period of the stats.' },
 )

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { describeRoute } from '#platform/http/access.ts'
 import { csvResponseSpec } from '#platform/http/csv.ts'
 import { findBusiestDomains } from './domains.ts'
 import {
@@ -21,11 +22,10 @@ import { PeriodQuery, parsePeriod, toPeriodWire } from './period.ts'
 import { readDays, sumPeriod } from './stats.ts'
 import { readTimeseries } from './timeseries.ts'
 
-const tags = ['Analytics']
 const READS = requires('analytics:read')
 
 export const analyticsRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/analytics' })
+  new Elysia({ prefix: '/v1/analytics', tags: ['Analytics'] })
     .use(authenticated)
     .get(
       '/overview',
@@ -36,12 +36,7 @@ export const analyticsRoutes = (app: App) =>
       {
         query: PeriodQuery,
         response: PeriodBody(Overview),
-        detail: {
-          summary: 'Sum up a period',
-          description: 'Counts and rates of a period. Captured mail is not counted.',
-          tags,
-          ...READS,
-        },
+        detail: describeRoute('Sum up a period', READS, 'Counts and rates of a period. Captured mail is not counted.'),
       },
     )
     .get(
@@ -53,13 +48,11 @@ export const analyticsRoutes = (app: App) =>
       {
         query: TimeseriesQuery,
         response: PeriodBody(Type.Array(TimePoint)),
-        detail: {
-          summary: 'Get stats by day or hour',
-          description:
-            'Every day of the period in order, in UTC; days without activity have zeros. With `interval=hour` every hour up to the current one; with `stream` the mail of one stream.',
-          tags,
-          ...READS,
-        },
+        detail: describeRoute(
+          'Get stats by day or hour',
+          READS,
+          'Every day of the period in order, in UTC; days without activity have zeros. With `interval=hour` every hour up to the current one; with `stream` the mail of one stream.',
+        ),
       },
     )
     .get(
@@ -72,12 +65,11 @@ export const analyticsRoutes = (app: App) =>
       {
         query: DomainsQuery,
         response: PeriodBody(Type.Array(DomainRecord)),
-        detail: {
-          summary: 'Get stats by recipient domain',
-          description: 'The busiest recipient domains of the period; ties are sorted by name.',
-          tags,
-          ...READS,
-        },
+        detail: describeRoute(
+          'Get stats by recipient domain',
+          READS,
+          'The busiest recipient domains of the period; ties are sorted by name.',
+        ),
       },
     )
     .get(
@@ -91,11 +83,11 @@ export const analyticsRoutes = (app: App) =>
       },
       {
         query: PeriodQuery,
-        detail: {
-          summary: 'Export the days of a period as CSV',
-          tags,
-          ...csvResponseSpec('Columns date, sent, delivered, bounced, opens and clicks; one line per day, in order.'),
-          ...READS,
-        },
+        detail: describeRoute(
+          'Export the days of a period as CSV',
+          READS,
+          undefined,
+          csvResponseSpec('Columns date, sent, delivered, bounced, opens and clicks; one line per day, in order.'),
+        ),
       },
     )

@@ -4,6 +4,8 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { getSubAccount } from '#features/people/sub-accounts/sub-accounts.ts'
+import { describeRoute } from '#platform/http/access.ts'
+import { Text } from '#platform/http/schemas.ts'
 import { Aggregate, aggregateStats } from './aggregate.ts'
 import { Overview, PeriodBody, toOverviewWire } from './model.ts'
 import { PeriodQuery, parsePeriod, toPeriodWire } from './period.ts'
@@ -21,12 +23,12 @@ export const subAccountAnalyticsRoutes = (app: App) =>
       {
         query: PeriodQuery,
         response: PeriodBody(Aggregate),
-        detail: {
-          summary: 'Sum up a period over all sub-accounts',
-          description: 'Totals of your account with its sub-accounts, and the stats of each.',
-          tags: ['Analytics'],
-          ...requires('analytics:read', 'sub_accounts:manage'),
-        },
+        detail: describeRoute(
+          'Sum up a period over all sub-accounts',
+          requires('analytics:read', 'sub_accounts:manage'),
+          'Totals of your account with its sub-accounts, and the stats of each.',
+          { tags: ['Analytics'] },
+        ),
       },
     )
     .get(
@@ -37,14 +39,14 @@ export const subAccountAnalyticsRoutes = (app: App) =>
         return { data: toOverviewWire(sumPeriod(app.db, account.id, period)), period: toPeriodWire(period) }
       },
       {
-        params: Type.Object({ id: Type.String({ description: 'Id of the sub-account.' }) }),
+        params: Type.Object({ id: Text('Id of the sub-account.') }),
         query: PeriodQuery,
         response: PeriodBody(Overview),
-        detail: {
-          summary: 'Sum up a period of a sub-account',
-          description: 'Counts and rates, as in /v1/analytics/overview.',
-          tags: ['Sub-accounts'],
-          ...requires('sub_accounts:manage'),
-        },
+        detail: describeRoute(
+          'Sum up a period of a sub-account',
+          requires('sub_accounts:manage'),
+          'Counts and rates, as in /v1/analytics/overview.',
+          { tags: ['Sub-accounts'] },
+        ),
       },
     )

@@ -1,7 +1,7 @@
 /** @module Wire shapes of insights. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Count, StringEnum, Text, TimeOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { AREAS, type InsightFinding, SEVERITIES } from './findings.ts'
 import type { Insight } from './insights.ts'
@@ -9,8 +9,8 @@ import type { Insight } from './insights.ts'
 const FindingRecord = Type.Object({
   severity: StringEnum(SEVERITIES, { description: 'info, warn or critical.' }),
   area: StringEnum(AREAS, { description: 'deliverability, reputation, performance or security.' }),
-  observation: Type.String({ description: 'What the stats show. Plain text.' }),
-  recommendation: Type.String({ description: 'What to do about it. Plain text.' }),
+  observation: Text('What the stats show. Plain text.'),
+  recommendation: Text('What to do about it. Plain text.'),
 })
 
 export const InsightRecord = Type.Object({
@@ -19,17 +19,13 @@ export const InsightRecord = Type.Object({
   generated_at: Timestamp({ description: 'When it was generated.' }),
   period_start: Timestamp({ description: 'Start of the period that the report covers.' }),
   period_end: Timestamp({ description: 'End of the period that the report covers.' }),
-  model: Type.String({ description: 'Language model that was asked.' }),
-  input_tokens: Type.Integer({
-    description: 'Tokens of the prompt, as counted by the endpoint; 0 if not counted.',
-  }),
-  output_tokens: Type.Integer({ description: 'Tokens of the answer; 0 if not counted.' }),
-  summary: Type.String({ description: 'The report in a few sentences. Plain text.' }),
+  model: Text('Language model that was asked.'),
+  input_tokens: Count('Tokens of the prompt, as counted by the endpoint; 0 if not counted.'),
+  output_tokens: Count('Tokens of the answer; 0 if not counted.'),
+  summary: Text('The report in a few sentences. Plain text.'),
   findings: Type.Array(FindingRecord, { description: 'At most 20.' }),
-  raw_markdown: Type.String({
-    description: 'The whole report as Markdown, with the stats that each finding cites.',
-  }),
-  acknowledged_at: Nullable(Timestamp(), { description: 'When it was first acknowledged; null if it was not.' }),
+  raw_markdown: Text('The whole report as Markdown, with the stats that each finding cites.'),
+  acknowledged_at: TimeOrNull('When it was first acknowledged; null if it was not.'),
 })
 export type InsightRecord = Static<typeof InsightRecord>
 

@@ -6,14 +6,14 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
-import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
 import { createGenerateInsight } from './generate.ts'
 import { acknowledgeInsight, getInsight, listInsights } from './insights.ts'
 import { InsightRecord, insightWire } from './model.ts'
 import type { ReadWebhookStats } from './stats.ts'
 
 const tags = ['Insights']
-const params = Type.Object({ id: Type.String({ description: 'Id of the report.' }) })
+const params = Type.Object({ id: Text('Id of the report.') })
 
 export function insightRoutes(app: App, { webhookStats }: { readonly webhookStats: ReadWebhookStats }) {
   const generate = createGenerateInsight(app, webhookStats)

@@ -1,15 +1,15 @@
 /** @module Wire shapes of validation. */
 import { type Static, Type } from '@sinclair/typebox'
-import { Nullable, StrictObject, StringEnum } from '#platform/http/schemas.ts'
+import { StrictObject, StringEnum, Text, TextOrNull } from '#platform/http/schemas.ts'
 
 export const ValidationRequest = StrictObject({
-  email: Type.String({ description: 'Address to validate, without a display name.' }),
+  email: Text('Address to validate, without a display name.'),
 })
 
 export const DELIVERABLE = ['yes', 'no', 'unknown'] as const
 
 export const ValidationResult = Type.Object({
-  email: Type.String({ description: 'The address as submitted.' }),
+  email: Text('The address as submitted.'),
   valid: Type.Boolean({
     description:
       'Whether it passes all checks: its syntax is valid, its domain accepts mail, and it is not disposable.',
@@ -24,8 +24,6 @@ export const ValidationResult = Type.Object({
   mx_found: Type.Boolean({
     description: 'Whether DNS has a mail server for the domain; an A or AAAA record suffices (RFC 5321 §5.1).',
   }),
-  reason: Nullable(Type.String(), {
-    description: 'Why it is invalid, or why its deliverability is unknown; null otherwise.',
-  }),
+  reason: TextOrNull('Why it is invalid, or why its deliverability is unknown; null otherwise.'),
 })
 export type ValidationResult = Static<typeof ValidationResult>

@@ -14,7 +14,7 @@ import { EVENT_TYPES } from '#features/core/events/record.ts'
 import { invalid } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
-import { parseQueryInteger, QueryInteger } from '#platform/http/schemas.ts'
+import { parseQueryInteger, QueryInteger, Text } from '#platform/http/schemas.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { createFairYield } from '#platform/time/clock.ts'
 import {
@@ -130,22 +130,18 @@ const DEFAULT_PER_PAGE = 100
 
 const FeedQuery = Type.Object({
   after: Type.Optional(
-    Type.String({
-      description: `Only events after the one with this \`seq\`; \`${LATEST}\`: only events that are recorded from now on; omitted: from the first retained event.`,
-    }),
+    Text(
+      `Only events after the one with this \`seq\`; \`${LATEST}\`: only events that are recorded from now on; omitted: from the first retained event.`,
+    ),
   ),
   order: Type.Optional(
-    Type.String({
-      description: `One of ${ORDERS.join(', ')}: which events come first. Default: oldest. A stream is always oldest first.`,
-    }),
+    Text(`One of ${ORDERS.join(', ')}: which events come first. Default: oldest. A stream is always oldest first.`),
   ),
   before: QueryInteger({
     minimum: 1,
     description: 'With `order=newest`: only events before the one with this `seq`; omitted: from the newest event.',
   }),
-  types: Type.Optional(
-    Type.String({ description: `Only events of these types, a comma-separated list of ${EVENT_TYPES.join(', ')}.` }),
-  ),
+  types: Type.Optional(Text(`Only events of these types, a comma-separated list of ${EVENT_TYPES.join(', ')}.`)),
   limit: QueryInteger({
     minimum: 1,
     maximum: MAX_PER_PAGE,
@@ -160,7 +156,7 @@ const emptyToUndefined = (text: string | undefined): string | undefined => (text
 const StreamHeaders = Type.Object(
   {
     'last-event-id': Type.Optional(
-      Type.String({ description: 'For a stream: the id of the last event that the client has; overrides `after`.' }),
+      Text('For a stream: the id of the last event that the client has; overrides `after`.'),
     ),
   },
   { additionalProperties: true },

@@ -13,14 +13,19 @@ import type { Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
+  Count,
   extraFields,
   Nullable,
   OptionalNullable,
   PAGE_FIELDS,
   StrictObject,
   StringEnum,
+  Text,
+  TextOrNull,
+  TimeOrNull,
   Timestamp,
   Uuid,
+  UuidOrNull,
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { InboundRoute, RouteChange, RouteInput } from './inbound-routes.ts'
@@ -33,21 +38,18 @@ export const RouteRecord = Type.Object({
   id: Uuid({ description: 'Id of the route.' }),
   account_id: Uuid({ description: 'Account it belongs to.' }),
   domain_id: Uuid({ description: 'Domain of its mail.' }),
-  pattern: Type.String({ description: 'Pattern of its addresses, as provided; empty for a catch_all without one.' }),
+  pattern: Text('Pattern of its addresses, as provided; empty for a catch_all without one.'),
   match_type: StringEnum(MATCH_TYPES, { description: 'How the pattern is compared.' }),
-  priority: Type.Integer({ description: 'Routes with a lower number are tried first.' }),
-  webhook_url: Nullable(Type.String(), { description: 'Where `email.inbound` is posted; null: mail is only stored.' }),
+  priority: Count('Routes with a lower number are tried first.'),
+  webhook_url: TextOrNull('Where `email.inbound` is posted; null: mail is only stored.'),
   is_active: Type.Boolean({ description: 'Whether the route gets mail.' }),
   ...extraFields({
-    failure_count: Type.Integer({
-      description: 'Consecutive failed attempts at webhook_url; the tenth deactivates the webhook.',
-    }),
-    last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
-    last_failure_reason: Nullable(Type.String(), {
-      description:
-        'Why the last failed attempt failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
-    }),
-    last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
+    failure_count: Count('Consecutive failed attempts at webhook_url; the tenth deactivates the webhook.'),
+    last_failure_at: TimeOrNull('When the last failed attempt was made.'),
+    last_failure_reason: TextOrNull(
+      'Why the last failed attempt failed, or that failures deactivated the webhook; any PUT of the route reactivates it.',
+    ),
+    last_success_at: TimeOrNull('When the last attempt with a 2xx response was made.'),
   }),
   created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
@@ -161,9 +163,7 @@ export const RouteDeliveryQuery = Type.Object({
 export const RouteDelivery = Type.Object({
   id: Uuid({ description: 'Id of the delivery.' }),
   route_id: Uuid({ description: 'Route of the delivery.' }),
-  inbound_email_id: Nullable(Uuid(), {
-    description: 'Inbound email that the delivery posts; null when its event was deleted.',
-  }),
+  inbound_email_id: UuidOrNull('Inbound email that the delivery posts; null when its event was deleted.'),
   ...DELIVERY_FIELDS,
 })
 export type RouteDelivery = Static<typeof RouteDelivery>
@@ -186,18 +186,17 @@ export const MatchQuery = Type.Object({
 })
 
 export const AddressMatchRecord = Type.Object({
-  address: Type.String({ description: 'The address, with its domain in A-labels.' }),
+  address: Text('The address, with its domain in A-labels.'),
   is_accepted: Type.Boolean({ description: 'Whether mail to this address is accepted now.' }),
   rejection: Nullable(StringEnum(REJECTION_REASONS), {
     description:
       'Why it is not: `unknown_domain`: the account has no such domain; `domain_not_verified`; `inbound_disabled`: the domain does not receive; `server_not_receiving`: `TASSIS_INBOUND_ADDR` is not set. Null: it is accepted.',
   }),
-  domain_id: Nullable(Uuid(), { description: 'Domain of the address; null: the account has none with this name.' }),
-  mailbox_id: Nullable(Uuid(), { description: 'Agent mailbox that gets the mail; null: none.' }),
-  route_id: Nullable(Uuid(), {
-    description:
-      'Active route that gets the mail, even if the domain does not receive yet; null: a mailbox gets it, or no route matches.',
-  }),
+  domain_id: UuidOrNull('Domain of the address; null: the account has none with this name.'),
+  mailbox_id: UuidOrNull('Agent mailbox that gets the mail; null: none.'),
+  route_id: UuidOrNull(
+    'Active route that gets the mail, even if the domain does not receive yet; null: a mailbox gets it, or no route matches.',
+  ),
 })
 export type AddressMatchRecord = Static<typeof AddressMatchRecord>
 

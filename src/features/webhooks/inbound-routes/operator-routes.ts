@@ -9,13 +9,13 @@ import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { toWebhookWire, WebhookRecord } from '#features/webhooks/webhooks/history/model.ts'
 import { findWebhook, listWebhooksOfAll, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, notFoundById, PageBody, parsePage, TextOrNull } from '#platform/http/schemas.ts'
+import { DataBody, notFoundById, PageBody, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { findRouteById, formatRouteLabel } from './inbound-routes.ts'
 
 const OperatorWebhook = Type.Object({
   ...WebhookRecord.properties,
-  account: Type.String({ description: 'Name of its account.' }),
+  account: Text('Name of its account.'),
   off_by_failures: Type.Boolean({ description: 'Whether failures deactivated it, not its user.' }),
   route: TextOrNull('Addresses of the inbound route of the same id, to which it belongs; null: to none.'),
 })
@@ -56,7 +56,7 @@ export const operatorWebhookRoutes = (app: App) => {
         return dataBody(toWire(webhook))
       },
       {
-        params: Type.Object({ id: Type.String({ description: 'Id of the webhook, or of its inbound route.' }) }),
+        params: Type.Object({ id: Text('Id of the webhook, or of its inbound route.') }),
         response: DataBody(OperatorWebhook),
         detail: operatorRoute('Get a webhook of any account', undefined, {
           404: ['webhook_not_found', 'No webhook has this id.'],

@@ -21,10 +21,10 @@ import { MAX_TESTS, sendTestEvent } from '#features/webhooks/webhooks/history/te
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/manage/secrets.ts'
 import { findRouteWebhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { sessionOnly } from '#platform/http/access.ts'
+import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, Nullable, type Page, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, type Page, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import {
   changeRoute,
   createRoute,
@@ -51,8 +51,7 @@ import {
 } from './model.ts'
 import { matchAddress } from './pattern.ts'
 
-const tags = ['Inbound routes']
-const ID = Type.String({ description: 'Id of the route.' })
+const ID = Text('Id of the route.')
 const params = Type.Object({ id: ID })
 const SAME_ROUTE_NOTE = 'The domain has a route with this pattern and match_type'
 const URL_SCOPE_NOTE =
@@ -61,27 +60,25 @@ const NOTHING_POSTED_NOTE = 'The route has no webhook_url, or is not active.'
 
 /** The deliveries of an inbound email, which belong to its route. */
 export const inboundDeliveryRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/inbound' })
+  new Elysia({ prefix: '/v1/inbound', tags: ['Inbound'] })
     .use(authenticated)
     .get(
       '/:id/deliveries',
       ({ actor, params, query }) => listEmailDeliveries(app, actor.accountId, params.id ?? '', parsePage(query)),
       {
-        params: Type.Object({ id: Nullable(Type.String(), { description: 'Id of the inbound email.' }) }),
+        params: Type.Object({ id: TextOrNull('Id of the inbound email.') }),
         query: PageQuery,
         response: PageBody(RouteDelivery),
-        detail: {
-          summary: 'List the deliveries of an inbound email',
-          description:
-            'To the webhook_url of its route: the first, and one for each replay, newest first. Empty when no route matched, or the route has no webhook_url or was deleted.',
-          tags: ['Inbound'],
-          ...requires('inbound:read'),
-        },
+        detail: describeRoute(
+          'List the deliveries of an inbound email',
+          requires('inbound:read'),
+          'To the webhook_url of its route: the first, and one for each replay, newest first. Empty when no route matched, or the route has no webhook_url or was deleted.',
+        ),
       },
     )
 
 export const inboundRouteRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/inbound-routes' })
+  new Elysia({ prefix: '/v1/inbound-routes', tags: ['Inbound routes'] })
     .use(authenticated)
     .get(
       '/',
@@ -97,7 +94,7 @@ export const inboundRouteRoutes = (app: App) =>
       {
         query: PageQuery,
         response: PageBody(RouteRecord),
-        detail: { summary: 'List inbound routes', description: 'Newest first.', tags, ...requires('inbound:read') },
+        detail: describeRoute('List inbound routes', requires('inbound:read'), 'Newest first.'),
       },
     )
     .post(
@@ -107,15 +104,14 @@ export const inboundRouteRoutes = (app: App) =>
       {
         body: NewRoute,
         response: { 201: DataBody(RouteRecord) },
-        detail: {
-          summary: 'Create an inbound route',
-          description: `The domain need not be verified yet. 409 when the domain has a route with the same pattern and match_type; an account has at most ${MAX_ROUTES} routes. ${URL_SCOPE_NOTE}`,
-          tags,
-          ...errorResponses({
+        detail: describeRoute(
+          'Create an inbound route',
+          requires('inbound:write'),
+          `The domain need not be verified yet. 409 when the domain has a route with the same pattern and match_type; an account has at most ${MAX_ROUTES} routes. ${URL_SCOPE_NOTE}`,
+          errorResponses({
             409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}, or the account has ${MAX_ROUTES} routes.`],
           }),
-          ...requires('inbound:write'),
-        },
+        ),
       },
     )
     .get(
@@ -124,13 +120,11 @@ export const inboundRouteRoutes = (app: App) =>
       {
         query: MatchQuery,
         response: DataBody(AddressMatchRecord),
-        detail: {
-          summary: 'Test an address against the routes',
-          description:
-            'What would happen now to mail for an address: a mailbox comes first, then the routes of the domain.',
-          tags,
-          ...requires('inbound:read', 'mailboxes:read'),
-        },
+        detail: describeRoute(
+          'Test an address against the routes',
+          requires('inbound:read', 'mailboxes:read'),
+          'What would happen now to mail for an address: a mailbox comes first, then the routes of the domain.',
+        ),
       },
     )
     .post(
@@ -141,15 +135,12 @@ export const inboundRouteRoutes = (app: App) =>
       },
       {
         response: DataBody(SecretResult),
-        detail: {
-          summary: 'Show the signing secret of inbound routes',
-          description:
-            'One secret signs the requests to the URLs of all routes; it is created when there is none. For signed-in users only. The audit log records it.',
-          tags,
-          ...requires('inbound:write'),
-          ...sessionOnly,
-          ...errorResponses({ 403: PASSWORD_REQUIRED }),
-        },
+        detail: describeRoute(
+          'Show the signing secret of inbound routes',
+          requires('inbound:write'),
+          'One secret signs the requests to the URLs of all routes; it is created when there is none. For signed-in users only. The audit log records it.',
+          { ...sessionOnly, ...errorResponses({ 403: PASSWORD_REQUIRED }) },
+        ),
       },
     )
     .post(
@@ -160,15 +151,12 @@ export const inboundRouteRoutes = (app: App) =>
       },
       {
         response: DataBody(SecretResult),
-        detail: {
-          summary: 'Replace the signing secret of inbound routes',
-          description:
-            'For signed-in users only. The new secret signs every later attempt, including retries. In the header webhook-signature, the old one also signs for a day.',
-          tags,
-          ...requires('inbound:write'),
-          ...sessionOnly,
-          ...errorResponses({ 403: PASSWORD_REQUIRED }),
-        },
+        detail: describeRoute(
+          'Replace the signing secret of inbound routes',
+          requires('inbound:write'),
+          'For signed-in users only. The new secret signs every later attempt, including retries. In the header webhook-signature, the old one also signs for a day.',
+          { ...sessionOnly, ...errorResponses({ 403: PASSWORD_REQUIRED }) },
+        ),
       },
     )
     .get(
@@ -177,7 +165,7 @@ export const inboundRouteRoutes = (app: App) =>
       {
         params,
         response: DataBody(RouteRecord),
-        detail: { summary: 'Get an inbound route', tags, ...requires('inbound:read') },
+        detail: describeRoute('Get an inbound route', requires('inbound:read')),
       },
     )
     .put(
@@ -188,13 +176,12 @@ export const inboundRouteRoutes = (app: App) =>
         params,
         body: RouteChangeBody,
         response: DataBody(RouteRecord),
-        detail: {
-          summary: 'Change an inbound route',
-          description: `Omitted fields keep their value. Any change reactivates a webhook that failures deactivated. Mail from the inactive time is not posted, but can be replayed. ${URL_SCOPE_NOTE}`,
-          tags,
-          ...errorResponses({ 409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}.`] }),
-          ...requires('inbound:write'),
-        },
+        detail: describeRoute(
+          'Change an inbound route',
+          requires('inbound:write'),
+          `Omitted fields keep their value. Any change reactivates a webhook that failures deactivated. Mail from the inactive time is not posted, but can be replayed. ${URL_SCOPE_NOTE}`,
+          errorResponses({ 409: ['inbound_route_exists', `${SAME_ROUTE_NOTE}.`] }),
+        ),
       },
     )
     .delete(
@@ -205,12 +192,11 @@ export const inboundRouteRoutes = (app: App) =>
       },
       {
         params,
-        detail: {
-          summary: 'Delete an inbound route',
-          description: 'Its mail is kept; nothing more is posted, and its deliveries are deleted.',
-          tags,
-          ...requires('inbound:write'),
-        },
+        detail: describeRoute(
+          'Delete an inbound route',
+          requires('inbound:write'),
+          'Its mail is kept; nothing more is posted, and its deliveries are deleted.',
+        ),
       },
     )
     .post(
@@ -219,13 +205,12 @@ export const inboundRouteRoutes = (app: App) =>
       {
         params,
         response: DataBody(TestResult),
-        detail: {
-          summary: 'Send a test event to an inbound route',
-          description: `At most ${MAX_TESTS} a minute to its webhook_url, neither retried nor counted as a failure. 409 when it never had a webhook_url.`,
-          tags,
-          ...errorResponses({ 409: ['webhook_inactive', 'The route never had a webhook_url.'] }),
-          ...requires('inbound:write'),
-        },
+        detail: describeRoute(
+          'Send a test event to an inbound route',
+          requires('inbound:write'),
+          `At most ${MAX_TESTS} a minute to its webhook_url, neither retried nor counted as a failure. 409 when it never had a webhook_url.`,
+          errorResponses({ 409: ['webhook_inactive', 'The route never had a webhook_url.'] }),
+        ),
       },
     )
     .get(
@@ -244,12 +229,11 @@ export const inboundRouteRoutes = (app: App) =>
         params,
         query: RouteDeliveryQuery,
         response: PageBody(RouteDelivery),
-        detail: {
-          summary: 'List the deliveries of an inbound route',
-          description: `What was posted to its webhook_url, newest first. ${HISTORY_LIMIT_NOTE}`,
-          tags,
-          ...requires('inbound:read'),
-        },
+        detail: describeRoute(
+          'List the deliveries of an inbound route',
+          requires('inbound:read'),
+          `What was posted to its webhook_url, newest first. ${HISTORY_LIMIT_NOTE}`,
+        ),
       },
     )
     .post(
@@ -260,15 +244,14 @@ export const inboundRouteRoutes = (app: App) =>
         return status(202, dataBody(toRouteDeliveryWire(delivery, webhook, app.keys)))
       },
       {
-        params: Type.Object({ id: ID, delivery_id: Type.String({ description: 'Id of the delivery.' }) }),
+        params: Type.Object({ id: ID, delivery_id: Text('Id of the delivery.') }),
         response: { 202: DataBody(RouteDelivery) },
-        detail: {
-          summary: 'Replay a delivery of an inbound route',
-          description: 'Creates a new delivery with the same body, due now. 409 while the route posts nothing.',
-          tags,
-          ...errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
-          ...requires('inbound:write', 'inbound:read'),
-        },
+        detail: describeRoute(
+          'Replay a delivery of an inbound route',
+          requires('inbound:write', 'inbound:read'),
+          'Creates a new delivery with the same body, due now. 409 while the route posts nothing.',
+          errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
+        ),
       },
     )
     .post(
@@ -279,14 +262,12 @@ export const inboundRouteRoutes = (app: App) =>
         params,
         body: RouteReplayRange,
         response: DataBody(ReplayCount),
-        detail: {
-          summary: 'Count the mail of an inbound route',
-          description:
-            'What a replay of the range would queue; nothing is queued. Also while the route posts nothing, as if it were activated now; 409 when it never had a webhook_url.',
-          tags,
-          ...errorResponses({ 409: ['webhook_inactive', 'The route never had a webhook_url.'] }),
-          ...requires('inbound:read'),
-        },
+        detail: describeRoute(
+          'Count the mail of an inbound route',
+          requires('inbound:read'),
+          'What a replay of the range would queue; nothing is queued. Also while the route posts nothing, as if it were activated now; 409 when it never had a webhook_url.',
+          errorResponses({ 409: ['webhook_inactive', 'The route never had a webhook_url.'] }),
+        ),
       },
     )
     .post(
@@ -297,14 +278,12 @@ export const inboundRouteRoutes = (app: App) =>
         params,
         body: RouteReplayRange,
         response: { 202: DataBody(ReplayResult) },
-        detail: {
-          summary: 'Replay the mail of an inbound route',
-          description:
-            'Creates a new delivery, due now, for every message of the route among the events of the range. 409 while the route posts nothing.',
-          tags,
-          ...errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
-          ...requires('inbound:write', 'inbound:read'),
-        },
+        detail: describeRoute(
+          'Replay the mail of an inbound route',
+          requires('inbound:write', 'inbound:read'),
+          'Creates a new delivery, due now, for every message of the route among the events of the range. 409 while the route posts nothing.',
+          errorResponses({ 409: ['webhook_inactive', NOTHING_POSTED_NOTE] }),
+        ),
       },
     )
 

@@ -11,7 +11,19 @@ import { type AttachmentJson, MAX_LISTED_ATTACHMENTS, toAttachmentWire } from '#
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { extra, Nullable, PAGE_FIELDS, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import {
+  Count,
+  extra,
+  Nullable,
+  PAGE_FIELDS,
+  StringEnum,
+  Text,
+  TextOrNull,
+  TimeOrNull,
+  Timestamp,
+  Uuid,
+  UuidOrNull,
+} from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
@@ -25,11 +37,11 @@ import {
 } from './inbound-emails.ts'
 
 export const InboundAttachment = Type.Object({
-  index: Type.Integer({ description: 'Number, from 0: the last segment of its content path.' }),
-  filename: Nullable(Type.String(), { description: 'File name set by the sender, without a folder.' }),
-  content_type: Type.String({ description: 'Set by the sender; not verified.' }),
-  size: Type.Integer({ description: 'Decoded size in octets.' }),
-  content_id: Nullable(Type.String(), { description: 'Target of `cid:` in the HTML, without angle brackets.' }),
+  index: Count('Number, from 0: the last segment of its content path.'),
+  filename: TextOrNull('File name set by the sender, without a folder.'),
+  content_type: Text('Set by the sender; not verified.'),
+  size: Count('Decoded size in octets.'),
+  content_id: TextOrNull('Target of `cid:` in the HTML, without angle brackets.'),
   disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: shown within the HTML.' }),
 })
 
@@ -42,8 +54,8 @@ const MAX_SENDER_LENGTH = 320
 export const InboundQuery = Type.Object({
   ...PAGE_FIELDS,
   status: Type.Optional(StringEnum(INBOUND_STATUSES, { description: 'Only mail with this status.' })),
-  route_id: Type.Optional(Type.String({ description: 'Only mail that matched this route.' })),
-  domain_id: Type.Optional(Type.String({ description: 'Only mail to this domain.' })),
+  route_id: Type.Optional(Text('Only mail that matched this route.')),
+  domain_id: Type.Optional(Text('Only mail to this domain.')),
   from: Type.Optional(
     Type.String({
       maxLength: MAX_SENDER_LENGTH,
@@ -56,36 +68,34 @@ export const InboundRecord = Type.Object({
   id: Uuid({ description: 'Id of the inbound email.' }),
   account_id: Uuid({ description: 'Account of the domain.' }),
   domain_id: Uuid({ description: 'Domain of its recipients.' }),
-  route_id: Nullable(Uuid(), { description: 'Matched route; null: none, or deleted since.' }),
+  route_id: UuidOrNull('Matched route; null: none, or deleted since.'),
   status: StringEnum(INBOUND_STATUSES, { description: STATUS_DESCRIPTION }),
-  mail_from: Type.String({ description: 'Envelope sender; empty for bounces and other automatic mail.' }),
+  mail_from: Text('Envelope sender; empty for bounces and other automatic mail.'),
   rcpt_to: Type.Array(Type.String(), { description: 'Envelope recipients that matched the route.' }),
   // Typed clients of the interface read these two and raw_size, and refuse null.
-  from_address: Type.String({ description: 'Address of the From header; empty: it has none.' }),
+  from_address: Text('Address of the From header; empty: it has none.'),
   to_addresses: Type.Array(Type.String(), { description: 'Addresses of the To header, at most 100.' }),
-  from_header: Nullable(Type.String(), {
-    description: 'From header. From, To, Cc and the subject end after 10,000 characters; `raw_headers` is complete.',
-  }),
-  to_header: Nullable(Type.String(), { description: 'To header.' }),
-  cc_header: Nullable(Type.String(), { description: 'Cc header.' }),
-  subject: Type.String({ description: 'Decoded; empty if absent.' }),
-  message_id: Nullable(Type.String(), { description: 'With angle brackets.' }),
+  from_header: TextOrNull(
+    'From header. From, To, Cc and the subject end after 10,000 characters; `raw_headers` is complete.',
+  ),
+  to_header: TextOrNull('To header.'),
+  cc_header: TextOrNull('Cc header.'),
+  subject: Text('Decoded; empty if absent.'),
+  message_id: TextOrNull('With angle brackets.'),
   attachments: Type.Array(InboundAttachment, {
     description: `Attachments without their content; a list shows the first ${MAX_LISTED_ATTACHMENTS} of very many.`,
   }),
-  size_bytes: Type.Integer({ description: 'Size of the received message in octets.' }),
-  raw_size: Type.Integer({ description: 'Same as size_bytes.' }),
-  source_ip: Nullable(Type.String(), { description: 'IP address of the client.' }),
-  spf_result: Nullable(Type.String(), { description: 'SPF result, as in `authentication`.' }),
+  size_bytes: Count('Size of the received message in octets.'),
+  raw_size: Count('Same as size_bytes.'),
+  source_ip: TextOrNull('IP address of the client.'),
+  spf_result: TextOrNull('SPF result, as in `authentication`.'),
   authentication: extra(
     Nullable(Type.Unknown(), {
       description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, and `details`.',
     }),
   ),
-  error_message: Nullable(Type.String(), {
-    description: 'Why it could not be parsed, or why the webhook of its route failed.',
-  }),
-  webhook_delivered_at: Nullable(Timestamp(), { description: 'When the webhook of its route accepted it.' }),
+  error_message: TextOrNull('Why it could not be parsed, or why the webhook of its route failed.'),
+  webhook_delivered_at: TimeOrNull('When the webhook of its route accepted it.'),
   created_at: Timestamp({ description: 'When it was processed, shortly after it was received.' }),
   updated_at: Timestamp({ description: 'When it last changed.' }),
 })
@@ -94,13 +104,10 @@ export type InboundRecord = Static<typeof InboundRecord>
 export const InboundDetail = Type.Object({
   ...InboundRecord.properties,
   content: extra(ContentState),
-  text_body: Nullable(Type.String(), {
-    description:
-      'Plain text as sent, never derived from the HTML. Truncated after 2 MiB; the complete text is then an attachment.',
-  }),
-  html_body: Nullable(Type.String(), {
-    description: 'HTML from an untrusted sender: sanitise it before you show it. Truncated like text_body.',
-  }),
+  text_body: TextOrNull(
+    'Plain text as sent, never derived from the HTML. Truncated after 2 MiB; the complete text is then an attachment.',
+  ),
+  html_body: TextOrNull('HTML from an untrusted sender: sanitise it before you show it. Truncated like text_body.'),
   raw_headers: Nullable(Type.Record(Type.String(), Type.Unknown()), {
     description: 'Header fields by lower-case name: a string each, or an array of strings for repeated fields.',
   }),
@@ -169,9 +176,9 @@ const { text_body, html_body, content, source_ip, mail_from, rcpt_to, message_id
 
 export const INBOUND_PAYLOAD_FIELDS = {
   inbound_email_id: Uuid({ description: 'Id of the inbound email; the same at every repetition of this request.' }),
-  domain: Type.String({ description: 'Your domain that received it.' }),
-  from: Type.String({ description: 'From header, which anybody can write; without one, the envelope sender.' }),
-  to: Type.String({ description: 'To header; without one, the envelope recipients.' }),
+  domain: Text('Your domain that received it.'),
+  from: Text('From header, which anybody can write; without one, the envelope sender.'),
+  to: Text('To header; without one, the envelope recipients.'),
   subject,
   text_body,
   html_body,
@@ -180,7 +187,7 @@ export const INBOUND_PAYLOAD_FIELDS = {
   attachments: Type.Array(
     Type.Object({
       ...InboundAttachment.properties,
-      url: Type.String({ description: 'URL of its content, for requests with an API key.' }),
+      url: Text('URL of its content, for requests with an API key.'),
     }),
     { description: 'Attachments without their content.' },
   ),
@@ -190,9 +197,7 @@ export const INBOUND_PAYLOAD_FIELDS = {
   mail_from,
   rcpt_to,
   route_id,
-  error_message: Type.Optional(
-    Nullable(Type.String(), { description: 'Why the message could not be parsed; absent otherwise.' }),
-  ),
+  error_message: Type.Optional(TextOrNull('Why the message could not be parsed; absent otherwise.')),
 }
 
 /**

@@ -8,7 +8,7 @@ import { createRawDownload, getAttachment } from '#features/receiving/received/p
 import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, PageQuery, parsePage, TextOrNull } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { deleteInbound, getInbound, type InboundEmail, listInbound, MAX_FILTERED_EMAILS } from './inbound-emails.ts'
 import {
@@ -23,11 +23,11 @@ import {
 
 const tags = ['Inbound']
 // Null when the percent-encoding in the path is invalid; null matches no email.
-const id = Nullable(Type.String(), { description: 'Id of the inbound email.' })
+const id = TextOrNull('Id of the inbound email.')
 const params = Type.Object({ id })
 const attachmentParams = Type.Object({
   id,
-  n: Nullable(Type.String(), { description: 'Number of the attachment, from 0, as in `index`.' }),
+  n: TextOrNull('Number of the attachment, from 0, as in `index`.'),
 })
 
 export const inboundRoutes = (app: App) => {

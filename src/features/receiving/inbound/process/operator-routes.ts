@@ -5,7 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, PageBody, PageQuery, parsePage, TextOrNull } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { ReceivedEntry, RetryResult, toReceivedEntry, UnparsedMessage, UnparsedQuery } from './operator-model.ts'
 import type { Parser } from './parser.ts'
 import { countQueueEntries, listQueueEntries } from './queue.ts'
@@ -61,7 +61,7 @@ export const operatorReceivedRoutes = (app: App, { parser }: { readonly parser: 
         return dataBody({ id: params.id.toLowerCase(), parse_error: problem ?? null })
       },
       {
-        params: Type.Object({ id: Type.String({ description: 'Id of the message.' }) }),
+        params: Type.Object({ id: Text('Id of the message.') }),
         response: DataBody(RetryResult),
         detail: operatorRoute(
           'Parse a received message again',

@@ -4,14 +4,21 @@ import { deriveEventUuid } from '#features/core/events/record.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
+  Count,
+  CountOrNull,
   extra,
   Nullable,
   OptionalNullable,
   PAGE_FIELDS,
+  Part,
   StrictObject,
   StringEnum,
+  Text,
+  TextOrNull,
+  TimeOrNull,
   Timestamp,
   Uuid,
+  UuidOrNull,
 } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from '../event-names.ts'
@@ -27,27 +34,17 @@ const MAX_EVENT_NAMES = 100
 const WEBHOOK_FIELDS = {
   id: Uuid({ description: 'Id of the webhook.' }),
   account_id: Uuid({ description: 'Account it belongs to.' }),
-  url: Type.String({ description: 'Where events are posted.' }),
-  description: extra(Nullable(Type.String(), { description: 'What you call it; null: nothing.' })),
+  url: Text('Where events are posted.'),
+  description: extra(TextOrNull('What you call it; null: nothing.')),
   events: Type.Array(Type.String(), { description: 'Names of the events that it gets.' }),
   format: extra(StringEnum(PAYLOAD_FORMATS, { description: `Form of the payloads. ${FORMAT_NOTE}` })),
   is_active: Type.Boolean({ description: 'Whether anything is posted.' }),
-  failure_count: Type.Integer({ description: 'Consecutive failed attempts; the tenth deactivates it.' }),
-  failing_since: extra(
-    Nullable(Timestamp(), {
-      description: 'When the first of these failed attempts was made; null: there is none.',
-    }),
-  ),
-  last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
-  last_failure_reason: Nullable(Type.String(), {
-    description: 'Why it failed, or that failures deactivated the webhook.',
-  }),
-  last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx response was made.' }),
-  secret_rotated_at: extra(
-    Nullable(Timestamp(), {
-      description: 'When its signing secret was last replaced; null: never.',
-    }),
-  ),
+  failure_count: Count('Consecutive failed attempts; the tenth deactivates it.'),
+  failing_since: extra(TimeOrNull('When the first of these failed attempts was made; null: there is none.')),
+  last_failure_at: TimeOrNull('When the last failed attempt was made.'),
+  last_failure_reason: TextOrNull('Why it failed, or that failures deactivated the webhook.'),
+  last_success_at: TimeOrNull('When the last attempt with a 2xx response was made.'),
+  secret_rotated_at: extra(TimeOrNull('When its signing secret was last replaced; null: never.')),
   created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 }
@@ -57,7 +54,7 @@ export type WebhookRecord = Static<typeof WebhookRecord>
 
 export const CreatedWebhook = Type.Object({
   ...WEBHOOK_FIELDS,
-  secret: Type.String({ description: 'Signing secret. Shown only now.' }),
+  secret: Text('Signing secret. Shown only now.'),
 })
 export type CreatedWebhook = Static<typeof CreatedWebhook>
 
@@ -90,9 +87,7 @@ export const NewWebhook = StrictObject({
 const PUT_HINT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
 
 /** Makes sure that a change overwrites no change of somebody else. */
-const SEEN = Type.Optional(
-  Type.String({ description: '`updated_at` of the webhook as you saw it; 409 when it was changed since then.' }),
-)
+const SEEN = Type.Optional(Text('`updated_at` of the webhook as you saw it; 409 when it was changed since then.'))
 
 export const WebhookChange = StrictObject({
   updated_at: SEEN,
@@ -107,20 +102,14 @@ export const WebhookChange = StrictObject({
 })
 
 export const TestResult = Type.Object({
-  message: Type.String({ description: 'What happens now.' }),
+  message: Text('What happens now.'),
   delivery_id: extra(Uuid({ description: 'Id of the delivery, which shows the result.' })),
-  payload: Type.Object(
-    {
-      event: Type.Literal(TEST_EVENT, { description: 'Name of the event.' }),
-      account_id: Uuid({ description: 'Account of the webhook.' }),
-      timestamp: Timestamp({ description: 'When the test was requested.' }),
-      data: Type.Object(
-        { message: Type.String({ description: 'States that this is a test.' }) },
-        { description: 'What the event carries.' },
-      ),
-    },
-    { description: 'The body that is posted.' },
-  ),
+  payload: Part('The body that is posted.', {
+    event: Type.Literal(TEST_EVENT, { description: 'Name of the event.' }),
+    account_id: Uuid({ description: 'Account of the webhook.' }),
+    timestamp: Timestamp({ description: 'When the test was requested.' }),
+    data: Part('What the event carries.', { message: Text('States that this is a test.') }),
+  }),
 })
 
 export type TestResult = Static<typeof TestResult>
@@ -133,39 +122,35 @@ export const DeliveryQuery = Type.Object({
 
 /** Fields that deliveries of all webhooks share, apart from id, webhook and subject. */
 export const DELIVERY_FIELDS = {
-  event: Type.String({ description: 'Name of the event.' }),
-  event_id: Nullable(Uuid(), { description: 'Id of the event in the event feed; null when it is not in the feed.' }),
-  seq: Nullable(Type.Integer(), {
-    description: 'Position of the event in the event feed; null when it is not in the feed.',
-  }),
-  status: Type.String({
-    description:
-      'pending: another attempt follows; delivered: the response was a 2xx; undeliverable: no further attempt follows.',
-  }),
-  attempts: Type.Integer({ description: 'Attempts made so far.' }),
-  next_attempt_at: Nullable(Timestamp(), { description: 'When the next attempt is due; null when there is none.' }),
-  attempted_at: Nullable(Timestamp(), { description: 'When the last attempt was made.' }),
-  duration_ms: Nullable(Type.Integer(), { description: 'How long the last attempt took, in milliseconds.' }),
-  status_code: Nullable(Type.Integer(), { description: 'Status of the last response; null when there was none.' }),
-  response: Nullable(Type.String(), { description: 'The first 1 kB of the last response.' }),
-  error: Nullable(Type.String(), { description: 'Why the last attempt failed, or why there is none.' }),
+  event: Text('Name of the event.'),
+  event_id: UuidOrNull('Id of the event in the event feed; null when it is not in the feed.'),
+  seq: CountOrNull('Position of the event in the event feed; null when it is not in the feed.'),
+  status: Text(
+    'pending: another attempt follows; delivered: the response was a 2xx; undeliverable: no further attempt follows.',
+  ),
+  attempts: Count('Attempts made so far.'),
+  next_attempt_at: TimeOrNull('When the next attempt is due; null when there is none.'),
+  attempted_at: TimeOrNull('When the last attempt was made.'),
+  duration_ms: CountOrNull('How long the last attempt took, in milliseconds.'),
+  status_code: CountOrNull('Status of the last response; null when there was none.'),
+  response: TextOrNull('The first 1 kB of the last response.'),
+  error: TextOrNull('Why the last attempt failed, or why there is none.'),
   created_at: Timestamp({ description: 'When the delivery was created.' }),
 }
 
 export const DeliveryRecord = Type.Object({
   id: Uuid({ description: 'Id of the delivery.' }),
   webhook_id: Uuid({ description: 'Webhook it is for.' }),
-  email_id: Nullable(Uuid(), { description: 'Email of the event; null when it has none.' }),
+  email_id: UuidOrNull('Email of the event; null when it has none.'),
   ...DELIVERY_FIELDS,
 })
 export type DeliveryRecord = Static<typeof DeliveryRecord>
 
 export const DeliveryDetail = Type.Object({
   ...DeliveryRecord.properties,
-  payload: Nullable(Type.String(), {
-    description:
-      'The JSON text that is posted. It is built from stored data: the same octets at every attempt, unless a person in it was erased since then. Null when the event is no longer kept.',
-  }),
+  payload: TextOrNull(
+    'The JSON text that is posted. It is built from stored data: the same octets at every attempt, unless a person in it was erased since then. Null when the event is no longer kept.',
+  ),
   headers: Nullable(Type.Record(Type.String(), Type.String()), {
     description:
       'Headers of the last attempt; null before the first, and when there is no payload. The signatures are missing when the secret was replaced since then, and without the scope webhooks:write.',
@@ -180,20 +165,20 @@ export const PayloadQuery = Type.Object({
 })
 
 export const EventPayload = Type.Object({
-  event: Type.String({ description: 'Name of the event.' }),
+  event: Text('Name of the event.'),
   event_id: Uuid({ description: 'Id of the event in the event feed.' }),
-  payload: Type.String({ description: 'The JSON text that a webhook would get.' }),
+  payload: Text('The JSON text that a webhook would get.'),
 })
 
 export const SecretResult = Type.Object({
-  secret: Type.String({ description: 'Signing secret of the webhook.' }),
+  secret: Text('Signing secret of the webhook.'),
 })
 export type SecretResult = Static<typeof SecretResult>
 
 export const SecretRotation = StrictObject({ updated_at: SEEN })
 
 const Seq = (description: string) => Type.Optional(Type.Integer({ minimum: 1, description }))
-const Time = (description: string) => Type.Optional(Type.String({ description }))
+const Time = (description: string) => Type.Optional(Text(description))
 
 export const RANGE_FIELDS = {
   from_seq: Seq('Position in the event feed of the first event.'),
@@ -223,11 +208,9 @@ export const ReplayRange = StrictObject(
 
 const replayFields = (deliveries: string) =>
   Type.Object({
-    deliveries: Type.Integer({ description: deliveries }),
-    from_seq: Nullable(Type.Integer(), {
-      description: 'Position of their first event; null when there is none.',
-    }),
-    to_seq: Nullable(Type.Integer(), { description: 'Position of their last event.' }),
+    deliveries: Count(deliveries),
+    from_seq: CountOrNull('Position of their first event; null when there is none.'),
+    to_seq: CountOrNull('Position of their last event.'),
   })
 
 export const ReplayResult = replayFields('Deliveries that were queued.')

@@ -8,7 +8,7 @@ import { invalid } from '#platform/errors.ts'
 import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
 import { BODY_SCOPES_NOTE } from '../event-names.ts'
@@ -43,9 +43,9 @@ import { countReplay, replayDelivery, replayRange } from './replay.ts'
 import { MAX_TESTS, sendTestEvent } from './test-event.ts'
 
 const tags = ['Webhooks']
-const ID = Type.String({ description: 'Id of the webhook.' })
+const ID = Text('Id of the webhook.')
 const params = Type.Object({ id: ID })
-const deliveryParams = Type.Object({ id: ID, delivery_id: Type.String({ description: 'Id of the delivery.' }) })
+const deliveryParams = Type.Object({ id: ID, delivery_id: Text('Id of the delivery.') })
 
 /** What a webhook would get, for programs that read the feed. */
 export const webhookPayloadRoutes = (app: App) =>
@@ -58,7 +58,7 @@ export const webhookPayloadRoutes = (app: App) =>
       return dataBody(found)
     },
     {
-      params: Type.Object({ id: Type.String({ description: 'The `seq` of the event in the event feed.' }) }),
+      params: Type.Object({ id: Text('The `seq` of the event in the event feed.') }),
       query: PayloadQuery,
       response: DataBody(EventPayload),
       detail: describeRoute(

@@ -6,7 +6,7 @@ import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { MailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
 import { INBOUND_PAYLOAD_FIELDS } from '#features/receiving/inbound/api/model.ts'
 import { InsightRecord } from '#features/reporting/insights/model.ts'
-import { Nullable, Part, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Count, Part, Text, TextOrNull, TimeOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import type { TEST_EVENT, WebhookEvent } from '../event-names.ts'
 import type { PayloadFormat, POSTMARK_RECORD_TYPES, RESEND_EVENTS } from './payload-format.ts'
 
@@ -68,7 +68,7 @@ const OWN: Readonly<Record<WebhookEvent | typeof TEST_EVENT, TSchema>> = {
   deferred: named('deferred', {
     ...EMAIL_FIELDS,
     reason: Text('Why, as a sentence.'),
-    next_retry_at: Nullable(Timestamp(), { description: 'When the next attempt is due.' }),
+    next_retry_at: TimeOrNull('When the next attempt is due.'),
     rule: RULE,
   }),
   bounced: named('bounced', {
@@ -116,7 +116,7 @@ const OWN: Readonly<Record<WebhookEvent | typeof TEST_EVENT, TSchema>> = {
   test: named('test', {
     account_id: HEAD_FIELDS.account_id,
     timestamp: HEAD_FIELDS.timestamp,
-    data: Type.Object({ message: Text('A sentence.') }, { description: 'What the test says.' }),
+    data: Part('What the test says.', { message: Text('A sentence.') }),
   }),
 }
 
@@ -134,7 +134,7 @@ const resend = (type: string, more: TProperties = {}, fields: TProperties = RESE
   Type.Object({
     type: Type.Literal(type, { description: 'Type of the event.' }),
     created_at: Timestamp({ description: 'When the event happened.' }),
-    data: Type.Object({ ...fields, ...more }, { description: 'The email and the event.' }),
+    data: Part('The email and the event.', { ...fields, ...more }),
   })
 
 const RECEIVED_FIELDS = {
@@ -194,7 +194,7 @@ const RESEND: Readonly<Record<keyof typeof RESEND_EVENTS | typeof TEST_EVENT, TS
 const postmark = (type: string, fields: TProperties) =>
   Type.Object({
     RecordType: Type.Literal(type, { description: 'Type of the event.' }),
-    ServerID: Type.Integer({ description: 'Always 1.' }),
+    ServerID: Count('Always 1.'),
     MessageStream: Text('Stream of the email; `outbound` is the default one.'),
     MessageID: Uuid({ description: 'Email of the event.' }),
     Tag: Text('First tag of the email; empty: none.'),
@@ -203,9 +203,9 @@ const postmark = (type: string, fields: TProperties) =>
   })
 
 const BOUNCE_FIELDS = {
-  ID: Type.Integer({ description: 'Position of the event in the feed.' }),
+  ID: Count('Position of the event in the feed.'),
   Type: Text('Such as HardBounce, SoftBounce, Transient or SpamComplaint.'),
-  TypeCode: Type.Integer({ description: 'Number of the type.' }),
+  TypeCode: Count('Number of the type.'),
   Name: Text('The type in words.'),
   Description: Text('The type as a sentence.'),
   Details: Text('Reply of the receiving server, or the reason.'),
@@ -218,10 +218,11 @@ const BOUNCE_FIELDS = {
   Subject: Text('Subject.'),
 }
 
-const CLIENT = Type.Object(
-  { Name: Text('Always empty.'), Company: Text('Always empty.'), Family: Text('Always empty.') },
-  { description: 'Not derived from what the reader sends.' },
-)
+const CLIENT = Part('Not derived from what the reader sends.', {
+  Name: Text('Always empty.'),
+  Company: Text('Always empty.'),
+  Family: Text('Always empty.'),
+})
 
 const ENGAGEMENT_FIELDS = {
   Recipient: Text('Address of the recipient.'),
@@ -230,10 +231,7 @@ const ENGAGEMENT_FIELDS = {
   Platform: Text('Always Unknown.'),
   Client: CLIENT,
   OS: CLIENT,
-  Geo: Type.Object(
-    { IP: Type.Optional(Text('Client address; absent: not stored.')) },
-    { description: 'Without a place.' },
-  ),
+  Geo: Part('Without a place.', { IP: Type.Optional(Text('Client address; absent: not stored.')) }),
 }
 
 const POSTMARK: Readonly<Record<(typeof POSTMARK_RECORD_TYPES)[keyof typeof POSTMARK_RECORD_TYPES] | 'Test', TSchema>> =
@@ -248,7 +246,7 @@ const POSTMARK: Readonly<Record<(typeof POSTMARK_RECORD_TYPES)[keyof typeof POST
     Open: postmark('Open', {
       ...ENGAGEMENT_FIELDS,
       FirstOpen: Type.Boolean({ description: 'Whether the recipient had not opened the email before.' }),
-      ReadSeconds: Type.Integer({ description: 'Always 0.' }),
+      ReadSeconds: Count('Always 0.'),
     }),
     Click: postmark('Click', {
       ...ENGAGEMENT_FIELDS,
@@ -264,7 +262,7 @@ const POSTMARK: Readonly<Record<(typeof POSTMARK_RECORD_TYPES)[keyof typeof POST
     }),
     Test: Type.Object({
       RecordType: Type.Literal('Test', { description: 'Type of the event.' }),
-      ServerID: Type.Integer({ description: 'Always 1.' }),
+      ServerID: Count('Always 1.'),
       Message: Text('A sentence.'),
     }),
   }
