@@ -11,7 +11,7 @@ import { removeSpooledFile } from '#features/audience/contact-lists/spool.ts'
 import { closeAccount, emptyAccount, listOpenSubAccounts } from '#features/core/accounts/rows.ts'
 import { announceAccessChange, announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { eraseAccountAuditEntries } from '#features/core/audit-logs/erase.ts'
 import { requestScrub } from '#features/core/content-gc/scrub.ts'
 import { deleteOperationsOfAccount, insertOperation } from '#features/core/operations/operations.ts'
@@ -131,12 +131,7 @@ function beginDeletion(app: App, tx: Tx, actor: Actor, account: DeletedAccount):
     errorSummary: null,
   })
   sql(tx.db).insert.run(account.id, operationId, app.clock.now(), now)
-  audit(app, tx, subject, {
-    action: 'account.deleted',
-    resourceType: 'account',
-    resourceId: subject.accountUuid,
-    metadata: { operation_id: uuid },
-  })
+  auditChange(app, tx, subject, 'account.deleted', subject.accountUuid, { operation_id: uuid })
   announceAccessChange(app, tx, account.id)
   announceSendingChange(app, tx, account.id)
   tx.afterCommit(() => app.removalDue.emit())

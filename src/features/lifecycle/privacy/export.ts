@@ -6,7 +6,7 @@
 import { readExportedAt, recordExport } from '#features/core/accounts/rows.ts'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { streamJson } from '#platform/http/json-stream.ts'
@@ -81,11 +81,7 @@ async function recordCompletion(app: App, actor: Actor): Promise<void> {
   try {
     await app.commit.write((tx) => {
       recordExport(tx, actor.accountId, app.clock.now())
-      audit(app, tx, actor, {
-        action: 'account.exported',
-        resourceType: 'account',
-        resourceId: actor.accountUuid,
-      })
+      auditChange(app, tx, actor, 'account.exported', actor.accountUuid)
     })
   } catch (error) {
     // Harmless: without the record, the next export is merely allowed before the hour is over.

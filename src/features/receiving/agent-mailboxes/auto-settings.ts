@@ -5,14 +5,13 @@
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import { extra, StrictObject, StringEnum } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
@@ -159,11 +158,9 @@ export function changeAutoResponder(
     if (Buffer.byteLength(stored) > MAX_RULES_BYTES)
       throw invalid('rules', `The rules must not exceed ${MAX_RULES_BYTES / KiB} KiB of JSON; shorten their replies.`)
     sql(tx.db).update.run(stored, app.eventTime(), mailbox.id)
-    audit(app, tx, actor, {
-      action: 'mailbox.auto_responder_updated',
-      resourceType: 'mailbox',
-      resourceId: formatUuid(mailbox.uuid),
-      metadata: { enabled: after.enabled, rules: after.rules.length },
+    auditChange(app, tx, actor, 'mailbox.auto_responder_updated', mailbox.uuid, {
+      enabled: after.enabled,
+      rules: after.rules.length,
     })
     return after
   })

@@ -4,12 +4,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { equalBytes } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
-import { formatUuid, randomBytes } from '#platform/ids.ts'
+import { randomBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { getMailbox } from './mailboxes.ts'
@@ -104,11 +104,7 @@ export function ackMessage(app: App, actor: Actor, id: string, mid: string, toke
     requireLease(app, message, token)
     sql(tx.db).ack.run(app.eventTime(), message.id)
     if (message.readAt === null) sql(tx.db).countRead.run(message.sizeBytes, mailbox.id)
-    audit(app, tx, actor, {
-      action: 'mailbox_message.acked',
-      resourceType: 'mailbox_message',
-      resourceId: formatUuid(message.uuid),
-    })
+    auditChange(app, tx, actor, 'mailbox_message.acked', message.uuid)
   })
 }
 
@@ -119,11 +115,7 @@ export function nackMessage(app: App, actor: Actor, id: string, mid: string, tok
     const message = getMessage(tx.db, mailbox, mid)
     const expiresAt = requireLease(app, message, token)
     releaseLease(tx, { messageId: message.id, token: message.leaseToken ?? new Uint8Array(), expiresAt })
-    audit(app, tx, actor, {
-      action: 'mailbox_message.nacked',
-      resourceType: 'mailbox_message',
-      resourceId: formatUuid(message.uuid),
-    })
+    auditChange(app, tx, actor, 'mailbox_message.nacked', message.uuid)
     tx.afterCommit(() => app.mailboxChanged.emit({ mailboxId: mailbox.id }))
   })
 }

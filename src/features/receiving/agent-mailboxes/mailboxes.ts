@@ -7,7 +7,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -170,12 +170,7 @@ export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): P
     const id = formatUuid(uuid)
     const now = app.eventTime()
     sql(tx.db).insert.run(uuid, actor.accountId, domain.id, localPart, domain.domain, displayName, now, now)
-    audit(app, tx, actor, {
-      action: 'mailbox.created',
-      resourceType: 'mailbox',
-      resourceId: id,
-      metadata: { address: `${localPart}@${domain.domain}` },
-    })
+    auditChange(app, tx, actor, 'mailbox.created', id, { address: `${localPart}@${domain.domain}` })
     return getMailbox(tx.db, actor.accountId, id)
   })
 }
@@ -186,12 +181,7 @@ export function deleteMailbox(app: App, actor: Actor, id: string): Promise<void>
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const now = app.eventTime()
     sql(tx.db).markDeleted.run(now, now, mailbox.id)
-    audit(app, tx, actor, {
-      action: 'mailbox.deleted',
-      resourceType: 'mailbox',
-      resourceId: formatUuid(mailbox.uuid),
-      metadata: { address: mailbox.address },
-    })
+    auditChange(app, tx, actor, 'mailbox.deleted', mailbox.uuid, { address: mailbox.address })
     // Wakes the long polls of this mailbox, which then fail with 404.
     tx.afterCommit(() => app.mailboxChanged.emit({ mailboxId: mailbox.id }))
   })

@@ -1,7 +1,7 @@
 /** @module Reads, lists, labels, counts and deletes messages of a mailbox. `leases.ts` leases them to consumers. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { type AttachmentJson, selectListedAttachments } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -9,7 +9,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
-import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
@@ -227,12 +227,7 @@ export function setLabels(
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
     sql(tx.db).setLabels.run(JSON.stringify(labels), message.id)
-    audit(app, tx, actor, {
-      action: 'mailbox_message.labelled',
-      resourceType: 'mailbox_message',
-      resourceId: formatUuid(message.uuid),
-      metadata: { labels },
-    })
+    auditChange(app, tx, actor, 'mailbox_message.labelled', message.uuid, { labels })
     return { ...message, labels }
   })
 }
@@ -243,12 +238,7 @@ export function deleteMessage(app: App, actor: Actor, id: string, mid: string): 
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
     removeMessage(app, tx, message)
-    audit(app, tx, actor, {
-      action: 'mailbox_message.deleted',
-      resourceType: 'mailbox_message',
-      resourceId: formatUuid(message.uuid),
-      metadata: { mailbox: mailbox.address },
-    })
+    auditChange(app, tx, actor, 'mailbox_message.deleted', message.uuid, { mailbox: mailbox.address })
   })
 }
 

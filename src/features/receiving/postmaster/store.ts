@@ -6,7 +6,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { type AuditActor, audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import { type AuditActor, auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Envelope } from '#features/receiving/received/message.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
@@ -187,7 +187,7 @@ export async function deleteOperatorMail(app: App, id: string, actor: AuditActor
   await app.commit.writeFromReserve((tx) => {
     if (!uuid || dropMessages(app, tx, sql(tx.db).delete.all(uuid)) === 0) throw createNotFoundError()
     const resourceId = formatUuid(uuid)
-    audit(app, tx, actor, { action: 'operator_mail.deleted', resourceType: 'operator_mail', resourceId })
+    auditChange(app, tx, actor, 'operator_mail.deleted', resourceId)
   })
 }
 

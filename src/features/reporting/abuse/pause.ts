@@ -9,7 +9,7 @@ import { findSendingBlock, type PauseSource, setPaused, setResumed } from '#feat
 import { getPlanTerms, type Plan } from '#features/core/accounts/plans.ts'
 import { announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
 import { cancelNotice, type OwnerNotice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -64,12 +64,7 @@ export function pauseAccount(app: App, tx: Tx, actor: Actor, { source, reason, d
   const data = JSON.stringify({ since: now, reason } satisfies NoticedPause)
   scheduleNotice(app, tx, { accountId, kind: PAUSE_NOTICE.kind, topic: accountId, data, dueAt: app.clock.now() })
   record(tx, { accountId, type: 'account.auto_paused', at: now, data: { source, reason } })
-  audit(app, tx, actor, {
-    action: 'account.paused',
-    resourceType: 'account',
-    resourceId: accountUuid,
-    metadata: { source, reason },
-  })
+  auditChange(app, tx, actor, 'account.paused', accountUuid, { source, reason })
   announceSendingChange(app, tx, accountId)
   return true
 }
@@ -84,7 +79,7 @@ export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   if (!setResumed(tx, accountId, now)) return false
   recordResumedStats(tx, accountId, now)
   cancelNotice(tx, PAUSE_NOTICE.kind, accountId)
-  audit(app, tx, actor, { action: 'account.resumed', resourceType: 'account', resourceId: accountUuid })
+  auditChange(app, tx, actor, 'account.resumed', accountUuid)
   announceSendingChange(app, tx, accountId)
   // Paused broadcasts retry at intervals; the signal makes them retry immediately.
   tx.afterCommit(() => app.broadcastChanged.emit())

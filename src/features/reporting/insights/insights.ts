@@ -1,7 +1,7 @@
 /** @module Stores, lists and acknowledges reports. The only writer of `insights`. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -59,12 +59,7 @@ export function storeInsight(app: App, tx: Tx, actor: Actor, insight: NewInsight
     insight.rawMarkdown,
   )
   record(tx, { accountId: actor.accountId, type: 'insights.generated', at: now, data: { insight_id: id } })
-  audit(app, tx, actor, {
-    action: 'insight.generated',
-    resourceType: 'insight',
-    resourceId: id,
-    metadata: { model: insight.model },
-  })
+  auditChange(app, tx, actor, 'insight.generated', id, { model: insight.model })
   return id
 }
 
@@ -92,11 +87,7 @@ export function acknowledgeInsight(app: App, actor: Actor, id: string): Promise<
     if (insight.acknowledgedAt !== null) return insight
     const acknowledgedAt = app.eventTime()
     sql(tx.db).acknowledge.run(acknowledgedAt, insight.id)
-    audit(app, tx, actor, {
-      action: 'insight.acknowledged',
-      resourceType: 'insight',
-      resourceId: formatUuid(insight.uuid),
-    })
+    auditChange(app, tx, actor, 'insight.acknowledged', insight.uuid)
     return { ...insight, acknowledgedAt }
   })
 }

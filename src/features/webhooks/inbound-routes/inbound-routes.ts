@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import {
   deleteRouteRow,
   insertRoute,
@@ -151,12 +151,7 @@ export async function createRoute(app: App, actor: Actor, input: RouteInput): Pr
     const now = app.eventTime()
     const routeId = insertRoute(tx, { uuid, accountId: actor.accountId, ...toRouteFields(checked) }, now)
     setRouteWebhook(app, tx, actor, toRouteTarget({ id: routeId, uuid }, actor, checked))
-    audit(app, tx, actor, {
-      action: 'inbound_route.created',
-      resourceType: 'inbound_route',
-      resourceId: formatUuid(uuid),
-      metadata: toAuditMetadata(checked),
-    })
+    auditChange(app, tx, actor, 'inbound_route.created', uuid, toAuditMetadata(checked))
     return getRoute(tx.db, actor.accountId, formatUuid(uuid))
   })
 }
@@ -184,12 +179,7 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
     requireUnique(tx.db, checked, before.id)
     updateRoute(tx, before.id, toRouteFields(checked), app.eventTime())
     setRouteWebhook(app, tx, actor, toRouteTarget(before, actor, checked))
-    audit(app, tx, actor, {
-      action: 'inbound_route.updated',
-      resourceType: 'inbound_route',
-      resourceId: formatUuid(before.uuid),
-      metadata: toAuditMetadata(checked),
-    })
+    auditChange(app, tx, actor, 'inbound_route.updated', before.uuid, toAuditMetadata(checked))
     return getRoute(tx.db, actor.accountId, id)
   })
   await afterRouteChange(app, changed.id)
@@ -215,11 +205,7 @@ function removeRoute(
 ): number | undefined {
   const webhookId = deleteRouteWebhook(app, tx, id)
   deleteRouteRow(tx, id)
-  audit(app, tx, actor, {
-    action: 'inbound_route.deleted',
-    resourceType: 'inbound_route',
-    resourceId: formatUuid(uuid),
-  })
+  auditChange(app, tx, actor, 'inbound_route.deleted', uuid)
   return webhookId
 }
 

@@ -6,7 +6,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count } from '#features/core/events/record.ts'
 import { type AttachmentJson, selectListedAttachments } from '#features/receiving/received/parts.ts'
@@ -22,7 +22,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
-import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import type { inboundEmails } from '../tables.ts'
@@ -288,11 +288,7 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
   return app.commit.writeFromReserve((tx) => {
     const email = getInbound(tx.db, actor.accountId, id)
     removeInbound(app, tx, email)
-    audit(app, tx, actor, {
-      action: 'inbound_email.deleted',
-      resourceType: 'inbound_email',
-      resourceId: formatUuid(email.uuid),
-    })
+    auditChange(app, tx, actor, 'inbound_email.deleted', email.uuid)
   })
 }
 

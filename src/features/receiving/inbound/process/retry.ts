@@ -3,7 +3,7 @@
  * stored rows. Never emits an event twice. If a message ends the process, nothing has changed.
  */
 import type { App } from '#features/core/app/app.ts'
-import { type AuditActor, audit, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import { type AuditActor, audit, auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
 import { amendMessage } from '#features/receiving/agent-mailboxes/deliver.ts'
@@ -181,11 +181,7 @@ export async function retryOperatorMail(app: App, id: string, actor: AuditActor 
       throw conflict('no_destination', 'None of the recipient addresses belongs to this host any more.')
     // The HELO name is not stored: authentication works without it.
     enqueue(app, tx, { ...mail, destinations, receivedAt, helo: '', tls: null }, LAST_ATTEMPT_COUNT)
-    audit(app, tx, actor, {
-      action: 'operator_mail.retried',
-      resourceType: 'operator_mail',
-      resourceId: formatUuid(uuid),
-    })
+    auditChange(app, tx, actor, 'operator_mail.retried', uuid)
   })
 }
 

@@ -3,11 +3,11 @@
  * and the deactivation of a webhook that failed too often. The only writer of a delivery after its first attempt.
  */
 import type { App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { markInboundDelivered, markInboundUndeliverable } from '#features/receiving/inbound/api/model.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
+import { newUuid, randomFraction } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type DeliveryStatus, deliveryStatusCode, TEST_EVENT } from '../event-names.ts'
 import { endPendingBatch } from '../manage/pending.ts'
@@ -182,13 +182,8 @@ function deactivate(app: App, tx: Tx, webhookId: number, webhook: State): void {
   sql(tx.db).switchOff.run(DEACTIVATION_REASON, app.eventTime(), webhookId)
   endPendingBatch(app, tx, webhookId, ENDED_BY_FAILURES)
   scheduleDeactivationNotice(app, tx, webhook.accountId, webhookId)
-  const isOfRoute = webhook.routeId !== null
-  audit(app, tx, createSystemActor(webhook), {
-    action: isOfRoute ? 'inbound_route.webhook_deactivated' : 'webhook.deactivated',
-    resourceType: isOfRoute ? 'inbound_route' : 'webhook',
-    resourceId: formatUuid(webhook.uuid),
-    metadata: { reason: DEACTIVATION_REASON },
-  })
+  const action = webhook.routeId === null ? 'webhook.deactivated' : 'inbound_route.webhook_deactivated'
+  auditChange(app, tx, createSystemActor(webhook), action, webhook.uuid, { reason: DEACTIVATION_REASON })
 }
 
 /** Ends a delivery that cannot be made, because its event was deleted. */

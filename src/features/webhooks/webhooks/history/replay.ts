@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import {
   countNumbers,
   EVENT_TYPES,
@@ -23,7 +23,7 @@ import { minutes } from '#platform/units.ts'
 import { deliveryStatusCode, requireBodyScopes, TEST_EVENT } from '../event-names.ts'
 import { requireKnownEvent } from '../manage/change.ts'
 import { countPending, insertPending } from '../manage/pending.ts'
-import { type FindWebhook, getWebhook, type Webhook } from '../manage/webhooks.ts'
+import { auditedKindOf, type FindWebhook, getWebhook, type Webhook } from '../manage/webhooks.ts'
 import { buildPayload } from '../payload/payload.ts'
 import { type Delivery, getDelivery } from './history.ts'
 import { requireTestAllowed } from './test-event.ts'
@@ -86,11 +86,8 @@ export async function replayDelivery(
     if (event === TEST_EVENT) requireTestAllowed(tx, webhook.id, now)
     requirePendingCapacity(tx, webhook, 1)
     const replayed = insertPending(tx, { webhookId: webhook.id, seq, event, payload }, now)
-    audit(app, tx, actor, {
-      action: 'webhook_delivery.replayed',
-      resourceType: 'webhook_delivery',
-      resourceId: formatUuid(uuid),
-      metadata: { [webhook.routeId === null ? 'webhook_id' : 'route_id']: formatUuid(webhook.uuid) },
+    auditChange(app, tx, actor, 'webhook_delivery.replayed', uuid, {
+      [webhook.routeId === null ? 'webhook_id' : 'route_id']: formatUuid(webhook.uuid),
     })
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId: webhook.id }))
     return getDelivery(tx.db, webhook, replayed)
@@ -168,12 +165,7 @@ export async function replayRange(
       requireActive(find(tx.db, actor.accountId, id))
       if (start === 0) {
         requirePendingCapacity(tx, webhook, events.length)
-        audit(app, tx, actor, {
-          action: webhook.routeId === null ? 'webhook.replayed' : 'inbound_route.replayed',
-          resourceType: webhook.routeId === null ? 'webhook' : 'inbound_route',
-          resourceId: formatUuid(webhook.uuid),
-          metadata: auditMetadata,
-        })
+        auditChange(app, tx, actor, `${auditedKindOf(webhook)}.replayed`, webhook.uuid, auditMetadata)
       }
       const now = app.clock.now()
       for (const { seq, type } of batch)

@@ -3,7 +3,7 @@
  * to a few a minute.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { tooManyRequests } from '#platform/errors.ts'
@@ -13,7 +13,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { TEST_EVENT } from '../event-names.ts'
 import { insertPending } from '../manage/pending.ts'
-import { type FindWebhook, getWebhook } from '../manage/webhooks.ts'
+import { auditedKindOf, type FindWebhook, getWebhook } from '../manage/webhooks.ts'
 import type { PayloadFormat } from '../payload/payload-format.ts'
 
 /** Maximum number of test events per webhook and minute. */
@@ -63,12 +63,7 @@ export function sendTestEvent(app: App, actor: Actor, id: string, find: FindWebh
     }
     const delivery = { webhookId, seq: null, event: TEST_EVENT, payload: JSON.stringify(toFormat(format, payload)) }
     const deliveryId = formatUuid(insertPending(tx, delivery, now))
-    audit(app, tx, actor, {
-      action: routeId === null ? 'webhook.tested' : 'inbound_route.tested',
-      resourceType: routeId === null ? 'webhook' : 'inbound_route',
-      resourceId: formatUuid(uuid),
-      metadata: { delivery_id: deliveryId },
-    })
+    auditChange(app, tx, actor, `${auditedKindOf({ routeId })}.tested`, uuid, { delivery_id: deliveryId })
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId, isTest: true }))
     return { payload, deliveryId }
   })

@@ -5,7 +5,7 @@
 
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { EVENT_TYPES, readLastSeqIn } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -104,16 +104,11 @@ export async function createWebhook(
       now,
     )
     const created = getWebhook(tx.db, actor.accountId, id)
-    audit(app, tx, actor, {
-      action: 'webhook.created',
-      resourceType: 'webhook',
-      resourceId: id,
-      metadata: {
-        url: input.url,
-        events,
-        ...(format !== 'tassis' && { format }),
-        ...(description !== null && { description }),
-      },
+    auditChange(app, tx, actor, 'webhook.created', id, {
+      url: input.url,
+      events,
+      ...(format !== 'tassis' && { format }),
+      ...(description !== null && { description }),
     })
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId: created.id }))
     return created
@@ -155,18 +150,13 @@ export async function changeWebhook(
     const { description } = input
     if (description !== undefined) sql(tx.db).describe.run(toDescription(description), before.id)
     sql(tx.db).setFormat.run(payloadFormatCode(format), before.id)
-    audit(app, tx, actor, {
-      action: 'webhook.updated',
-      resourceType: 'webhook',
-      resourceId: formatUuid(before.uuid),
-      metadata: {
-        url: input.url,
-        events,
-        is_active: isActive,
-        ...(description !== undefined && { description: toDescription(description) }),
-        ...(format !== before.format && { format }),
-        ...(isReactivated && { reactivated: true }),
-      },
+    auditChange(app, tx, actor, 'webhook.updated', before.uuid, {
+      url: input.url,
+      events,
+      is_active: isActive,
+      ...(description !== undefined && { description: toDescription(description) }),
+      ...(format !== before.format && { format }),
+      ...(isReactivated && { reactivated: true }),
     })
     return getWebhook(tx.db, actor.accountId, id)
   })
@@ -206,12 +196,7 @@ export async function deleteWebhook(app: App, actor: Actor, id: string): Promise
   const webhookId = await app.commit.writeFromReserve((tx) => {
     const webhook = getWebhook(tx.db, actor.accountId, id)
     writeDeletion(app, tx, webhook.id)
-    audit(app, tx, actor, {
-      action: 'webhook.deleted',
-      resourceType: 'webhook',
-      resourceId: formatUuid(webhook.uuid),
-      metadata: { url: webhook.url },
-    })
+    auditChange(app, tx, actor, 'webhook.deleted', webhook.uuid, { url: webhook.url })
     return webhook.id
   })
   await tryEndPending(app, webhookId, DELETED_REASON)

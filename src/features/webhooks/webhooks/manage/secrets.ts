@@ -7,7 +7,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import type { SealedColumns } from '#platform/crypto/sealed-columns.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -60,11 +60,7 @@ export function createSealedSecret(keys: KeyRing, uuid: UuidBytes): { clear: str
 export function revealSecret(app: App, actor: Actor, id: string): Promise<string> {
   return app.commit.write((tx) => {
     const webhook = getWebhook(tx.db, actor.accountId, id)
-    audit(app, tx, actor, {
-      action: 'webhook.secret_revealed',
-      resourceType: 'webhook',
-      resourceId: formatUuid(webhook.uuid),
-    })
+    auditChange(app, tx, actor, 'webhook.secret_revealed', webhook.uuid)
     return openSecret(app.keys, webhook)
   })
 }
@@ -82,11 +78,7 @@ export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdated
     const { id: webhookId, uuid } = webhook
     const { clear, sealed } = createSealedSecret(app.keys, uuid)
     sql(tx.db).setSecret.run(sealed, app.clock.now(), app.eventTime(), webhookId)
-    audit(app, tx, actor, {
-      action: 'webhook.secret_rotated',
-      resourceType: 'webhook',
-      resourceId: formatUuid(uuid),
-    })
+    auditChange(app, tx, actor, 'webhook.secret_rotated', uuid)
     tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
     return clear
   })
@@ -139,11 +131,7 @@ function storeNewSecret(app: App, tx: Tx, { accountId, accountUuid }: Actor): st
 }
 
 const auditSecret = (app: App, tx: Tx, actor: Actor, action: 'revealed' | 'rotated'): void =>
-  audit(app, tx, actor, {
-    action: `inbound_secret.${action}`,
-    resourceType: 'inbound_secret',
-    resourceId: actor.accountUuid,
-  })
+  auditChange(app, tx, actor, `inbound_secret.${action}`, actor.accountUuid)
 
 /** The account's inbound secret in clear, created in the caller's transaction when there is none yet. */
 export const ensureInboundSecret = (app: App, tx: Tx, actor: Actor): string =>

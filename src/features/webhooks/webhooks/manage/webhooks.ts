@@ -140,6 +140,10 @@ export const listWebhooks = (
 /** Number of webhooks that an account created, including inactive ones. */
 export const countWebhooks = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
+/** What it is in the audit log. */
+export const auditedKindOf = ({ routeId }: Pick<Webhook, 'routeId'>): string =>
+  routeId === null ? 'webhook' : 'inbound_route'
+
 /** Throws 409 when the webhook is not the one that the user saw. */
 export function requireUnchanged({ updatedAt }: Webhook, expectedUpdatedAt: Millis | undefined): void {
   if (expectedUpdatedAt !== undefined && expectedUpdatedAt !== updatedAt)
