@@ -1,10 +1,10 @@
 /** @module The wire forms of agent mailboxes and their contents. */
-import { type Static, type TObject, Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { ContentState, createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
 import { MAX_LISTED_ATTACHMENTS, readTruncatedBodies, toAttachmentWire } from '#features/receiving/received/parts.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import {
   Count,
@@ -25,6 +25,7 @@ import {
   Uuid,
   UuidOrNull,
 } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { parseAutoResponder } from './auto-settings.ts'
@@ -78,23 +79,12 @@ export const NewMailbox = StrictObject(
 
 export const toMailboxWire = (mailbox: Mailbox): MailboxRecord => {
   const { enabled, rules } = parseAutoResponder(mailbox.autoResponder)
-  return {
-    id: formatUuid(mailbox.uuid),
+  return toWire(MailboxRecord, mailbox, {
     account_id: formatUuid(mailbox.accountUuid),
-    local_part: mailbox.localPart,
-    domain: mailbox.domain,
-    address: mailbox.address,
-    display_name: mailbox.displayName,
-    message_count: mailbox.messageCount,
-    unread_count: mailbox.unreadCount,
-    unread_bytes: mailbox.unreadBytes,
-    thread_count: mailbox.threadCount,
     auto_responder: mailbox.autoResponder === null ? null : { enabled, rules },
     auto_responder_enabled: enabled,
     auto_responder_rules: rules,
-    created_at: isoTime(mailbox.createdAt),
-    updated_at: isoTime(mailbox.updatedAt),
-  }
+  })
 }
 
 export const AttachmentRecord = Type.Object({
@@ -158,7 +148,8 @@ const MESSAGE_FIELDS = {
   }),
 }
 
-type MessageFields = Static<TObject<typeof MESSAGE_FIELDS>>
+const MessageFields = Type.Object(MESSAGE_FIELDS)
+type MessageFields = Static<typeof MessageFields>
 
 const BODY_FIELDS = {
   text_body: TextOrNull('Text of the message. Truncated after 2 MiB; the complete text is then an attachment.'),
@@ -180,35 +171,18 @@ export const MessageRecord = Type.Object({
 })
 export type MessageRecord = Static<typeof MessageRecord>
 
-export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields => ({
-  id: formatUuid(message.uuid),
-  mailbox_id: formatUuid(mailbox.uuid),
-  account_id: formatUuid(mailbox.accountUuid),
-  thread_id: formatUuid(message.threadUuid),
-  direction: message.emailId === null ? 'received' : 'sent',
-  email_id: message.emailUuid === null ? null : formatUuid(message.emailUuid),
-  message_id: message.messageId,
-  in_reply_to: message.inReplyTo,
-  references: message.references,
-  references_header: message.references,
-  mail_from: message.mailFrom,
-  from_header: message.fromHeader,
-  to_header: message.toHeader,
-  cc_header: message.ccHeader,
-  reply_to: message.replyTo,
-  subject: message.subject,
-  size_bytes: message.sizeBytes,
-  attachments: message.attachments.map(toAttachmentWire),
-  attachments_metadata: message.attachments.map(toAttachmentWire),
-  attachments_stored: message.attachments.length > 0,
-  labels: [...message.labels],
-  ...(message.classification && { classification: { ...message.classification } }),
-  ...(message.parseError !== null && { parse_error: message.parseError }),
-  source_ip: message.sourceIp,
-  read_at: isoTimeOrNull(message.readAt),
-  received_at: isoTimeOrNull(message.receivedAt),
-  created_at: isoTime(message.createdAt),
-})
+export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields =>
+  toWire(MessageFields, message, {
+    mailbox_id: formatUuid(mailbox.uuid),
+    account_id: formatUuid(mailbox.accountUuid),
+    thread_id: formatUuid(message.threadUuid),
+    direction: message.emailId === null ? 'received' : 'sent',
+    email_id: message.emailUuid === null ? null : formatUuid(message.emailUuid),
+    references_header: message.references,
+    attachments: message.attachments.map(toAttachmentWire),
+    attachments_metadata: message.attachments.map(toAttachmentWire),
+    attachments_stored: message.attachments.length > 0,
+  })
 
 export function toMessageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): MessageRecord {
   const bodies = createBodyReader(app)
@@ -358,15 +332,8 @@ export const ThreadRecord = Type.Object(
 )
 export type ThreadRecord = Static<typeof ThreadRecord>
 
-export const toThreadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord => ({
-  id: formatUuid(thread.uuid),
-  mailbox_id: formatUuid(mailbox.uuid),
-  account_id: formatUuid(mailbox.accountUuid),
-  subject: thread.subject,
-  message_count: thread.messageCount,
-  last_message_at: isoTime(thread.lastMessageAt),
-  created_at: isoTime(thread.createdAt),
-})
+export const toThreadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord =>
+  toWire(ThreadRecord, thread, { mailbox_id: formatUuid(mailbox.uuid), account_id: formatUuid(mailbox.accountUuid) })
 
 /** A page of the messages of a thread, oldest first, and the thread itself. */
 export const ThreadPage = Type.Object({
@@ -388,15 +355,12 @@ export const ContactRecord = Type.Object({
 })
 export type ContactRecord = Static<typeof ContactRecord>
 
-export const toContactWire = ({ address, name, messageCount, lastMessageAt }: Contact): ContactRecord => ({
-  email: address,
-  display_name: name,
-  message_count: messageCount,
-  last_seen: isoTime(lastMessageAt),
-  address,
-  name,
-  last_message_at: isoTime(lastMessageAt),
-})
+export const toContactWire = (contact: Contact): ContactRecord =>
+  toWire(ContactRecord, contact, {
+    email: contact.address,
+    display_name: contact.name,
+    last_seen: isoTime(contact.lastMessageAt),
+  })
 
 export const AnalyticsRecord = Type.Object({
   total_messages: Count('Received messages.'),

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Bytes, Filter, PAGE_FIELDS, Text, TextOrNull, TimeOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { toWire } from '#platform/http/wire.ts'
 import type { StoredReport } from './store.ts'
 
 export const ReportsQuery = Type.Object({ ...PAGE_FIELDS, domain: Filter('Only reports about this domain.') })
@@ -27,15 +27,9 @@ export const DomainReportDetail = Type.Object({
 })
 export type DomainReportDetail = Static<typeof DomainReportDetail>
 
-export const toReportView = (stored: StoredReport): DomainReport => ({
-  id: formatUuid(stored.uuid),
-  kind: stored.kind,
-  account: stored.account,
-  domain: stored.domain,
-  organisation: stored.organisation,
-  report_id: stored.reportId,
-  period_start: isoTimeOrNull(stored.beginAt),
-  period_end: isoTimeOrNull(stored.endAt),
-  size_bytes: stored.sizeBytes,
-  received_at: isoTime(stored.createdAt),
-})
+export const toReportView = (stored: StoredReport): DomainReport =>
+  toWire(DomainReport, stored, {
+    period_start: isoTimeOrNull(stored.beginAt),
+    period_end: isoTimeOrNull(stored.endAt),
+    received_at: isoTime(stored.createdAt),
+  })

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Bytes, PAGE_FIELDS, StringEnum, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { OPERATOR_MAIL_KINDS, type OperatorMail } from './store.ts'
 
 export const MailQuery = Type.Object({
@@ -30,15 +30,5 @@ export const OperatorMailDetail = Type.Object({
 })
 export type OperatorMailDetail = Static<typeof OperatorMailDetail>
 
-export const toMailView = (mail: OperatorMail): OperatorMailRecord => ({
-  id: formatUuid(mail.uuid),
-  kind: mail.kind,
-  reason: mail.reason,
-  mail_from: mail.mailFrom,
-  rcpt_to: [...mail.rcptTo],
-  from: mail.from,
-  subject: mail.subject,
-  source_ip: mail.sourceIp,
-  size_bytes: mail.sizeBytes,
-  received_at: isoTime(mail.createdAt),
-})
+export const toMailView = (mail: OperatorMail): OperatorMailRecord =>
+  toWire(OperatorMailRecord, mail, { received_at: isoTime(mail.createdAt) })

@@ -1,8 +1,7 @@
 /** @module Wire shapes of insights. */
 import { type Static, Type } from '@sinclair/typebox'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Count, StringEnum, Text, TimeOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { AREAS, type InsightFinding, SEVERITIES } from './findings.ts'
 import type { Insight } from './insights.ts'
 
@@ -29,17 +28,5 @@ export const InsightRecord = Type.Object({
 })
 export type InsightRecord = Static<typeof InsightRecord>
 
-export const insightWire = (insight: Insight, accountUuid: string): InsightRecord => ({
-  id: formatUuid(insight.uuid),
-  account_id: accountUuid,
-  generated_at: isoTime(insight.generatedAt),
-  period_start: isoTime(insight.periodStart),
-  period_end: isoTime(insight.periodEnd),
-  model: insight.model,
-  input_tokens: insight.inputTokens,
-  output_tokens: insight.outputTokens,
-  summary: insight.summary,
-  findings: JSON.parse(insight.findings) as InsightFinding[],
-  raw_markdown: insight.rawMarkdown,
-  acknowledged_at: isoTimeOrNull(insight.acknowledgedAt),
-})
+export const insightWire = (insight: Insight, account_id: string): InsightRecord =>
+  toWire(InsightRecord, insight, { account_id, findings: JSON.parse(insight.findings) as InsightFinding[] })

@@ -11,7 +11,6 @@ import {
 import { MAX_REPLAYED } from '#features/webhooks/webhooks/history/replay.ts'
 import type { Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
   Count,
   extraFields,
@@ -27,6 +26,7 @@ import {
   Uuid,
   UuidOrNull,
 } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { InboundRoute, RouteChange, RouteInput } from './inbound-routes.ts'
 import { type AddressMatch, MAX_PATTERN_LENGTH, REJECTION_REASONS } from './pattern.ts'
@@ -138,22 +138,8 @@ export const toRouteChange = (body: Static<typeof RouteChangeBody>): RouteChange
   isActive: body.is_active,
 })
 
-export const toRouteWire = (route: InboundRoute, accountUuid: string): RouteRecord => ({
-  id: formatUuid(route.uuid),
-  account_id: accountUuid,
-  domain_id: formatUuid(route.domainUuid),
-  pattern: route.givenPattern,
-  match_type: route.matchType,
-  priority: route.priority,
-  webhook_url: route.webhookUrl,
-  is_active: route.isActive,
-  failure_count: route.failureCount,
-  last_failure_at: isoTimeOrNull(route.lastFailureAt),
-  last_failure_reason: route.lastFailureReason,
-  last_success_at: isoTimeOrNull(route.lastSuccessAt),
-  created_at: isoTime(route.createdAt),
-  updated_at: isoTime(route.updatedAt),
-})
+export const toRouteWire = (route: InboundRoute, account_id: string): RouteRecord =>
+  toWire(RouteRecord, route, { account_id, domain_id: formatUuid(route.domainUuid), pattern: route.givenPattern })
 
 export const RouteDeliveryQuery = Type.Object({
   ...PAGE_FIELDS,

@@ -10,7 +10,6 @@ import { ContentState, createBodyReader, toContentState } from '#features/core/a
 import { type AttachmentJson, MAX_LISTED_ATTACHMENTS, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
   Count,
   extra,
@@ -24,6 +23,7 @@ import {
   Uuid,
   UuidOrNull,
 } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
@@ -122,32 +122,16 @@ export const toInboundAttachmentWire = (
   ...toAttachmentWire(attachment),
 })
 
-export const toInboundWire = (email: InboundEmail, accountUuid: string): InboundRecord => ({
-  id: formatUuid(email.uuid),
-  account_id: accountUuid,
-  domain_id: formatUuid(email.domainUuid),
-  route_id: email.routeUuid === null ? null : formatUuid(email.routeUuid),
-  status: inboundStatusName(email.status),
-  mail_from: email.mailFrom,
-  rcpt_to: [...email.rcptTo],
-  from_address: email.fromAddress ?? '',
-  to_addresses: [...email.toAddresses],
-  from_header: email.fromHeader,
-  to_header: email.toHeader,
-  cc_header: email.ccHeader,
-  subject: email.subject,
-  message_id: email.messageId,
-  attachments: email.attachments.map(toInboundAttachmentWire),
-  size_bytes: email.sizeBytes,
-  raw_size: email.sizeBytes,
-  source_ip: email.sourceIp,
-  spf_result: email.spfResult,
-  authentication: email.authentication,
-  error_message: email.errorMessage,
-  webhook_delivered_at: isoTimeOrNull(email.webhookDeliveredAt),
-  created_at: isoTime(email.createdAt),
-  updated_at: isoTime(email.updatedAt),
-})
+export const toInboundWire = (email: InboundEmail, account_id: string): InboundRecord =>
+  toWire(InboundRecord, email, {
+    account_id,
+    domain_id: formatUuid(email.domainUuid),
+    route_id: email.routeUuid === null ? null : formatUuid(email.routeUuid),
+    status: inboundStatusName(email.status),
+    from_address: email.fromAddress ?? '',
+    attachments: email.attachments.map(toInboundAttachmentWire),
+    raw_size: email.sizeBytes,
+  })
 
 /**
  * Header fields by name; a repeated field becomes an array. Excludes fields that claim to be our authentication results

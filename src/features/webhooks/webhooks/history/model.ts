@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { deriveEventUuid } from '#features/core/events/record.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
   Count,
   CountOrNull,
@@ -20,6 +20,7 @@ import {
   Uuid,
   UuidOrNull,
 } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from '../event-names.ts'
 import type { Webhook } from '../manage/webhooks.ts'
@@ -221,23 +222,8 @@ export const ReplayCount = replayFields('Deliveries that a replay would queue.')
 /** For the descriptions of lists. */
 export const HISTORY_LIMIT_NOTE = `The list and its total cover only the newest ${MAX_LISTED} deliveries under the filter.`
 
-export const toWebhookWire = (webhook: Webhook, accountUuid: string): WebhookRecord => ({
-  id: formatUuid(webhook.uuid),
-  account_id: accountUuid,
-  url: webhook.url,
-  description: webhook.description,
-  events: [...webhook.events],
-  format: webhook.format,
-  is_active: webhook.isActive,
-  failure_count: webhook.failureCount,
-  failing_since: isoTimeOrNull(webhook.failingSince),
-  last_failure_at: isoTimeOrNull(webhook.lastFailureAt),
-  last_failure_reason: webhook.lastFailureReason,
-  last_success_at: isoTimeOrNull(webhook.lastSuccessAt),
-  secret_rotated_at: isoTimeOrNull(webhook.secretRotatedAt),
-  created_at: isoTime(webhook.createdAt),
-  updated_at: isoTime(webhook.updatedAt),
-})
+export const toWebhookWire = (webhook: Webhook, account_id: string): WebhookRecord =>
+  toWire(WebhookRecord, webhook, { account_id })
 
 export const toDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): DeliveryRecord => ({
   id: formatUuid(delivery.uuid),
@@ -251,25 +237,13 @@ export const toDeliveryDetail = (
   keys: KeyRing,
 ): DeliveryDetail => ({ ...toDeliveryWire(delivery, webhook, keys), payload, headers: headers && { ...headers } })
 
-/** The values of DELIVERY_FIELDS. */
-export const toDeliveryFields = (
-  delivery: Delivery,
-  webhook: Webhook,
-  keys: KeyRing,
-): Omit<DeliveryRecord, 'id' | 'webhook_id' | 'email_id'> => ({
-  event: delivery.event,
-  event_id: delivery.seq === null ? null : deriveEventUuid(keys, webhook.accountId, delivery.seq),
-  seq: delivery.seq,
-  status: delivery.status,
-  attempts: delivery.attempts,
-  next_attempt_at: isoTimeOrNull(delivery.nextAt),
-  attempted_at: isoTimeOrNull(delivery.attemptedAt),
-  duration_ms: delivery.durationMs,
-  status_code: delivery.statusCode,
-  response: delivery.response,
-  error: delivery.error,
-  created_at: isoTime(delivery.createdAt),
-})
+const DeliveryFields = Type.Object(DELIVERY_FIELDS)
+
+export const toDeliveryFields = (delivery: Delivery, webhook: Webhook, keys: KeyRing): Static<typeof DeliveryFields> =>
+  toWire(DeliveryFields, delivery, {
+    next_attempt_at: isoTimeOrNull(delivery.nextAt),
+    event_id: delivery.seq === null ? null : deriveEventUuid(keys, webhook.accountId, delivery.seq),
+  })
 
 export const toTestWire = ({ payload, deliveryId }: QueuedTest): TestResult => ({
   delivery_id: deliveryId,
