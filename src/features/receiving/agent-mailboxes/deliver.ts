@@ -7,7 +7,7 @@ import { record } from '#features/core/events/record.ts'
 import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { toAttachmentJson, truncateHeader, truncateOptionalHeader } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
@@ -16,19 +16,28 @@ import { countContact, uncountContact } from './contacts.ts'
 import type { Mailbox } from './mailboxes.ts'
 import type { MailboxMessage } from './messages.ts'
 import { indexMessage, unindexMessage } from './search.ts'
+import type { mailboxMessages } from './tables.ts'
 import { addToThread } from './threads.ts'
 
+/** What parsing finds. */
+const PARSED =
+  'messageId inReplyTo referencesHeader fromHeader fromAddress toHeader ccHeader replyTo subject textRef strippedRef htmlRef attachments authentication classification'
+type ParsedColumns = Omit<ReturnType<typeof toParsedColumns>, 'references'>
+type NewRow = ParsedColumns &
+  Omit<
+    typeof mailboxMessages.$inferSelect,
+    'id' | 'emailId' | 'references' | 'readAt' | 'leaseToken' | 'leaseExpiresAt' | 'ackedAt'
+  >
+
 const sql = prepareStatements((db) => ({
-  insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
-    `INSERT INTO mailbox_messages (uuid, mailbox_id, thread_id, message_id, in_reply_to, references_header, mail_from, from_header, from_address,
-     to_header, cc_header, reply_to, subject, text_ref, stripped_ref, html_ref, attachments, raw_ref, size_bytes, source_ip, helo, tls, authentication,
-     classification, parse_error, labels, received_at, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?, ?) RETURNING id`,
+  insert: db.prepare<{ id: number }, [NewRow]>(
+    `${insertSql(
+      'mailbox_messages',
+      `${PARSED} uuid mailboxId threadId mailFrom rawRef sizeBytes sourceIp helo tls parseError labels receivedAt createdAt`,
+    )} RETURNING id`,
   ),
-  amend: db.prepare(
-    `UPDATE mailbox_messages SET message_id = ?, in_reply_to = ?, references_header = ?, from_header = ?, from_address = ?, to_header = ?, cc_header = ?,
-       reply_to = ?, subject = ?, text_ref = ?, stripped_ref = ?, html_ref = ?, attachments = ?, authentication = ?, classification = ?, parse_error = NULL
-     WHERE id = ? AND parse_error IS NOT NULL`,
+  amend: db.prepare<unknown, [ParsedColumns & { readonly id: number }]>(
+    `UPDATE mailbox_messages SET ${setSql(PARSED)}, parse_error = NULL WHERE id = $id AND parse_error IS NOT NULL`,
   ),
   count: db.prepare(
     'UPDATE agent_mailboxes SET message_count = message_count + 1, unread_count = unread_count + 1, unread_bytes = unread_bytes + ? WHERE id = ?',
@@ -51,49 +60,32 @@ export function deliverToMailbox(
   received: ReceivedMail,
   extra: DeliveryExtra = {},
 ): { readonly uuid: UuidBytes; readonly id: number; readonly threadId: number } {
-  const { message, envelope, authentication, problem } = received
+  const { message, envelope, problem } = received
   const at = app.eventTime()
   const uuid = newUuid()
-  const { messageId, inReplyTo, references, subject, from, fromAddress } = toHeaderColumns(received)
-  const threadId = addToThread(tx, mailbox, { messageId, inReplyTo, references, subject, at })
-  const inserted = sql(tx.db).insert.get(
+  const columns = toParsedColumns(received, extra)
+  const { subject, fromHeader, fromAddress } = columns
+  const threadId = addToThread(tx, mailbox, { ...columns, at })
+  const inserted = sql(tx.db).insert.get({
+    ...envelope,
+    ...columns,
     uuid,
-    mailbox.id,
+    mailboxId: mailbox.id,
     threadId,
-    messageId,
-    inReplyTo,
-    joinReferences(references),
-    truncateHeader(envelope.mailFrom),
-    from,
-    fromAddress,
-    truncateOptionalHeader(message.to),
-    truncateOptionalHeader(message.cc),
-    truncateOptionalHeader(message.replyTo),
-    subject,
-    message.textRef,
-    message.strippedRef,
-    message.htmlRef,
-    JSON.stringify(message.attachments.map(toAttachmentJson)),
-    envelope.rawRef,
-    envelope.sizeBytes,
-    envelope.sourceIp,
-    envelope.helo,
-    envelope.tls,
-    JSON.stringify(authentication),
-    extra.classification ? JSON.stringify(extra.classification) : null,
-    problem ?? null,
-    envelope.receivedAt,
-    at,
-  )
+    mailFrom: truncateHeader(envelope.mailFrom),
+    parseError: problem ?? null,
+    labels: '[]',
+    createdAt: at,
+  })
   if (!inserted) throw new Error('the message was not stored')
   indexMessage(tx, inserted.id, {
     mailboxId: mailbox.id,
     subject,
-    sender: `${from} ${fromAddress}`,
+    sender: `${fromHeader} ${fromAddress}`,
     body: toSearchText(message),
   })
   sql(tx.db).count.run(envelope.sizeBytes, mailbox.id)
-  if (fromAddress !== '') countContact(tx, mailbox.id, { address: fromAddress, name: parseDisplayName(from), at })
+  if (fromAddress !== '') countContact(tx, mailbox.id, { address: fromAddress, name: parseDisplayName(fromHeader), at })
   record(tx, {
     accountId: mailbox.accountId,
     type: 'mailbox.message.received',
@@ -111,53 +103,48 @@ type AmendedMessage = Pick<MailboxMessage, 'id' | 'mailboxId' | 'fromAddress' | 
  * event is emitted. Returns false when it was deleted or amended in the meantime.
  */
 export function amendMessage(tx: Tx, before: AmendedMessage, received: ReceivedMail, extra: DeliveryExtra): boolean {
-  const { message, authentication } = received
-  const { messageId, inReplyTo, references, subject, from, fromAddress } = toHeaderColumns(received)
-  const { changes } = sql(tx.db).amend.run(
-    messageId,
-    inReplyTo,
-    joinReferences(references),
-    from,
-    fromAddress,
-    truncateOptionalHeader(message.to),
-    truncateOptionalHeader(message.cc),
-    truncateOptionalHeader(message.replyTo),
-    subject,
-    message.textRef,
-    message.strippedRef,
-    message.htmlRef,
-    JSON.stringify(message.attachments.map(toAttachmentJson)),
-    JSON.stringify(authentication),
-    extra.classification ? JSON.stringify(extra.classification) : null,
-    before.id,
-  )
+  const columns = toParsedColumns(received, extra)
+  const { subject, fromHeader, fromAddress } = columns
+  const { changes } = sql(tx.db).amend.run({ ...columns, id: before.id })
   if (changes === 0) return false
   const { mailboxId } = before
   unindexMessage(tx, before.id)
-  indexMessage(tx, before.id, { mailboxId, subject, sender: `${from} ${fromAddress}`, body: toSearchText(message) })
+  indexMessage(tx, before.id, {
+    mailboxId,
+    subject,
+    sender: `${fromHeader} ${fromAddress}`,
+    body: toSearchText(received.message),
+  })
   if (fromAddress !== before.fromAddress) {
     if (before.fromAddress !== '') uncountContact(tx, mailboxId, before.fromAddress)
     if (fromAddress !== '')
-      countContact(tx, mailboxId, { address: fromAddress, name: parseDisplayName(from), at: before.createdAt })
+      countContact(tx, mailboxId, { address: fromAddress, name: parseDisplayName(fromHeader), at: before.createdAt })
   }
   return true
 }
 
-/** The columns from the header, with the envelope as fallback. */
-function toHeaderColumns({ message, envelope }: ReceivedMail) {
+function toParsedColumns({ message, envelope, authentication }: ReceivedMail, { classification }: DeliveryExtra) {
+  const references = limitReferences(message.references)
   return {
     messageId: dropLongId(message.messageId),
     inReplyTo: dropLongId(message.inReplyTo),
-    references: limitReferences(message.references),
-    subject: truncateHeader(message.subject),
-    from: truncateHeader(message.from ?? message.fromAddresses[0] ?? envelope.mailFrom),
+    references,
+    referencesHeader: references.length > 0 ? references.join(' ') : null,
+    fromHeader: truncateHeader(message.from ?? message.fromAddresses[0] ?? envelope.mailFrom),
     // Without a usable From only the envelope identifies the sender.
     fromAddress: truncateHeader(normaliseAddress(message.fromAddresses[0] ?? envelope.mailFrom)),
+    toHeader: truncateOptionalHeader(message.to),
+    ccHeader: truncateOptionalHeader(message.cc),
+    replyTo: truncateOptionalHeader(message.replyTo),
+    subject: truncateHeader(message.subject),
+    textRef: message.textRef,
+    strippedRef: message.strippedRef,
+    htmlRef: message.htmlRef,
+    attachments: JSON.stringify(message.attachments.map(toAttachmentJson)),
+    authentication: JSON.stringify(authentication),
+    classification: classification ? JSON.stringify(classification) : null,
   }
 }
-
-const joinReferences = (references: readonly string[]): string | null =>
-  references.length > 0 ? references.join(' ') : null
 
 /**
  * Maximum length of HTML that is converted for the search when a message has no text. A newsletter of this length fills

@@ -8,7 +8,7 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowId, belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { idKey, timeKey } from '#platform/http/envelope.ts'
@@ -41,10 +41,11 @@ const sql = prepareStatements((db) => ({
   covered: db.prepare<{ n: number }, [string, number]>(
     'SELECT COUNT(*) AS n FROM received_reports WHERE covered_by = ? AND created_at > ?',
   ),
-  insert: db.prepare(
-    `INSERT INTO received_reports
-     (uuid, kind, account_id, domain, covered_by, organisation, report_id, begin_at, end_at, content_ref, size_bytes, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
+  insert: db.prepare<unknown, [Omit<typeof receivedReports.$inferSelect, 'id'>]>(
+    `${insertSql(
+      'received_reports',
+      'uuid kind accountId domain coveredBy organisation reportId beginAt endAt contentRef sizeBytes createdAt',
+    )} ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
   ),
   page: db.prepare<StoredReport, [number, number, number]>(
     `${SELECT} WHERE r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
@@ -97,20 +98,15 @@ export function storeDomainReport(
   if (!owner) return { kind: 'refused', why: UNKNOWN_DOMAIN }
   const why = checkDailyLimit(tx.db, owner, at)
   if (why !== undefined) return { kind: 'refused', why }
-  const { changes } = sql(tx.db).insert.run(
-    newUuid(),
-    report.kind,
-    owner.accountId,
-    report.domain,
-    owner.coveredBy,
-    report.organisation,
-    report.reportId,
-    report.beginMs,
-    report.endMs,
-    report.contentRef,
-    report.content.length,
-    at,
-  )
+  const { changes } = sql(tx.db).insert.run({
+    ...report,
+    ...owner,
+    uuid: newUuid(),
+    beginAt: report.beginMs,
+    endAt: report.endMs,
+    sizeBytes: report.content.length,
+    createdAt: at,
+  })
   return { kind: changes > 0 ? 'stored' : 'known' }
 }
 

@@ -11,7 +11,7 @@ import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Envelope } from '#features/receiving/received/message.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -60,9 +60,11 @@ const COLUMNS = `id, uuid, kind, mail_from AS mailFrom, rcpt_to AS rcptTo, from_
   size_bytes AS sizeBytes, created_at AS createdAt`
 
 const sql = prepareStatements((db) => ({
-  insert: db.prepare(
-    `INSERT INTO operator_mail (uuid, kind, mail_from, rcpt_to, from_header, subject, reason, source_ip, network, raw_ref, size_bytes, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  insert: db.prepare<unknown, [Omit<typeof operatorMail.$inferSelect, 'id'>]>(
+    insertSql(
+      'operator_mail',
+      'uuid kind mailFrom rcptTo fromHeader subject reason sourceIp network rawRef sizeBytes createdAt',
+    ),
   ),
   ofNetwork: db.prepare<{ n: number; bytes: number }, [string, number]>(
     'SELECT COUNT(*) AS n, total(size_bytes) AS bytes FROM operator_mail WHERE network = ? AND created_at > ?',
@@ -111,20 +113,17 @@ export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void
     tx.afterCommit(() => countDropped(app))
     return
   }
-  sql(tx.db).insert.run(
-    newUuid(),
-    mail.kind,
-    envelope.mailFrom,
-    JSON.stringify(mail.rcptTo),
-    mail.from === null ? null : truncate(mail.from),
-    truncate(mail.subject),
-    truncate(mail.reason),
-    envelope.sourceIp,
+  sql(tx.db).insert.run({
+    ...envelope,
+    uuid: newUuid(),
+    kind: mail.kind,
+    rcptTo: JSON.stringify(mail.rcptTo),
+    fromHeader: mail.from === null ? null : truncate(mail.from),
+    subject: truncate(mail.subject),
+    reason: truncate(mail.reason),
     network,
-    envelope.rawRef,
-    envelope.sizeBytes,
-    envelope.receivedAt,
-  )
+    createdAt: envelope.receivedAt,
+  })
 }
 
 interface DropStats {

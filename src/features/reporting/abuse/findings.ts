@@ -3,7 +3,7 @@ import type { Database } from 'bun:sqlite'
 import type { PauseSource } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { abuseFindings } from './tables.ts'
@@ -31,8 +31,8 @@ const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accoun
   LEFT JOIN emails ON emails.id = abuse_findings.email_id`
 
 const sql = prepareStatements((db) => ({
-  insert: db.prepare(
-    'INSERT INTO abuse_findings (account_id, source, reason, detail, email_id, paused, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  insert: db.prepare<unknown, [Omit<typeof abuseFindings.$inferSelect, 'id'>]>(
+    insertSql('abuse_findings', 'accountId source reason detail emailId paused createdAt'),
   ),
   page: db.prepare<AbuseFinding, [number | null, number, number, number]>(
     `SELECT ${COLUMNS} WHERE abuse_findings.account_id = coalesce(?, abuse_findings.account_id) AND abuse_findings.id < ?
@@ -44,16 +44,13 @@ const sql = prepareStatements((db) => ({
 }))
 
 export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): void {
-  const { accountId, source, reason, detail, emailId, isPause } = finding
-  sql(tx.db).insert.run(
-    accountId,
-    source,
-    reason,
-    detail ? JSON.stringify(detail) : null,
-    emailId ?? null,
-    isPause ? 1 : 0,
-    app.eventTime(),
-  )
+  sql(tx.db).insert.run({
+    ...finding,
+    detail: finding.detail ? JSON.stringify(finding.detail) : null,
+    emailId: finding.emailId ?? null,
+    paused: finding.isPause,
+    createdAt: app.eventTime(),
+  })
 }
 
 /** A page of the findings, newest first, of all accounts unless `accountId` is set, with the number on all pages. */

@@ -4,7 +4,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
@@ -29,9 +29,11 @@ const sql = prepareStatements((db) => ({
   last: db.prepare<{ at: number | null }, [number]>(
     'SELECT max(generated_at) AS at FROM insights WHERE account_id = ?',
   ),
-  insert: db.prepare(
-    `INSERT INTO insights (uuid, account_id, generated_at, period_start, period_end, model, input_tokens, output_tokens, summary, findings, raw_markdown)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  insert: db.prepare<unknown, [Omit<typeof insights.$inferSelect, 'id' | 'acknowledgedAt'>]>(
+    insertSql(
+      'insights',
+      'uuid accountId generatedAt periodStart periodEnd model inputTokens outputTokens summary findings rawMarkdown',
+    ),
   ),
   acknowledge: db.prepare('UPDATE insights SET acknowledged_at = ? WHERE id = ?'),
 }))
@@ -45,19 +47,7 @@ export function storeInsight(app: App, tx: Tx, actor: Actor, insight: NewInsight
   const now = app.eventTime()
   const uuid = newUuid()
   const id = formatUuid(uuid)
-  sql(tx.db).insert.run(
-    uuid,
-    actor.accountId,
-    now,
-    insight.periodStart,
-    insight.periodEnd,
-    insight.model,
-    insight.inputTokens,
-    insight.outputTokens,
-    insight.summary,
-    insight.findings,
-    insight.rawMarkdown,
-  )
+  sql(tx.db).insert.run({ ...insight, uuid, accountId: actor.accountId, generatedAt: now })
   record(tx, { accountId: actor.accountId, type: 'insights.generated', at: now, data: { insight_id: id } })
   auditChange(app, tx, actor, 'insight.generated', id, { model: insight.model })
   return id

@@ -11,7 +11,7 @@ import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import type { CompleteMessage, Destination, Envelope } from '#features/receiving/received/message.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { insufficientStorage } from '#platform/errors.ts'
 import { networksOf } from '#platform/net/network.ts'
@@ -43,9 +43,8 @@ const sql = prepareStatements((db) => ({
   oldest: db.prepare<{ receivedAt: Millis }, []>(
     'SELECT received_at AS receivedAt FROM inbound_receipts ORDER BY id LIMIT 1',
   ),
-  insert: db.prepare(
-    `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, tls, raw_ref, size_bytes, received_at, attempts)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  insert: db.prepare<unknown, [Omit<QueueEntry, 'id'>]>(
+    insertSql('inbound_receipts', 'mailFrom destinations sourceIp helo tls rawRef sizeBytes receivedAt attempts'),
   ),
 }))
 
@@ -118,18 +117,7 @@ interface StoredRawMessage extends Envelope {
  * @param attempts as in the queue entry
  */
 export function enqueue(app: App, tx: Tx, message: StoredRawMessage, attempts = 0): void {
-  const { mailFrom, destinations, sourceIp, helo, tls, rawRef, sizeBytes, receivedAt } = message
-  sql(tx.db).insert.run(
-    mailFrom,
-    JSON.stringify(destinations),
-    sourceIp,
-    helo,
-    tls,
-    rawRef,
-    sizeBytes,
-    receivedAt,
-    attempts,
-  )
+  sql(tx.db).insert.run({ ...message, destinations: JSON.stringify(message.destinations), attempts })
   tx.afterCommit(() => app.mailReceived.emit())
 }
 

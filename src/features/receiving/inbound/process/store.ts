@@ -11,7 +11,7 @@ import { count, record } from '#features/core/events/record.ts'
 import type { Envelope, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { toAttachmentJson, truncateOptionalHeader } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
@@ -26,6 +26,7 @@ import {
   inboundStatusCode,
   UNROUTED_DROPPED_METRIC,
 } from '../api/inbound-emails.ts'
+import type { inboundEmails } from '../tables.ts'
 
 /** The message got its 250, so storing it may use the disk reserve. */
 const FROM_RESERVE = { mayUseReserve: true }
@@ -142,20 +143,25 @@ export interface NewInbound {
 export const MAX_UNROUTED = 1000
 export const MAX_UNROUTED_BYTES = 64 * MiB
 
+/** What parsing finds. */
+const PARSED =
+  'fromAddress toAddresses fromHeader toHeader ccHeader subject messageId headersRef textRef htmlRef attachments spfResult authentication'
+type ParsedColumns = ReturnType<typeof toParsedColumns>
+
 const sql = prepareStatements((db) => ({
-  domain: db.prepare<{ uuid: Uint8Array; domain: string }, [number]>('SELECT uuid, domain FROM domains WHERE id = ?'),
-  insert: db.prepare(
-    `INSERT INTO inbound_emails (uuid, account_id, domain_id, domain_uuid, domain, route_id, status, mail_from, rcpt_to, source_ip, helo, tls, from_address,
-       to_addresses, from_header, to_header, cc_header, subject, message_id, headers_ref, text_ref, html_ref, attachments, raw_ref, size_bytes,
-       spf_result, authentication, error_message, event_seq, received_at, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  domain: db.prepare<{ uuid: UuidBytes; domain: string }, [number]>('SELECT uuid, domain FROM domains WHERE id = ?'),
+  insert: db.prepare<unknown, [Omit<typeof inboundEmails.$inferSelect, 'id' | 'webhookDeliveredAt'>]>(
+    insertSql(
+      'inbound_emails',
+      `${PARSED} uuid accountId domainId domainUuid domain routeId status mailFrom rcptTo sourceIp helo tls rawRef sizeBytes errorMessage eventSeq receivedAt createdAt updatedAt`,
+    ),
   ),
   // An email that matched a route has an event.
-  amend: db.prepare(
-    `UPDATE inbound_emails SET status = CASE WHEN event_seq IS NULL THEN ? WHEN webhook_delivered_at IS NOT NULL THEN ? ELSE ? END,
-       from_address = ?, to_addresses = ?, from_header = ?, to_header = ?, cc_header = ?, subject = ?, message_id = ?, headers_ref = ?, text_ref = ?,
-       html_ref = ?, attachments = ?, spf_result = ?, authentication = ?, error_message = NULL, updated_at = ?
-     WHERE id = ? AND status = ?`,
+  amend: db.prepare<unknown, [ParsedColumns & Record<'updatedAt' | 'id', number>]>(
+    `UPDATE inbound_emails SET status = CASE WHEN event_seq IS NULL THEN ${inboundStatusCode('no_route')}
+       WHEN webhook_delivered_at IS NOT NULL THEN ${inboundStatusCode('delivered')} ELSE ${inboundStatusCode('received')} END,
+       ${setSql(PARSED)}, error_message = NULL, updated_at = $updatedAt
+     WHERE id = $id AND status = ${inboundStatusCode('failed')}`,
   ),
   unrouted: db.prepare<{ count: number; bytes: number }, [number]>(
     `SELECT count(*) AS count, total(size_bytes) AS bytes FROM (SELECT size_bytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
@@ -175,7 +181,7 @@ const MAX_TO_ADDRESSES = 100
  * no route matches and the message alone exceeds the limit for such mail.
  */
 export function storeInbound(app: App, tx: Tx, target: NewInbound, received: ReceivedMail): UuidBytes | undefined {
-  const { envelope, message, problem, authentication } = received
+  const { envelope, problem } = received
   const domain = sql(tx.db).domain.get(target.domainId)
   if (!domain) {
     dropContentOf(app, tx, received)
@@ -207,30 +213,22 @@ export function storeInbound(app: App, tx: Tx, target: NewInbound, received: Rec
         data: { inbound_email_id: formatUuid(uuid) },
       })
     : null
-  sql(tx.db).insert.run(
+  sql(tx.db).insert.run({
+    ...envelope,
+    ...toParsedColumns(received),
     uuid,
-    target.accountId,
-    target.domainId,
-    domain.uuid,
-    domain.domain,
-    target.routeId ?? null,
-    inboundStatusCode(status),
-    envelope.mailFrom,
-    JSON.stringify(target.rcptTo),
-    envelope.sourceIp,
-    envelope.helo,
-    envelope.tls,
-    ...toMessageColumns(message),
-    envelope.rawRef,
-    envelope.sizeBytes,
-    authentication.spf,
-    JSON.stringify(authentication),
-    problem ?? null,
-    seq,
-    envelope.receivedAt,
-    now,
-    now,
-  )
+    accountId: target.accountId,
+    domainId: target.domainId,
+    domainUuid: domain.uuid,
+    domain: domain.domain,
+    routeId: target.routeId ?? null,
+    status: inboundStatusCode(status),
+    rcptTo: JSON.stringify(target.rcptTo),
+    errorMessage: problem ?? null,
+    eventSeq: seq,
+    createdAt: now,
+    updatedAt: now,
+  })
   countInbound(tx, target.accountId, 1)
   return uuid
 }
@@ -239,42 +237,29 @@ export function storeInbound(app: App, tx: Tx, target: NewInbound, received: Rec
  * Amends an unparsed message with the result of parsing it again. Its route and event stay: no second event is emitted.
  * Returns false when it was deleted or amended in the meantime.
  */
-export function amendInbound(
-  app: App,
-  tx: Tx,
-  before: InboundEmail,
-  { message, authentication }: ReceivedMail,
-): boolean {
-  const { changes } = sql(tx.db).amend.run(
-    inboundStatusCode('no_route'),
-    inboundStatusCode('delivered'),
-    inboundStatusCode('received'),
-    ...toMessageColumns(message),
-    authentication.spf,
-    JSON.stringify(authentication),
-    app.eventTime(),
-    before.id,
-    inboundStatusCode('failed'),
-  )
+export function amendInbound(app: App, tx: Tx, before: InboundEmail, received: ReceivedMail): boolean {
+  const columns = toParsedColumns(received)
+  const { changes } = sql(tx.db).amend.run({ ...columns, updatedAt: app.eventTime(), id: before.id })
   if (changes === 0) return false
   dropContent(app, tx, { content: [before.headersRef] })
   return true
 }
 
-const toMessageColumns = (message: StoredMessage) =>
-  [
-    truncateOptionalHeader(message.fromAddresses[0]),
-    JSON.stringify(message.toAddresses.slice(0, MAX_TO_ADDRESSES)),
-    truncateOptionalHeader(message.from),
-    truncateOptionalHeader(message.to),
-    truncateOptionalHeader(message.cc),
-    truncateOptionalHeader(message.subject) ?? '',
-    message.messageId,
-    message.headersRef,
-    message.textRef,
-    message.htmlRef,
-    JSON.stringify(message.attachments.map(toAttachmentJson)),
-  ] as const
+const toParsedColumns = ({ message, authentication }: ReceivedMail) => ({
+  fromAddress: truncateOptionalHeader(message.fromAddresses[0]),
+  toAddresses: JSON.stringify(message.toAddresses.slice(0, MAX_TO_ADDRESSES)),
+  fromHeader: truncateOptionalHeader(message.from),
+  toHeader: truncateOptionalHeader(message.to),
+  ccHeader: truncateOptionalHeader(message.cc),
+  subject: truncateOptionalHeader(message.subject) ?? '',
+  messageId: message.messageId,
+  headersRef: message.headersRef,
+  textRef: message.textRef,
+  htmlRef: message.htmlRef,
+  attachments: JSON.stringify(message.attachments.map(toAttachmentJson)),
+  spfResult: authentication.spf,
+  authentication: JSON.stringify(authentication),
+})
 
 /** Drops a domain's oldest unrouted messages until one of this size fits; returns their number. */
 function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: number): number {
