@@ -9,12 +9,18 @@ import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { KiB } from '#platform/units.ts'
 import { MailQuery, OperatorMailDetail, OperatorMailRecord, toMailView } from './model.ts'
-import { type MailTextReader, readOperatorMail } from './operator-mail.ts'
-import { deleteOperatorMail, findOperatorMail, listOperatorMail } from './store.ts'
+import { deleteOperatorMail, findOperatorMail, listOperatorMail, type OperatorMail, readBeginning } from './store.ts'
 
 const params = Type.Object({ id: Text('Id of the message.') })
 const MAIL_NOT_FOUND = ['operator_mail_not_found', 'No message has this id.'] as const
+
+/** What is shown of a message; its source may be as long as mail may be. */
+const MAX_SHOWN_BYTES = 128 * KiB
+
+/** The text of a message; null: it has none, or cannot be parsed. */
+type MailTextReader = (mail: OperatorMail) => Promise<string | null>
 
 interface OperatorMailRouteOptions {
   readonly readText: MailTextReader
@@ -101,3 +107,15 @@ export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRo
         detail: operatorRoute('Delete a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
       },
     )
+
+/** A message with its text and the beginning of its source. Throws 404 for an unknown id. */
+async function readOperatorMail(app: App, readText: MailTextReader, id: string): Promise<OperatorMailDetail> {
+  const mail = findOperatorMail(app.db, id)
+  const bytes = readBeginning(app, mail.rawRef, MAX_SHOWN_BYTES)
+  if (!bytes) app.log.warn({ mail: formatUuid(mail.uuid) }, 'operator mail: raw message no longer stored')
+  return {
+    ...toMailView(mail),
+    text: bytes ? ((await readText(mail))?.slice(0, MAX_SHOWN_BYTES) ?? null) : null,
+    source: bytes ? new TextDecoder().decode(bytes) : null,
+  }
+}
