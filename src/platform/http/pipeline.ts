@@ -117,6 +117,8 @@ export class RequestPipeline<Actor> {
       .onAfterHandle({ as: 'global' }, ({ request, route, path, responseValue, set }) => {
         const location = this.#locateCreated(request.method, route, path, responseValue)
         if (location !== undefined) set.headers['location'] = location
+        // As the description of a route without a response schema says.
+        if (responseValue === undefined && this.#table.isApiPath(path)) set.status = 204
         return this.#finish(request, route, responseValue, set.status)
       })
       .onError({ as: 'global' }, ({ error: thrown, request, path, set }) => {

@@ -116,21 +116,14 @@ export const contactListRoutes = (app: App) => {
         ),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteList(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Delete a contact list',
-          requires('contacts:write'),
-          'With its contacts and its signup form. Contacts that left it stay on the suppression list.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteList(app, actor, params.id), {
+      params,
+      detail: describeRoute(
+        'Delete a contact list',
+        requires('contacts:write'),
+        'With its contacts and its signup form. Contacts that left it stay on the suppression list.',
+      ),
+    })
     .get(
       '/:id/contacts',
       ({ actor, params, query }) => {
@@ -218,19 +211,12 @@ export const contactListRoutes = (app: App) => {
         ),
       },
     )
-    .delete(
-      '/:id/contacts/:email',
-      async ({ actor, params, set }) => {
-        await removeContact(app, actor, params.id, params.email ?? '')
-        set.status = 204
-      },
-      {
-        params: contactParams,
-        detail: describeRoute(
-          'Remove a contact from a list',
-          requires('contacts:write'),
-          'It may be added again. If it unsubscribed, its address stays on the suppression list.',
-        ),
-      },
-    )
+    .delete('/:id/contacts/:email', ({ actor, params }) => removeContact(app, actor, params.id, params.email ?? ''), {
+      params: contactParams,
+      detail: describeRoute(
+        'Remove a contact from a list',
+        requires('contacts:write'),
+        'It may be added again. If it unsubscribed, its address stays on the suppression list.',
+      ),
+    })
 }

@@ -69,21 +69,14 @@ export const signupFormRoutes = (app: App) => {
         ),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteForm(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Delete a signup form',
-          requires('contacts:write'),
-          'Its page is no longer available; contacts that it added stay.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteForm(app, actor, params.id), {
+      params,
+      detail: describeRoute(
+        'Delete a signup form',
+        requires('contacts:write'),
+        'Its page is no longer available; contacts that it added stay.',
+      ),
+    })
     .post('/:id/toggle', async ({ actor, params }) => dataBody(wire(await toggleForm(app, actor, params.id))), {
       params,
       response: DataBody(FormRecord),

@@ -108,18 +108,11 @@ export const suppressionRoutes = (app: App) =>
         ),
       },
     )
-    .delete(
-      '/:email',
-      async ({ actor, params, set }) => {
-        await removeSuppression(app, actor, params.email ?? '')
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Unsuppress an address',
-          requires('suppressions:write'),
-          'Removes all suppressions of the address, and reactivates the contacts that they stopped. An unknown address is not an error.',
-        ),
-      },
-    )
+    .delete('/:email', async ({ actor, params }) => void (await removeSuppression(app, actor, params.email ?? '')), {
+      params,
+      detail: describeRoute(
+        'Unsuppress an address',
+        requires('suppressions:write'),
+        'Removes all suppressions of the address, and reactivates the contacts that they stopped. An unknown address is not an error.',
+      ),
+    })

@@ -75,7 +75,6 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       async ({ actor, set }) => {
         await logout(app, actor)
         set.headers['set-cookie'] = toCookieHeader(app, undefined)
-        set.status = 204
       },
       { detail: describeRoute('Sign out', requiresSession, undefined, responseHeaders('Set-Cookie')) },
     )
@@ -100,22 +99,15 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         ),
       },
     )
-    .post(
-      '/session/password',
-      async ({ actor, body, set }) => {
-        await confirmPassword(app, auth.attempts, actor, body.password)
-        set.status = 204
-      },
-      {
-        body: PasswordConfirmation,
-        detail: describeRoute(
-          'Confirm the password',
-          requiresSession,
-          'For ten minutes, this session may do what otherwise responds with 403 `password_required`, such as show the secret of a webhook. Signing in confirms the password too.',
-          errorResponses({ 429: RATE_LIMITED }),
-        ),
-      },
-    )
+    .post('/session/password', ({ actor, body }) => confirmPassword(app, auth.attempts, actor, body.password), {
+      body: PasswordConfirmation,
+      detail: describeRoute(
+        'Confirm the password',
+        requiresSession,
+        'For ten minutes, this session may do what otherwise responds with 403 `password_required`, such as show the secret of a webhook. Signing in confirms the password too.',
+        errorResponses({ 429: RATE_LIMITED }),
+      ),
+    })
     .get(
       '/sessions',
       ({ actor }) => {
@@ -140,26 +132,17 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         'All but the session of this request. Takes effect immediately.',
       ),
     })
-    .delete(
-      '/sessions/:id',
-      async ({ actor, params, set }) => {
-        await endOwnSession(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params: Type.Object({ id: Type.String({ description: 'Id of the session.' }) }),
-        detail: describeRoute('End a session of the user', requiresSession, 'Takes effect immediately.'),
-      },
-    )
+    .delete('/sessions/:id', ({ actor, params }) => endOwnSession(app, actor, params.id), {
+      params: Type.Object({ id: Type.String({ description: 'Id of the session.' }) }),
+      detail: describeRoute('End a session of the user', requiresSession, 'Takes effect immediately.'),
+    })
     .put(
       '/password',
-      async ({ actor, body, set }) => {
-        await changePassword(app, auth.attempts, actor, {
+      ({ actor, body }) =>
+        changePassword(app, auth.attempts, actor, {
           currentPassword: body.current_password,
           password: body.password,
-        })
-        set.status = 204
-      },
+        }),
       {
         body: PasswordChange,
         detail: describeRoute(
@@ -220,22 +203,15 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         ),
       },
     )
-    .delete(
-      '/totp',
-      async ({ actor, body, set }) => {
-        await disableTotp(app, auth.attempts, actor, body)
-        set.status = 204
-      },
-      {
-        body: TotpFactors,
-        detail: describeRoute(
-          'Disable the authenticator app',
-          requiresSession,
-          undefined,
-          errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
-        ),
-      },
-    )
+    .delete('/totp', ({ actor, body }) => disableTotp(app, auth.attempts, actor, body), {
+      body: TotpFactors,
+      detail: describeRoute(
+        'Disable the authenticator app',
+        requiresSession,
+        undefined,
+        errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
+      ),
+    })
 
 /** @param switchedTo the account that this request switched the session to */
 function toSessionState(app: App, actor: Actor, switchedTo?: Membership): SessionState {

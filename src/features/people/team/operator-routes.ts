@@ -68,10 +68,7 @@ export const operatorUserRoutes = (app: App) => {
     )
     .delete(
       '/accounts/:id/users/:email',
-      async ({ actor, params: { id, email }, set }) => {
-        await removeUser(app, inAccount(actor, id), email)
-        set.status = 204
-      },
+      ({ actor, params: { id, email } }) => removeUser(app, inAccount(actor, id), email),
       {
         params: memberParams,
         detail: describe('Remove a user from a team', 'Even its last owner.', {

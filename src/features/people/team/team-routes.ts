@@ -54,22 +54,15 @@ export const teamRoutes = (app: App) => {
         ),
       },
     )
-    .delete(
-      '/members/:id',
-      async ({ actor, params, set }) => {
-        await removeMember(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params: memberParams,
-        detail: describeRoute(
-          'Remove a member',
-          requires('account:admin'),
-          'Takes effect immediately. API keys that the member created stay: they belong to the account.',
-          errorResponses({ 409: LAST_OWNER }),
-        ),
-      },
-    )
+    .delete('/members/:id', ({ actor, params }) => removeMember(app, actor, params.id), {
+      params: memberParams,
+      detail: describeRoute(
+        'Remove a member',
+        requires('account:admin'),
+        'Takes effect immediately. API keys that the member created stay: they belong to the account.',
+        errorResponses({ 409: LAST_OWNER }),
+      ),
+    })
     .get(
       '/invitations',
       ({ actor, query }) =>
@@ -100,19 +93,8 @@ export const teamRoutes = (app: App) => {
         ),
       },
     )
-    .delete(
-      '/invitations/:id',
-      async ({ actor, params, set }) => {
-        await deleteInvitation(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params: Type.Object({ id: Type.String({ description: 'Id of the invitation.' }) }),
-        detail: describeRoute(
-          'Revoke an invitation',
-          requires('account:admin'),
-          'Its link becomes invalid immediately.',
-        ),
-      },
-    )
+    .delete('/invitations/:id', ({ actor, params }) => deleteInvitation(app, actor, params.id), {
+      params: Type.Object({ id: Type.String({ description: 'Id of the invitation.' }) }),
+      detail: describeRoute('Revoke an invitation', requires('account:admin'), 'Its link becomes invalid immediately.'),
+    })
 }

@@ -53,18 +53,11 @@ export const apiKeyRoutes = (app: App) =>
         ),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await revokeApiKey(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
-        detail: describeRoute(
-          'Delete an API key',
-          requires('account:admin'),
-          'Takes effect immediately; requests with the key then fail with 401.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => revokeApiKey(app, actor, params.id), {
+      params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
+      detail: describeRoute(
+        'Delete an API key',
+        requires('account:admin'),
+        'Takes effect immediately; requests with the key then fail with 401.',
+      ),
+    })

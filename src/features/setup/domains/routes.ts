@@ -95,21 +95,14 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         detail: describeRoute('Enable or disable inbound mail of a domain', requires('domains:write')),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteDomain(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params: IdParam,
-        detail: describeRoute(
-          'Delete a domain',
-          requires('domains:write'),
-          'Cancels its scheduled mail; mail already queued is still signed and sent.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteDomain(app, actor, params.id), {
+      params: IdParam,
+      detail: describeRoute(
+        'Delete a domain',
+        requires('domains:write'),
+        'Cancels its scheduled mail; mail already queued is still signed and sent.',
+      ),
+    })
     .post(
       '/:id/verify',
       async ({ actor, params }) => dataBody(toVerificationWire(app, await verifyDomain(app, actor, params.id))),

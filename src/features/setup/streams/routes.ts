@@ -75,18 +75,11 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
         ),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteStream(app, actor, params.id, hasOpenMail)
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Delete a stream',
-          requires('emails:send'),
-          'Fails with 409 for `transactional`, and while mail of the stream is not final.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteStream(app, actor, params.id, hasOpenMail), {
+      params,
+      detail: describeRoute(
+        'Delete a stream',
+        requires('emails:send'),
+        'Fails with 409 for `transactional`, and while mail of the stream is not final.',
+      ),
+    })

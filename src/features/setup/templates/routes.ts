@@ -157,21 +157,14 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
         ),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteTemplate(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Delete a template',
-          requires('templates:write'),
-          'Emails made from it still refer to it; sends with its alias now fail.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteTemplate(app, actor, params.id), {
+      params,
+      detail: describeRoute(
+        'Delete a template',
+        requires('templates:write'),
+        'Emails made from it still refer to it; sends with its alias now fail.',
+      ),
+    })
     .post(
       '/:id/render',
       async ({ actor, params, body }) =>

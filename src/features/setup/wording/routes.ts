@@ -39,20 +39,13 @@ export const wordingRoutes = (app: App, publicUrl: string) => {
         errorResponses({ 422: ['unknown_placeholder', 'A text has a placeholder that cannot be used there.'] }),
       ),
     })
-    .delete(
-      '/wording',
-      async ({ actor, set }) => {
-        await deleteWording(app, actor)
-        set.status = 204
-      },
-      {
-        detail: describeRoute(
-          'Delete the wording',
-          requires('account:admin'),
-          'Name, logo and texts: everything is ours again.',
-        ),
-      },
-    )
+    .delete('/wording', ({ actor }) => deleteWording(app, actor), {
+      detail: describeRoute(
+        'Delete the wording',
+        requires('account:admin'),
+        'Name, logo and texts: everything is ours again.',
+      ),
+    })
     .put('/logo', async ({ actor, body }) => toBody(await changeLogo(app, actor, await readLogo(body, app.memory))), {
       response: DataBody(WordingRecord),
       detail: describeRoute(
@@ -77,14 +70,7 @@ export const wordingRoutes = (app: App, publicUrl: string) => {
         },
       ),
     })
-    .delete(
-      '/logo',
-      async ({ actor, set }) => {
-        await changeLogo(app, actor, null)
-        set.status = 204
-      },
-      {
-        detail: describeRoute('Delete the logo', requires('account:admin'), 'Mails and pages show the name instead.'),
-      },
-    )
+    .delete('/logo', async ({ actor }) => void (await changeLogo(app, actor, null)), {
+      detail: describeRoute('Delete the logo', requires('account:admin'), 'Mails and pages show the name instead.'),
+    })
 }
