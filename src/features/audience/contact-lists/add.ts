@@ -6,7 +6,7 @@
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { type Contact, findContactById } from '#features/setup/contact-store/find.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
 import {
@@ -210,12 +210,15 @@ export async function addContacts(
         // The last verified domain may have been deleted since the first check.
         requireAddable(app, list, isConfirmed)
         if (from === 0)
-          audit(app, tx, actor, {
-            action: 'contact.imported',
-            resourceType: 'contact_list',
-            resourceId: formatUuid(list.uuid),
-            metadata: { contacts: provided.length, confirmed: isConfirmed },
-          })
+          auditChange(
+            app,
+            tx,
+            actor,
+            'contact.imported',
+            list.uuid,
+            { contacts: provided.length, confirmed: isConfirmed },
+            'contact_list',
+          )
         const options = { isConfirmed, isBulk: true }
         const isAdded = (contact: CheckedContact) => addInTransaction(app, tx, list, contact, options) !== undefined
         return storeWithinPlan(app, tx, actor.accountId, () => checked.filter(isAdded).length)

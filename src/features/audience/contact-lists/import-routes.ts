@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
 import { getOperation, type Operation, updateOperationProgress } from '#features/core/operations/operations.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
@@ -44,12 +44,15 @@ const cancelImport = (app: App, actor: Actor, listId: string, operationId: strin
     if (!job) throw conflict('import_over', 'The import has ended, so it can no longer be cancelled.')
     updateOperationProgress(app, tx, operation.id, { status: 'failed', errorSummary: CANCELLED_REASON })
     deleteImport(tx, job.id)
-    audit(app, tx, actor, {
-      action: 'contact.import_cancelled',
-      resourceType: 'operation',
-      resourceId: formatUuid(operation.uuid),
-      metadata: { list_id: formatUuid(list.uuid) },
-    })
+    auditChange(
+      app,
+      tx,
+      actor,
+      'contact.import_cancelled',
+      operation.uuid,
+      { list_id: formatUuid(list.uuid) },
+      'operation',
+    )
     tx.afterCommit(() => {
       void removeSpooledFile(app, job.file).catch((error: unknown) =>
         app.log.error({ err: error, operation: operation.id }, 'file of a cancelled import not deleted'),

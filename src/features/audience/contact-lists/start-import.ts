@@ -4,7 +4,7 @@
  */
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
 import { type ContactList, findListById, getList } from '#features/setup/contact-store/lists.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -126,12 +126,15 @@ function storeImport(
   })
   const { accountId } = actor
   insertImport(tx, { accountId, listId: list.id, operationId: operation.id, file, sizeBytes, confirmed })
-  audit(app, tx, actor, {
-    action: 'contact.imported',
-    resourceType: 'contact_list',
-    resourceId: listId,
-    metadata: { operation_id: operation.uuid, lines, size_bytes: sizeBytes, confirmed },
-  })
+  auditChange(
+    app,
+    tx,
+    actor,
+    'contact.imported',
+    listId,
+    { operation_id: operation.uuid, lines, size_bytes: sizeBytes, confirmed },
+    'contact_list',
+  )
   tx.afterCommit(() => app.importDue.emit())
   return operation.uuid
 }

@@ -5,7 +5,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { attempt } from '#platform/attempt.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -207,12 +207,7 @@ export function changeAccount(app: App, actor: Actor, change: AccountChanges): P
   return app.commit.write((tx) => {
     const { name, tracking_default = null, tracking_privacy = null } = metadata
     sql(tx.db).update.run(name ?? null, tracking_default, tracking_privacy, app.eventTime(), actor.accountId)
-    audit(app, tx, actor, {
-      action: 'account.updated',
-      resourceType: 'account',
-      resourceId: actor.accountUuid,
-      metadata,
-    })
+    auditChange(app, tx, actor, 'account.updated', actor.accountUuid, metadata)
     return readAccountState(app, actor, tx.db)
   })
 }

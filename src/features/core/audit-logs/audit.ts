@@ -84,8 +84,10 @@ export function audit(app: Pick<App, 'eventTime'>, tx: Pick<Tx, 'db'>, actor: Au
 }
 
 /**
- * Writes the entry of a change to a resource of the kind that its action names, `resource.verb`.
+ * Writes the entry of a change to a resource.
+ * @param action `resource.verb`
  * @param id public id of the resource
+ * @param resourceType if it is not what the action names
  */
 export const auditChange = (
   app: Pick<App, 'eventTime'>,
@@ -94,10 +96,11 @@ export const auditChange = (
   action: string,
   id: string | UuidBytes,
   metadata?: AuditEntry['metadata'],
+  resourceType = action.slice(0, action.indexOf('.')),
 ): void =>
   audit(app, tx, actor, {
     action,
-    resourceType: action.slice(0, action.indexOf('.')),
+    resourceType,
     resourceId: typeof id === 'string' ? id : formatUuid(id),
     ...(metadata && { metadata }),
   })

@@ -4,7 +4,7 @@ import { type Account, getAccount } from '#features/core/accounts/accounts.ts'
 import { isPlan, PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { getBillingState, setPlan, setQuota } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 
 export interface Assignment {
@@ -41,14 +41,9 @@ export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assig
       setPlan(tx, actor.accountId, plan, now)
     }
     if (monthlyQuota !== undefined) setQuota(tx, actor.accountId, monthlyQuota, now)
-    audit(app, tx, actor, {
-      action: 'account.plan_changed',
-      resourceType: 'account',
-      resourceId: actor.accountUuid,
-      metadata: {
-        ...(plan !== undefined && { plan, previous_plan: before.plan }),
-        ...(monthlyQuota !== undefined && { monthly_quota: monthlyQuota }),
-      },
+    auditChange(app, tx, actor, 'account.plan_changed', actor.accountUuid, {
+      ...(plan !== undefined && { plan, previous_plan: before.plan }),
+      ...(monthlyQuota !== undefined && { monthly_quota: monthlyQuota }),
     })
     return getAccount(app.config, tx.db, actor.accountId)
   })

@@ -9,7 +9,7 @@ import { getAccount } from '#features/core/accounts/accounts.ts'
 import { getPlanTerms, isPlan, PLANS } from '#features/core/accounts/plans.ts'
 import { type BillingState, getBillingState, setCustomer } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -140,12 +140,7 @@ async function createCustomer(app: App, actor: Actor, stripe: Stripe, previousId
     const current = getBillingState(tx.db, actor.accountId).customerId
     if (current !== previousId && current !== null) return current
     setCustomer(tx, actor.accountId, id, app.eventTime())
-    audit(app, tx, actor, {
-      action: 'billing.customer_created',
-      resourceType: 'account',
-      resourceId: actor.accountUuid,
-      metadata: { customer_id: id },
-    })
+    auditChange(app, tx, actor, 'billing.customer_created', actor.accountUuid, { customer_id: id }, 'account')
     return id
   })
 }

@@ -15,7 +15,7 @@ import {
   setSubscription,
 } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
@@ -95,18 +95,21 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
       const after = toSubscription(app, current, purchase)
       if (!after || isSame(current, after)) return
       setSubscription(tx, current.accountId, after, now)
-      audit(app, tx, toStripeActor(current), {
-        action: 'subscription.updated',
-        resourceType: 'account',
-        resourceId: current.accountUuid,
-        metadata: {
+      auditChange(
+        app,
+        tx,
+        toStripeActor(current),
+        'subscription.updated',
+        current.accountUuid,
+        {
           plan: after.plan,
           ...(after.plan !== current.plan && { previous_plan: current.plan }),
           subscription_id: after.subscriptionId,
           subscription_status: after.status,
           quota_held: after.quotaHeld,
         },
-      })
+        'account',
+      )
     })
   })
 

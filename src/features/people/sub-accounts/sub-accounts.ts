@@ -1,7 +1,8 @@
 /**
  * @module Sub-accounts: accounts with domains, keys, mail and a team of their own that belong to a parent account. The
  * parent creates, changes, disables and deletes them and limits what all of them send; it cannot read their data
- * otherwise. One level deep. Every change has an entry in the audit logs of both.
+ * otherwise. One level deep. Every change has an entry in the audit logs of both; that of the parent, which outlives the
+ * sub-account, has no names and addresses.
  */
 import type { Database } from 'bun:sqlite'
 import {
@@ -23,7 +24,7 @@ import {
 } from '#features/core/accounts/rows.ts'
 import { announceAccessChange, announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { hashPassword, requireStrongPassword } from '#features/people/team/passwords.ts'
 import { createUserWithPassword, findUserByEmail, parseUserEmail } from '#features/people/team/users.ts'
@@ -111,15 +112,14 @@ export async function createSubAccount(
     const { id, uuid } = insertAccount(tx, { name, email, plan: parent.plan, parentId: parent.id, monthlyQuota }, now)
     insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
     const subAccountActor = toActorIn(actor, { id, uuid })
-    audit(app, tx, subAccountActor, {
-      action: 'account.created',
-      resourceType: 'account',
-      resourceId: uuid,
-      metadata: { name, plan: parent.plan, parent_account_id: actor.accountUuid },
+    auditChange(app, tx, subAccountActor, 'account.created', uuid, {
+      name,
+      plan: parent.plan,
+      parent_account_id: actor.accountUuid,
     })
     if (findUserByEmail(tx.db, email)) inviteOwner(tx, subAccountActor, email)
     else createUserWithPassword(app, tx, subAccountActor, { email, name, passwordHash, role: 'owner' })
-    auditInParent(app, tx, actor, 'sub_account.created', uuid, toQuotaMetadata(input.monthlyQuota))
+    auditChange(app, tx, actor, 'sub_account.created', uuid, toQuotaMetadata(input.monthlyQuota))
     const account = findAccount(app.config, tx.db, id)
     if (!account) throw new Error('the sub-account was not stored')
     return toSubAccount(app, tx.db, actor, account)
@@ -177,13 +177,11 @@ export function changeSubAccount(app: App, actor: Actor, id: string, change: Sub
     )
     const changed = { ...toQuotaMetadata(monthlyQuota), ...(isActive !== undefined && { is_active: isActive }) }
     const uuid = formatUuid(account.uuid)
-    audit(app, tx, toActorIn(actor, { id: account.id, uuid }), {
-      action: 'account.updated',
-      resourceType: 'account',
-      resourceId: uuid,
-      metadata: { ...(name !== undefined && { name }), ...changed },
+    auditChange(app, tx, toActorIn(actor, { id: account.id, uuid }), 'account.updated', uuid, {
+      ...(name !== undefined && { name }),
+      ...changed,
     })
-    auditInParent(app, tx, actor, 'sub_account.updated', uuid, changed)
+    auditChange(app, tx, actor, 'sub_account.updated', uuid, changed)
     if (isSwitched) {
       announceAccessChange(app, tx, account.id)
       announceSendingChange(app, tx, account.id)
@@ -211,7 +209,7 @@ export async function deleteSubAccount(
   await deleteAccount(app, actor, account, (tx) => {
     // Of two concurrent calls, the second finds nothing.
     getSubAccount(app, actor, id, tx.db)
-    auditInParent(app, tx, actor, 'sub_account.deleted', formatUuid(account.uuid), {})
+    auditChange(app, tx, actor, 'sub_account.deleted', formatUuid(account.uuid), {})
   })
   return account
 }
@@ -228,7 +226,7 @@ export async function createSubAccountKey(
   return createApiKey(app, toActorIn(actor, { id: account.id, uuid }), input, (tx, keyId) => {
     // The sub-account may have been deleted while this call waited for the transaction.
     getSubAccount(app, actor, id, tx.db)
-    auditInParent(app, tx, actor, 'sub_account.api_key_created', uuid, { api_key_id: keyId })
+    auditChange(app, tx, actor, 'sub_account.api_key_created', uuid, { api_key_id: keyId })
   })
 }
 
@@ -238,16 +236,6 @@ const toActorIn = (actor: Actor, account: { readonly id: number; readonly uuid: 
   accountId: account.id,
   accountUuid: account.uuid,
 })
-
-/** Without names and addresses: the parent's log outlives the sub-account, whose data must all be deleted. */
-const auditInParent = (
-  app: App,
-  tx: Tx,
-  actor: Actor,
-  action: string,
-  resourceId: string,
-  metadata: Readonly<Record<string, unknown>>,
-): void => audit(app, tx, actor, { action, resourceType: 'sub_account', resourceId, metadata })
 
 const toQuotaMetadata = (quota: number | null | undefined): Record<string, number | null> =>
   quota === undefined ? {} : { monthly_quota: quota }

@@ -6,7 +6,7 @@
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
@@ -224,7 +224,7 @@ export function auditInAccounts(app: App, tx: Tx, user: User, action: string, ip
     const by = actor
       ? { ...actor, accountId, accountUuid: formatUuid(uuid) }
       : { ...createSystemActor({ accountId, accountUuid: uuid }), ...(ipAddress !== undefined && { ipAddress }) }
-    audit(app, tx, by, { action, resourceType: 'user', resourceId: formatUuid(user.uuid) })
+    auditChange(app, tx, by, action, user.uuid)
   }
 }
 
@@ -270,6 +270,6 @@ export const switchAccount = (app: App, actor: Actor, accountId: string): Promis
     announceAccessChange(app, tx, actor.accountId)
     const accountUuid = formatUuid(found.uuid)
     const actorThere = { ...actor, accountId: found.accountId, accountUuid }
-    audit(app, tx, actorThere, { action: 'session.account_changed', resourceType: 'account', resourceId: accountUuid })
+    auditChange(app, tx, actorThere, 'session.account_changed', accountUuid, undefined, 'account')
     return found
   })

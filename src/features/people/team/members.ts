@@ -2,10 +2,10 @@
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
-import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { parseUuid } from '#platform/ids.ts'
 import { requireOwnerToChangeOwners } from './roles.ts'
 import { deleteMembership, findMember, hasOtherOwner, type Member, setMemberRole } from './users.ts'
 
@@ -33,12 +33,7 @@ export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): 
     if (member.role === 'owner') requireOtherOwner(tx, actor, member)
     setMemberRole(tx, actor.accountId, member, role)
     announceAccessChange(app, tx, actor.accountId)
-    audit(app, tx, actor, {
-      action: 'member.role_changed',
-      resourceType: 'user',
-      resourceId: formatUuid(member.uuid),
-      metadata: { from: member.role, to: role },
-    })
+    auditChange(app, tx, actor, 'member.role_changed', member.uuid, { from: member.role, to: role }, 'user')
     return { ...member, role }
   })
 
@@ -52,10 +47,5 @@ export const removeMember = (app: App, actor: Actor, id: string): Promise<void> 
     }
     deleteMembership(tx, actor.accountId, member)
     announceAccessChange(app, tx, actor.accountId)
-    audit(app, tx, actor, {
-      action: 'member.removed',
-      resourceType: 'user',
-      resourceId: formatUuid(member.uuid),
-      metadata: { role: member.role },
-    })
+    auditChange(app, tx, actor, 'member.removed', member.uuid, { role: member.role }, 'user')
   })

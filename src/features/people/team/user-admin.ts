@@ -2,7 +2,7 @@
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
-import { audit, auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
+import { auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { auditInAccounts } from './login.ts'
@@ -85,12 +85,7 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
     if (!member) throw notFound('member_not_found', `${email} does not belong to this account.`)
     deleteMembership(tx, actor.accountId, member)
     announceAccessChange(app, tx, actor.accountId)
-    audit(app, tx, actor, {
-      action: 'member.removed',
-      resourceType: 'user',
-      resourceId: formatUuid(user.uuid),
-      metadata: { role: member.role },
-    })
+    auditChange(app, tx, actor, 'member.removed', user.uuid, { role: member.role }, 'user')
   })
 
 /** Disables the second factor, for a user who has lost the app and the recovery codes. */

@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
-import { audit, auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
@@ -192,12 +192,7 @@ export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: Team
   if ((sql(tx.db).countMembers.get(actor.accountId)?.n ?? 0) >= MAX_MEMBERS)
     throw conflict('too_many_members', `A team can have at most ${MAX_MEMBERS} members; remove one first.`)
   sql(tx.db).insertMember.run(actor.accountId, user.id, role, app.eventTime())
-  audit(app, tx, actor, {
-    action: 'member.added',
-    resourceType: 'user',
-    resourceId: formatUuid(user.uuid),
-    metadata: { role },
-  })
+  auditChange(app, tx, actor, 'member.added', user.uuid, { role }, 'user')
 }
 
 /** Changes a role; the member's invitations become invalid, since they were made with the rights of the old role. */

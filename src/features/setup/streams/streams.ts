@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
@@ -106,16 +106,11 @@ export function createStream(app: App, actor: Actor, input: StreamInput): Promis
   return app.commit.write((tx) => {
     requireUnusedSlug(tx.db, actor.accountId, slug)
     const id = formatUuid(insertStream(tx, actor.accountId, { ...input, slug, name }, app.eventTime()))
-    audit(app, tx, actor, {
-      action: 'stream.created',
-      resourceType: 'stream',
-      resourceId: id,
-      metadata: {
-        slug,
-        name,
-        ...(input.expires_in && { expires_in: input.expires_in }),
-        ...(input.priority && { priority: input.priority }),
-      },
+    auditChange(app, tx, actor, 'stream.created', id, {
+      slug,
+      name,
+      ...(input.expires_in && { expires_in: input.expires_in }),
+      ...(input.priority && { priority: input.priority }),
     })
     return getStream(tx.db, actor.accountId, id)
   })
@@ -150,16 +145,11 @@ export function changeStream(
       app.eventTime(),
       stream.id,
     )
-    audit(app, tx, actor, {
-      action: 'stream.updated',
-      resourceType: 'stream',
-      resourceId: formatUuid(stream.uuid),
-      metadata: {
-        ...(slug !== undefined && { slug }),
-        ...(name !== undefined && { name }),
-        ...(expiresIn !== undefined && { expires_in: expiresIn }),
-        ...(priority !== undefined && { priority }),
-      },
+    auditChange(app, tx, actor, 'stream.updated', stream.uuid, {
+      ...(slug !== undefined && { slug }),
+      ...(name !== undefined && { name }),
+      ...(expiresIn !== undefined && { expires_in: expiresIn }),
+      ...(priority !== undefined && { priority }),
     })
     return getStream(tx.db, actor.accountId, id)
   })

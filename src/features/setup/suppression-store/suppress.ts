@@ -3,7 +3,7 @@
  * outcomes, complaints, unsubscriptions, the API and imports. The only writer of `suppressions`.
  */
 import type { App } from '#features/core/app/app.ts'
-import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { count } from '#features/core/events/record.ts'
 import { transitionContacts } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -159,12 +159,14 @@ export function suppressAfterOutcome(
   // The recipient was erased, so the address is unknown.
   if (address === ERASED_ADDRESS) return false
   if (!suppress(app, tx, { accountId, address, reason, covers: 'all', sourceEmailId: email.id })) return false
-  audit(app, tx, createSystemActor(email), {
-    action: 'suppression.created',
-    resourceType: 'suppression',
-    resourceId: suppressionListKey(tx.db, accountId, toSuppressionKey(address)),
-    metadata: { reason },
-  })
+  auditChange(
+    app,
+    tx,
+    createSystemActor(email),
+    'suppression.created',
+    suppressionListKey(tx.db, accountId, toSuppressionKey(address)),
+    { reason },
+  )
   return true
 }
 
