@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseMonthName } from '#platform/content/read.ts'
-import { systemCodeOf } from '#platform/disk/storage-errors.ts'
+import { systemCodeOf } from '#platform/errors.ts'
 
 export const MAIN_DATABASE = 'tassis.db'
 export const KEY_FILE = 'master.key'

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { type AppliedMigration, OtherVersionError, requireKnown } from '#platform/db/migrate.ts'
-import { systemCodeOf } from '#platform/disk/storage-errors.ts'
+import { systemCodeOf } from '#platform/errors.ts'
 import { migrations } from '../migrations.ts'
 import { BackupError } from './errors.ts'
 

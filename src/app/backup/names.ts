@@ -4,7 +4,7 @@
  */
 import { renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { systemCodeOf } from '#platform/disk/storage-errors.ts'
+import { systemCodeOf } from '#platform/errors.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import { listNames } from './contents.ts'

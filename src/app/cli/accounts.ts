@@ -1,5 +1,5 @@
 /** @module `tassis accounts`: creates, shows, pauses and deletes accounts; sets their plan and outgoing addresses. */
-import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
+import { Argument, InvalidArgumentError, Option } from 'commander'
 import type {
   OperatorAccount,
   OperatorAccountDeletion,
@@ -10,56 +10,54 @@ import type {
 } from '#client/operator-api.ts'
 import { PLANS, type Plan, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { truncate } from '#platform/text.ts'
-import { apiAction, type CommandApi, readRows } from './api.ts'
+import { type CommandApi, readRows } from './api.ts'
+import type { Command, Context } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { addCommand, type JsonOption, MAX_ROWS, withLimit } from './options.ts'
 import { type Columns, formatCount, formatTime, formatUtc, printPage, printResult, toPrintable } from './output.ts'
 
 /** The account that a person names by its ID or name. */
 const readAccount = async (api: CommandApi, account: string) => (await api.as(account).account.get()).data
 
+const findId = async (api: CommandApi, account: string): Promise<string> => (await readAccount(api, account)).id
+
 export function addAccountCommands(program: Command): void {
   const accounts = program.command('accounts').description('create, list, show, pause, resume and delete accounts')
   /** A command about one account. */
   const add = (name: string, description: string): Command =>
-    addCommand(accounts, name, description).argument('<account>', 'ID or name of the account')
+    accounts.add(name, description).argument('<account>', 'ID or name of the account')
 
-  addCommand(accounts, 'create', 'create an account')
+  accounts
+    .add('create', 'create an account')
     .requiredOption('--name <name>', 'name of the account')
     .requiredOption('--email <address>', 'email address of the owner')
     .addOption(new Option('--plan <plan>', 'plan of the account').choices(PLANS).default('unlimited'))
-    .action(
-      apiAction<JsonOption & { name: string; email: string; plan: Plan }>(
-        async ({ api, options }) => {
-          const { name, email, plan } = options
-          const created = await api.operator.createAccount({ name, email, plan })
-          const { pagination } = await api.operator.listAccounts({ per_page: 1 })
-          const flag = pagination.total > 1 ? ` --account ${created.data.id}` : ''
-          printResult(
-            options,
-            created,
-            ({ data }) =>
-              `Created account ${toPrintable(data.name)} (${data.id}), plan ${data.plan}.\nNext: \`tassis keys create --name app${flag}\` and \`tassis domains add example.com${flag}\`.`,
-          )
-        },
-        { canCreate: true },
-      ),
+    .run(
+      async ({ api, options }: Context<{ name: string; email: string; plan: Plan }>) => {
+        const { name, email, plan } = options
+        const created = await api.operator.createAccount({ name, email, plan })
+        const { pagination } = await api.operator.listAccounts({ per_page: 1 })
+        const flag = pagination.total > 1 ? ` --account ${created.data.id}` : ''
+        printResult(
+          options,
+          created,
+          ({ data }) =>
+            `Created account ${toPrintable(data.name)} (${data.id}), plan ${data.plan}.\nNext: \`tassis keys create --name app${flag}\` and \`tassis domains add example.com${flag}\`.`,
+        )
+      },
+      { canCreate: true },
     )
 
-  addCommand(accounts, 'list', 'list all accounts').action(
-    apiAction(async ({ api, options }) => {
-      const page = await readRows(api.operator.listAccounts({ per_page: 100 }), MAX_ROWS)
-      const columns: Columns<OperatorAccountSummary> = {
-        ID: ({ id }) => id,
-        NAME: ({ name }) => name,
-        EMAIL: ({ email }) => email,
-        PLAN: ({ plan }) => plan,
-        'USED THIS MONTH': (row) => `${row.used_this_month} of ${row.monthly_quota ?? 'unlimited'}`,
-        CREATED: (row) => formatUtc(row.created_at),
-        '': (row) => describeState(row, page.data),
-      }
-      const none = 'There is no account yet; create one with `tassis accounts create`.'
-      printPage(options, page, none, columns)
+  accounts.add('list', 'list all accounts').list(
+    ({ api }) => api.operator.listAccounts({ per_page: 100 }),
+    'There is no account yet; create one with `tassis accounts create`.',
+    (all) => ({
+      ID: ({ id }) => id,
+      NAME: ({ name }) => name,
+      EMAIL: ({ email }) => email,
+      PLAN: ({ plan }) => plan,
+      'USED THIS MONTH': (row) => `${row.used_this_month} of ${row.monthly_quota ?? 'unlimited'}`,
+      CREATED: (row) => formatUtc(row.created_at),
+      '': (row) => describeState(row, all),
     }),
   )
 
@@ -67,105 +65,82 @@ export function addAccountCommands(program: Command): void {
     .argument('[pool]', 'name of a pool in TASSIS_OUTBOUND_IPS; without it, shows the pools')
     .option('--stream <slug>', 'only mail of this stream, from now on; its pool wins over that of the account')
     .option('--none', 'end the pool of the account or stream')
-    .action(
-      apiAction<JsonOption & { stream?: string; none?: true }, [string, string?]>(
-        async ({ api, options }, account, pool) => {
-          const { stream, none } = options
-          if (pool !== undefined && none) throw new UsageError('Name a pool or use --none, not both.')
-          if (stream !== undefined && pool === undefined && !none)
-            throw new UsageError('Name the pool for the stream, or use --none to end its pool.')
-          const { id, name } = await readAccount(api, account)
-          const shown =
-            pool === undefined && !none
-              ? await api.operator.getAccount(id)
-              : await api.operator.setAccountPool(id, { stream, pool: pool ?? null })
-          printResult<{ readonly data: SetOperatorAccountPoolResult }>(options, shown, ({ data }) =>
-            formatPools(name, data),
-          )
-        },
-      ),
-    )
+    .run(async ({ api, options }: Context<{ stream?: string; none?: true }>, account: string, pool?: string) => {
+      const { stream, none } = options
+      if (pool !== undefined && none) throw new UsageError('Name a pool or use --none, not both.')
+      if (stream !== undefined && pool === undefined && !none)
+        throw new UsageError('Name the pool for the stream, or use --none to end its pool.')
+      const { id, name } = await readAccount(api, account)
+      const shown =
+        pool === undefined && !none
+          ? await api.operator.getAccount(id)
+          : await api.operator.setAccountPool(id, { stream, pool: pool ?? null })
+      printResult<{ readonly data: SetOperatorAccountPoolResult }>(options, shown, ({ data }) =>
+        formatPools(name, data),
+      )
+    })
 
   add('pause', 'pause an account: it cannot send, and its queued mail is held')
     .requiredOption('--reason <sentence>', 'why; the users of the account read it')
-    .action(
-      apiAction<JsonOption & { reason: string }>(async ({ api, options }, account) => {
-        const { id } = await readAccount(api, account)
-        printResult(
-          options,
-          await api.operator.pauseAccount(id, { reason: options.reason }),
-          ({ data }) => `Paused ${toPrintable(data.name)}: ${toPrintable(data.paused?.reason ?? '')}`,
-        )
-      }),
+    .answer(
+      async ({ api, options }: Context<{ reason: string }>, account) =>
+        api.operator.pauseAccount(await findId(api, account), { reason: options.reason }),
+      ({ data }) => `Paused ${toPrintable(data.name)}: ${toPrintable(data.paused?.reason ?? '')}`,
     )
 
-  add('resume', 'resume a paused account and release its held mail').action(
-    apiAction(async ({ api, options }, account) => {
-      const { id } = await readAccount(api, account)
-      printResult(options, await api.operator.resumeAccount(id), ({ data }) => formatResumed(data))
-    }),
+  add('resume', 'resume a paused account and release its held mail').answer(
+    async ({ api }, account) => api.operator.resumeAccount(await findId(api, account)),
+    ({ data }) => formatResumed(data),
   )
 
-  withLimit(addCommand(accounts, 'findings', 'list abuse findings, newest first'), 'findings', 50)
+  accounts
+    .add('findings', 'list abuse findings, newest first')
+    .limit('findings', 50)
     .argument('[account]', 'ID or name of the account; default: all accounts')
-    .action(
-      apiAction<JsonOption & { limit: number }, [string?]>(async ({ api, options }, account) => {
-        const query = account === undefined ? {} : { account_id: (await readAccount(api, account)).id }
-        printPage(options, await readRows(api.operator.listFindings(query), options.limit), 'No findings.', FINDINGS)
-      }),
-    )
+    .run(async ({ api, options }: Context<{ limit: number }>, account?: string) => {
+      const query = { account_id: account && (await findId(api, account)) }
+      printPage(options, await readRows(api.operator.listFindings(query), options.limit), 'No findings.', FINDINGS)
+    })
 
-  add('show', 'show an account: plan, quota, rates and thresholds, and whether it may send').action(
-    apiAction(async ({ api, options }, account) => {
-      const { id } = await readAccount(api, account)
-      printResult(options, await api.operator.getAccount(id), ({ data }) => formatAccount(data))
-    }),
+  add('show', 'show an account: plan, quota, rates and thresholds, and whether it may send').answer(
+    async ({ api }, account) => api.operator.getAccount(await findId(api, account)),
+    ({ data }) => formatAccount(data),
   )
 
   add('plan', 'set the plan or the monthly quota of an account')
     .addArgument(new Argument('[plan]', 'the new plan').choices(PLANS))
     .option('--monthly-quota <recipients>', 'quota of the account; "plan" for the quota of the plan', parseQuota)
-    .action(
-      apiAction<JsonOption & { monthlyQuota?: number | 'plan' }, [string, string?]>(
-        async ({ api, options }, account, plan) => {
-          const { monthlyQuota: quota } = options
-          if (plan === undefined && quota === undefined)
-            throw new UsageError('Name a plan, --monthly-quota or both; `tassis accounts show` shows the present ones.')
-          const { id } = await readAccount(api, account)
-          printResult(
-            options,
-            await api.operator.setAccountPlan(id, { plan, monthly_quota: quota === 'plan' ? null : quota }),
-            ({ data }) =>
-              `${toPrintable(data.name)} has plan ${data.plan} with ${data.monthly_quota ?? 'unlimited'} recipients per month.`,
-          )
-        },
-      ),
+    .answer(
+      async ({ api, options }: Context<{ monthlyQuota?: number | 'plan' }>, account: string, plan?: string) => {
+        const { monthlyQuota: quota } = options
+        if (plan === undefined && quota === undefined)
+          throw new UsageError('Name a plan, --monthly-quota or both; `tassis accounts show` shows the present ones.')
+        const body = { plan, monthly_quota: quota === 'plan' ? null : quota }
+        return api.operator.setAccountPlan(await findId(api, account), body)
+      },
+      ({ data }) =>
+        `${toPrintable(data.name)} has plan ${data.plan} with ${data.monthly_quota ?? 'unlimited'} recipients per month.`,
     )
 
   add('delete', 'delete an account with all its data and sub-accounts; this cannot be undone')
     .requiredOption('--confirm <name>', 'the name of the account, to confirm')
-    .action(
-      apiAction<JsonOption & { confirm: string }>(async ({ api, options }, account) => {
+    .answer(
+      async ({ api, options }: Context<{ confirm: string }>, account) => {
         const { id, name } = await readAccount(api, account)
         if (options.confirm !== name)
           throw new CommandError(
             `--confirm must be the name of the account, "${name}", because deletion cannot be undone. Nothing was deleted.`,
             'not_confirmed',
           )
-        printResult(
-          options,
-          await api.as(id).account.delete({ headers: { 'x-confirm-delete': 'DELETE' } }),
-          () =>
-            `${toPrintable(name)} is closed: its keys and sessions are revoked, its waiting mail is cancelled, mail to its domains is rejected.\nThe running service deletes its data, which takes ten minutes or more; \`tassis accounts deletions\` shows the progress.`,
-        )
-      }),
+        return api.as(id).account.delete({ headers: { 'x-confirm-delete': 'DELETE' } })
+      },
+      (_, { options: { confirm: name } }) =>
+        `${toPrintable(name)} is closed: its keys and sessions are revoked, its waiting mail is cancelled, mail to its domains is rejected.\nThe running service deletes its data, which takes ten minutes or more; \`tassis accounts deletions\` shows the progress.`,
     )
 
-  addCommand(accounts, 'deletions', 'list account deletions in progress').action(
-    apiAction(async ({ api, options }) =>
-      printPage(options, await api.operator.listAccountDeletions(), 'No account is being deleted.', DELETIONS),
-    ),
-  )
+  accounts
+    .add('deletions', 'list account deletions in progress')
+    .list(({ api }) => api.operator.listAccountDeletions(), 'No account is being deleted.', DELETIONS)
 }
 
 const FINDINGS: Columns<OperatorFinding> = {

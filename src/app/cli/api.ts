@@ -2,7 +2,6 @@
  * @module The API as commands call it: over the admin socket of the running service, else within this process, with the
  * same handlers. Whatever a route refuses, a command prints as the route says it.
  */
-import type { Command } from 'commander'
 import { API, type Api } from '#client/api.ts'
 import { createClient, type Pages, TassisError } from '#client/client.ts'
 import { OPERATOR_API, type OperatorApi } from '#client/operator-api.ts'
@@ -10,7 +9,7 @@ import { ACCOUNT_HEADER } from '../admin-fetch.ts'
 import { loadConfig } from '../settings.ts'
 import { type CallOptions, withFetch } from './call.ts'
 import { CommandError } from './errors.ts'
-import type { AccountOption, JsonOption } from './options.ts'
+import type { AccountOption } from './options.ts'
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
@@ -70,22 +69,6 @@ function toSentence({ message, details }: TassisError): string {
 const trimFullStop = (text: string): string => text.replace(/\.$/, '')
 
 const MAX_SHOWN_DETAILS = 5
-
-/**
- * The action of a command that calls the API: gets its arguments, its options (with those of the group) and the API.
- *
- * `.action(apiAction(async ({ api, options }, id) => …))`
- */
-export const apiAction =
-  <Options extends JsonOption & AccountOption = JsonOption & AccountOption, Args extends unknown[] = string[]>(
-    run: (context: { readonly api: CommandApi; readonly options: Options }, ...args: Args) => Promise<void>,
-    callOptions: CallOptions = {},
-  ) =>
-  async (...given: unknown[]): Promise<void> => {
-    const command = given.at(-1) as Command
-    const options = command.optsWithGlobals<Options>()
-    await withApi(options, (api) => run({ api, options }, ...(given.slice(0, -2) as Args)), callOptions)
-  }
 
 /** Finds the one thing that a person names, in the account of `--account` or in all; `api` then acts for its account. */
 export async function findOne(

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import { toAuditLogWire } from '#features/core/audit-logs/model.ts'
 import { type AuditFilter, listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
@@ -11,15 +10,9 @@ import { systemClock } from '#platform/time/clock.ts'
 import { findAccountId } from '../find-account.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
+import type { Command } from './command.ts'
 import { UsageError } from './errors.ts'
-import {
-  type AccountOption,
-  addCommand,
-  type JsonOption,
-  ONLY_ACCOUNT_DESCRIPTION,
-  withAccount,
-  withLimit,
-} from './options.ts'
+import type { AccountOption, JsonOption } from './options.ts'
 import { type Columns, formatUtc, printPage, printResult, toPrintable } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 import { parseInstantOption, TIME_FORMS } from './times.ts'
@@ -112,11 +105,8 @@ const COLUMNS: Columns<ReturnType<typeof list>['data'][number]> = {
 export function addAuditCommands(program: Command): void {
   const audit = program.command('audit').description('list or verify the audit log of all accounts')
 
-  addCommand(
-    audit,
-    'verify',
-    'verify the hash chain of the log; exit code 1 if an entry was changed, removed or inserted',
-  )
+  audit
+    .add('verify', 'verify the hash chain of the log; exit code 1 if an entry was changed, removed or inserted')
     .option('--expect <hash>', 'require the log to contain this hash from an earlier run')
     .action((options: JsonOption & { expect?: string }) => {
       const { config } = loadConfig()
@@ -129,11 +119,10 @@ export function addAuditCommands(program: Command): void {
       if (!found.ok) process.exitCode = 1
     })
 
-  withLimit(
-    withAccount(addCommand(audit, 'list', 'list the newest entries of all accounts'), ONLY_ACCOUNT_DESCRIPTION),
-    'entries',
-    50,
-  )
+  audit
+    .add('list', 'list the newest entries of all accounts')
+    .accountFilter()
+    .limit('entries', 50)
     .option('--action <action>', 'only this action, such as api_key.created')
     .option('--since <time>', `only entries at or after this time: ${TIME_FORMS}`)
     .action((options: ListOptions) => {

@@ -1,31 +1,35 @@
 /**
  * @module `tassis backup`: writes or verifies a backup. Works with and without a running service: it reads the data
  * itself, so the backup belongs to the user who runs it, and asks a running service only to delete no content meanwhile.
+ * `tassis restore`: restores a backup into an empty data directory.
  */
 import { join, resolve } from 'node:path'
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { attempt } from '#platform/attempt.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { isArchiveName } from '../backup/archive.ts'
+import type { BackupReader } from '../backup/reader.ts'
+import { BackupError } from '../backup/errors.ts'
 import type { BackupJob, BackupReport } from '../backup/job.ts'
-import { findMissingKeys, formatKeys, readKeyText } from '../backup/key.ts'
+import { findMissingKeys, formatKeys, readConfiguredKey, readKeyFile, readKeyText } from '../backup/key.ts'
 import { listNeededKeys } from '../backup/manifest.ts'
 import { findBackups } from '../backup/names.ts'
-import { compareFiles } from '../backup/reader.ts'
+import { compareFiles, openBackup } from '../backup/reader.ts'
+import { restoreBackup } from '../backup/restore.ts'
 import { type HoldHandle, runBackup } from '../backup/run.ts'
-import { S3Backups } from '../backup/s3.ts'
+import { readS3Target, S3Backups } from '../backup/s3.ts'
 import { createScheduledJob } from '../backup/scheduled.ts'
-import { runAsOwner } from '../data-owner.ts'
+import { describeOwner, runAsOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
+import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { callService } from './local-service.ts'
-import { addCommand, createWholeNumberParser, type JsonOption } from './options.ts'
-import { formatCount, formatSize, formatUtc, printResult } from './output.ts'
-import { formatBackupPath, openNamedBackup } from './restore.ts'
+import { createWholeNumberParser, type JsonOption } from './options.ts'
+import { formatCount, formatSize, formatUtc, formatUtcFromNow, printResult } from './output.ts'
 
 interface BackupOptions extends JsonOption {
   readonly withKey?: boolean | undefined
@@ -37,11 +41,8 @@ interface BackupOptions extends JsonOption {
 const MAX_KEPT = 10_000
 
 export function addBackupCommand(program: Command): void {
-  addCommand(
-    program,
-    'backup',
-    'write a backup of the data directory while the service runs, or verify or list backups',
-  )
+  program
+    .add('backup', 'write a backup of the data directory while the service runs, or verify or list backups')
     .argument(
       '[path]',
       'folder in which the backup gets a folder of its own, or a file ending in .tar or .tar.zst; default: the places of scheduled backups',
@@ -192,4 +193,59 @@ async function verify(path: string | undefined, options: BackupOptions): Promise
     ].join('\n'),
   )
   if (!result.ok) process.exitCode = 1
+}
+
+const S3_PREFIX = 's3:'
+
+/** Opens a backup by its path, or by its name in the storage of the settings. Throws BackupError. */
+export async function openNamedBackup(path: string): Promise<BackupReader> {
+  if (!path.startsWith(S3_PREFIX)) return openBackup(path)
+  const target = readS3Target(loadConfig().config)
+  if (!target) throw new BackupError('No storage is set; set TASSIS_BACKUP_S3_URL and its access key.')
+  return new S3Backups(target).open(path.slice(S3_PREFIX.length))
+}
+
+export const formatBackupPath = (path: string): string => (path.startsWith(S3_PREFIX) ? path : resolve(path))
+
+interface RestoreOptions extends JsonOption {
+  readonly into?: string | undefined
+  readonly key?: string | undefined
+}
+
+export function addRestoreCommand(program: Command): void {
+  program
+    .add('restore', 'restore a backup into an empty data directory; nothing is restored from a damaged one')
+    .argument('<backup>', 'folder, .tar or .tar.zst file of one backup, or s3:NAME')
+    .option('--into <folder>', 'the data directory; default: that of the settings')
+    .option('--key <file>', 'file of the master key, if the backup does not hold it')
+    .action(async (path: string, options: RestoreOptions) => {
+      const { config } = loadConfig()
+      const startedAtMs = systemClock.monotonicMs()
+      const dataDir = options.into === undefined ? config.dataDir : resolve(options.into)
+      const reader = await openNamedBackup(path)
+      const configuredKey = readConfiguredKey(config)
+      const key = options.key === undefined ? undefined : readKeyFile(options.key)
+      await restoreBackup({ reader, dataDir, key, configuredKey })
+      const { manifest } = reader
+      const result = {
+        data_dir: dataDir,
+        backup: formatBackupPath(path),
+        taken_at: manifest.taken_at,
+        tassis: manifest.tassis,
+        hostname: manifest.hostname,
+        files: manifest.files.length,
+        total_bytes: manifest.files.reduce((sum, { size }) => sum + size, 0),
+        duration_ms: Math.round(systemClock.monotonicMs() - startedAtMs),
+        warnings: manifest.warnings,
+      }
+      printResult(options, result, () =>
+        [
+          `Restored ${reader.name} into ${dataDir}, which belongs to ${describeOwner(dataDir)}`,
+          `  state of ${formatUtcFromNow(result.taken_at)}, of ${result.hostname}`,
+          `  ${formatCount(result.files, 'file')}, ${formatSize(result.total_bytes)}, in ${(result.duration_ms / 1000).toFixed(1)} s; every file is as it was backed up`,
+          ...result.warnings.map((warning) => `  warning at the time of the backup: ${warning}`),
+          'Next: start the service. Mail that was open at that time waits, because it may have been sent since: `tassis fence`.',
+        ].join('\n'),
+      )
+    })
 }

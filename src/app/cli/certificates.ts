@@ -1,29 +1,25 @@
 /** @module `tassis certificates`: shows which certificates clients see, and makes failed orders due again. */
-import type { Command } from 'commander'
 import type { OperatorCertificate } from '#client/operator-api.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { USE_NAMES } from '../certificates/states.ts'
-import { apiAction } from './api.ts'
-import { addCommand } from './options.ts'
-import { type Columns, formatFromNow, formatPage, formatUtc, printResult } from './output.ts'
+import type { Command } from './command.ts'
+import { type Columns, formatFromNow, formatPage, formatUtc } from './output.ts'
 
 export function addCertificateCommands(program: Command): void {
   const certificates = program
     .command('certificates')
     .description('show the certificates of this service, or order them again')
 
-  addCommand(certificates, 'list', 'list the certificates that clients see').action(
-    apiAction(async ({ api, options }) => printResult(options, await api.operator.listCertificates(), formatList)),
-  )
+  certificates
+    .add('list', 'list the certificates that clients see')
+    .answer(async ({ api }) => api.operator.listCertificates(), formatList)
 
-  addCommand(certificates, 'retry', 'order failed certificates now, after their cause was mended').action(
-    apiAction(async ({ api, options }) =>
-      printResult(options, await api.operator.retryCertificates(), ({ data: { hosts } }) =>
-        hosts.length === 0
-          ? 'No order has failed.'
-          : `The service orders again: ${hosts.join(', ')}. See \`tassis certificates list\` in a minute.`,
-      ),
-    ),
+  certificates.add('retry', 'order failed certificates now, after their cause was mended').answer(
+    async ({ api }) => api.operator.retryCertificates(),
+    ({ data: { hosts } }) =>
+      hosts.length === 0
+        ? 'No order has failed.'
+        : `The service orders again: ${hosts.join(', ')}. See \`tassis certificates list\` in a minute.`,
   )
 }
 

@@ -5,7 +5,6 @@
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { Command } from 'commander'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { type Balance, checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
 import type { Violation } from '#platform/db/consistency.ts'
@@ -17,9 +16,10 @@ import { describeDamagedContent } from '../damaged-content.ts'
 import { openKeyRing, requireKeysOf } from '../master-key.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
+import type { Command } from './command.ts'
 import { checkContent, findCorruption } from './content-check.ts'
 import { askService } from './local-service.ts'
-import { addCommand, type JsonOption } from './options.ts'
+import type { JsonOption } from './options.ts'
 import { formatTable, printResult, toPrintable } from './output.ts'
 import { findSettingWarnings } from './setting-warnings.ts'
 import { withSnapshot } from './snapshot.ts'
@@ -74,11 +74,8 @@ interface CheckOptions extends JsonOption {
 }
 
 export function addCheckCommand(program: Command): void {
-  addCommand(
-    program,
-    'check',
-    'recount every counter and check the consistency rules; exit code 1 if something differs',
-  )
+  program
+    .add('check', 'recount every counter and check the consistency rules; exit code 1 if something differs')
     .option('--content', 'also read all stored content, and name what is not as it was stored')
     .action(async (options: CheckOptions) => {
       const { config } = loadConfig()

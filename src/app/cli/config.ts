@@ -2,12 +2,12 @@
  * @module `tassis config`: shows every setting of this shell, its value and its source, which ones differ in a running
  * service, and what signs on this machine. Never shows a secret.
  */
-import type { Command } from 'commander'
 import { probeRsaSigner } from '#platform/crypto/rsa-signer.ts'
 import type { LoadedConfig } from '#platform/settings/config.ts'
 import { loadConfig, toSettingRecord } from '../settings.ts'
+import type { Command } from './command.ts'
 import { callService } from './local-service.ts'
-import { addCommand, type JsonOption } from './options.ts'
+import type { JsonOption } from './options.ts'
 import { formatTable, printResult } from './output.ts'
 
 /**
@@ -30,7 +30,8 @@ async function findDifferingVariables({ config, report }: LoadedConfig): Promise
 const SECRET_PLACEHOLDER = '(set)'
 
 export function addConfigCommand(program: Command): void {
-  addCommand(program, 'config', 'show every setting, its value and its source')
+  program
+    .add('config', 'show every setting, its value and its source')
     .option('--explain', 'also show the meaning and the allowed values of each')
     .action(async (options: JsonOption & { explain?: boolean }) => {
       const loaded = loadConfig()

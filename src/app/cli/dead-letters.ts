@@ -1,22 +1,16 @@
 /** @module `tassis dead-letters`: lists the dead letters of all accounts, and sends them again. */
 
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { TassisError } from '#client/client.ts'
 import type { OperatorDeadLetter } from '#client/operator-api.ts'
 import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/dead-letters/write.ts'
 import { truncate } from '#platform/text.ts'
-import { apiAction, type CommandApi, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
+import { type CommandApi, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
+import type { Command, Context } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { confirmAction } from './input.ts'
-import {
-  type AccountOption,
-  type JsonOption,
-  ONLY_ACCOUNT_DESCRIPTION,
-  withAccount,
-  withJson,
-  withLimit,
-} from './options.ts'
-import { type Columns, formatCount, formatUtc, printPage, printResult, toPrintable } from './output.ts'
+import type { AccountOption, JsonOption } from './options.ts'
+import { type Columns, formatCount, formatUtc, printPage, toPrintable } from './output.ts'
 
 interface SelectOptions extends JsonOption, AccountOption {
   readonly reason?: DeadLetterReason | undefined
@@ -29,7 +23,8 @@ interface RetryOptions extends SelectOptions {
 }
 
 const withSelection = (command: Command): Command =>
-  withJson(withAccount(command, ONLY_ACCOUNT_DESCRIPTION))
+  command
+    .accountFilter()
     .addOption(new Option('--reason <reason>', 'only with this reason').choices(DEAD_LETTER_REASONS))
     .option('--email <id>', 'only of this email: its ID, or the beginning as shown by `tassis emails list`')
 
@@ -58,34 +53,29 @@ export function addDeadLetterCommands(program: Command): void {
     .command('dead-letters')
     .description('list recipients whose delivery expired, failed or is uncertain, and try them again')
 
-  withLimit(
-    withSelection(letters.command('list').description('list the newest dead letters of all accounts')),
-    'dead letters',
-    30,
-  ).action(
-    apiAction<SelectOptions & { readonly limit: number }>(async ({ api, options }) => {
+  withSelection(letters.add('list', 'list the newest dead letters of all accounts'))
+    .limit('dead letters', 30)
+    .run(async ({ api, options }: Context<SelectOptions & { readonly limit: number }>) => {
       const query = { ...(await readSelection(api, options)), per_page: pageSize(options.limit) }
       const found = await readRows(api.operator.listDeadLetters(query), options.limit)
       printPage(options, found, 'There is no dead letter.', LETTER_COLUMNS)
-    }),
-  )
+    })
 
   withSelection(
-    letters
-      .command('retry')
-      .description('put dead letters back into the queue, due now; exit code 1 if one cannot be sent again'),
+    letters.add('retry', 'put dead letters back into the queue, due now; exit code 1 if one cannot be sent again'),
   )
     .argument('[id]', 'ID of a dead letter, as shown by `tassis dead-letters list`')
     .option('--all', 'all that the other options select; without --reason, none that are uncertain')
     .option('--yes', 'do not ask')
-    .action(
-      apiAction<RetryOptions, [string?]>(async ({ api, options }, id) => {
+    .answer(
+      async ({ api, options }: Context<RetryOptions>, id?: string) => {
         if (Number(id !== undefined) + Number(options.all || options.email !== undefined) !== 1)
           throw new UsageError('Give the ID of a dead letter, --email with the ID of an email, or --all.')
         const data = id === undefined ? await retrySelected(api, options) : [await retryNamed(api, id, options)]
-        printResult(options, { data }, () => formatRetried(data))
         if (data.some(({ error }) => error !== null)) process.exitCode = 1
-      }),
+        return { data }
+      },
+      ({ data }) => formatRetried(data),
     )
 }
 

@@ -1,8 +1,8 @@
 /**
  * @module `tassis disk`: shows what uses the disk by kind and account, how long each kind is retained and what is
  * deleted next. Reads over its own connection, so it works with and without a running service. Never writes.
+ * `tassis retention run`: deletes expired and excess data immediately, as the service does every hour.
  */
-import type { Command } from 'commander'
 import { type DiskUse, measureDisk, readFileSystem } from '#features/lifecycle/retention/disk.ts'
 import type { ServerDisk } from '#features/lifecycle/retention/disk-model.ts'
 import { GROUPS, type Group } from '#features/lifecycle/retention/measure.ts'
@@ -12,27 +12,26 @@ import { formatRelativeTime } from '#platform/text.ts'
 import { type Millis, systemClock } from '#platform/time/clock.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
-import { addCommand, type JsonOption } from './options.ts'
+import type { Command } from './command.ts'
+import type { JsonOption } from './options.ts'
 import { formatCount, formatSize, formatTable, formatUtc, printResult, toPrintable } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 
 export function addDiskCommand(program: Command): void {
-  addCommand(
-    program,
-    'disk',
-    'show what uses the disk, how long each kind of data is retained and what is deleted next',
-  ).action((options: JsonOption) => {
-    const { config } = loadConfig()
-    requireData(config)
-    printResult(
-      options,
-      {
-        file_system: readFileSystem(config),
-        ...withSnapshot(config, (db) => measureDisk(db, config, systemClock.now())),
-      },
-      (use) => formatDisk(use, systemClock.now()),
-    )
-  })
+  program
+    .add('disk', 'show what uses the disk, how long each kind of data is retained and what is deleted next')
+    .action((options: JsonOption) => {
+      const { config } = loadConfig()
+      requireData(config)
+      printResult(
+        options,
+        {
+          file_system: readFileSystem(config),
+          ...withSnapshot(config, (db) => measureDisk(db, config, systemClock.now())),
+        },
+        (use) => formatDisk(use, systemClock.now()),
+      )
+    })
 }
 
 const GROUP_NAMES: Readonly<Record<Group, string>> = {
@@ -141,4 +140,13 @@ function formatNext({ goes_at: goesAt, over_before: overBefore }: KindUsage, now
   if (goesAt === null) return '-'
   const at = Date.parse(goesAt)
   return at <= now ? 'the oldest, within the hour' : `the oldest, ${formatRelativeTime(at, now)}`
+}
+
+export function addRetentionCommands(program: Command): void {
+  const retention = program.command('retention').description('delete expired and excess data')
+  retention.add('run', 'delete data beyond its retention or size limit now, as the service does every hour').answer(
+    async ({ api }) => api.operator.runRetention(),
+    ({ data: { content, events, inbound, logs, audit } }) =>
+      `Content removed of ${formatCount(content, 'email')}.\nRemoved: ${formatCount(logs, 'email')}, ${formatCount(events, 'event')}, ${formatCount(inbound, 'received message')}, ${audit === 1 ? '1 entry' : `${audit} entries`} of the audit log.`,
+  )
 }

@@ -4,7 +4,6 @@
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { Command } from 'commander'
 import type { OperatorDoctor, OperatorDoctorFinding } from '#client/operator-api.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { attempt } from '#platform/attempt.ts'
@@ -18,19 +17,20 @@ import { createDoctorResolver, listDnsServers } from '../doctor/context.ts'
 import { failure } from '../doctor/finding.ts'
 import { runChecks } from '../doctor/run.ts'
 import { loadConfig } from '../settings.ts'
+import type { Command } from './command.ts'
 import { callService } from './local-service.ts'
-import { addCommand, type JsonOption } from './options.ts'
+import type { JsonOption } from './options.ts'
 import { formatCount, printResult, toPrintable } from './output.ts'
 
 /** A service that has not finished its checks by then hangs. */
 const SERVICE_TIMEOUT_MS = seconds(30)
 
 export function addDoctorCommand(program: Command): void {
-  addCommand(
-    program,
-    'doctor',
-    'check names, network, machine and service, and say how to mend what is wrong; exit code 1 if a check failed',
-  )
+  program
+    .add(
+      'doctor',
+      'check names, network, machine and service, and say how to mend what is wrong; exit code 1 if a check failed',
+    )
     .option('-a, --all', 'also show what is well or was not checked')
     .action(async (options: JsonOption & { readonly all?: boolean }) => {
       const report = await examine(loadConfig().config)

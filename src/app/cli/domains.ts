@@ -1,16 +1,17 @@
 /** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
 
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import type { Domain } from '#client/api.ts'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { apiAction, type CommandApi, findOne, readRows } from './api.ts'
+import { type CommandApi, findOne } from './api.ts'
+import type { Command, Context } from './command.ts'
 import { formatChecks, formatRecords, formatZone } from './dns-text.ts'
 import { UsageError } from './errors.ts'
 import { confirmAction } from './input.ts'
-import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
-import { type Columns, formatUtc, printPage, printResult, toPrintable } from './output.ts'
+import type { AccountOption, JsonOption } from './options.ts'
+import { type Columns, formatUtc, printResult, toPrintable } from './output.ts'
 
 type Options = JsonOption & AccountOption
 
@@ -44,113 +45,103 @@ const WITHOUT_DNS_DESCRIPTION =
 export function addDomainCommands(program: Command): void {
   const domains = program.command('domains').description('register, verify and remove sending domains')
   const addDomainCommand = (name: string, description: string): Command =>
-    withAccount(addCommand(domains, name, description)).argument('<domain>', 'name or ID')
+    domains.add(name, description).account().argument('<domain>', 'name or ID')
 
-  withAccount(addCommand(domains, 'add', 'register a domain and print the DNS records to publish'))
+  domains
+    .add('add', 'register a domain and print the DNS records to publish')
+    .account()
     .argument('<domain>', 'such as example.com')
-    .action(
-      apiAction(async ({ api, options }, name) => {
-        const created = await api.domains.create({ domain: name })
-        const { rejectsUnverified, warnings } = await readSettings(api)
-        printResult(options, created, ({ data, warnings: ofName = [] }) =>
-          [
-            `Registered ${data.domain} (${data.id}). ${describeUntilVerified(data, rejectsUnverified)}`,
-            ...[...ofName, ...warnings].map((warning) => `Note: ${toPrintable(warning)}`),
-            '',
-            formatRecords(data),
-            '',
-            `Then: tassis domains verify ${data.domain}`,
-          ].join('\n'),
-        )
-      }),
-    )
+    .run(async ({ api, options }, name) => {
+      const created = await api.domains.create({ domain: name })
+      const { rejectsUnverified, warnings } = await readSettings(api)
+      printResult(options, created, ({ data, warnings: ofName = [] }) =>
+        [
+          `Registered ${data.domain} (${data.id}). ${describeUntilVerified(data, rejectsUnverified)}`,
+          ...[...ofName, ...warnings].map((warning) => `Note: ${toPrintable(warning)}`),
+          '',
+          formatRecords(data),
+          '',
+          `Then: tassis domains verify ${data.domain}`,
+        ].join('\n'),
+      )
+    })
 
-  withAccount(addCommand(domains, 'list', 'list the domains of an account')).action(
-    apiAction(async ({ api, options }) =>
-      printPage(
-        options,
-        await readRows(api.domains.list(LARGEST_PAGE), Number.POSITIVE_INFINITY),
-        'The account has no domain; add one with `tassis domains add example.com`.',
-        DOMAIN_COLUMNS,
-      ),
-    ),
-  )
+  domains
+    .add('list', 'list the domains of an account')
+    .account()
+    .list(
+      ({ api }) => api.domains.list(LARGEST_PAGE),
+      'The account has no domain; add one with `tassis domains add example.com`.',
+      DOMAIN_COLUMNS,
+    )
 
   addDomainCommand('records', 'print the DNS records to publish')
     .addOption(new Option('--zone', 'print zone file lines').conflicts('json'))
-    .action(
-      apiAction<Options & { zone?: boolean }>(async ({ api: all, options }, name) => {
-        const { api, id } = await findOne(all, 'domain', name, options)
-        const { warnings } = await readSettings(api)
-        printResult(options, await api.domains.get(id), ({ data }) =>
-          options.zone
-            ? [...warnings.map((warning) => `; Warning: ${warning}`), formatZone(data)].join('\n')
-            : [
-                ...toWarnings(warnings),
-                formatRecords(data),
-                ...[describeRotation(data), ...describeFormer(data), describeUnchecked(data)]
-                  .filter(Boolean)
-                  .map((text) => `\n${text}`),
-              ].join('\n'),
-        )
-      }),
-    )
+    .run(async ({ api: all, options }: Context<{ zone?: boolean }>, name) => {
+      const { api, id } = await findOne(all, 'domain', name, options)
+      const { warnings } = await readSettings(api)
+      printResult(options, await api.domains.get(id), ({ data }) =>
+        options.zone
+          ? [...warnings.map((warning) => `; Warning: ${warning}`), formatZone(data)].join('\n')
+          : [
+              ...toWarnings(warnings),
+              formatRecords(data),
+              ...[describeRotation(data), ...describeFormer(data), describeUnchecked(data)]
+                .filter(Boolean)
+                .map((text) => `\n${text}`),
+            ].join('\n'),
+      )
+    })
 
-  withAccount(
-    addCommand(
-      domains,
+  domains
+    .add(
       'rotate-dkim',
       'create new DKIM keys, which sign once their DNS records are found; the present ones sign until then',
-    ),
-  )
+    )
+    .account()
     .argument('[domain]', 'name or ID')
     .option('--all', 'all verified domains of the account')
-    .action(
-      apiAction<Options & { all?: boolean }, [string?]>(async ({ api, options }, name) => {
+    .answer(
+      async ({ api, options }: Context<{ all?: boolean }>, name?: string) => {
         if ((name === undefined) === (options.all === undefined))
           throw new UsageError('Name a domain, or use --all for all verified domains of the account.')
         const found = name === undefined ? { api, ids: await listVerified(api) } : await findId(api, name, options)
         const rotated: Domain[] = []
         for (const id of found.ids) rotated.push((await found.api.domains.rotateDkim(id)).data)
-        printResult(options, { data: rotated }, ({ data }) =>
-          data.length === 0
-            ? 'The account has no verified domain, so there are no DKIM keys to rotate.'
-            : data
-                .flatMap((domain) => [
-                  formatRecords(domain, ['dkim_next', 'dkim_ed25519_next']),
-                  describeRotation(domain),
-                ])
-                .join('\n\n'),
-        )
-      }),
+        return { data: rotated }
+      },
+      ({ data }) =>
+        data.length === 0
+          ? 'The account has no verified domain, so there are no DKIM keys to rotate.'
+          : data
+              .flatMap((domain) => [
+                formatRecords(domain, ['dkim_next', 'dkim_ed25519_next']),
+                describeRotation(domain),
+              ])
+              .join('\n\n'),
     )
 
   addDomainCommand('verify', 'check DNS now; exit code 1 if a record needed to send is missing')
     .option('--without-dns', WITHOUT_DNS_DESCRIPTION)
-    .action(
-      apiAction<Options & { withoutDns?: boolean }>(async ({ api, options }, name) => {
-        const found = await findOne(api, 'domain', name, options)
-        await (options.withoutDns ? markVerified : checkDns)(found, options)
-      }),
-    )
+    .run(async ({ api, options }: Context<{ withoutDns?: boolean }>, name) => {
+      const found = await findOne(api, 'domain', name, options)
+      await (options.withoutDns ? markVerified : checkDns)(found, options)
+    })
 
   addDomainCommand(
     'remove',
     'remove a domain: nothing more is sent or received for it, and its scheduled mail is cancelled',
   )
     .option('--yes', 'do not ask')
-    .action(
-      apiAction<Options & { yes?: boolean }>(async ({ api: all, options }, name) => {
+    .answer(
+      async ({ api: all, options }: Context<{ yes?: boolean }>, name) => {
         const { api, ...domain } = await findOne(all, 'domain', name, options)
         confirmAction(options, `${toPrintable(domain.label)} would be removed with its DKIM keys`, 'remove it')
         await api.domains.delete(domain.id)
-        printResult(
-          options,
-          { data: domain },
-          ({ data: { label } }) =>
-            `Removed ${toPrintable(label)}: its scheduled mail is cancelled, and mail to it is rejected. What was queued before is still sent, signed with its key.`,
-        )
-      }),
+        return { data: domain }
+      },
+      ({ data: { label } }) =>
+        `Removed ${toPrintable(label)}: its scheduled mail is cancelled, and mail to it is rejected. What was queued before is still sent, signed with its key.`,
     )
 }
 

@@ -2,14 +2,14 @@
  * @module `tassis explain`: what happened to an email, for each recipient: why, who must act, what comes next, and the
  * attempts with server, TLS, timings and dialogue. Never writes.
  */
-import type { Command } from 'commander'
 import type { EmailAttempt } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import type { OperatorEmailExplanation } from '#client/operator-api.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { apiAction, type CommandApi, findOne } from './api.ts'
+import { type CommandApi, findOne } from './api.ts'
+import type { Command, Context } from './command.ts'
 import { CommandError } from './errors.ts'
-import { addCommand, EMAIL_ARGUMENT, type JsonOption, withLimit } from './options.ts'
+import { EMAIL_ARGUMENT, type JsonOption } from './options.ts'
 import { formatCount, formatFields, formatUtc, formatUtcFromNow, printResult, toPrintable } from './output.ts'
 
 interface ExplainOptions extends JsonOption {
@@ -19,19 +19,15 @@ interface ExplainOptions extends JsonOption {
 
 /** @param parent the program, or the group `tassis emails` */
 export function addExplainCommand(parent: Command): void {
-  withLimit(
-    addCommand(parent, 'explain', 'explain an email: its attempts, what comes next, who must act'),
-    'recipients',
-    10,
-  )
+  parent
+    .add('explain', 'explain an email: its attempts, what comes next, who must act')
+    .limit('recipients', 10)
     .argument('<id>', `${EMAIL_ARGUMENT}; or an address or its beginning, for the newest email to it`)
     .option('--all', 'show the dialogue of each attempt, not only of the last')
-    .action(
-      apiAction<ExplainOptions>(async ({ api, options }, text) => {
-        const explained = await api.operator.getEmailExplanation(await findEmail(api, text))
-        printResult(options, explained, ({ data }) => formatExplanation(data, options))
-      }),
-    )
+    .run(async ({ api, options }: Context<ExplainOptions>, text) => {
+      const explained = await api.operator.getEmailExplanation(await findEmail(api, text))
+      printResult(options, explained, ({ data }) => formatExplanation(data, options))
+    })
 }
 
 /** Id of the email that `text` names, else of the newest one to that address, or to the only one that begins so. */

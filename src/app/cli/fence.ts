@@ -4,7 +4,6 @@
  */
 
 import { join } from 'node:path'
-import type { Command } from 'commander'
 import type { DropOperatorFenceResult, OperatorFence, ReleaseOperatorFenceRequest } from '#client/operator-api.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import { openDatabase } from '#platform/db/open.ts'
@@ -13,15 +12,15 @@ import { systemClock } from '#platform/time/clock.ts'
 import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { runAsOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
-import { apiAction, type CommandApi } from './api.ts'
 import { requireData } from './call.ts'
+import type { Command, Context } from './command.ts'
 import { CommandError } from './errors.ts'
 import { confirmAction } from './input.ts'
-import { type AccountOption, addCommand, type JsonOption, withLimit } from './options.ts'
-import { type Columns, formatCount, formatPage, formatUtc, print, printResult } from './output.ts'
+import type { JsonOption } from './options.ts'
+import { type Columns, formatCount, formatPage, formatTime, formatUtc, print, printResult } from './output.ts'
 import { parseInstantOption, parseTimeOption, TIME_FORMS } from './times.ts'
 
-interface FenceOptions extends JsonOption, AccountOption {
+interface FenceOptions {
   readonly domain?: string
   readonly since?: string
   readonly yes?: boolean
@@ -37,53 +36,34 @@ const withSelection = (command: Command): Command =>
 const NOTHING_WAITS = 'Nothing waits: the data were not restored from a backup, or all of it was released or dropped.'
 
 export function addFenceCommands(program: Command): void {
-  const fence = withLimit(
-    addCommand(
-      program,
-      'fence',
-      'show what waits since the data were restored from a backup or a copy, to release or drop it',
-    ),
-    'accounts and domains',
-    20,
-  ).action(
-    apiAction<JsonOption & { limit: number }>(async ({ api, options }) =>
-      printResult(options, await api.operator.getFence(), ({ data }) =>
-        data ? formatFence(data, options.limit) : NOTHING_WAITS,
-      ),
-    ),
-  )
-  withSelection(
-    addCommand(fence, 'release', 'send what waits as restored: some of it may have been sent before'),
-  ).action(
-    apiAction<FenceOptions>(async (context) => {
+  const fence = program
+    .add('fence', 'show what waits since the data were restored from a backup or a copy, to release or drop it')
+    .limit('accounts and domains', 20)
+    .answer(
+      async ({ api }: Context<{ limit: number }>) => api.operator.getFence(),
+      ({ data }, { options }) => (data ? formatFence(data, options.limit) : NOTHING_WAITS),
+    )
+  withSelection(fence.add('release', 'send what waits as restored: some of it may have been sent before')).answer(
+    async (context: Context<FenceOptions>) => {
       const { selector } = await selectFenced(context, 'send them, although they may have been sent before')
-      printResult(
-        context.options,
-        await context.api.operator.releaseFence(selector),
-        ({ data: { released, due, is_ended } }) =>
-          `${formatCount(released, 'message')} released, ${due} of them due now; the others keep their time. ${formatRest(is_ended)}`,
-      )
-    }),
+      return context.api.operator.releaseFence(selector)
+    },
+    ({ data: { released, due, is_ended } }) =>
+      `${formatCount(released, 'message')} released, ${due} of them due now; the others keep their time. ${formatRest(is_ended)}`,
   )
   withSelection(
-    addCommand(fence, 'drop', 'cancel what waits as restored; an event says so, and its quota is given back'),
-  ).action(
-    apiAction<FenceOptions>(async (context) => {
+    fence.add('drop', 'cancel what waits as restored; an event says so, and its quota is given back'),
+  ).answer(
+    async (context: Context<FenceOptions>) => {
       const { selector, found } = await selectFenced(context, 'cancel them')
       const { is_ended } = await dropAll(context, selector)
       const { recipients, broadcasts, contact_mails, imports } = found
-      printResult(
-        context.options,
-        { data: { recipients, broadcasts, contact_mails, imports, is_ended } },
-        ({ data }) => `Dropped: ${formatTotals(data)}. ${formatRest(data.is_ended)}`,
-      )
-    }),
+      return { data: { recipients, broadcasts, contact_mails, imports, is_ended } }
+    },
+    ({ data }) => `Dropped: ${formatTotals(data)}. ${formatRest(data.is_ended)}`,
   )
-  addCommand(
-    fence,
-    'mark',
-    'mark stopped data as a copy, so that the next start fences it: after a restore by other programs',
-  )
+  fence
+    .add('mark', 'mark stopped data as a copy, so that the next start fences it: after a restore by other programs')
     .option('--taken-at <time>', `when the copy was made, for \`tassis fence\`: ${TIME_FORMS}`)
     .action(async (_, command: Command) => {
       const options = command.optsWithGlobals<JsonOption & { takenAt?: string }>()
@@ -126,13 +106,8 @@ function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: n
 const formatRest = (isEnded: boolean): string =>
   isEnded ? 'Nothing waits as restored any more.' : 'The rest waits: see `tassis fence`.'
 
-interface Context {
-  readonly api: CommandApi
-  readonly options: FenceOptions
-}
-
 /** Counts what the options select, and asks. @throws CommandError without a yes */
-async function selectFenced({ api, options }: Context, question: string) {
+async function selectFenced({ api, options }: Context<FenceOptions>, question: string) {
   const { account, domain, since } = options
   const selector: ReleaseOperatorFenceRequest = {
     account_id: account === undefined ? undefined : (await api.account.get()).data.id,
@@ -152,7 +127,7 @@ async function selectFenced({ api, options }: Context, question: string) {
 
 /** Repeats the request until all selected mail was examined, because each changes a limited number. */
 async function dropAll(
-  { api, options }: Context,
+  { api, options }: Context<FenceOptions>,
   selector: ReleaseOperatorFenceRequest,
 ): Promise<DropOperatorFenceResult> {
   let dropped = 0
@@ -174,8 +149,6 @@ const formatTotals = ({ recipients, broadcasts, contact_mails, imports }: Totals
     ...(contact_mails > 0 ? [`${formatCount(contact_mails, 'email')} to contacts`] : []),
     ...(imports > 0 ? [formatCount(imports, 'import')] : []),
   ].join(', ')
-
-const formatTime = (iso: string | null): string => (iso === null ? '' : formatUtc(iso))
 
 const COLUMNS: Columns<OperatorFence['groups'][number]> = {
   ACCOUNT: ({ account }) => account ?? 'a deleted account',

@@ -20,6 +20,9 @@ export function readInput(path: string | undefined, noun: string): Buffer<ArrayB
   }
 }
 
+/** The API key in a file. */
+export const readKeyFile = (path: string): string => readInput(path, 'key').toString().trim()
+
 /**
  * Asks whether to go on; throws CommandError without a yes. Without a terminal, `--yes` is required.
  * @param facts what would be changed, without a full stop

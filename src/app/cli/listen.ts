@@ -3,23 +3,27 @@
  * developer's machine, signed like a webhook. Needs no public address and no certificate, stores nothing, and repeats
  * no request.
  */
-import { type Command, Option } from 'commander'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Option } from 'commander'
 import { createRequestHeaders } from '#features/webhooks/webhooks/manage/signature.ts'
 import {
   collectPayloadEvents,
   PAYLOAD_FORMATS,
   type PayloadFormat,
 } from '#features/webhooks/webhooks/payload/payload-format.ts'
+import { attempt } from '#platform/attempt.ts'
 import { hmacSha256 } from '#platform/crypto/crypto.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
+import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
+import { readKeyFile } from './input.ts'
 import { findServiceUrl } from './local-service.ts'
 import { collectOption, createWholeNumberParser } from './options.ts'
 import { print, toPrintable } from './output.ts'
-import { readFirstKey, readKeyFile } from './service-key.ts'
 
 const POLL_MS = seconds(1)
 /** How long to wait after the service could not be reached. */
@@ -217,10 +221,14 @@ interface ListenCommand {
   readonly after?: number | undefined
 }
 
+/** The key that `scripts/start` leaves in the data directory. */
+const readFirstKey = ({ dataDir }: Config): string | undefined =>
+  attempt(() => readFileSync(join(dataDir, 'first-key'), 'utf8').trim())
+
 /** In the order in which they are looked for: the options, the setting, the file. */
 function resolveKey({ key, keyFile }: Pick<ListenCommand, 'key' | 'keyFile'>, config: Config): string {
   const found = key ?? (keyFile === undefined ? config.apiKey || readFirstKey(config) : readKeyFile(keyFile))
-  if (found !== undefined) return found
+  if (found) return found
   throw new UsageError(
     'No API key; give one with --key-file, TASSIS_API_KEY or --key. `tassis keys create --name listen` creates one.',
   )

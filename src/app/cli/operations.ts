@@ -2,26 +2,12 @@
  * @module `tassis operations`: shows batches, imports and broadcasts of all accounts. The operator can pause, resume
  * and cancel a broadcast of any account.
  */
-import type { Command } from 'commander'
 import type { Operation } from '#client/api.ts'
 import type { OperatorOperation } from '#client/operator-api.ts'
 import { truncate } from '#platform/text.ts'
-import { apiAction, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
-import {
-  type AccountOption,
-  addCommand,
-  type JsonOption,
-  ONLY_ACCOUNT_DESCRIPTION,
-  withAccount,
-  withJson,
-  withLimit,
-} from './options.ts'
-import { type Columns, formatFields, formatUtc, printPage, printResult } from './output.ts'
-
-interface ListOptions extends JsonOption, AccountOption {
-  readonly limit: number
-  readonly open?: boolean
-}
+import { findOne } from './api.ts'
+import type { Command, ListContext } from './command.ts'
+import { type Columns, formatFields, formatUtc, printResult } from './output.ts'
 
 const VERB_DESCRIPTIONS = {
   pause: 'pause a broadcast; attempts in flight finish',
@@ -50,55 +36,41 @@ export function addOperationCommands(program: Command): void {
     .command('operations')
     .description('show the progress of batches, imports and broadcasts; pause, resume or cancel a broadcast')
 
-  withLimit(
-    withJson(
-      withAccount(
-        operations.command('list', { isDefault: true }).description('list the newest operations of all accounts'),
-        ONLY_ACCOUNT_DESCRIPTION,
-      ),
-    ),
-    'operations',
-    20,
-  )
+  operations
+    .add('list', 'list the newest operations of all accounts', { isDefault: true })
+    .accountFilter()
+    .limit('operations', 20)
     .option('--open', 'only operations in progress')
-    .action(
-      apiAction<ListOptions>(async ({ api, options }) => {
-        const { limit, open = false } = options
-        const query = {
-          account_id: await findAccountFilter(api, options),
-          per_page: pageSize(limit),
-          ...(open && { open: 'true' as const }),
-        }
-        const found = await readRows(api.operator.listOperations(query), limit)
-        printPage(options, found, open ? 'No operation in progress.' : 'There is no operation yet.', OPERATION_COLUMNS)
-      }),
+    .list(
+      ({ api, options, query }: ListContext<{ open?: boolean }>) =>
+        api.operator.listOperations({ ...query, open: options.open ? 'true' : undefined }),
+      'There is no such operation.',
+      OPERATION_COLUMNS,
     )
 
-  addCommand(operations, 'show', 'show an operation and the status of its emails')
+  operations
+    .add('show', 'show an operation and the status of its emails')
     .argument('<id>', ID_ARGUMENT)
-    .action(
-      apiAction(async ({ api, options }, id) => {
-        const found = await findOne(api, 'operation', id)
-        const shown = await found.api.operations.get(found.id)
-        printResult(options, shown, ({ data }) => formatOperation(data, found.account))
-      }),
-    )
+    .run(async ({ api, options }, id) => {
+      const found = await findOne(api, 'operation', id)
+      const shown = await found.api.operations.get(found.id)
+      printResult(options, shown, ({ data }) => formatOperation(data, found.account))
+    })
 
   for (const verb of ['pause', 'resume', 'cancel'] as const) {
-    addCommand(operations, verb, VERB_DESCRIPTIONS[verb])
+    operations
+      .add(verb, VERB_DESCRIPTIONS[verb])
       .argument('<id>', ID_ARGUMENT)
-      .action(
-        apiAction(async ({ api, options }, id) => {
-          const found = await findOne(api, 'operation', id)
-          const done = await found.api.operations[verb](found.id)
-          printResult(options, done, ({ data }) =>
-            [
-              formatOperation(data, found.account),
-              ...(api.isServed ? [] : ['No service is running; the broadcast continues when one starts.']),
-            ].join('\n'),
-          )
-        }),
-      )
+      .run(async ({ api, options }, id) => {
+        const found = await findOne(api, 'operation', id)
+        const done = await found.api.operations[verb](found.id)
+        printResult(options, done, ({ data }) =>
+          [
+            formatOperation(data, found.account),
+            ...(api.isServed ? [] : ['No service is running; the broadcast continues when one starts.']),
+          ].join('\n'),
+        )
+      })
   }
 }
 

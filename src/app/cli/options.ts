@@ -9,33 +9,12 @@ export interface AccountOption {
   readonly account?: string | undefined
 }
 
-/** Adds a command that prints its result as text, or as JSON. */
-export const addCommand = (parent: Command, name: string, description: string): Command =>
-  withJson(parent.command(name).description(description))
-
-export const withJson = (command: Command): Command => command.option('--json', 'print JSON')
-
-export const withAccount = (
-  command: Command,
-  description = 'the account; required only if there are several',
-): Command => command.option('--account <id|name>', description)
-
-/** Description of `--account` for commands that show all accounts by default. */
-export const ONLY_ACCOUNT_DESCRIPTION = 'only this account'
+export const withJson = <C extends Command>(command: C): C => command.option('--json', 'print JSON')
 
 /** Help of an argument that names an email. */
 export const EMAIL_ARGUMENT = 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID'
 
 export const MAX_ROWS = 1000
-
-/** Adds `--limit`, up to MAX_ROWS. @param rows such as `deliveries` */
-export const withLimit = (command: Command, rows: string, fallback: number): Command =>
-  command.option(
-    '--limit <count>',
-    `maximum number of ${rows}, up to ${MAX_ROWS}`,
-    createWholeNumberParser(1, MAX_ROWS),
-    fallback,
-  )
 
 /** Creates a parser for an option that is a whole number within limits. */
 export function createWholeNumberParser(min: number, max: number): (text: string) => number {

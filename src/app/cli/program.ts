@@ -4,7 +4,7 @@
  * stderr.
  */
 
-import { Command, CommanderError } from 'commander'
+import { type Command as Commander, CommanderError } from 'commander'
 import { MCP_PATH } from '#features/drop-in/mcp/routes.ts'
 import { serveStdio } from '#features/drop-in/mcp/stdio.ts'
 import { toStorageError } from '#platform/disk/storage-errors.ts'
@@ -19,39 +19,34 @@ import { loadConfig } from '../settings.ts'
 import { formatVersion } from '../version.ts'
 import { addAccountCommands } from './accounts.ts'
 import { addAuditCommands } from './audit.ts'
-import { addBackupCommand } from './backup.ts'
+import { addBackupCommand, addRestoreCommand } from './backup.ts'
 import { addCertificateCommands } from './certificates.ts'
 import { addCheckCommand } from './check.ts'
-import { addComplaintsCommand } from './complaints.ts'
+import { Command } from './command.ts'
 import { addConfigCommand } from './config.ts'
 import { addDeadLetterCommands } from './dead-letters.ts'
-import { addDiskCommand } from './disk.ts'
+import { addDiskCommand, addRetentionCommands } from './disk.ts'
 import { addDoctorCommand } from './doctor.ts'
 import { addDomainCommands } from './domains.ts'
 import { addEmailCommands } from './emails.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { addExplainCommand } from './explain.ts'
 import { addFenceCommands } from './fence.ts'
-import { addInboundCommands } from './inbound.ts'
+import { readKeyFile } from './input.ts'
 import { addKeyCommands } from './keys.ts'
 import { addListenCommand } from './listen.ts'
-import { addListsCommand } from './lists.ts'
 import { findServiceUrl } from './local-service.ts'
-import { addMailCommands } from './mail.ts'
 import { addOperationCommands } from './operations.ts'
-import { addCommand, type JsonOption } from './options.ts'
+import type { JsonOption } from './options.ts'
 import { formatJsonError, print, printResult, toPrintable } from './output.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
-import { addReportCommands } from './reports.ts'
+import { addComplaintsCommand, addInboundCommands, addMailCommands, addReportCommands } from './received.ts'
 import { addRequestCommand } from './request.ts'
-import { addRestoreCommand } from './restore.ts'
-import { addRetentionCommands } from './retention.ts'
 import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
-import { readKeyFile } from './service-key.ts'
 import { addStartCommand } from './start.ts'
-import { addSuppressionCommands } from './suppressions.ts'
+import { addListsCommand, addSuppressionCommands } from './suppressions.ts'
 import { addTemplateCommands } from './templates.ts'
 import { addUserCommands } from './users.ts'
 import { addWebhookCommands } from './webhooks.ts'
@@ -59,15 +54,15 @@ import { addWebhookCommands } from './webhooks.ts'
 const TIMEOUT_MS = 5000
 
 function addHealthCommand(program: Command): void {
-  addCommand(program, 'health', 'check whether the running service is ready; exit code 1 if not').action(
-    async (options: JsonOption) => {
+  program
+    .add('health', 'check whether the running service is ready; exit code 1 if not')
+    .action(async (options: JsonOption) => {
       const url = await findServiceUrl(loadConfig().config)
       const problem = await findReadinessProblem(`${url}/readyz`)
       if (problem !== undefined) throw new CommandError(problem, 'not_ready')
       // The address, because a service with other data may answer there.
       printResult(options, { ready: true, url }, () => `ready: ${url}`)
-    },
-  )
+    })
 }
 
 /** Returns why the service is not ready; undefined when it is. */
@@ -120,7 +115,7 @@ const USAGE_EXIT_CODE = 2
  * @param args used for advice in error messages; the first names the command
  * @param addBenchCommand passed in, because the benchmark imports `app`
  */
-export function createProgram(args: readonly string[], addBenchCommand: (program: Command) => void): Command {
+export function createProgram(args: readonly string[], addBenchCommand: (program: Command) => void): Commander {
   const program = new Command('tassis')
     .description('Transactional email service. Settings are TASSIS_* variables; `tassis config` lists them.')
     // Before commands are added, because they inherit these settings.
@@ -184,7 +179,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
 }
 
 /** Returns a line that names the command to look up what was missing or unknown; empty if there is none. */
-function formatAdvice(error: string, program: Command, [name]: readonly string[]): string {
+function formatAdvice(error: string, program: Commander, [name]: readonly string[]): string {
   const command = program.commands.find((known) => known.name() === name)
   if (/unknown command/.test(error))
     return command && command.commands.length > 0
@@ -197,7 +192,7 @@ function formatAdvice(error: string, program: Command, [name]: readonly string[]
 }
 
 /** Simplifies the error for a subcommand given to a command that has no subcommands. */
-function simplifyError(error: string, program: Command, [name, subcommand]: readonly string[]): string {
+function simplifyError(error: string, program: Commander, [name, subcommand]: readonly string[]): string {
   const command = program.commands.find((known) => known.name() === name)
   const isUnknownSubcommand = command?.commands.length === 0 && subcommand !== undefined && !subcommand.startsWith('-')
   return isUnknownSubcommand && /too many arguments for .{0,200} Expected 0 arguments/.test(error)
@@ -206,7 +201,7 @@ function simplifyError(error: string, program: Command, [name, subcommand]: read
 }
 
 /** Throws commander's error for an unknown subcommand, even if the group would accept it as an argument of its own. */
-function requireKnownCommand(program: Command, [name, subcommand]: readonly string[]): void {
+function requireKnownCommand(program: Commander, [name, subcommand]: readonly string[]): void {
   const group = program.commands.find((known) => known.name() === name)
   if (!group || group.commands.length === 0 || subcommand === undefined || /^-|^help$/.test(subcommand)) return
   if (group.commands.some((known) => known.name() === subcommand || known.aliases().includes(subcommand))) return

@@ -1,16 +1,15 @@
 /** @module `tassis providers`: limits, rates and suspensions of receiving providers; lifts a suspension. */
-import type { Command } from 'commander'
 import type { OperatorAlert, OperatorProvider } from '#client/operator-api.ts'
 import { truncate } from '#platform/text.ts'
-import { apiAction, type CommandApi, readRows } from './api.ts'
-import { addCommand, type JsonOption, withLimit } from './options.ts'
+import { type CommandApi, readRows } from './api.ts'
+import type { Command, Context } from './command.ts'
+import type { JsonOption } from './options.ts'
 import {
   type Columns,
   formatCount,
   formatFromNow,
   formatPage,
   formatUtc,
-  printResult,
   quoteShellWord,
   toPrintable,
 } from './output.ts'
@@ -25,31 +24,23 @@ interface ListOptions extends JsonOption {
 }
 
 export function addProviderCommands(program: Command): void {
-  const providers = withLimit(
-    addCommand(program, 'providers', 'show limits, rates, suspensions and alerts of receiving providers').option(
-      '--all',
-      'also listed providers to which nothing was sent',
-    ),
-    'providers',
-    30,
-  ).action(
-    apiAction<ListOptions>(async ({ api, options }) =>
-      printResult(options, await readProviders(api, options), formatProviders),
-    ),
-  )
-  addCommand(providers, 'resume', 'lift the suspension of a provider, and restore a lowered rate')
+  const providers = program
+    .add('providers', 'show limits, rates, suspensions and alerts of receiving providers')
+    .option('--all', 'also listed providers to which nothing was sent')
+    .limit('providers', 30)
+    .answer(async ({ api, options }: Context<ListOptions>) => readProviders(api, options), formatProviders)
+  providers
+    .add('resume', 'lift the suspension of a provider, and restore a lowered rate')
     .argument('<name>', 'name of the provider, as `tassis providers` shows it')
-    .action(
-      apiAction(async ({ api, options }, name) =>
-        printResult(options, await api.operator.resumeProvider(name), ({ data: { provider, resumed } }) =>
-          resumed === 0
-            ? `${toPrintable(provider)} was neither suspended nor slowed down.`
-            : [
-                `${toPrintable(provider)} is back to its limits; mail that is due is tried now.`,
-                `\`tassis queue retry --provider ${quoteShellWord(toPrintable(provider))}\` also makes due what waits for another attempt. If it blocks us again, it is suspended again.`,
-              ].join('\n'),
-        ),
-      ),
+    .answer(
+      async ({ api }, name) => api.operator.resumeProvider(name),
+      ({ data: { provider, resumed } }) =>
+        resumed === 0
+          ? `${toPrintable(provider)} was neither suspended nor slowed down.`
+          : [
+              `${toPrintable(provider)} is back to its limits; mail that is due is tried now.`,
+              `\`tassis queue retry --provider ${quoteShellWord(toPrintable(provider))}\` also makes due what waits for another attempt. If it blocks us again, it is suspended again.`,
+            ].join('\n'),
     )
 }
 

@@ -2,21 +2,21 @@
  * @module `tassis queue`: what waits for delivery, why and until when; `hold`, `release`, `redirect`, `retry`, `bounce`
  * and `drop`: what the operator does with it. Each counts first and asks.
  */
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import type {
   OperatorHealth,
   OperatorQueue,
   OperatorQueueRecipient,
   OperatorQueueRule,
-  OperatorQueueSelection,
+  ReleaseOperatorQueueWithoutContentResult,
   RetryOperatorQueueRequest,
   RetryOperatorQueueResult,
 } from '#client/operator-api.ts'
 import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { apiAction, type CommandApi, findOne, readRows } from './api.ts'
+import { type CommandApi, findAccountFilter, findOne, readRows } from './api.ts'
+import type { Command, Context } from './command.ts'
 import { confirmAction } from './input.ts'
-import { type AccountOption, addCommand, type JsonOption, withLimit } from './options.ts'
 import {
   type Columns,
   formatCount,
@@ -25,7 +25,6 @@ import {
   formatUtc,
   formatUtcFromNow,
   print,
-  printResult,
   quoteShellWord,
   toPrintable,
 } from './output.ts'
@@ -35,28 +34,12 @@ const MAX_SHOWN_RULES = 20
 const MAX_ERROR_LENGTH = 120
 
 export function addQueueCommand(program: Command): void {
-  const queue = withLimit(
-    addCommand(program, 'queue', 'show what waits for delivery, why and until when'),
-    'destinations and of recipients',
-    30,
-  )
+  const queue = program
+    .add('queue', 'show what waits for delivery, why and until when')
+    .limit('destinations and of recipients', 30)
     .option('--all', 'every destination (domain and account), not only those with the earliest mail')
-    .action(
-      apiAction<JsonOption & { limit: number; all?: boolean }>(async ({ api, options }) =>
-        printResult(options, await readQueue(api, options), formatQueue),
-      ),
-    )
-  withReason(withEmail(addAction(queue, 'hold', HOLD)))
-  withEmail(addAction(queue, 'release', RELEASE)).addOption(
-    new Option('--only <kind>', 'end only holds, or only redirects; default: both').choices(['hold', 'redirect']),
-  )
-  withReason(addAction(queue, 'redirect', REDIRECT)).requiredOption(
-    '--to <destination>',
-    'example.com (its MX hosts), [mx.example.com] or an IP address, each with :PORT or without',
-  )
-  withEmail(addAction(queue, 'retry', RETRY))
-  withEmail(addAction(queue, 'bounce', BOUNCE)).requiredOption('--reason <sentence>', 'why; the senders read it')
-  withEmail(addAction(queue, 'drop', DROP)).alias('cancel')
+    .answer(async ({ api, options }: Context<{ limit: number; all?: boolean }>) => readQueue(api, options), formatQueue)
+  addActions(queue)
 }
 
 async function readQueue(api: CommandApi, { limit, all }: { readonly limit: number; readonly all?: boolean }) {
@@ -125,7 +108,7 @@ function formatMail(found: Queue): string {
   ].join('\n\n')
 }
 
-interface MailOptions extends JsonOption, AccountOption {
+interface MailOptions {
   readonly domain?: string
   readonly provider?: string
   readonly email?: string
@@ -135,55 +118,100 @@ interface MailOptions extends JsonOption, AccountOption {
   readonly only?: 'hold' | 'redirect'
 }
 
+type MailContext = Context<MailOptions>
 type Selector = Omit<RetryOperatorQueueRequest, 'cursor'>
 
-interface Action<Done> {
-  readonly description: string
-  readonly question: (options: MailOptions) => string
-  readonly send: (api: CommandApi, selector: Selector, options: MailOptions) => Promise<Done>
-  readonly format: (done: Done, options: MailOptions) => string
-}
-
-/** Adds a command that counts the mail that its options name, asks, and changes it. */
-const addAction = <Done>(
-  queue: Command,
-  name: string,
-  { description, question, send, format }: Action<Done>,
-): Command =>
-  addCommand(queue, name, description)
-    .option('--domain <domain>', 'mail to this domain')
-    .option('--provider <name>', 'mail to the domains of this provider, as `tassis providers` shows it')
-    .option('--account <id|name>', 'mail of this account')
-    .option('--yes', 'do not ask')
-    .action(
-      apiAction<MailOptions>(async ({ api, options }) => {
-        // Mail that waits for its content is released as a whole.
-        if (name === 'release' && isUnnamed(options)) return releaseRestored(api, options)
-        const selector = await selectMail(api, options, question(options))
-        printResult(options, await send(api, selector, options), (done) => format(done, options))
-      }),
+function addActions(queue: Command): void {
+  /** A command that counts the mail that its options name, asks, and changes it. */
+  const add = (name: string, description: string): Command =>
+    queue
+      .add(name, description)
+      .account('mail of this account')
+      .option('--domain <domain>', 'mail to this domain')
+      .option('--provider <name>', 'mail to the domains of this provider, as `tassis providers` shows it')
+      .option('--yes', 'do not ask')
+  const addForEmail = (name: string, description: string): Command =>
+    add(name, description).option(
+      '--email <id>',
+      'this email alone: its ID, or the beginning as shown by `tassis emails list`',
     )
 
-const withEmail = (command: Command): Command =>
-  command.option('--email <id>', 'this email alone: its ID, or the beginning as shown by `tassis emails list`')
-
-const withReason = (command: Command): Command => command.option('--reason <sentence>', 'why; `tassis queue` shows it')
+  addForEmail('hold', 'hold mail, now and in future, until it is released; it does not expire')
+    .option('--reason <sentence>', 'why; `tassis queue` shows it')
+    .answer(
+      async (context: MailContext) => {
+        const selector = await selectMail(context, 'hold them and what comes later')
+        return context.api.operator.holdQueue({ ...selector, reason: context.options.reason })
+      },
+      ({ data: { waiting, in_delivery } }, { options }) =>
+        `${waiting} held${formatInDelivery(in_delivery)}${waiting === 0 ? ' (if you expected some, check the name)' : ''}. ${options.email === undefined ? 'Mail that comes later is held too, until' : 'It waits until'} \`tassis queue release ${describeMail(options)}\`.`,
+    )
+  addForEmail(
+    'release',
+    'end holds and redirects; without options, release mail that was held for missing content, after that content has been restored',
+  )
+    .addOption(
+      new Option('--only <kind>', 'end only holds, or only redirects; default: both').choices(['hold', 'redirect']),
+    )
+    .answer(release, ({ data }) => {
+      // Mail that waits for its content is released as a whole.
+      if ('released' in data)
+        return `${formatCount(data.released, 'message')} released; messages whose content is still missing are held again.`
+      if (data.length === 0) return 'No hold or redirect matches; `tassis queue` shows them.'
+      return data.map((rule) => `Ended: ${formatRule(rule)}`).join('\n')
+    })
+  add('redirect', 'send mail, now and in future, to another host than its MX, until `tassis queue release`')
+    .option('--reason <sentence>', 'why; `tassis queue` shows it')
+    .requiredOption(
+      '--to <destination>',
+      'example.com (its MX hosts), [mx.example.com] or an IP address, each with :PORT or without',
+    )
+    .answer(
+      async (context: MailContext) => {
+        const { to = '', reason } = context.options
+        const selector = await selectMail(context, `redirect them and what comes later to ${to}`)
+        return context.api.operator.redirectQueue({ ...selector, to, reason })
+      },
+      ({ data: { waiting, in_delivery } }, { options }) =>
+        `${waiting} redirected to ${toPrintable(options.to ?? '')}${formatInDelivery(in_delivery)}. \`tassis queue retry ${describeMail(options)}\` sends what waits for another attempt.`,
+    )
+  addForEmail('retry', 'make mail due now that waits for another attempt, except held and scheduled mail').answer(
+    (context: MailContext) => changeAll(context, 'try them now', 'due now', context.api.operator.retryQueue),
+    ({ data }) => formatChanged(data, 'due now', ['Mail that was due already is tried now, too.']),
+  )
+  addForEmail('bounce', 'end mail as bounced (soft, expired), with dead letters; its senders are notified')
+    .requiredOption('--reason <sentence>', 'why; the senders read it')
+    .answer(
+      (context: MailContext) => {
+        const {
+          api,
+          options: { reason = '' },
+        } = context
+        return changeAll(context, 'bounce them', 'bounced', (body) => api.operator.bounceQueue({ ...body, reason }))
+      },
+      ({ data }) => formatChanged(data, 'bounced'),
+    )
+  addForEmail('drop', 'cancel mail without a bounce: an event says that you dropped it, and its quota is given back')
+    .alias('cancel')
+    .answer(
+      (context: MailContext) => changeAll(context, 'drop them', 'dropped', context.api.operator.dropQueue),
+      ({ data }) => formatChanged(data, 'dropped'),
+    )
+}
 
 /** The options that name the mail, as a person writes them. */
-const describeMail = ({ domain, provider, account, email }: MailOptions): string =>
+const describeMail = ({ domain, provider, account, email }: MailContext['options']): string =>
   Object.entries({ domain, provider, account, email })
     .flatMap(([name, value]) => (value === undefined ? [] : [`--${name} ${quoteShellWord(toPrintable(value))}`]))
     .join(' ')
 
-const isUnnamed = (options: MailOptions): boolean => options.only === undefined && describeMail(options) === ''
-
 /** Counts the mail that the options name, and asks. @throws CommandError without a yes */
-async function selectMail(api: CommandApi, options: MailOptions, question: string): Promise<Selector> {
-  const { domain, provider, account, email } = options
+async function selectMail({ api, options }: MailContext, question: string): Promise<Selector> {
+  const { domain, provider, email } = options
   const selector = {
     domain,
     provider,
-    account_id: account === undefined ? undefined : (await api.account.get()).data.id,
+    account_id: await findAccountFilter(api, options),
     email_id: email === undefined ? undefined : (await findOne(api, 'email', email)).id,
   }
   const { data: found } = await api.operator.getQueueSelection(selector)
@@ -192,103 +220,48 @@ async function selectMail(api: CommandApi, options: MailOptions, question: strin
   return selector
 }
 
-const HOLD: Action<{ readonly data: OperatorQueueSelection }> = {
-  description: 'hold mail, now and in future, until it is released; it does not expire',
-  question: () => 'hold them and what comes later',
-  send: ({ operator }, selector, { reason }) => operator.holdQueue({ ...selector, reason }),
-  format: ({ data: { waiting, in_delivery } }, options) =>
-    `${waiting} held${formatInDelivery(in_delivery)}${waiting === 0 ? ' (if you expected some, check the name)' : ''}. ${options.email === undefined ? 'Mail that comes later is held too, until' : 'It waits until'} \`tassis queue release ${describeMail(options)}\`.`,
+async function release(
+  context: MailContext,
+): Promise<{ readonly data: readonly OperatorQueueRule[] | ReleaseOperatorQueueWithoutContentResult }> {
+  const { api, options } = context
+  const { only } = options
+  if (only === undefined && describeMail(options) === '') return api.operator.releaseQueueWithoutContent()
+  const question = only === undefined ? 'end their holds and redirects' : `end their ${only}s`
+  return api.operator.releaseQueue({ ...(await selectMail(context, question)), kind: only })
 }
-
-const REDIRECT: Action<{ readonly data: OperatorQueueSelection }> = {
-  description: 'send mail, now and in future, to another host than its MX, until `tassis queue release`',
-  question: ({ to }) => `redirect them and what comes later to ${to}`,
-  send: ({ operator }, selector, { to = '', reason }) => operator.redirectQueue({ ...selector, to, reason }),
-  format: ({ data: { waiting, in_delivery } }, options) =>
-    `${waiting} redirected to ${toPrintable(options.to ?? '')}${formatInDelivery(in_delivery)}. \`tassis queue retry ${describeMail(options)}\` sends what waits for another attempt.`,
-}
-
-const RELEASE: Action<{ readonly data: readonly OperatorQueueRule[] }> = {
-  description:
-    'end holds and redirects; without options, release mail that was held for missing content, after that content has been restored',
-  question: ({ only }) => (only === undefined ? 'end their holds and redirects' : `end their ${only}s`),
-  send: ({ operator }, selector, { only }) => operator.releaseQueue({ ...selector, kind: only }),
-  format: ({ data: ended }) =>
-    ended.length === 0
-      ? 'No hold or redirect matches; `tassis queue` shows them.'
-      : ended.map((rule) => `Ended: ${formatRule(rule)}`).join('\n'),
-}
-
-const releaseRestored = async (api: CommandApi, options: JsonOption): Promise<void> =>
-  printResult(
-    options,
-    await api.operator.releaseQueueWithoutContent(),
-    ({ data: { released } }) =>
-      `${formatCount(released, 'message')} released; messages whose content is still missing are held again.`,
-  )
-
-const RETRY = createChange({
-  description: 'make mail due now that waits for another attempt, except held and scheduled mail',
-  question: 'try them now',
-  participle: 'due now',
-  advice: ['Mail that was due already is tried now, too.'],
-  send: ({ operator }, body) => operator.retryQueue(body),
-})
-const BOUNCE = createChange({
-  description: 'end mail as bounced (soft, expired), with dead letters; its senders are notified',
-  question: 'bounce them',
-  participle: 'bounced',
-  send: ({ operator }, body, reason) => operator.bounceQueue({ ...body, reason }),
-})
-const DROP = createChange({
-  description: 'cancel mail without a bounce: an event says that you dropped it, and its quota is given back',
-  question: 'drop them',
-  participle: 'dropped',
-  send: ({ operator }, body) => operator.dropQueue(body),
-})
 
 type Changed = Omit<RetryOperatorQueueResult, 'next_cursor'>
 
-/** An action that repeats its request until all selected mail was examined, because each changes a limited number. */
-function createChange({
-  description,
-  question,
-  participle,
-  advice = [],
-  send,
-}: {
-  readonly description: string
-  readonly question: string
-  /** What the mail is afterwards. */
-  readonly participle: string
-  readonly advice?: readonly string[]
-  readonly send: (
-    api: CommandApi,
-    body: RetryOperatorQueueRequest,
-    reason: string,
-  ) => Promise<{ readonly data: RetryOperatorQueueResult }>
-}): Action<{ readonly data: Changed }> {
-  const sendAll = async (api: CommandApi, selector: Selector, { reason = '', json }: MailOptions) => {
-    const sum = { changed: 0, in_delivery: 0, held: 0, suspended: [] as readonly string[] }
-    for (let cursor: string | undefined; ; ) {
-      const { data: done } = await send(api, { ...selector, cursor }, reason)
-      sum.changed += done.changed
-      sum.in_delivery += done.in_delivery
-      sum.held += done.held
-      sum.suspended = [...new Set([...sum.suspended, ...done.suspended])]
-      if (done.next_cursor === null) return { data: sum }
-      cursor = done.next_cursor
-      if (!json) print(`${sum.changed} ${participle} so far …`)
-    }
+/**
+ * Repeats the request until all selected mail was examined, because each changes a limited number.
+ * @param participle what the mail is afterwards
+ */
+async function changeAll(
+  context: MailContext,
+  question: string,
+  participle: string,
+  send: (body: RetryOperatorQueueRequest) => Promise<{ readonly data: RetryOperatorQueueResult }>,
+): Promise<{ readonly data: Changed }> {
+  const selector = await selectMail(context, question)
+  const sum = { changed: 0, in_delivery: 0, held: 0, suspended: [] as readonly string[] }
+  for (let cursor: string | undefined; ; ) {
+    const { data: done } = await send({ ...selector, cursor })
+    sum.changed += done.changed
+    sum.in_delivery += done.in_delivery
+    sum.held += done.held
+    sum.suspended = [...new Set([...sum.suspended, ...done.suspended])]
+    if (done.next_cursor === null) return { data: sum }
+    cursor = done.next_cursor
+    if (!context.options.json) print(`${sum.changed} ${participle} so far …`)
   }
-  const format = ({ data }: { readonly data: Changed }): string =>
-    [
-      `${data.changed} ${participle}${formatHeldAndInDelivery(data)}.`,
-      ...advice,
-      ...data.suspended.map(formatSuspended),
-    ].join('\n')
-  return { description, question: () => question, send: sendAll, format }
 }
+
+const formatChanged = (changed: Changed, participle: string, advice: readonly string[] = []): string =>
+  [
+    `${changed.changed} ${participle}${formatHeldAndInDelivery(changed)}.`,
+    ...advice,
+    ...changed.suspended.map(formatSuspended),
+  ].join('\n')
 
 /** One line about a hold or redirect. */
 function formatRule(rule: OperatorQueueRule): string {

@@ -1,10 +1,10 @@
 /** @module `tassis api`: sends a request to any route of the API as the operator, and prints the response. */
-import type { Command } from 'commander'
 import { TassisError } from '#client/client.ts'
 import { withApi } from './api.ts'
+import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { readInput } from './input.ts'
-import { type AccountOption, addCommand, collectOption, type JsonOption, withAccount } from './options.ts'
+import { type AccountOption, collectOption, type JsonOption } from './options.ts'
 import { printJson, toPrintableLines } from './output.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
@@ -14,7 +14,9 @@ interface RequestOptions extends JsonOption, AccountOption {
 }
 
 export function addRequestCommand(program: Command): void {
-  withAccount(addCommand(program, 'api', 'send a request to any route of the API, with all rights'))
+  program
+    .add('api', 'send a request to any route of the API, with all rights')
+    .account()
     .argument('<method>', METHODS.join(', '))
     .argument('<path>', 'path with its query, such as /v1/emails?status=bounced; /docs lists all')
     .argument('[body]', 'JSON; - reads it from standard input')

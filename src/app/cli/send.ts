@@ -2,7 +2,6 @@
  * @module `tassis send`: sends one message and prints its events until it is final. Without a running service, this
  * process delivers the message while it follows the events.
  */
-import type { Command } from 'commander'
 import type { Email, EmailEvent, SendEmailRequest } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { isOpen, isStatus } from '#features/sending/queue/status.ts'
@@ -10,7 +9,8 @@ import { formatRelativeTime } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { type CommandApi, withApi } from './api.ts'
-import { type AccountOption, collectOption, type JsonOption, withAccount } from './options.ts'
+import type { Command } from './command.ts'
+import { type AccountOption, collectOption, type JsonOption } from './options.ts'
 import { formatJsonLine, print, toPrintable } from './output.ts'
 
 interface SendOptions extends JsonOption, AccountOption {
@@ -26,12 +26,11 @@ interface SendOptions extends JsonOption, AccountOption {
 }
 
 export function addSendCommand(program: Command): void {
-  withAccount(
-    program
-      .command('send')
-      .description('send one message and follow it until it is final; exit code 1 if a recipient was not reached')
-      .option('--json', 'print one JSON object per line: the acceptance, each event, the result'),
-  )
+  program
+    .command('send')
+    .description('send one message and follow it until it is final; exit code 1 if a recipient was not reached')
+    .option('--json', 'print one JSON object per line: the acceptance, each event, the result')
+    .account()
     .requiredOption('--from <address>', 'sender; its domain must be registered')
     .requiredOption('--to <address>', 'recipient; repeat for several', collectOption)
     .option('--cc <address>', 'Cc recipient; repeat for several', collectOption)

@@ -1,5 +1,5 @@
 /** @module `tassis templates import`: takes over the templates of an account at another provider. */
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import { TassisError } from '#client/client.ts'
 import {
   type ConvertedTemplate,
@@ -10,9 +10,10 @@ import {
 } from '#features/drop-in/postmark/import.ts'
 import { seconds } from '#platform/units.ts'
 import { type CommandApi, withApi } from './api.ts'
+import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { readInput } from './input.ts'
-import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
+import type { AccountOption, JsonOption } from './options.ts'
 import { formatCount, printResult, toPrintable } from './output.ts'
 
 const POSTMARK_URL = 'https://api.postmarkapp.com'
@@ -33,13 +34,12 @@ interface ImportOptions extends JsonOption, AccountOption {
 
 export function addTemplateCommands(program: Command): void {
   const templates = program.command('templates').description('import the templates of another provider')
-  withAccount(
-    addCommand(
-      templates,
+  templates
+    .add(
       'import',
       'import templates, converted into our syntax; reads the server token of Postmark from standard input; exit code 1 if one has to be converted by hand',
-    ),
-  )
+    )
+    .account()
     .addOption(new Option('--from <provider>', 'provider').choices(['postmark']).makeOptionMandatory())
     .option('--url <url>', 'URL of its API', POSTMARK_URL)
     .action(async (options: ImportOptions) => {

@@ -1,13 +1,14 @@
 /** @module `tassis users`: manages the users who sign in with a browser. */
-import { Argument, type Command, Option } from 'commander'
+import { Argument, Option } from 'commander'
 import type { OperatorUser, SessionSummary } from '#client/operator-api.ts'
 import type { TeamRole } from '#features/core/app/app.ts'
 import { ROLES } from '#features/people/team/roles.ts'
-import { apiAction, type CommandApi } from './api.ts'
+import type { CommandApi } from './api.ts'
+import type { Command, Context } from './command.ts'
 import { CommandError } from './errors.ts'
 import { readInput } from './input.ts'
-import { type AccountOption, addCommand, type JsonOption, withAccount } from './options.ts'
-import { type Columns, formatCount, formatTime, printPage, printResult, printSecret, toPrintable } from './output.ts'
+import type { AccountOption, JsonOption } from './options.ts'
+import { type Columns, formatCount, formatTime, printResult, printSecret, toPrintable } from './output.ts'
 
 const LINK_DESCRIPTION = 'sets a password once, within 24 hours'
 
@@ -39,59 +40,50 @@ export function addUserCommands(program: Command): void {
   const users = program.command('users').description('manage the users who sign in with a browser')
   /** A command about one user. */
   const add = (name: string, description: string): Command =>
-    addCommand(users, name, description).argument('<email>', 'email address of the user')
+    users.add(name, description).argument('<email>', 'email address of the user')
 
-  withAccount(add('create', 'create a user, or add an existing one to the team of an account'))
+  add('create', 'create a user, or add an existing one to the team of an account')
+    .account()
     .addOption(new Option('--role <role>', 'role of the user').choices(ROLES).default('owner'))
     .option('--name <name>', 'name of the user')
     .option('--password-stdin', 'read the password from standard input; default: print a link to set one')
-    .action(
-      apiAction<CreateOptions>(async ({ api, options }, email) => {
-        const { name, role } = options
-        const body = { email, role, name, password: options.passwordStdin ? readPassword() : undefined }
-        const { data: account } = await api.account.get()
-        const created = await api.operator.createAccountUser(account.id, body)
-        const { link, is_known: isKnown, id } = created.data
-        const sentence = `${isKnown ? 'Added' : 'Created'} user ${toPrintable(created.data.email)} (${id}), ${role}.`
-        if (link === null) return printResult(options, created, () => sentence)
-        printSecret(options, created, link, `${sentence} The link ${LINK_DESCRIPTION}: give it only to this user.`)
-      }),
+    .run(async ({ api, options }: Context<CreateOptions>, email) => {
+      const { name, role } = options
+      const body = { email, role, name, password: options.passwordStdin ? readPassword() : undefined }
+      const { data: account } = await api.account.get()
+      const created = await api.operator.createAccountUser(account.id, body)
+      const { link, is_known: isKnown, id } = created.data
+      const sentence = `${isKnown ? 'Added' : 'Created'} user ${toPrintable(created.data.email)} (${id}), ${role}.`
+      if (link === null) return printResult(options, created, () => sentence)
+      printSecret(options, created, link, `${sentence} The link ${LINK_DESCRIPTION}: give it only to this user.`)
+    })
+
+  users
+    .add('list', 'list all users')
+    .list(
+      ({ api }) => api.operator.listUsers(),
+      'There is no user yet; create one with `tassis users create ada@example.com`.',
+      USER_COLUMNS,
     )
 
-  addCommand(users, 'list', 'list all users').action(
-    apiAction(async ({ api, options }) =>
-      printPage(
-        options,
-        await api.operator.listUsers(),
-        'There is no user yet; create one with `tassis users create ada@example.com`.',
-        USER_COLUMNS,
-      ),
-    ),
-  )
+  add('reset', 'print a link to set a new password').run(async ({ api, options }, email) => {
+    const created = await api.operator.createUserResetLink(email)
+    const { link } = created.data
+    printSecret(options, created, link, `This link ${LINK_DESCRIPTION}: give it only to this user.`)
+  })
 
-  add('reset', 'print a link to set a new password').action(
-    apiAction(async ({ api, options }, email) => {
-      const created = await api.operator.createUserResetLink(email)
-      const { link } = created.data
-      printSecret(options, created, link, `This link ${LINK_DESCRIPTION}: give it only to this user.`)
-    }),
-  )
-
-  withAccount(add('role', 'change the role of a user in the team of an account'))
+  add('role', 'change the role of a user in the team of an account')
+    .account()
     .addArgument(new Argument('<role>', 'the new role').choices(ROLES))
-    .action(
-      apiAction<JsonOption & AccountOption, [string, TeamRole]>(async ({ api, options }, email, role) => {
-        const { id } = await findUser(api, email)
-        printResult(
-          options,
-          await api.team.updateMember(id, { role }),
-          ({ data }) => `${toPrintable(data.email)} now has the role ${data.role}.`,
-        )
-      }),
+    .answer(
+      async ({ api }, email: string, role: TeamRole) =>
+        api.team.updateMember((await findUser(api, email)).id, { role }),
+      ({ data }) => `${toPrintable(data.email)} now has the role ${data.role}.`,
     )
 
-  withAccount(add('remove', 'remove a user from the team of an account')).action(
-    apiAction(async ({ api, options }, email) => {
+  add('remove', 'remove a user from the team of an account')
+    .account()
+    .run(async ({ api, options }, email) => {
       const { data: account } = await api.account.get()
       await api.operator.deleteAccountUser(account.id, email)
       const [{ data: left }, { data: team }] = [await api.operator.listUsers(), await api.team.listMembers()]
@@ -107,50 +99,30 @@ export function addUserCommands(program: Command): void {
               : ['The team has no owner now; add one with `tassis users create ada@example.com --role owner`.']),
           ].join('\n'),
       )
-    }),
-  )
+    })
 
-  add('totp-off', 'disable the second factor of a user who has lost it').action(
-    apiAction(async ({ api, options }, email) =>
-      printResult(
-        options,
-        await api.operator.deleteUserTotp(email),
-        () => `${toPrintable(email)} now signs in without a code.`,
-      ),
-    ),
+  add('totp-off', 'disable the second factor of a user who has lost it').answer(
+    async ({ api }, email) => api.operator.deleteUserTotp(email),
+    ({ data }) => `${toPrintable(data.email)} now signs in without a code.`,
   )
 
   add('operator', 'make a user an operator of the whole service')
     .option('--remove', 'the user is no operator any more')
-    .action(
-      apiAction<JsonOption & { readonly remove?: boolean }>(async ({ api, options }, email) =>
-        printResult(
-          options,
-          await api.operator.setUserOperator(email, { is_operator: options.remove !== true }),
-          ({ data }) => formatOperator(data),
-        ),
-      ),
+    .answer(
+      async ({ api, options }: Context<{ readonly remove?: boolean }>, email) =>
+        api.operator.setUserOperator(email, { is_operator: options.remove !== true }),
+      ({ data }) => formatOperator(data),
     )
 
-  add('sessions', 'list the sessions of a user').action(
-    apiAction(async ({ api, options }, email) =>
-      printPage(
-        options,
-        await api.operator.listUserSessions(email),
-        `${toPrintable(email)} has no session.`,
-        SESSION_COLUMNS,
-      ),
-    ),
+  add('sessions', 'list the sessions of a user').list(
+    ({ api }, email) => api.operator.listUserSessions(email),
+    'The user has no session.',
+    SESSION_COLUMNS,
   )
 
-  add('sign-out', 'end all sessions of a user immediately').action(
-    apiAction(async ({ api, options }, email) =>
-      printResult(
-        options,
-        await api.operator.deleteUserSessions(email),
-        ({ data }) => `Ended ${formatCount(data.ended, 'session')} of ${toPrintable(email)}.`,
-      ),
-    ),
+  add('sign-out', 'end all sessions of a user immediately').answer(
+    async ({ api }, email) => api.operator.deleteUserSessions(email),
+    ({ data }) => `Ended ${formatCount(data.ended, 'session')}.`,
   )
 }
 

@@ -1,5 +1,5 @@
 /** @module `tassis webhooks`: lists webhooks and their deliveries, tests them, shows or rotates their secrets. */
-import { type Command, Option } from 'commander'
+import { Option } from 'commander'
 import type { InboundEmailDelivery, WebhookDeliverySummary } from '#client/api.ts'
 import type { OperatorWebhook } from '#client/operator-api.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
@@ -7,17 +7,10 @@ import { HISTORY_EVENTS } from '#features/webhooks/webhooks/history/history.ts'
 import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { apiAction, type CommandApi, findAccountFilter, pageSize, readRows } from './api.ts'
+import { type CommandApi, findAccountFilter, pageSize, readRows } from './api.ts'
+import type { Command, Context } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import {
-  type AccountOption,
-  addCommand,
-  type JsonOption,
-  MAX_ROWS,
-  ONLY_ACCOUNT_DESCRIPTION,
-  withAccount,
-  withLimit,
-} from './options.ts'
+import { type AccountOption, type JsonOption, MAX_ROWS } from './options.ts'
 import {
   type Columns,
   formatCount,
@@ -52,71 +45,68 @@ interface DeliveryOptions extends JsonOption {
 export function addWebhookCommands(program: Command): void {
   const webhooks = program.command('webhooks').description('list and test webhooks, show or rotate their secrets')
 
-  withAccount(addCommand(webhooks, 'list', 'list the webhooks of all accounts'), ONLY_ACCOUNT_DESCRIPTION).action(
-    apiAction(async ({ api, options }) => {
+  webhooks
+    .add('list', 'list the webhooks of all accounts')
+    .accountFilter()
+    .answer(async ({ api, options }) => {
       const query = { account_id: await findAccountFilter(api, options), per_page: 100 }
       const found = await readRows(api.operator.listWebhooks(query), MAX_ROWS)
-      printResult(options, found, formatWebhooks)
-    }),
-  )
+      return found
+    }, formatWebhooks)
 
-  withAccount(
-    addCommand(webhooks, 'secret', 'show or replace the signing secret of a webhook; requires --reveal or --rotate'),
-    'with `inbound`: the account; required only if there are several',
-  )
+  webhooks
+    .add('secret', 'show or replace the signing secret of a webhook; requires --reveal or --rotate')
+    .account('with `inbound`: the account; required only if there are several')
     .argument('<id>', `${WEBHOOK_ARGUMENT}, or \`inbound\` for the shared secret of all inbound routes of an account`)
     .addOption(new Option('--reveal', 'show the secret').conflicts('rotate'))
     .option(
       '--rotate',
       'replace the secret; later attempts are signed with the new one, and for a day with the old one too',
     )
-    .action(
-      apiAction<SecretOptions>(async ({ api, options }, id) => {
-        if (!options.rotate && !options.reveal)
-          throw new UsageError('Use --reveal to show the secret, or --rotate to replace it.')
-        const [owner, shown] = await (id === INBOUND_SECRET_ID
-          ? openInboundSecret(api, options)
-          : openSecret(api, id, options))
-        const sentence = options.rotate
-          ? `This is the new secret of the ${owner}. ${ROTATED}`
-          : `This is the secret of the ${owner}. The audit log records that it was shown.`
-        printSecret(options, shown, shown.data.secret, toPrintable(sentence))
-      }),
-    )
+    .run(async ({ api, options }: Context<SecretOptions>, id) => {
+      if (!options.rotate && !options.reveal)
+        throw new UsageError('Use --reveal to show the secret, or --rotate to replace it.')
+      const [owner, shown] = await (id === INBOUND_SECRET_ID
+        ? openInboundSecret(api, options)
+        : openSecret(api, id, options))
+      const sentence = options.rotate
+        ? `This is the new secret of the ${owner}. ${ROTATED}`
+        : `This is the secret of the ${owner}. The audit log records that it was shown.`
+      printSecret(options, shown, shown.data.secret, toPrintable(sentence))
+    })
 
-  addCommand(webhooks, 'test', 'send a test event and show the result; exit code 1 unless the response is a 2xx')
+  webhooks
+    .add('test', 'send a test event and show the result; exit code 1 unless the response is a 2xx')
     .argument('<id>', WEBHOOK_ARGUMENT)
-    .action(
-      apiAction(async ({ api, options }, id) => {
-        const webhook = (await api.operator.getWebhook(id)).data
-        const { data: queued } = await hooksOf(api, webhook).test(id)
-        const ended = await waitForOutcome(api, webhook, queued.delivery_id)
-        printResult(options, { data: ended }, () => formatTest(api, webhook, ended))
-        if (api.isServed && ended.status !== 'delivered') process.exitCode = 1
-      }),
-    )
+    .run(async ({ api, options }, id) => {
+      const webhook = (await api.operator.getWebhook(id)).data
+      const { data: queued } = await hooksOf(api, webhook).test(id)
+      const ended = await waitForOutcome(api, webhook, queued.delivery_id)
+      printResult(options, { data: ended }, () => formatTest(api, webhook, ended))
+      if (api.isServed && ended.status !== 'delivered') process.exitCode = 1
+    })
 
-  withLimit(addCommand(webhooks, 'deliveries', 'list the last deliveries of a webhook, newest first'), 'deliveries', 25)
+  webhooks
+    .add('deliveries', 'list the last deliveries of a webhook, newest first')
+    .limit('deliveries', 25)
     .argument('<id>', WEBHOOK_ARGUMENT)
     .addOption(new Option('--status <status>', 'filter by status').choices(DELIVERY_STATUSES))
     .addOption(new Option('--event <event>', 'filter by event; not for an inbound route').choices(HISTORY_EVENTS))
-    .action(
-      apiAction<DeliveryOptions>(async ({ api, options }, id) => {
-        const { data: webhook } = await api.operator.getWebhook(id)
-        const { status, event, limit } = options
-        const found = await readRows<DeliveryPage>(
-          listDeliveries(api, webhook, { status, event, per_page: pageSize(limit) }),
-          limit,
-        )
-        printResult(options, found, () =>
-          [
-            `${toPrintable(webhook.url)} (account ${toPrintable(webhook.account)}): ${formatState(webhook)}`,
-            ...(found.data.length > 0 ? [''] : []),
-            formatPage(found, 'No deliveries found.', DELIVERY_COLUMNS),
-          ].join('\n'),
-        )
-      }),
-    )
+    .run(async ({ api, options }: Context<DeliveryOptions>, id) => {
+      const { data: webhook } = await api.operator.getWebhook(id)
+      const { status, event, limit } = options
+      const found = await readRows<DeliveryPage>(
+        listDeliveries(api, webhook, { status, event, per_page: pageSize(limit) }),
+        limit,
+      )
+      printResult(options, found, () =>
+        [
+          `${toPrintable(webhook.url)} (account ${toPrintable(webhook.account)}): ${formatState(webhook)}`,
+          ...(found.data.length > 0 ? [''] : []),
+          formatPage(found, 'No deliveries found.', DELIVERY_COLUMNS),
+        ].join('\n'),
+      )
+    })
 }
 
 type Delivery = WebhookDeliverySummary | InboundEmailDelivery

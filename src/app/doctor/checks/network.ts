@@ -2,7 +2,7 @@
 import { accessSync, constants } from 'node:fs'
 import { connect, createServer, isIP, isIPv6 } from 'node:net'
 import { dirname } from 'node:path'
-import { systemCodeOf } from '#platform/disk/storage-errors.ts'
+import { systemCodeOf } from '#platform/errors.ts'
 import { findPortHolder } from '#platform/net/port-holder.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
