@@ -53,34 +53,20 @@ type Fetch = (url: string, init: RequestInit) => Promise<Response>
  * Calls `use` with a function that serves requests to the API for the operator, and whether a service does it; then
  * closes what was opened.
  */
-export const withFetch = <T>(
+export async function withFetch<T>(
   config: Config,
   use: (fetch: Fetch, isServed: boolean) => Promise<T>,
-  options: CallOptions = {},
-): Promise<T> =>
-  whereTheDataIs(
-    config,
-    () => fetchFromService(config, (fetch) => use(fetch, true)),
-    (opened) => fetchInProcess(opened, (fetch) => use(fetch, false), options),
-    options,
-  )
-
-/** Runs in the service that owns the data, or in this process, which then owns it. */
-async function whereTheDataIs<T>(
-  config: Config,
-  inService: () => Promise<T>,
-  inProcess: (opened: OpenedApp) => Promise<T>,
-  { canCreate = false, needsService = false }: CallOptions,
+  { canCreate = false, needsService = false, canDeliver = false }: CallOptions = {},
 ): Promise<T> {
   const deadlineMs = systemClock.monotonicMs() + RESPONSE_TIMEOUT_MS
   for (;;) {
-    if (await isServiceRunning(config)) return inService()
+    if (await isServiceRunning(config)) return fetchFromService(config, (fetch) => use(fetch, true))
     if (!canCreate) requireData(config)
     if (needsService)
       throw new CommandError(`No service runs on ${config.dataDir}; start it with \`tassis serve\`.`, 'service_stopped')
     const result = await runAsOwner(config.dataDir, async () => {
       const opened = openUnlessInUse(config, systemClock.monotonicMs() > deadlineMs)
-      return opened && { value: await inProcess(opened) }
+      return opened && { value: await fetchInProcess(opened, (fetch) => use(fetch, false), canDeliver) }
     })
     if (result) return result.value
     await systemClock.sleep(RETRY_INTERVAL_MS)
@@ -90,7 +76,16 @@ async function whereTheDataIs<T>(
 async function fetchFromService<T>({ dataDir }: Config, use: (fetch: Fetch) => Promise<T>): Promise<T> {
   const ended = new AbortController()
   const silence = createSilenceSignal(dataDir, ended.signal)
-  const explain = () => (silence.aborted ? unresponsiveDuringCommand(dataDir) : stoppedDuringCommand())
+  const explain = () =>
+    silence.aborted
+      ? new CommandError(
+          `${describeUnresponsive(dataDir)}; check whether the command took effect once it responds again.`,
+          UNRESPONSIVE,
+        )
+      : new CommandError(
+          'The service stopped during the command; `tassis queue` shows what it had accepted.',
+          'service_stopped',
+        )
   try {
     return await use(async (url, init) => {
       const signal = AbortSignal.any([silence, ...(init.signal ? [init.signal] : [])])
@@ -122,7 +117,7 @@ const explainEnd = (body: ReadableStream<Uint8Array>, explain: () => Error): Rea
 async function fetchInProcess<T>(
   opened: OpenedApp,
   use: (fetch: Fetch) => Promise<T>,
-  { canDeliver = false }: CallOptions,
+  canDeliver: boolean,
 ): Promise<T> {
   try {
     const delivery = canDeliver ? await startDelivery(opened) : undefined
@@ -176,18 +171,6 @@ const UNRESPONSIVE = 'service_unresponsive'
 
 const describeUnresponsive = (dataDir: string): string =>
   `The service that uses ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is suspended, or its disk hangs; its log and \`dmesg\` may say why, and a restart ends it`
-
-const unresponsiveDuringCommand = (dataDir: string): CommandError =>
-  new CommandError(
-    `${describeUnresponsive(dataDir)}; check whether the command took effect once it responds again.`,
-    UNRESPONSIVE,
-  )
-
-const stoppedDuringCommand = (): CommandError =>
-  new CommandError(
-    'The service stopped during the command; `tassis queue` shows what it had accepted.',
-    'service_stopped',
-  )
 
 /** Returns a signal that aborts when the service stops answering pings; a command itself has no time limit. */
 function createSilenceSignal(dataDir: string, ended: AbortSignal): AbortSignal {

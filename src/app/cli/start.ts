@@ -5,23 +5,20 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import type { Command } from 'commander'
 import { API, type Api } from '#client/api.ts'
 import { createClient } from '#client/client.ts'
-import { listAccounts } from '#features/core/accounts/accounts.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
+import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
-import { createDomain, type Domain, findDomainByName, listDomains } from '#features/setup/domains/domains.ts'
 import { attempt } from '#platform/attempt.ts'
-import { AppError } from '#platform/errors.ts'
+import { formatUuid } from '#platform/ids.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import type { OpenedApp } from '../create.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
+import type { Command } from './command.ts'
 import { CommandError } from './errors.ts'
 import { print, quoteShellWord } from './output.ts'
 import { findSetupLink, formatHostPort, runService } from './serve.ts'
@@ -46,14 +43,16 @@ async function prepareFirstStart(service: Service): Promise<string> {
   const [existing] = listAccounts(config, app.db)
   const account =
     existing ?? (await createAccount(app, { name: 'First account', email: `you@${FIRST_DOMAIN}`, plan: 'unlimited' }))
-  const actor = toOperatorActor(account)
   const setupLink = await findSetupLink(service)
-  const { domain } = findFirstDomain(app, actor) ?? (await createDomain(app, actor, FIRST_DOMAIN)).domain
   const keyFile = join(config.dataDir, 'first-key')
-  const key = await ensureKey(service, actor, keyFile)
+  const key = await ensureKey(service, account, keyFile)
+  const api = createClient<Api>(API, { url: service.url, key })
+  const { data: domains } = await api.domains.list({ per_page: 100 })
+  const first = domains.find(({ domain }) => domain === FIRST_DOMAIN) ?? domains.at(-1)
+  const { domain } = first ?? (await api.domains.create({ domain: FIRST_DOMAIN })).data
   const summary = existing
     ? `Existing data: account "${existing.name}", domain ${domain}; the API key is in ${keyFile}.`
-    : `Created account "${account.name}", domain ${domain} and an API key (stored in ${keyFile}).\n${await sendFirstEmail(service.url, key, domain)}`
+    : `Created account "${account.name}", domain ${domain} and an API key (stored in ${keyFile}).\n${await sendFirstEmail(api, domain)}`
   return `Tassis ${VERSION} runs on ${service.url}, data in ${config.dataDir}, delivery mode ${config.delivery}.
 ${summary}
 
@@ -96,31 +95,18 @@ function formatCommandLine(dataDir: string): string {
   return [`TASSIS_DATA_DIR=${quoteShellWord(dataDir)}`, ...program.map(quoteShellWord)].join(' ')
 }
 
-/** Finds the domain that the first start created, else the oldest. */
-function findFirstDomain({ db }: App, { accountId }: Actor): Domain | undefined {
-  const first = findDomainByName(db, accountId, FIRST_DOMAIN)
-  if (first) return first
-  // The list is newest first.
-  const { total } = listDomains(db, accountId, { limit: 1, offset: 0 })
-  return listDomains(db, accountId, { limit: 1, offset: Math.max(0, total - 1) }).domains[0]
-}
-
-/** The account of a key that can be used on this machine. */
-function findKeyAccount({ authenticator }: OpenedApp, key: string): number | undefined {
-  try {
-    return authenticator.authenticate(key, () => '127.0.0.1')?.accountId
-  } catch (error) {
-    // It has expired, or may not be used from here.
-    if (error instanceof AppError) return undefined
-    throw error
-  }
-}
-
-/** Returns the key that an earlier start stored if it is still valid, else a new one. */
-async function ensureKey({ opened }: Service, actor: Actor, path: string): Promise<string> {
+/** Returns the key that an earlier start stored if it is still valid for the account, else a new one. */
+async function ensureKey({ opened: { app }, url }: Service, account: Account, path: string): Promise<string> {
   const stored = attempt(() => readFileSync(path, 'utf8').trim())
-  if (stored !== undefined && findKeyAccount(opened, stored) === actor.accountId) return stored
-  const { key } = await createApiKey(opened.app, actor, { name: 'scripts/start' })
+  if (stored) {
+    const { account: own } = createClient<Api>(API, { url, key: stored })
+    const id = await own.get().then(
+      ({ data }) => data.id,
+      () => undefined,
+    )
+    if (id === formatUuid(account.uuid)) return stored
+  }
+  const { key } = await createApiKey(app, toOperatorActor(account), { name: 'scripts/start' })
   writeFileSync(path, `${key}\n`, { mode: 0o600 })
   return key
 }
@@ -129,9 +115,8 @@ const TIMEOUT_MS = seconds(20)
 const POLL_INTERVAL_MS = 25
 
 /** Sends an email over the API, waits until it is final and returns a sentence about it. */
-async function sendFirstEmail(url: string, key: string, domain: string): Promise<string> {
+async function sendFirstEmail({ emails }: Api, domain: string): Promise<string> {
   const begunMs = systemClock.monotonicMs()
-  const { emails } = createClient<Api>(API, { url, key })
   const to = `you@${FIRST_DOMAIN}`
   const { data: accepted } = await emails
     .send({
