@@ -152,6 +152,11 @@ function formatReport(report: BackupReport): string {
   ].join('\n')
 }
 
+const describeManifest = ({ taken_at, tassis, hostname, files, warnings }: BackupReader['manifest']) => ({
+  ...{ taken_at, tassis, hostname, warnings, files: files.length },
+  total_bytes: files.reduce((sum, { size }) => sum + size, 0),
+})
+
 /** The keys of a backup that the settings do not provide; null where they name no readable key. */
 const findMissingHere = (fingerprints: readonly string[]): string[] | null =>
   attempt(() => findMissingKeys(readKeyText(loadConfig().config), fingerprints)) ?? null
@@ -166,16 +171,11 @@ async function verify(path: string | undefined, options: BackupOptions): Promise
   const result = {
     ok: problems.length === 0,
     path: formatBackupPath(path),
-    taken_at: manifest.taken_at,
-    tassis: manifest.tassis,
-    hostname: manifest.hostname,
+    ...describeManifest(manifest),
     has_key: manifest.has_key,
     master_keys: listNeededKeys(manifest),
     missing_master_keys: manifest.has_key ? [] : findMissingHere(listNeededKeys(manifest)),
-    files: manifest.files.length,
-    total_bytes: manifest.files.reduce((sum, { size }) => sum + size, 0),
     problems,
-    warnings: manifest.warnings,
   }
   printResult(options, result, () =>
     [
@@ -230,13 +230,8 @@ export function addRestoreCommand(program: Command): void {
       const result = {
         data_dir: dataDir,
         backup: formatBackupPath(path),
-        taken_at: manifest.taken_at,
-        tassis: manifest.tassis,
-        hostname: manifest.hostname,
-        files: manifest.files.length,
-        total_bytes: manifest.files.reduce((sum, { size }) => sum + size, 0),
+        ...describeManifest(manifest),
         duration_ms: Math.round(systemClock.monotonicMs() - startedAtMs),
-        warnings: manifest.warnings,
       }
       printResult(options, result, () =>
         [

@@ -131,25 +131,16 @@ function checkAuditLog(db: Database): Violation {
   }
 }
 
+const OUTCOMES = ['accepted', 'sent', 'bounced', 'failed', 'rejected', 'cancelled', 'uncertain', 'open'] as const
+
 function formatCheck({ ok, balances: all, findings, warnings }: CheckResult): string {
   const broken = findings.filter(({ differences }) => differences.length > 0).length
-  const rows = all.map((b) => [
-    b.account,
-    b.accepted,
-    b.sent,
-    b.bounced,
-    b.failed,
-    b.rejected,
-    b.cancelled,
-    b.uncertain,
-    b.open,
-  ])
   // A deleted account leaves a row without a name, so that its number is not reused.
-  const shown = rows.filter(([name, ...counts]) => name !== '' || counts.some((count) => count !== 0))
+  const shown = all.filter((balance) => balance.account !== '' || OUTCOMES.some((outcome) => balance[outcome] !== 0))
   return [
     formatTable(
-      ['ACCOUNT', 'ACCEPTED', 'SENT', 'BOUNCED', 'FAILED', 'REJECTED', 'CANCELLED', 'UNCERTAIN', 'OPEN'],
-      shown.map((row) => row.map(String)),
+      ['account', ...OUTCOMES].map((name) => name.toUpperCase()),
+      shown.map((balance) => [balance.account, ...OUTCOMES.map((outcome) => String(balance[outcome]))]),
     ),
     '',
     ...findings.flatMap(({ rule, differences }) => [

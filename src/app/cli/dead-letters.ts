@@ -9,10 +9,10 @@ import { type CommandApi, findAccountFilter, findOne, pageSize, readRows } from 
 import type { Command, Context } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { confirmAction } from './input.ts'
-import type { AccountOption, JsonOption } from './options.ts'
+import type { AccountOption } from './options.ts'
 import { type Columns, formatCount, formatUtc, printPage, toPrintable } from './output.ts'
 
-interface SelectOptions extends JsonOption, AccountOption {
+interface SelectOptions extends AccountOption {
   readonly reason?: DeadLetterReason | undefined
   readonly email?: string | undefined
 }

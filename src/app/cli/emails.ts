@@ -10,7 +10,7 @@ import type { Command, Context } from './command.ts'
 import { CommandError } from './errors.ts'
 import { addExplainCommand } from './explain.ts'
 import { confirmAction } from './input.ts'
-import { collectOption, EMAIL_ARGUMENT, type JsonOption } from './options.ts'
+import { collectOption, EMAIL_ARGUMENT } from './options.ts'
 import { type Columns, formatCount, formatFields, formatPage, formatUtc, printResult, toPrintable } from './output.ts'
 import { formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue.ts'
 import { parseTimeOption, TIME_FORMS } from './times.ts'
@@ -131,7 +131,7 @@ const formatEvent = ({ created_at: at, type, recipient, diagnostic_code: reply, 
     [`  ${formatUtc(at)}`, type.padEnd(9), recipient, reply, server && `(${server})`].filter((part) => part).join('  '),
   )
 
-interface ResendOptions extends JsonOption {
+interface ResendOptions {
   readonly to?: readonly string[]
   readonly yes?: boolean
 }

@@ -9,10 +9,10 @@ import { systemClock } from '#platform/time/clock.ts'
 import { type CommandApi, findOne } from './api.ts'
 import type { Command, Context } from './command.ts'
 import { CommandError } from './errors.ts'
-import { EMAIL_ARGUMENT, type JsonOption } from './options.ts'
+import { EMAIL_ARGUMENT } from './options.ts'
 import { formatCount, formatFields, formatUtc, formatUtcFromNow, printResult, toPrintable } from './output.ts'
 
-interface ExplainOptions extends JsonOption {
+interface ExplainOptions {
   readonly limit: number
   readonly all?: boolean | undefined
 }

@@ -10,7 +10,7 @@ import { findOne } from './api.ts'
 import type { Command, Context } from './command.ts'
 import { UsageError } from './errors.ts'
 import { readInput } from './input.ts'
-import { type AccountOption, collectOption, type JsonOption } from './options.ts'
+import { collectOption } from './options.ts'
 import { type Columns, formatTable, formatUtc, printResult, printSecret, toPrintable } from './output.ts'
 
 const formatScopes = (scopes: readonly string[]): string =>
@@ -18,7 +18,7 @@ const formatScopes = (scopes: readonly string[]): string =>
 
 const SCOPE_DESCRIPTION = `scope of the key; repeat for several; default: all, that is ${SCOPES.join(', ')}`
 
-interface NewKeyOptions extends JsonOption, AccountOption {
+interface NewKeyOptions {
   readonly name: string
   readonly scope?: readonly string[]
 }

@@ -13,6 +13,7 @@ import type {
   OperatorMessageSummary,
   OperatorReportSummary,
   OperatorUnparsedMessage,
+  RetryOperatorUnparsedMessageResult,
 } from '#client/operator-api.ts'
 import { OPERATOR_MAIL_KINDS, type OperatorMailKind } from '#features/receiving/postmaster/store.ts'
 import { truncate } from '#platform/text.ts'
@@ -65,20 +66,22 @@ export function addInboundCommands(program: Command): void {
     .add('retry', 'parse a message again and store its content; its events are not emitted again')
     .argument('[id]', 'message ID, as shown by `tassis inbound list`')
     .addOption(new Option('--all', 'all messages that could not be parsed'))
-    .run(async ({ api, options }: Context<{ readonly all?: boolean }>, id?: string) => {
-      if ((id === undefined) === (options.all !== true)) throw new UsageError('Give the ID of a message, or --all.')
-      const ids = id === undefined ? readUnparsed(api) : [{ id }]
-      const data: { readonly id: string; readonly parse_error: string | null }[] = []
-      for await (const message of ids) data.push((await api.operator.retryUnparsedMessage(message.id)).data)
-      const failed = data.filter((message) => message.parse_error !== null)
-      printResult(options, { data }, () =>
-        [
-          `${formatCount(data.length - failed.length, 'message')} parsed.`,
-          ...failed.map((message) => `${message.id} still cannot be parsed: ${toPrintable(message.parse_error ?? '')}`),
-        ].join('\n'),
-      )
-      if (failed.length > 0) process.exitCode = 1
-    })
+    .answer(
+      async ({ api, options }: Context<{ readonly all?: boolean }>, id?: string) => {
+        if ((id === undefined) === (options.all !== true)) throw new UsageError('Give the ID of a message, or --all.')
+        const data: RetryOperatorUnparsedMessageResult[] = []
+        for await (const message of id === undefined ? readUnparsed(api) : [{ id }])
+          data.push((await api.operator.retryUnparsedMessage(message.id)).data)
+        if (data.some(({ parse_error: error }) => error !== null)) process.exitCode = 1
+        return { data }
+      },
+      ({ data }) => {
+        const failed = data.flatMap(({ id, parse_error: error }) =>
+          error === null ? [] : [`${id} still cannot be parsed: ${toPrintable(error)}`],
+        )
+        return [`${formatCount(data.length - failed.length, 'message')} parsed.`, ...failed].join('\n')
+      },
+    )
 }
 
 async function* readUnparsed(api: CommandApi) {
@@ -217,8 +220,6 @@ const formatHeader = (shown: OperatorReportSummary): string =>
     ['Period', formatPeriod(shown)],
   ])
 
-const MAX_REPORTER_LENGTH = 40
-
 const RATES: Columns<OperatorComplaintRate> = {
   ACCOUNT: ({ account }) => account,
   DELIVERED: ({ delivered }) => String(delivered),
@@ -232,7 +233,7 @@ const COMPLAINTS: Columns<OperatorComplaint> = {
   COMPLAINER: ({ complainer }) => complainer ?? '(not reported)',
   TYPE: (row) => row.feedback_type,
   LOOP: (row) => row.feedback_loop ?? '(unproven)',
-  'REPORTED BY': ({ reporter }) => truncate(reporter ?? '', MAX_REPORTER_LENGTH),
+  'REPORTED BY': ({ reporter }) => truncate(reporter ?? '', MAX_CELL_LENGTH),
   EMAIL: (row) => row.email_id ?? '(deleted)',
 }
 

@@ -24,30 +24,20 @@ import { findStartWarnings } from './setting-warnings.ts'
  * Returns an error when another program listens on one of the addresses of the service, else undefined. Listens there briefly.
  * @param command the command line that starts the service
  */
-async function findPortConflict(
-  {
-    httpAddr,
-    httpsAddr,
-    inboundAddr,
-    submissionAddr,
-    submissionTlsAddr,
-    metricsAddr,
-  }: Pick<Config, 'httpAddr' | 'httpsAddr' | 'inboundAddr' | 'submissionAddr' | 'submissionTlsAddr' | 'metricsAddr'>,
-  command: string,
-): Promise<InUseError | undefined> {
+async function findPortConflict(config: Config, command: string): Promise<InUseError | undefined> {
   for (const [variable, value, fallbackPort] of [
-    ['TASSIS_HTTP_ADDR', httpAddr, 8081],
-    ['TASSIS_HTTPS_ADDR', httpsAddr, 8443],
+    ['TASSIS_HTTP_ADDR', config.httpAddr, 8081],
+    ['TASSIS_HTTPS_ADDR', config.httpsAddr, 8443],
     // Mail arrives at port 25 and at no other.
-    ['TASSIS_INBOUND_ADDR', inboundAddr, undefined],
-    ['TASSIS_SUBMISSION_ADDR', submissionAddr, 1587],
-    ['TASSIS_SUBMISSION_TLS_ADDR', submissionTlsAddr, 1465],
-    ['TASSIS_METRICS_ADDR', metricsAddr, 9464],
+    ['TASSIS_INBOUND_ADDR', config.inboundAddr, undefined],
+    ['TASSIS_SUBMISSION_ADDR', config.submissionAddr, 1587],
+    ['TASSIS_SUBMISSION_TLS_ADDR', config.submissionTlsAddr, 1465],
+    ['TASSIS_METRICS_ADDR', config.metricsAddr, 9464],
   ] as const) {
     const address = parseHostPort(value)
     if (!address || !(await isPortInUse(address))) continue
     const { host, port } = address
-    const alternative = `${host.includes(':') ? `[${host}]` : host}:${port < 65_535 ? port + 1 : fallbackPort}`
+    const alternative = formatHostPort({ host, port: port < 65_535 ? port + 1 : (fallbackPort ?? port) })
     const { who, remedy } = findPortHolder(address)
     const elsewhere =
       fallbackPort === undefined ? '' : `, or use another port: \`${variable}=${alternative} ${command}\``
@@ -72,12 +62,8 @@ export function addServeCommand(program: Command): void {
       const loaded = loadConfig()
       const { config } = loaded
       await runService(loaded, 'tassis serve', async (service) => {
-        const {
-          url,
-          inbound: { listener },
-          submission,
-          certificates,
-        } = service
+        const { url, submission, certificates } = service
+        const { listener } = service.inbound
         const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
         const submitted = submission.endpoints.map((endpoint) => `, submission at ${formatHostPort(endpoint)}`).join('')
         const https = certificates.endpoint ? `, HTTPS at ${formatHostPort(certificates.endpoint)}` : ''

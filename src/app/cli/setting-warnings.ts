@@ -25,47 +25,46 @@ export function findPublicUrlWarnings({ publicUrl }: Pick<Config, 'publicUrl'>):
 }
 
 /** Those, and what works only with another setting; for the log of a start. */
-export const findStartWarnings = (config: Config): readonly string[] => [
-  ...findSettingWarnings(config),
-  ...(config.inboundAddr === '' && config.delivery !== 'capture'
-    ? ['TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25']
-    : []),
-  ...findCertificateWarnings(config),
-  ...(config.llmUrl !== '' && config.llmModel === ''
-    ? [
-        'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
-      ]
-    : []),
-]
+export function findStartWarnings(config: Config): readonly string[] {
+  const conditional: readonly (readonly [isWrong: boolean, warning: string])[] = [
+    [
+      config.inboundAddr === '' && config.delivery !== 'capture',
+      'TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25',
+    ],
+    ...listCertificateWarnings(config),
+    [
+      config.llmUrl !== '' && config.llmModel === '',
+      'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
+    ],
+  ]
+  return [...findSettingWarnings(config), ...conditional.flatMap(([isWrong, warning]) => (isWrong ? [warning] : []))]
+}
 
-function findCertificateWarnings(config: Config): readonly string[] {
+const NO_LISTENER = 'because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set'
+
+function listCertificateWarnings(config: Config): (readonly [isWrong: boolean, warning: string])[] {
   const { httpsAddr, tlsCertFile, tlsKeyFile, acmeTermsAgreed } = config
   const hasFile = tlsCertFile !== '' || tlsKeyFile !== ''
   const hasSubmission = config.submissionAddr !== '' || config.submissionTlsAddr !== ''
+  const isSelfSigned = !hasFile && !acmeTermsAgreed
   const hosts = listServiceHosts(config)
-  const warnings: string[] = []
-  if (hosts.length === 0 && hasFile)
-    warnings.push(
-      'TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
-    )
-  if (hosts.length === 0 && acmeTermsAgreed)
-    warnings.push(
-      'TASSIS_ACME_TERMS_AGREED has no effect, because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set',
-    )
-  if (hasFile) return warnings
-  if (!acmeTermsAgreed && hasSubmission)
-    warnings.push(
+  return [
+    [hosts.length === 0 && hasFile, `TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, ${NO_LISTENER}`],
+    [hosts.length === 0 && acmeTermsAgreed, `TASSIS_ACME_TERMS_AGREED has no effect, ${NO_LISTENER}`],
+    [
+      isSelfSigned && hasSubmission,
       'Clients of SMTP submission reject the self-signed certificate unless they trust it; set TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
-    )
-  if (!acmeTermsAgreed && httpsAddr !== '')
-    warnings.push(
+    ],
+    [
+      isSelfSigned && httpsAddr !== '',
       'Clients of TASSIS_HTTPS_ADDR reject the self-signed certificate; set TASSIS_ACME_TERMS_AGREED=true to get one of a certificate authority, or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
-    )
-  if (acmeTermsAgreed)
-    for (const { host, uses } of hosts)
-      if (!isOrderable(host))
-        warnings.push(
+    ],
+    ...hosts.map(
+      ({ host, uses }) =>
+        [
+          !hasFile && acmeTermsAgreed && !isOrderable(host),
           `No certificate authority issues a certificate for ${host}; set ${uses.includes('api') ? 'TASSIS_PUBLIC_URL' : 'TASSIS_HOSTNAME'} to a full host name`,
-        )
-  return warnings
+        ] as const,
+    ),
+  ]
 }

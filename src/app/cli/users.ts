@@ -7,7 +7,6 @@ import type { CommandApi } from './api.ts'
 import type { Command, Context } from './command.ts'
 import { CommandError } from './errors.ts'
 import { readInput } from './input.ts'
-import type { AccountOption, JsonOption } from './options.ts'
 import { type Columns, formatCount, formatTime, printResult, printSecret, toPrintable } from './output.ts'
 
 const LINK_DESCRIPTION = 'sets a password once, within 24 hours'
@@ -30,7 +29,7 @@ const SESSION_COLUMNS: Columns<SessionSummary> = {
   BROWSER: (session) => session.user_agent ?? '',
 }
 
-interface CreateOptions extends JsonOption, AccountOption {
+interface CreateOptions {
   readonly role: TeamRole
   readonly name?: string
   readonly passwordStdin?: boolean

@@ -10,7 +10,7 @@ import { seconds } from '#platform/units.ts'
 import { type CommandApi, findAccountFilter, pageSize, readRows } from './api.ts'
 import type { Command, Context } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { type AccountOption, type JsonOption, MAX_ROWS } from './options.ts'
+import { type AccountOption, MAX_ROWS } from './options.ts'
 import {
   type Columns,
   formatCount,
@@ -31,12 +31,12 @@ const ROTATED =
 
 const WEBHOOK_ARGUMENT = 'webhook ID, as shown by `tassis webhooks list`'
 
-interface SecretOptions extends JsonOption, AccountOption {
+interface SecretOptions extends AccountOption {
   readonly reveal?: boolean
   readonly rotate?: boolean
 }
 
-interface DeliveryOptions extends JsonOption {
+interface DeliveryOptions {
   readonly status?: DeliveryStatus | undefined
   readonly event?: (typeof HISTORY_EVENTS)[number] | undefined
   readonly limit: number
@@ -50,8 +50,7 @@ export function addWebhookCommands(program: Command): void {
     .accountFilter()
     .answer(async ({ api, options }) => {
       const query = { account_id: await findAccountFilter(api, options), per_page: 100 }
-      const found = await readRows(api.operator.listWebhooks(query), MAX_ROWS)
-      return found
+      return readRows(api.operator.listWebhooks(query), MAX_ROWS)
     }, formatWebhooks)
 
   webhooks
@@ -66,9 +65,8 @@ export function addWebhookCommands(program: Command): void {
     .run(async ({ api, options }: Context<SecretOptions>, id) => {
       if (!options.rotate && !options.reveal)
         throw new UsageError('Use --reveal to show the secret, or --rotate to replace it.')
-      const [owner, shown] = await (id === INBOUND_SECRET_ID
-        ? openInboundSecret(api, options)
-        : openSecret(api, id, options))
+      const open = id === INBOUND_SECRET_ID ? openInboundSecret : openSecret
+      const [owner, shown] = await open(api, options, id)
       const sentence = options.rotate
         ? `This is the new secret of the ${owner}. ${ROTATED}`
         : `This is the secret of the ${owner}. The audit log records that it was shown.`
@@ -95,10 +93,8 @@ export function addWebhookCommands(program: Command): void {
     .run(async ({ api, options }: Context<DeliveryOptions>, id) => {
       const { data: webhook } = await api.operator.getWebhook(id)
       const { status, event, limit } = options
-      const found = await readRows<DeliveryPage>(
-        listDeliveries(api, webhook, { status, event, per_page: pageSize(limit) }),
-        limit,
-      )
+      const pages = listDeliveries(api, webhook, { status, event, per_page: pageSize(limit) })
+      const found = await readRows<DeliveryPage>(pages, limit)
       printResult(options, found, () =>
         [
           `${toPrintable(webhook.url)} (account ${toPrintable(webhook.account)}): ${formatState(webhook)}`,
@@ -130,7 +126,7 @@ function listDeliveries(
 
 type OpenedSecret = readonly [owner: string, shown: { readonly data: { readonly secret: string } }]
 
-async function openSecret(api: CommandApi, id: string, { account, rotate }: SecretOptions): Promise<OpenedSecret> {
+async function openSecret(api: CommandApi, { account, rotate }: SecretOptions, id: string): Promise<OpenedSecret> {
   if (account !== undefined)
     throw new UsageError(
       '--account is only for `tassis webhooks secret inbound`; a webhook ID already identifies its account.',
