@@ -1,7 +1,7 @@
 /** @module The failure of a backup or a restore, as one sentence for the operator. */
 import { CommandError } from '#app/cli/errors.ts'
-import { systemCodeOf } from '#platform/errors.ts'
 import { isDiskFull } from '#platform/disk/storage-errors.ts'
+import { systemCodeOf } from '#platform/errors.ts'
 import { describeOwner } from '../data-owner.ts'
 
 export class BackupError extends CommandError {}

@@ -1,8 +1,7 @@
 /** @module States by word, shape and colour: readable without seeing colours. */
-import type { ReactNode } from 'react'
 
-/** What a state means for the reader; it decides shape and colour. */
-export type Tone = 'good' | 'bad' | 'warning' | 'waiting' | 'active' | 'neutral'
+import type { ReactNode } from 'react'
+import type { Tone } from './tone.ts'
 
 /** Outlines in a square of 16 units. */
 const SHAPES: Readonly<Record<Tone, ReactNode>> = {

@@ -10,9 +10,10 @@ import { ActionButton, FormError, SmallAction } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { EmptyState, Page, QueryView } from '../parts/page.tsx'
-import { StatusLabel, type Tone } from '../parts/status.tsx'
+import { StatusLabel } from '../parts/status.tsx'
 import { Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
+import type { Tone } from '../parts/tone.ts'
 
 export default function InsightsScreen() {
   const { page = 1 } = useSearch({ from: '/analytics/insights' })

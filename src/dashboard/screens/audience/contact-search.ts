@@ -1,7 +1,7 @@
 /** @module The search of a contact list: in the URL and as `/v1` takes it. */
 import type { Contact } from '#client/api.ts'
 import { keep, readKnown, readText, type Search } from '../../parts/search.ts'
-import type { Tone } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 
 export type ContactStatus = Contact['status']
 

@@ -1,6 +1,6 @@
 /** @module The states of a broadcast in words, and what can be done in each. */
 import type { Broadcast, BroadcastSummary, ContactListRecipient } from '#client/api.ts'
-import type { Tone } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 
 type BroadcastState = BroadcastSummary['state']
 type Verb = 'pause' | 'resume' | 'cancel'

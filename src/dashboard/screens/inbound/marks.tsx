@@ -1,6 +1,7 @@
 /** @module Small pieces that the screens of received mail share. */
 import { AreaNavigation } from '../../parts/page.tsx'
-import { StatusLabel, type Tone } from '../../parts/status.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 
 interface State {
   readonly word: string

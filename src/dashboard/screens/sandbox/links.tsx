@@ -4,8 +4,9 @@ import type { CheckCapturedEmailLinksResult } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { ActionButton, FormError } from '../../parts/form.tsx'
-import { StatusLabel, type Tone } from '../../parts/status.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
+import type { Tone } from '../../parts/tone.ts'
 
 type CheckedLink = CheckCapturedEmailLinksResult['links'][number]
 

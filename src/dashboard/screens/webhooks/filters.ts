@@ -1,6 +1,6 @@
 /** @module The filters of the deliveries of a webhook, as in the URL and in `/v1`. */
 import { keep, readKnown, type Search } from '../../parts/search.ts'
-import type { Tone } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 import { type DeliveryQuery, EVENT_NAMES, TEST_EVENT } from './events.ts'
 
 type DeliveryStatus = NonNullable<DeliveryQuery['status']>

@@ -1,6 +1,6 @@
 /** @module What state a webhook is in, why, and what to do. Pure. */
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
-import type { Tone } from '../../parts/status.tsx'
+import type { Tone } from '../../parts/tone.ts'
 
 export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
 
