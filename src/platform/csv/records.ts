@@ -172,17 +172,13 @@ function findLineEnd(window: Buffer, from: number, next: PositionFinder, isEnd: 
   return isEnd ? { content: window.length, next: window.length } : undefined
 }
 
-interface PositionFinder {
-  quote(from: number): number
-  lf(from: number): number
-  cr(from: number): number
-}
+type PositionFinder = ReturnType<typeof createPositionFinder>
 
 /**
  * Finds the next occurrence of a byte. Positions must not decrease from call to call, so that the window is searched
  * only once.
  */
-function createPositionFinder(window: Buffer): PositionFinder {
+function createPositionFinder(window: Buffer) {
   const finder = (byte: number) => {
     let found = -1
     return (from: number): number => {

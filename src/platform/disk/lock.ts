@@ -6,12 +6,10 @@ import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { systemCodeOf } from '#platform/errors.ts'
 
-export interface DirectoryLock {
-  release(): void
-}
+export type DirectoryLock = NonNullable<ReturnType<typeof lockDirectory>>
 
 /** Acquires the lock; undefined when another process holds it. */
-export function lockDirectory(folder: string): DirectoryLock | undefined {
+export function lockDirectory(folder: string) {
   const db = new Database(join(folder, 'lock'), { create: true, readwrite: true })
   try {
     db.run('PRAGMA busy_timeout = 0')
@@ -23,7 +21,7 @@ export function lockDirectory(folder: string): DirectoryLock | undefined {
     throw error
   }
   return {
-    release() {
+    release(): void {
       db.run('ROLLBACK')
       db.close()
     },

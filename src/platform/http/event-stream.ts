@@ -46,11 +46,7 @@ export const formatComment = (comment: string): string => `: ${comment}\n\n`
 /** Sets how long the client waits before it reconnects. */
 export const formatRetry = (retryMs: number): string => `retry: ${retryMs}\n\n`
 
-export interface EventStream {
-  readonly response: Response
-  /** Ends the stream immediately; when the client does not read what was written, within seconds. */
-  end(): void
-}
+export type EventStream = ReturnType<typeof openEventStream>
 
 /**
  * Opens a stream as the response to `request`, whose connection then lives as long as the client reads.
@@ -64,7 +60,7 @@ export function openEventStream({
   next(): Promise<string | undefined>
   onEnded(): void
   onError(error: unknown): void
-}): EventStream {
+}) {
   const body = new PacedBody({
     ...source,
     async next() {
@@ -87,6 +83,7 @@ export function openEventStream({
         'x-accel-buffering': 'no',
       },
     }),
+    /** Ends the stream immediately; when the client does not read what was written, within seconds. */
     end: () => body.end(),
   }
 }

@@ -129,7 +129,7 @@ function exchangeOnce(
 ): Promise<PostResult | 'stale'> {
   return new Promise((resolve) => {
     let connecting: Timer | undefined
-    let response: ResponseReader | undefined
+    let response: ReturnType<typeof readResponse> | undefined
     let informational = 0
 
     const outgoing = (target.isHttps ? httpsRequest : httpRequest)(toRequestOptions(target, content, context))
@@ -239,13 +239,6 @@ function trackPhase(outgoing: ClientRequest, { isHttps }: PostTarget, onDialled:
   return () => phase
 }
 
-interface ResponseReader {
-  /** The response with the body received so far. */
-  readSoFar(): PostResult
-  /** The same, with what has arrived and not been read. */
-  readToEnd(): PostResult
-}
-
 /**
  * Reads up to `maxResponseBytes` of the body, then closes the connection. Calls `done` with the response even if the
  * body is cut off.
@@ -254,12 +247,13 @@ function readResponse(
   incoming: IncomingMessage,
   { maxResponseBytes: maxBytes, method, takeChunk }: PostContent,
   done: (result: PostResult) => void,
-): ResponseReader {
+) {
   // Each chunk is decoded immediately: it may be a small view of a large buffer, which would otherwise stay in memory.
   const decoder = new TextDecoder()
   let body = ''
   let leftBytes = maxBytes
   let isComplete = false
+  /** The response with the body received so far. */
   const readSoFar = (): PostResult => ({
     kind: 'response',
     status: incoming.statusCode ?? 0,
@@ -290,7 +284,8 @@ function readResponse(
   })
   incoming.on('error', () => done(readSoFar()))
   incoming.on('close', () => done(readSoFar()))
-  const readToEnd = () => {
+  /** The response so far, with what has arrived and not been read. */
+  const readToEnd = (): PostResult => {
     incoming.read()
     return readSoFar()
   }

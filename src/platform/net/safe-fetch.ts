@@ -319,20 +319,13 @@ async function resolveHost(host: string, lookUp: SafeFetchOptions['lookUp']): Pr
   return lookUp(host)
 }
 
-interface CallAbort {
-  readonly signal: AbortSignal
-  /** Resolves when `signal` is aborted. */
-  readonly reached: Promise<undefined>
-  readonly why: 'timeout' | 'caller' | 'closed' | undefined
-  end(why: 'timeout' | 'caller' | 'closed'): void
-  release(): void
-}
+type CallAbort = ReturnType<typeof createCallAbort>
 
-function createCallAbort(clock: Clock, { timeoutMs, signal }: Pick<PostRequest, 'timeoutMs' | 'signal'>): CallAbort {
+function createCallAbort(clock: Clock, { timeoutMs, signal }: Pick<PostRequest, 'timeoutMs' | 'signal'>) {
   const controller = new AbortController()
-  let why: CallAbort['why']
+  let why: 'timeout' | 'caller' | 'closed' | undefined
   const { promise: reached, resolve } = Promise.withResolvers<undefined>()
-  const end: CallAbort['end'] = (cause) => {
+  const end = (cause: NonNullable<typeof why>): void => {
     why ??= cause
     resolve(undefined)
     controller.abort()
@@ -343,6 +336,7 @@ function createCallAbort(clock: Clock, { timeoutMs, signal }: Pick<PostRequest, 
   signal?.addEventListener('abort', endByCaller)
   return {
     signal: controller.signal,
+    /** Resolves when `signal` is aborted. */
     reached,
     get why() {
       return why

@@ -99,11 +99,7 @@ function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: WrapOpt
 
 export type Filter = (value: unknown, ...given: readonly unknown[]) => string | number | bigint
 
-export interface Filters {
-  readonly byName: Readonly<Record<string, Filter>>
-  /** Starts another render, which is charged again for formatters and anything else that is created once per render. */
-  beginRender(): void
-}
+export type Filters = ReturnType<typeof createFilters>
 
 /** Filters that take arbitrary values as arguments. */
 const LONG_ARGUMENT_FILTERS = new Set(['format'])
@@ -123,50 +119,49 @@ export function createMeteredFilter(name: string, filter: Filter, charge: Charge
   }
 }
 
-/** Shared functions of filters, which charge the current render. */
-interface FilterTools {
-  readonly charge: Charge
-  /** Formats a value as text, and charges for a filter that then reads the text character by character. */
-  readSlowText(value: unknown): string
-  /**
-   * Splits a text into characters. Charges for the split when some characters have two units, because it is slow then.
-   */
-  splitMetered(text: string): string | readonly string[]
-  encodeMetered(text: string): string
-}
+type FilterTools = ReturnType<typeof createTools>
 
 type FilterTable = Readonly<Record<string, Filter>>
 
+/** Shared functions of filters, which charge the current render. */
+const createTools = (charge: Charge) => ({
+  charge,
+  /** Formats a value as text, and charges for a filter that then reads the text character by character. */
+  readSlowText(value: unknown): string {
+    const text = formatValue(value)
+    charge(SLOW_UNITS * text.length)
+    return text
+  },
+  /**
+   * Splits a text into characters. Charges for the split when some characters have two units, because it is slow then.
+   */
+  splitMetered(text: string): string | readonly string[] {
+    const characters = splitCharacters(text)
+    if (typeof characters !== 'string') charge(SLOW_UNITS * characters.length)
+    return characters
+  },
+  encodeMetered(text: string): string {
+    const given = percentEncode(text)
+    charge(given.length)
+    return given
+  },
+})
+
 /** @param charge charges the current render */
-export function createFilters(charge: Charge): Filters {
+export function createFilters(charge: Charge) {
   const currencies = createFormatters<Intl.NumberFormat>(charge)
   const zones = createFormatters<Intl.DateTimeFormat>(charge)
-  const tools: FilterTools = {
-    charge,
-    readSlowText(value) {
-      const text = formatValue(value)
-      charge(SLOW_UNITS * text.length)
-      return text
-    },
-    splitMetered(text) {
-      const characters = splitCharacters(text)
-      if (typeof characters !== 'string') charge(SLOW_UNITS * characters.length)
-      return characters
-    },
-    encodeMetered(text) {
-      const given = percentEncode(text)
-      charge(given.length)
-      return given
-    },
+  const tools = createTools(charge)
+  const byName: FilterTable = {
+    ...createLocalFilters(tools, createCurrencyFilter(currencies), zones),
+    ...createNumberFilters(tools),
+    ...createLayoutFilters(tools),
+    ...createEncodingFilters(tools),
   }
   return {
-    byName: {
-      ...createLocalFilters(tools, createCurrencyFilter(currencies), zones),
-      ...createNumberFilters(tools),
-      ...createLayoutFilters(tools),
-      ...createEncodingFilters(tools),
-    },
-    beginRender() {
+    byName,
+    /** Starts another render, which is charged again for formatters and anything else that is created once per render. */
+    beginRender(): void {
       currencies.beginRender()
       zones.beginRender()
     },

@@ -355,21 +355,9 @@ function assertSupported(isSo: boolean, problem: string): asserts isSo {
   if (!isSo) throw new Error(`the WASM module cannot be metered: it has ${problem}`)
 }
 
-interface Reader {
-  readonly all: Uint8Array
-  at(): number
-  goTo(at: number): void
-  isAtEnd(): boolean
-  byte(): number
-  bytes(count: number): Uint8Array
-  rest(): Uint8Array
-  u32(): number
-  /** Skips a signed number of at most 33 or 64 bits. */
-  s33(): void
-  s64(): void
-}
+type Reader = ReturnType<typeof createReader>
 
-function createReader(all: Uint8Array): Reader {
+function createReader(all: Uint8Array) {
   let at = 0
   const byte = (): number => {
     const value = all[at++]
@@ -388,14 +376,14 @@ function createReader(all: Uint8Array): Reader {
   return {
     all,
     at: () => at,
-    goTo: (to) => {
+    goTo: (to: number): void => {
       at = to
     },
     isAtEnd: () => at === all.length,
     byte,
     bytes,
     rest: () => bytes(all.length - at),
-    u32() {
+    u32(): number {
       let value = 0
       for (let shift = 0; shift < 35; shift += 7) {
         const next = byte()
@@ -404,22 +392,16 @@ function createReader(all: Uint8Array): Reader {
       }
       throw new Error('the WASM module cannot be metered: it has a number that is too long')
     },
+    /** Skips a signed number of at most 33 or 64 bits. */
     s33: () => skipLeb(5),
     s64: () => skipLeb(10),
   }
 }
 
-interface Writer {
-  length(): number
-  byte(value: number): void
-  bytes(values: ArrayLike<number>): void
-  u32(value: number): void
-  s32(value: number): void
-  result(): Uint8Array<ArrayBuffer>
-}
+type Writer = ReturnType<typeof createWriter>
 
 /** @param capacityBytes maximum size */
-function createWriter(capacityBytes: number): Writer {
+function createWriter(capacityBytes: number) {
   const all = new Uint8Array(capacityBytes)
   let at = 0
   const byte = (value: number): void => {
@@ -429,16 +411,16 @@ function createWriter(capacityBytes: number): Writer {
   return {
     length: () => at,
     byte,
-    bytes(values) {
+    bytes(values: ArrayLike<number>): void {
       all.set(values, at)
       at += values.length
     },
-    u32(value) {
+    u32(value: number): void {
       let left = value
       for (; left >= 0x80; left = Math.floor(left / 0x80)) byte((left % 0x80) | 0x80)
       byte(left)
     },
-    s32(value) {
+    s32(value: number): void {
       let left = value
       for (;;) {
         const low = left & 0x7f

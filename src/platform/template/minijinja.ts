@@ -25,23 +25,6 @@ export class OutputTooLongError extends Error {
   override readonly name = 'OutputTooLongError'
 }
 
-/**
- * Templates and filters, isolated from other environments. Undefined values are handled strictly; values have Python's
- * methods.
- */
-export interface Environment {
-  addFilter(name: string, filter: JsFilter): void
-  removeGlobal(name: string): void
-  /**
-   * Throws a MinijinjaError when the template cannot be compiled. A template whose name ends with `.html` escapes its
-   * output.
-   */
-  addTemplate(name: string, source: string): void
-  /** Throws a MinijinjaError or OutputTooLongError. */
-  render(name: string, data: unknown, maxBytes: number): string
-  free(): void
-}
-
 interface Exports extends Readonly<Record<string, unknown>> {
   readonly memory: WebAssembly.Memory
   readonly [BUDGET_GLOBAL]: WebAssembly.Global
@@ -121,6 +104,8 @@ class Handles {
 /** Functions by the names under which the module imports them. */
 type Imports = Readonly<Record<string, (...args: never[]) => unknown>>
 
+export type Environment = ReturnType<Minijinja['newEnvironment']>
+
 /** One instance of the module. A trap throws InstanceLostError, and so does every later call. */
 export class Minijinja {
   readonly #maxArgumentBytes: number
@@ -160,7 +145,11 @@ export class Minijinja {
     if (this.#budget.value < 0) throw new InstanceLostError('the budget is used up')
   }
 
-  newEnvironment(): Environment {
+  /**
+   * Templates and filters, isolated from other environments. Undefined values are handled strictly; values have Python's
+   * methods.
+   */
+  newEnvironment() {
     const environment = this.#callWithReturn(() => {
       const made = this.#exports.environment_new() >>> 0
       this.#popStack()
@@ -172,20 +161,25 @@ export class Minijinja {
       this.#popStack()
     })
     return {
-      addFilter: (name, filter) =>
+      addFilter: (name: string, filter: JsFilter): void =>
         this.#callVoid(() =>
           this.#exports.environment_addFilter(environment, ...this.#writeText(name), this.#handles.add(filter)),
         ),
-      removeGlobal: (name) =>
+      removeGlobal: (name: string): void =>
         this.#callVoid(() => this.#exports.environment_removeGlobal(environment, ...this.#writeText(name))),
-      addTemplate: (name, source) =>
+      /**
+       * Throws a MinijinjaError when the template cannot be compiled. A template whose name ends with `.html` escapes
+       * its output.
+       */
+      addTemplate: (name: string, source: string): void =>
         this.#callWithReturn((at) => {
           this.#exports.environment_addTemplate(at, environment, ...this.#writeText(name), ...this.#writeText(source))
           const error = this.#readWord(at + 4) === 0 ? undefined : this.#takeError(this.#readWord(at))
           this.#popStack()
           if (error) throw error
         }),
-      render: (name, data, maxBytes) =>
+      /** Throws a MinijinjaError or OutputTooLongError. */
+      render: (name: string, data: unknown, maxBytes: number): string =>
         this.#callWithReturn((at) => {
           this.#argumentBytes = 0
           this.#exports.environment_renderTemplate(at, environment, ...this.#writeText(name), this.#handles.add(data))
@@ -202,7 +196,7 @@ export class Minijinja {
           if (text === undefined) throw new OutputTooLongError()
           return text
         }),
-      free: () => this.#callVoid(() => this.#exports.__wbg_environment_free(environment, 0)),
+      free: (): void => this.#callVoid(() => this.#exports.__wbg_environment_free(environment, 0)),
     }
   }
 

@@ -6,12 +6,7 @@ import { systemCodeOf } from '#platform/errors.ts'
 import { createMailauthResolver, type MailauthResolver } from '../dns/mailauth-resolver.ts'
 import type { Resolver } from '../dns/resolver.ts'
 
-export interface LimitedDns {
-  /** Rejects with an Error that has a `code`, as node:dns does; see `createMailauthResolver`. */
-  readonly ask: MailauthResolver
-  /** Lower-case names whose lookup failed. */
-  readonly failedNames: ReadonlySet<string>
-}
+export type LimitedDns = ReturnType<typeof createLimitedDns>
 
 /**
  * Codes for a name that exists without such a record, and for a name that does not exist. Both are answers, not
@@ -23,7 +18,7 @@ const ABSENCE_CODES = new Set(['ENODATA', 'ENOTFOUND'])
  * @param maxQueries maximum number of queries; later queries reject immediately
  * @param expired resolves at the deadline; then every open and later query rejects with ETIMEOUT
  */
-export function createLimitedDns(resolver: Resolver, maxQueries: number, expired: Promise<void>): LimitedDns {
+export function createLimitedDns(resolver: Resolver, maxQueries: number, expired: Promise<void>) {
   const lookUp = createMailauthResolver(resolver)
   const failedNames = new Set<string>()
   let isExpired = false
@@ -35,8 +30,10 @@ export function createLimitedDns(resolver: Resolver, maxQueries: number, expired
   expiry.catch(() => {})
   let remaining = maxQueries
   return {
-    failedNames,
-    async ask(name, type) {
+    /** Lower-case names whose lookup failed. */
+    failedNames: failedNames as ReadonlySet<string>,
+    /** Rejects with an Error that has a `code`, as node:dns does; see `createMailauthResolver`. */
+    async ask(name: string, type: string): ReturnType<MailauthResolver> {
       try {
         if (isExpired) throw createTimeoutError()
         if (remaining <= 0) throw createTooManyError()

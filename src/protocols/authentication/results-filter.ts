@@ -24,13 +24,7 @@ export function* removeForgedResults(chunks: Iterable<Uint8Array>, hostname: str
   yield* filter.end()
 }
 
-interface Filter {
-  /** Returns the pieces that may pass, of this chunk and of the octets held back before. */
-  push(chunk: Uint8Array): Uint8Array[]
-  end(): Uint8Array[]
-}
-
-function createFilter(hostname: string): Filter {
+function createFilter(hostname: string) {
   let held: Buffer = Buffer.alloc(0)
   let isInHeader = true
   let isAtLineStart = true
@@ -82,8 +76,9 @@ function createFilter(hostname: string): Filter {
   }
 
   return {
-    push: (chunk) => (isInHeader ? scan(Buffer.concat([held, chunk]), false) : [chunk]),
-    end: () => (held.length > 0 ? scan(held, true) : []),
+    /** Returns the pieces that may pass, of this chunk and of the octets held back before. */
+    push: (chunk: Uint8Array): Uint8Array[] => (isInHeader ? scan(Buffer.concat([held, chunk]), false) : [chunk]),
+    end: (): Uint8Array[] => (held.length > 0 ? scan(held, true) : []),
   }
 }
 

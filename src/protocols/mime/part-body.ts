@@ -12,12 +12,6 @@ export interface FileWriter {
   finish(): AttachmentFile
 }
 
-export interface PartBody {
-  readonly isEmpty: boolean
-  push(encoded: Uint8Array): void
-  end(): PartContent
-}
-
 export interface PartContent {
   /** The decoded content; only its beginning when there is a file. The buffer may be a view of the message. */
   readonly start: Uint8Array
@@ -26,12 +20,14 @@ export interface PartContent {
   readonly file: AttachmentFile | undefined
 }
 
+export type PartBody = ReturnType<typeof createPartBody>
+
 /**
  * @param encoding Content-Transfer-Encoding in lower case
  * @param memoryBytes content larger than this goes to a file
  * @param newFile if left out, everything stays in memory
  */
-export function createPartBody(encoding: string, memoryBytes: number, newFile?: () => FileWriter): PartBody {
+export function createPartBody(encoding: string, memoryBytes: number, newFile?: () => FileWriter) {
   const decoder = createTransferDecoder(encoding)
   const pieces: Uint8Array[] = []
   let sizeBytes = 0
@@ -50,14 +46,14 @@ export function createPartBody(encoding: string, memoryBytes: number, newFile?: 
     pieces.push(start)
   }
   return {
-    get isEmpty() {
+    get isEmpty(): boolean {
       return isEmpty
     },
-    push(encoded) {
+    push(encoded: Uint8Array): void {
       isEmpty = false
       add(decoder.push(encoded))
     },
-    end() {
+    end(): PartContent {
       add(decoder.end())
       return { start: joinPieces(pieces), sizeBytes, file: file?.finish() }
     },
