@@ -2,7 +2,6 @@
  * @module Finds the client's address behind proxies. Trusts `X-Forwarded-For` only as far as trusted proxies wrote it.
  */
 import { BlockList, isIP } from 'node:net'
-import { unmapIpv4 } from '../net/network.ts'
 
 /** Returns a predicate for addresses within the networks, which the configuration has validated. */
 export function createNetworkMatcher(networks: readonly string[]): (address: string) => boolean {
@@ -36,6 +35,21 @@ export function resolveClientIp(
   }
   return client
 }
+
+/**
+ * `::ffff:192.0.2.1`, also written `::ffff:c000:201` (RFC 4291 §2.5.5.2), is converted to the IPv4 address that it
+ * contains.
+ */
+function unmapIpv4(address: string): string {
+  const [, dotted, high, low] = MAPPED_IPV4.exec(address) ?? []
+  if (dotted !== undefined) return dotted
+  if (high === undefined || low === undefined) return address
+  const bits = [high, low].map((group) => Number.parseInt(group, 16))
+  return bits.flatMap((group) => [group >> 8, group & 255]).join('.')
+}
+
+const MAPPED_IPV4 =
+  /^(?:::|(?:0{1,4}:){5}|(?:0{1,4}:){1,4}:)(?:ffff):(?:(\d+\.\d+\.\d+\.\d+)|([0-9a-f]{1,4}):([0-9a-f]{1,4}))$/i
 
 /** Some proxies add a port: `192.0.2.1:1234`, `[2001:db8::1]:1234`. */
 function parseHop(hop: string): string | undefined {

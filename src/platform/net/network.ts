@@ -1,5 +1,4 @@
-/** @module Reads IP addresses, and maps that of a remote client to the networks under which it is counted. */
-import { isIPv6 } from 'node:net'
+/** @module Maps a remote client's address to the networks under which it is counted. */
 
 /**
  * The network under which an address is counted. For an IPv4 address, also one mapped into IPv6, that is the address
@@ -14,37 +13,20 @@ export const networkOf = (address: string): string => networksOf(address)[0] ?? 
  * networks. Accepts an address as a socket reports it.
  */
 export function networksOf(address: string): readonly string[] {
-  const text = unmapIpv4((address.split('%', 1)[0] ?? '').toLowerCase())
-  if (!isIPv6(text)) return [text]
-  const [a = 0, b = 0, c = 0, d = 0] = parseIpv6Groups(text)
+  const text = (address.split('%', 1)[0] ?? '').toLowerCase()
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(text)
+  if (mapped?.[1] !== undefined) return [mapped[1]]
+  if (!text.includes(':')) return [text]
+  const [before = '', after] = text.split('::')
+  const head = before === '' ? [] : before.split(':')
+  const tail = after === undefined || after === '' ? [] : after.split(':')
+  // `::` stands for the zero groups that are missing from eight.
+  const groups =
+    after === undefined
+      ? head
+      : [...head, ...Array<string>(Math.max(0, 8 - head.length - tail.length)).fill('0'), ...tail]
+  const [a = 0, b = 0, c = 0, d = 0] = groups.slice(0, 4).map((group) => Number.parseInt(group, 16))
   const named = (bits: number, ...leading: number[]): string =>
     `${leading.map((group) => group.toString(16)).join(':')}::/${bits}`
   return [named(64, a, b, c, d), named(56, a, b, c, d & 0xff00), named(48, a, b, c)]
-}
-
-/** Returns the eight groups of a valid IPv6 address without a zone. */
-export function parseIpv6Groups(ip: string): number[] {
-  // An IPv4 tail, as in ::ffff:192.0.2.1, stands for two groups.
-  const hex = ip.replace(/(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/, (_, a, b, c, d) => {
-    const group = (high: string, low: string) => (Number(high) * 256 + Number(low)).toString(16)
-    return `${group(a, b)}:${group(c, d)}`
-  })
-  const [head = '', tail] = hex.split('::')
-  const groups = (text: string) => (text === '' ? [] : text.split(':').map((g) => Number.parseInt(g, 16)))
-  const left = groups(head)
-  const right = groups(tail ?? '')
-  const zeros = tail === undefined ? 0 : 8 - left.length - right.length
-  return [...left, ...Array.from({ length: zeros }, () => 0), ...right]
-}
-
-/** The IPv4 address in two groups. */
-export const toIpv4 = (groups: readonly number[]): string =>
-  groups.flatMap((group) => [group >> 8, group & 0xff]).join('.')
-
-/** Turns `::ffff:192.0.2.1`, in any spelling (RFC 4291 §2.5.5.2), into the IPv4 address that it contains. */
-export function unmapIpv4(address: string): string {
-  if (!isIPv6(address) || address.includes('%')) return address
-  const groups = parseIpv6Groups(address)
-  const isMapped = groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0)
-  return isMapped ? toIpv4(groups.slice(6)) : address
 }

@@ -7,11 +7,11 @@ import type { ARCData } from 'mailauth'
 import { arc } from 'mailauth/lib/arc'
 import { evaluateDmarc } from 'mailauth/lib/dmarc'
 import { spf } from 'mailauth/lib/spf'
-import { unmapIpv4 } from '#platform/net/network.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { toComparableDomain } from '../address/domain.ts'
 import type { Resolver } from '../dns/resolver.ts'
 import { confirmReverseName } from '../dns/reverse-name.ts'
+import { parseIpv6Groups } from '../dns/special-addresses.ts'
 import { createSource, type MessageSource } from '../mime/source.ts'
 import { createLimitedDns, type LimitedDns } from './limited-dns.ts'
 import { prepareMessage } from './prepare.ts'
@@ -62,7 +62,7 @@ export async function authenticate(
     const limitDns = (maxQueries: number) => createLimitedDns(resolver, maxQueries, deadline.promise)
     // Created before the first await, so that it notices when the deadline passes.
     const dmarcDns = limitDns(MAX_QUERIES.dmarc)
-    const clientIp = unmapIpv4(facts.clientIp.split('%', 1)[0] ?? '')
+    const clientIp = normaliseIp(facts.clientIp)
     const [iprev, sender, signed] = await Promise.all([
       checkReverseDns(resolver, clientIp, deadline.promise),
       checkSpf(limitDns(MAX_QUERIES.spf), facts, clientIp),
@@ -338,3 +338,15 @@ function cleanComment(comment: unknown, prefix = ''): string | null {
 
 const cleanErrorMessage = (error: unknown): string =>
   cleanText(error instanceof Error ? error.message : String(error), MAX_COMMENT_LENGTH)
+
+/** Writes an IPv4-mapped IPv6 address in dotted form, and removes the zone. */
+function normaliseIp(ip: string): string {
+  const [address = ''] = ip.split('%')
+  if (!address.includes(':')) return address
+  const groups = parseIpv6Groups(address)
+  if (groups.slice(0, 5).some((group) => group !== 0) || groups[5] !== 0xffff) return address
+  return groups
+    .slice(6)
+    .flatMap((group) => [group >> 8, group & 0xff])
+    .join('.')
+}

@@ -2,7 +2,6 @@
  * @module DNS for the checks of one message. Limits the number of queries per check, and the time for all checks
  * together. A query beyond a limit fails like a DNS failure, so a check without an answer is a temperror.
  */
-import { systemCodeOf } from '#platform/errors.ts'
 import { createMailauthResolver, type MailauthResolver } from '../dns/mailauth-resolver.ts'
 import type { Resolver } from '../dns/resolver.ts'
 
@@ -12,7 +11,7 @@ export type LimitedDns = ReturnType<typeof createLimitedDns>
  * Codes for a name that exists without such a record, and for a name that does not exist. Both are answers, not
  * failures.
  */
-const ABSENCE_CODES = new Set(['ENODATA', 'ENOTFOUND'])
+const ABSENCE_CODES = new Set<unknown>(['ENODATA', 'ENOTFOUND'])
 
 /**
  * @param maxQueries maximum number of queries; later queries reject immediately
@@ -40,7 +39,7 @@ export function createLimitedDns(resolver: Resolver, maxQueries: number, expired
         remaining--
         return await Promise.race([expiry, lookUp(name, type)])
       } catch (error) {
-        if (!ABSENCE_CODES.has(systemCodeOf(error))) failedNames.add(name.toLowerCase())
+        if (!ABSENCE_CODES.has(readErrorCode(error))) failedNames.add(name.toLowerCase())
         throw error
       }
     },
@@ -58,3 +57,6 @@ const createTooManyError = (): Error =>
   Object.assign(new Error('too many DNS queries'), {
     spfResult: { error: 'permerror', text: 'Too many DNS requests' },
   })
+
+const readErrorCode = (error: unknown): unknown =>
+  typeof error === 'object' && error !== null && 'code' in error ? error.code : undefined

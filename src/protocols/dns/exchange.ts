@@ -4,7 +4,6 @@
  * server, no CNAME resolution.
  */
 import { connect, isIPv6 } from 'node:net'
-import { isOutOfFiles } from '#platform/errors.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { decodeResponse, encodeQuery, type Question, type Response } from './message.ts'
 
@@ -109,6 +108,8 @@ function exchangeOverTcp(server: ServerAddress, question: Question, options: Exc
     })
   })
 }
+
+const isOutOfFiles = (error: Error): boolean => 'code' in error && (error.code === 'EMFILE' || error.code === 'ENFILE')
 
 interface Finish {
   (result: ExchangeResult): void

@@ -10,7 +10,7 @@ import {
   type Answer as PacketAnswer,
   RECURSION_DESIRED,
 } from 'dns-packet'
-import { parseIpv6Groups } from '#platform/net/network.ts'
+import { parseIpv6Groups } from './special-addresses.ts'
 
 export type QueryType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'CNAME' | 'PTR' | 'NS' | 'TLSA'
 

@@ -3,7 +3,6 @@
  * mail delivery depends on the difference. Caches, merges identical questions in flight, follows CNAMEs and tries the
  * next server when one fails. Uses neither node:dns nor the system's resolver.
  */
-import { Slots } from '#platform/queue/slots.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import type { TlsaRecord } from '../smtp/dane.ts'
 import { createTtlCache } from './cache.ts'
@@ -146,7 +145,7 @@ export class StubResolver implements DnsClient {
   readonly #cache: ReturnType<typeof createTtlCache<Answer<unknown>>>
   readonly #inFlight = new Map<string, Promise<Answer<unknown>>>()
   readonly #closing = new AbortController()
-  readonly #slots: Slots
+  readonly #limit: ReturnType<typeof createConcurrencyLimit>
   #probe: Promise<boolean> | undefined
   readonly mx = (name: string) => this.#resolve(name, 'MX', parseMx)
   readonly a = (name: string) => this.#resolve(name, 'A', parseText)
@@ -169,7 +168,7 @@ export class StubResolver implements DnsClient {
       maxEntries: options.cacheEntries ?? 10_000,
       maxWeight: CACHE_WEIGHT_BYTES,
     })
-    this.#slots = new Slots(options.maxConcurrentExchanges ?? MAX_CONCURRENT_EXCHANGES)
+    this.#limit = createConcurrencyLimit(options.maxConcurrentExchanges ?? MAX_CONCURRENT_EXCHANGES)
   }
 
   async isValidating(): Promise<boolean> {
@@ -184,8 +183,9 @@ export class StubResolver implements DnsClient {
     const { clock, randomId, trustsAuthenticity: asksAuthenticity = false } = this.#options
     const { signal } = this.#closing
     const options = { clock, timeoutMs: this.#timeoutMs, randomId, signal }
-    const asked = this.#slots.run(signal, () => exchange(server, { ...question, asksAuthenticity }, options))
-    return (await asked) ?? { kind: 'broken' }
+    return this.#limit(async () =>
+      signal.aborted ? { kind: 'broken' } : exchange(server, { ...question, asksAuthenticity }, options),
+    )
   }
 
   /** Returns the first usable response of any server; if there is none, the most specific failure. */
@@ -345,4 +345,21 @@ function parseStrings(data: unknown): string | undefined {
   const parts = Array.isArray(data) ? data : [data]
   // Joined as bytes, because a character can be split between two strings.
   return parts.every((p) => Buffer.isBuffer(p)) ? Buffer.concat(parts).toString('utf8') : undefined
+}
+
+/** Returns a function that runs at most `max` tasks concurrently; the others wait in order of arrival. */
+function createConcurrencyLimit(max: number): <T>(run: () => Promise<T>) => Promise<T> {
+  let running = 0
+  const waiting: (() => void)[] = []
+  return async (run) => {
+    if (running >= max) await new Promise<void>((acquire) => waiting.push(acquire))
+    else running++
+    try {
+      return await run()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) running--
+      else next()
+    }
+  }
 }

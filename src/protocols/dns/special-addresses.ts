@@ -4,7 +4,6 @@
  * IANA special-purpose registries). Decides which of them a caller may allow.
  */
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
-import { parseIpv6Groups, toIpv4 } from '#platform/net/network.ts'
 
 const IPV4_BLOCKS: readonly [string, number][] = [
   ['0.0.0.0', 8], // this network
@@ -63,7 +62,7 @@ export function isSpecialAddress(ip: string): boolean {
   if (!isIPv6(ip) || ip.includes('%')) return true
   const groups = parseIpv6Groups(ip)
   for (const [prefix, at] of WRAPPERS) {
-    if (prefix.every((group, i) => groups[i] === group)) return blocked.check(toIpv4(groups.slice(at, at + 2)), 'ipv4')
+    if (prefix.every((group, i) => groups[i] === group)) return blocked.check(readIpv4At(groups, at), 'ipv4')
   }
   return blocked.check(ip, 'ipv6')
 }
@@ -83,4 +82,24 @@ export const isLoopback = (ip: string): boolean => !ip.includes('%') && loopback
 export function canConnectTo(ip: string, allowedSpecial: boolean | 'loopback'): boolean {
   if (allowedSpecial === true || !isSpecialAddress(ip)) return true
   return allowedSpecial === 'loopback' && isLoopback(ip)
+}
+
+/** Returns the eight groups of a valid IPv6 address without a zone. */
+export function parseIpv6Groups(ip: string): number[] {
+  // An IPv4 tail, as in ::ffff:192.0.2.1, stands for two groups.
+  const hex = ip.replace(/(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/, (_, a, b, c, d) => {
+    const group = (high: string, low: string) => (Number(high) * 256 + Number(low)).toString(16)
+    return `${group(a, b)}:${group(c, d)}`
+  })
+  const [head = '', tail] = hex.split('::')
+  const groups = (text: string) => (text === '' ? [] : text.split(':').map((g) => Number.parseInt(g, 16)))
+  const left = groups(head)
+  const right = groups(tail ?? '')
+  const zeros = tail === undefined ? 0 : 8 - left.length - right.length
+  return [...left, ...Array.from({ length: zeros }, () => 0), ...right]
+}
+
+function readIpv4At(groups: readonly number[], at: number): string {
+  const [high = 0, low = 0] = groups.slice(at, at + 2)
+  return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')
 }

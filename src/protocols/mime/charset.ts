@@ -3,7 +3,6 @@
  */
 import iconv from 'iconv-lite'
 import libcharset from 'libmime/lib/charset.js'
-import { attempt } from '#platform/attempt.ts'
 
 /**
  * Declared names to ignore: some say nothing about octets above 127, and senders declare the others whatever the
@@ -86,8 +85,13 @@ function decode(bytes: Uint8Array, name: string | undefined): string {
 
 const decodeGuessed = (bytes: Uint8Array): string => decodeUtf8(bytes) ?? new TextDecoder('windows-1252').decode(bytes)
 
-const decodeUtf8 = (bytes: Uint8Array): string | undefined =>
-  attempt(() => new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
 
 /** Returns the canonical name of a charset in lower case; undefined when the name says nothing. */
 function normaliseCharset(charset: string | null): string | undefined {
@@ -100,8 +104,14 @@ function normaliseCharset(charset: string | null): string | undefined {
   return libcharset.normalizeCharset(declared).toLowerCase()
 }
 
-/** The type declares fewer names than the decoder knows. */
-const findDecoder = (name: string): TextDecoder | undefined => attempt(() => new TextDecoder(name as 'utf-8'))
+function findDecoder(name: string): TextDecoder | undefined {
+  try {
+    // The type declares fewer names than the decoder knows.
+    return new TextDecoder(name as 'utf-8')
+  } catch {
+    return undefined
+  }
+}
 
 /**
  * Removes ISO-2022-JP escapes that another escape follows, as where encoded words of a subject were joined. The decoder

@@ -4,7 +4,6 @@
  * neither HTML to text nor text to HTML.
  */
 import type { Transform } from 'node:stream'
-import { systemCodeOf } from '#platform/errors.ts'
 import {
   decodeFields,
   decodeValue,
@@ -153,7 +152,7 @@ const waitForDrain = (stream: Transform): Promise<void> =>
   })
 
 function toUnparseable(error: unknown): unknown {
-  if (!(error instanceof Error && systemCodeOf(error) === 'EMAXLEN')) return error
+  if (!(error instanceof Error && 'code' in error && error.code === 'EMAXLEN')) return error
   return error.message.includes('header')
     ? new UnparseableError('The header of a part of the message is longer than 1 MiB.')
     : new UnparseableError(`The message has more than ${MAX_PARTS} parts.`)

@@ -3,8 +3,6 @@
  * distinguishes, and names why TLS failed, in words about the server and as a result type of RFC 8460 §4.3.
  */
 
-import { systemCodeOf } from '#platform/errors.ts'
-
 export type SmtpFailureKind = 'refused' | 'unreachable' | 'timeout' | 'closed' | 'reset' | 'tls' | 'protocol' | 'other'
 
 /**
@@ -41,12 +39,17 @@ const KIND_BY_CODE: Readonly<Record<string, SmtpFailureKind>> = {
  * the certificate
  */
 export function toSmtpFailure(error: unknown, isSecuring = false): SmtpFailure {
-  const code = systemCodeOf(error)
+  const code = readErrorCode(error)
   const message = error instanceof Error ? error.message : String(error)
   const kind = KIND_BY_CODE[code]
   if (kind) return { kind, message }
   const isTls = isSecuring || code.startsWith('ERR_SSL') || code.startsWith('ERR_TLS')
   return isTls ? { kind: 'tls', message, ...(code !== '' && { code }) } : { kind: 'other', message }
+}
+
+function readErrorCode(error: unknown): string {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return ''
+  return typeof error.code === 'string' ? error.code : ''
 }
 
 /** Codes of our own, beside those of OpenSSL and Node. */

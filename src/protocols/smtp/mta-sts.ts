@@ -3,7 +3,6 @@
  * parses them. Never fetches or caches a policy.
  */
 import { parsePolicy, resolvePolicy, validateMx } from 'mailauth/lib/mta-sts'
-import { systemCodeOf } from '#platform/errors.ts'
 import { createMailauthResolver } from '../dns/mailauth-resolver.ts'
 import type { Resolver } from '../dns/resolver.ts'
 
@@ -30,7 +29,7 @@ export async function lookUpPolicyId(resolver: Resolver, domain: string): Promis
     const id = await resolvePolicy(domain, { resolver: createMailauthResolver(resolver), strict: true })
     return id === false ? 'none' : { id }
   } catch (error) {
-    return systemCodeOf(error) === 'multi_sts_records' ? 'none' : 'unknown'
+    return error instanceof Error && 'code' in error && error.code === 'multi_sts_records' ? 'none' : 'unknown'
   }
 }
 

@@ -1,6 +1,5 @@
 import { expect, test } from 'bun:test'
-import { parseIpv6Groups } from '#platform/net/network.ts'
-import { canConnectTo, isSpecialAddress } from '#protocols/dns/special-addresses.ts'
+import { canConnectTo, isSpecialAddress, parseIpv6Groups } from '#protocols/dns/special-addresses.ts'
 
 test.each([
   '0.0.0.0',
