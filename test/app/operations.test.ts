@@ -37,7 +37,7 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
     const { exitCode, stdout, stderr } = await runTassis(args, data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
-  expect(await run('operations')).toEqual({ exitCode: 0, out: 'There is no operation yet.', stderr: '' })
+  expect(await run('operations')).toEqual({ exitCode: 0, out: 'There is no operation to show.', stderr: '' })
   expect(await run('lists')).toEqual({ exitCode: 0, out: 'There is no contact list.', stderr: '' })
 
   await using service = await startServing({ ...data.settings, TASSIS_DELIVERY: 'capture' })
@@ -92,7 +92,7 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
   expect((await run('operations', 'resume', id)).out).toContain('\nState:     waiting\n')
   expect((await run('operations', 'cancel', id)).exitCode).toBe(0)
   await becomes(id, 'state')('cancelled')
-  expect((await run('operations', '--open')).out).toBe('No operation in progress.')
+  expect((await run('operations', '--open')).out).toBe('There is no operation to show.')
   expect(await run('operations', 'resume', id)).toEqual({
     exitCode: 1,
     out: '',

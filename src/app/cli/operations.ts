@@ -44,7 +44,7 @@ export function addOperationCommands(program: Command): void {
     .list(
       ({ api, options, query }: ListContext<{ open?: boolean }>) =>
         api.operator.listOperations({ ...query, open: options.open ? 'true' : undefined }),
-      'There is no such operation.',
+      'There is no operation to show.',
       OPERATION_COLUMNS,
     )
 
