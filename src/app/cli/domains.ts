@@ -27,7 +27,7 @@ async function readSettings(api: CommandApi) {
   }
 }
 
-const LARGEST_PAGE = { per_page: 100 }
+const FULL_PAGE = { per_page: 100 }
 
 const toWarnings = (texts: readonly string[]): string[] => texts.map((text) => `Warning: ${text}\n`)
 
@@ -70,7 +70,7 @@ export function addDomainCommands(program: Command): void {
     .add('list', 'list the domains of an account')
     .account()
     .list(
-      ({ api }) => api.domains.list(LARGEST_PAGE),
+      ({ api }) => api.domains.list(FULL_PAGE),
       'The account has no domain; add one with `tassis domains add example.com`.',
       DOMAIN_COLUMNS,
     )
@@ -154,7 +154,7 @@ async function findId(all: CommandApi, name: string, options: Options) {
 
 async function listVerified(api: CommandApi): Promise<string[]> {
   const ids: string[] = []
-  for await (const { id, status } of api.domains.list(LARGEST_PAGE)) if (status === 'verified') ids.push(id)
+  for await (const { id, status } of api.domains.list(FULL_PAGE)) if (status === 'verified') ids.push(id)
   return ids
 }
 
