@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
-import { CanonicalBody } from '#protocols/dkim/body-hash.ts'
+import { CanonicalBody } from '#protocols/authentication/body-hashes.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { seededRandom } from '#test/support/random.ts'
@@ -34,7 +34,7 @@ describe.each(['simple', 'relaxed'] as const)('a body in %s canonicalisation', (
       const hashes = [canonical.addHash('sha256'), canonical.addHash('sha256', length)]
       const bytes = Buffer.from(body, 'latin1')
       for (let at = 0; at < bytes.length; ) {
-        const end = at + random.between(1, round % 2 === 0 ? 5 : 400)
+        const end = at + random.between(1, 5)
         canonical.update(bytes.subarray(at, end))
         at = end
       }
