@@ -3,8 +3,7 @@ import { Elysia } from 'elysia'
 import { OperatorAccount, toOperatorAccount } from '#features/core/accounts/model.ts'
 import { PLANS } from '#features/core/accounts/plans.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { commandsOnly } from '#platform/http/access.ts'
+import { authenticated, commandRoute } from '#features/core/app/http.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody, StrictObject, StringEnum, Text } from '#platform/http/schemas.ts'
 import { createAccount } from './create-account.ts'
@@ -22,6 +21,6 @@ export const operatorNewAccountRoutes = (app: App) =>
           plan: StringEnum(PLANS, { description: 'Its plan.' }),
         }),
         response: { 201: DataBody(OperatorAccount) },
-        detail: { ...operatorRoute('Create an account'), ...commandsOnly },
+        detail: commandRoute('Create an account'),
       },
     )

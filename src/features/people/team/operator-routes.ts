@@ -3,8 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { requireAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { commandsOnly } from '#platform/http/access.ts'
+import { authenticated, commandRoute } from '#features/core/app/http.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { Count, DataBody, PageBody, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -29,8 +28,6 @@ const memberParams = Type.Object({
 const Link = Text('Where the user sets a password, once within 24 hours.')
 const NOT_FOUND = { 404: ['user_not_found', 'No user has this address.'] } as const
 
-const describe = (...args: Parameters<typeof operatorRoute>) => ({ ...operatorRoute(...args), ...commandsOnly })
-
 export const operatorUserRoutes = (app: App) => {
   /** The operator, acting for an account. */
   const inAccount = (actor: Actor, id: string): Actor => {
@@ -41,7 +38,7 @@ export const operatorUserRoutes = (app: App) => {
     .use(authenticated)
     .get('/users', () => toOnePage(listUsers(app.db).map((user) => toOperatorUser(app, user))), {
       response: PageBody(OperatorUser),
-      detail: describe('List the users', 'All on one page.'),
+      detail: commandRoute('List the users', 'All on one page.'),
     })
     .post(
       '/accounts/:id/users',
@@ -61,7 +58,7 @@ export const operatorUserRoutes = (app: App) => {
             }),
           ),
         },
-        detail: describe('Create a user, or add one to a team', undefined, {
+        detail: commandRoute('Create a user, or add one to a team', undefined, {
           409: ['user_exists', 'The user exists, and a password was given.'],
         }),
       },
@@ -71,7 +68,7 @@ export const operatorUserRoutes = (app: App) => {
       ({ actor, params: { id, email } }) => removeUser(app, inAccount(actor, id), email),
       {
         params: memberParams,
-        detail: describe('Remove a user from a team', 'Even its last owner.', {
+        detail: commandRoute('Remove a user from a team', 'Even its last owner.', {
           404: ['member_not_found', 'No member of the team has this address.'],
         }),
       },
@@ -82,7 +79,7 @@ export const operatorUserRoutes = (app: App) => {
       {
         params,
         response: DataBody(Type.Object({ link: Link })),
-        detail: describe('Create a link to set a password', undefined, NOT_FOUND),
+        detail: commandRoute('Create a link to set a password', undefined, NOT_FOUND),
       },
     )
     .put(
@@ -95,7 +92,7 @@ export const operatorUserRoutes = (app: App) => {
         params,
         body: Type.Object({ is_operator: OperatorUser.properties.is_operator }),
         response: DataBody(OperatorUser),
-        detail: describe('Make a user an operator, or end that', undefined, NOT_FOUND),
+        detail: commandRoute('Make a user an operator, or end that', undefined, NOT_FOUND),
       },
     )
     .delete(
@@ -107,7 +104,7 @@ export const operatorUserRoutes = (app: App) => {
       {
         params,
         response: DataBody(OperatorUser),
-        detail: describe('Disable the second factor of a user', undefined, NOT_FOUND),
+        detail: commandRoute('Disable the second factor of a user', undefined, NOT_FOUND),
       },
     )
     .get(
@@ -119,7 +116,7 @@ export const operatorUserRoutes = (app: App) => {
       {
         params,
         response: PageBody(SessionRecord),
-        detail: describe('List the sessions of a user', undefined, NOT_FOUND),
+        detail: commandRoute('List the sessions of a user', undefined, NOT_FOUND),
       },
     )
     .delete(
@@ -128,7 +125,7 @@ export const operatorUserRoutes = (app: App) => {
       {
         params,
         response: DataBody(Type.Object({ ended: Count('Number of sessions that ended.') })),
-        detail: describe('Sign a user out everywhere', undefined, NOT_FOUND),
+        detail: commandRoute('Sign a user out everywhere', undefined, NOT_FOUND),
       },
     )
 }
