@@ -130,12 +130,10 @@ async function createCustomer(app: App, actor: Actor, stripe: Stripe, previousId
   const { email } = getAccount(app.config, app.db, actor.accountId)
   // Concurrent calls, and a retry after a lost response, get the same customer.
   const key = sha256(JSON.stringify([actor.accountUuid, email, previousId])).toHex()
-  const created = await stripe.customers.create(
+  const { id } = await stripe.customers.create(
     { email, metadata: { account_id: actor.accountUuid } },
     { idempotencyKey: `tassis-${key}` },
   )
-  const id: unknown = created.id
-  if (typeof id !== 'string' || id === '' || id.length > 255) throw invalidResponse(app, 'the id of a customer')
   return app.commit.write((tx) => {
     const current = getBillingState(tx.db, actor.accountId).customerId
     if (current !== previousId && current !== null) return current

@@ -1,22 +1,19 @@
 /** @module PUT /v1/operator/accounts/{id}/plan: the plan and quota of an account, by the operator's decision. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { requireAccount } from '#features/core/accounts/accounts.ts'
+import { actForAccount } from '#features/core/accounts/accounts.ts'
 import { OperatorAccount, toOperatorAccount } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, operatorRoute } from '#features/core/app/http.ts'
-import { commandsOnly } from '#platform/http/access.ts'
+import { authenticated, commandRoute } from '#features/core/app/http.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody, Nullable, StrictObject, Text } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
 import { assignPlan } from './assign.ts'
 
 export const operatorPlanRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/operator/accounts' }).use(authenticated).put(
     '/:id/plan',
     async ({ actor, body: { plan, monthly_quota: monthlyQuota }, params: { id } }) => {
-      const { id: accountId, uuid } = requireAccount(app, id)
-      const owner = { ...actor, accountId, accountUuid: formatUuid(uuid) }
+      const owner = actForAccount(app, actor, id)
       return dataBody(toOperatorAccount(app, await assignPlan(app, owner, { plan, monthlyQuota })))
     },
     {
@@ -28,12 +25,9 @@ export const operatorPlanRoutes = (app: App) =>
         ),
       }),
       response: DataBody(OperatorAccount),
-      detail: {
-        ...operatorRoute('Set the plan or the quota of an account', undefined, {
-          404: ['account_not_found', 'No account has this id.'],
-          409: ['subscription_exists', 'Its plan follows its subscription, or for `sub_account` its parent.'],
-        }),
-        ...commandsOnly,
-      },
+      detail: commandRoute('Set the plan or the quota of an account', undefined, {
+        404: ['account_not_found', 'No account has this id.'],
+        409: ['subscription_exists', 'Its plan follows its subscription, or for `sub_account` its parent.'],
+      }),
     },
   )

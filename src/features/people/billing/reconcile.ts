@@ -3,8 +3,6 @@
  * events only trigger the query, so they may arrive twice, late, in any order or not at all. Only this module writes
  * `billing_events`.
  */
-import { type Static, type TSchema, Type } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
 import type { Stripe } from 'stripe'
 import { findPlanByPrice } from '#features/core/accounts/plans.ts'
 import {
@@ -20,8 +18,9 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { invalidResponse, isBillingConfigured, isResourceMissing, withStripe } from './stripe.ts'
+import { isBillingConfigured, isResourceMissing, withStripe } from './stripe.ts'
 
 const BATCH_SIZE = 500
 
@@ -32,36 +31,6 @@ const sql = prepareStatements((db) => ({
 
 /** A paid plan stays while Stripe still tries to collect the payment. */
 const LIVE_STATUSES: readonly string[] = ['active', 'trialing', 'past_due']
-
-const Id = Type.String({ minLength: 1, maxLength: 255 })
-const MAX_EMAIL_LENGTH = 320
-const LAST_SECOND = 253_402_300_799
-const Second = Type.Integer({ minimum: 0, maximum: LAST_SECOND })
-
-const ListedSubscriptions = Type.Object({
-  data: Type.Array(
-    Type.Object({
-      id: Id,
-      status: Type.String({ maxLength: 50 }),
-      created: Second,
-      customer: Type.Union([
-        Id,
-        Type.Object({ id: Id, email: Type.Optional(Type.Union([Type.String(), Type.Null()])) }),
-      ]),
-      trial_end: Type.Optional(Type.Union([Second, Type.Null()])),
-      items: Type.Object({ data: Type.Array(Type.Object({ price: Type.Object({ id: Id }) })) }),
-    }),
-  ),
-})
-const ListedInvoices = Type.Object({ data: Type.Array(Type.Object({ amount_paid: Type.Integer() })) })
-
-type ListedSubscription = Static<typeof ListedSubscriptions>['data'][number]
-
-/** The value, if it matches the schema; throws 502 otherwise. */
-function requireShape<T extends TSchema>(app: App, what: string, schema: T, value: unknown): Static<T> {
-  if (!Value.Check(schema, value)) throw invalidResponse(app, what)
-  return value
-}
 
 /** The actor of these changes in the audit log. */
 const toStripeActor = ({ accountId, accountUuid }: BillingState): Actor => ({
@@ -91,7 +60,7 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
       if (eventId !== undefined) sql(tx.db).note.run(eventId, now)
       // Read again: an operator may have changed the plan since then.
       const current = findBillingStateByCustomer(tx.db, customerId)
-      if (!current || current.isDeleted || !purchase) return
+      if (!current || current.isDeleted || purchase === undefined) return
       const after = toSubscription(app, current, purchase)
       if (!after || isSame(current, after)) return
       setSubscription(tx, current.accountId, after, now)
@@ -113,25 +82,29 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
     })
   })
 
-/** What a customer has at Stripe; `subscription` undefined: no live subscription. */
+/** A live subscription of a customer. */
 interface Purchase {
-  readonly subscription: ListedSubscription | undefined
-  /** Whether an invoice of the subscription over more than zero was paid. */
+  readonly id: string
+  readonly status: string
+  readonly priceIds: readonly string[]
+  readonly email: string | null
+  readonly trialEndsAt: Millis | null
+  /** Whether an invoice over more than zero was paid. */
   readonly isSettled: boolean
 }
 
 /**
- * Undefined when Stripe does not know the customer and no event reported that: with the key of another Stripe account,
- * every customer would otherwise lose the plan.
+ * What a customer has at Stripe; null: no live subscription. Undefined when Stripe does not know the customer and no
+ * event reported that: with the key of another Stripe account, every customer would otherwise lose the plan.
  */
 function readPurchase(
   app: App,
   customerId: string,
   before: BillingState,
   isFromEvent: boolean,
-): Promise<Purchase | undefined> {
+): Promise<Purchase | null | undefined> {
   return withStripe(app, async (stripe) => {
-    const live = await listLiveSubscriptions(app, stripe, customerId)
+    const live = await listLiveSubscriptions(stripe, customerId)
     if (live === undefined && !isFromEvent) {
       app.log.error(
         { account: before.accountUuid },
@@ -139,83 +112,61 @@ function readPurchase(
       )
       return undefined
     }
-    const subscription = findNewest(live ?? [])
-    if (!subscription) return { subscription, isSettled: false }
+    // When there are several, the newest is the one that the customer wants now.
+    const [newest] = live?.sort((a, b) => b.created - a.created) ?? []
+    if (!newest) return null
+    const { id, status, customer, items, trial_end: trialEnd } = newest
     // Once settled, a subscription stays settled.
-    const isKnown = subscription.id === before.subscriptionId && !before.quotaHeld
-    return { subscription, isSettled: isKnown || (await hasPaid(app, stripe, subscription.id)) }
+    const isKnown = id === before.subscriptionId && !before.quotaHeld
+    return {
+      id,
+      status,
+      priceIds: items.data.map(({ price }) => price.id),
+      email: typeof customer === 'object' && !customer.deleted ? customer.email : null,
+      trialEndsAt: trialEnd === null ? null : seconds(trialEnd),
+      isSettled: isKnown || (await hasPaid(stripe, id)),
+    }
   })
 }
 
 /** Undefined when there is no such customer. */
-async function listLiveSubscriptions(
-  app: App,
-  stripe: Stripe,
-  customerId: string,
-): Promise<ListedSubscription[] | undefined> {
+async function listLiveSubscriptions(stripe: Stripe, customerId: string): Promise<Stripe.Subscription[] | undefined> {
   try {
     // Stripe leaves out ended subscriptions by default.
-    const { data } = requireShape(
-      app,
-      'subscriptions',
-      ListedSubscriptions,
-      await stripe.subscriptions.list({ customer: customerId, limit: 100, expand: ['data.customer'] }),
-    )
-    return data.filter(
-      ({ customer, status }) => toCustomerId(customer) === customerId && LIVE_STATUSES.includes(status),
-    )
+    const { data } = await stripe.subscriptions.list({ customer: customerId, limit: 100, expand: ['data.customer'] })
+    return data.filter(({ status }) => LIVE_STATUSES.includes(status))
   } catch (error) {
     if (isResourceMissing(error)) return undefined
     throw error
   }
 }
 
-const toCustomerId = (customer: ListedSubscription['customer']): string =>
-  typeof customer === 'string' ? customer : customer.id
-
-/** The newest subscription. When there are several, it is the one that the customer wants now. */
-const findNewest = (subscriptions: readonly ListedSubscription[]): ListedSubscription | undefined =>
-  subscriptions.reduce<ListedSubscription | undefined>(
-    (last, subscription) => (last && last.created >= subscription.created ? last : subscription),
-    undefined,
-  )
-
-async function hasPaid(app: App, stripe: Stripe, subscriptionId: string): Promise<boolean> {
-  const { data } = requireShape(
-    app,
-    'invoices',
-    ListedInvoices,
-    await stripe.invoices.list({ subscription: subscriptionId, status: 'paid', limit: 100 }),
-  )
+async function hasPaid(stripe: Stripe, subscription: string): Promise<boolean> {
+  const { data } = await stripe.invoices.list({ subscription, status: 'paid', limit: 100 })
   return data.some((invoice) => invoice.amount_paid > 0)
 }
 
 /** The subscription to store; undefined when the account's plan does not come from Stripe. */
-function toSubscription(
-  app: App,
-  current: BillingState,
-  { subscription, isSettled }: Purchase,
-): Subscription | undefined {
-  if (!subscription) {
+function toSubscription(app: App, current: BillingState, purchase: Purchase | null): Subscription | undefined {
+  if (!purchase) {
     // A plan that the operator assigned stays.
     if (current.subscriptionId === null) return undefined
     return { ...current, plan: 'free', quotaHeld: false, subscriptionId: null, status: 'canceled', trialEndsAt: null }
   }
-  const { customer, items, trial_end: trialEnd } = subscription
-  const plan = items.data.map(({ price }) => findPlanByPrice(app.config, price.id)).find((known) => known !== undefined)
+  const { id, status, priceIds, email, trialEndsAt, isSettled } = purchase
+  const plan = priceIds.map((price) => findPlanByPrice(app.config, price)).find((known) => known !== undefined)
   if (!plan)
     app.log.warn(
       { account: current.accountUuid },
       'subscription has no price of TASSIS_PLANS; the account keeps its plan',
     )
-  const email = typeof customer === 'string' ? null : (customer.email ?? null)
   return {
     plan: plan ?? current.plan,
     quotaHeld: plan ? !isSettled : current.quotaHeld,
-    subscriptionId: subscription.id,
-    status: subscription.status,
-    billingEmail: email === null || email.length > MAX_EMAIL_LENGTH ? current.billingEmail : email,
-    trialEndsAt: trialEnd === undefined || trialEnd === null ? null : seconds(trialEnd),
+    subscriptionId: id,
+    status,
+    billingEmail: email ?? current.billingEmail,
+    trialEndsAt,
   }
 }
 

@@ -1,19 +1,17 @@
 /**
- * @module Calls Stripe with its own library, with limits on time, response size and concurrent calls. Every failure
- * becomes one of two errors without secrets; the log has its kind and code, never a text from Stripe. Never follows a
- * redirect, which would carry the key elsewhere. Uses `fetch`, since the operator configured the URL. Callers check the
- * content of responses.
+ * @module Calls Stripe with its own library, with limits on time and concurrent calls. Every failure becomes one of two
+ * errors without secrets; the log has its kind and code, never a text from Stripe. Never follows a redirect, which would
+ * carry the key elsewhere. Uses `fetch`, since the operator configured the URL.
  */
 import type { Stripe } from 'stripe'
 import type { App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
-import { MiB, minutes, seconds } from '#platform/units.ts'
+import { minutes, seconds } from '#platform/units.ts'
 
 /** For all requests of one call together. */
 const TIMEOUT_MS = seconds(20)
-const MAX_RESPONSE_BYTES = 4 * MiB
 const MAX_CONCURRENT_CALLS = 32
 const NOT_CONFIGURED_RETRY_SECONDS = 3600
 const RETRY_SECONDS = 30
@@ -53,7 +51,7 @@ const getCalls = perOwner((_: App) => ({ running: 0 }))
 
 /**
  * Runs `call` with a Stripe client, within 20 seconds. Throws 503 `billing_unavailable` when Stripe cannot be reached,
- * 502 `billing_failed` when it rejects the call, 422 when it rejects a URL that the client provided, and every
+ * 502 `billing_failed` when it rejects the call or its response lacks what `call` reads, 422 when it rejects a URL that the client provided, and every
  * other error of `call` unchanged.
  */
 export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<T>): Promise<T> {
@@ -74,6 +72,7 @@ async function callWithTimeout<T>(app: App, library: Library, call: (stripe: Str
   try {
     return await call(createClient(library, app.config, ending.signal))
   } catch (error) {
+    if (error instanceof TypeError) throw invalidResponse(app, error.message)
     throw error instanceof library.errors.StripeError ? toAppError(app, library, error) : error
   } finally {
     timer.cancel()
@@ -93,41 +92,13 @@ function createClient(library: Library, { stripeKey, stripeUrl }: StripeConfig, 
     // Longer than our own timeout, which therefore ends the call first.
     timeout: minutes(1),
     telemetry: false,
-    httpClient: library.createFetchHttpClient(createBoundedFetch(signal)),
+    httpClient: library.createFetchHttpClient(
+      Object.assign(
+        (url: string | URL | Request, init: RequestInit = {}) => fetch(url, { ...init, redirect: 'error', signal }),
+        { preconnect: () => undefined },
+      ),
+    ),
   })
-}
-
-/**
- * Returns a fetch that reads the whole body, a JSON object of at most MAX_RESPONSE_BYTES, until the signal aborts. The
- * Stripe library wraps every error thrown here in one of its own.
- */
-const createBoundedFetch = (signal: AbortSignal): typeof fetch =>
-  Object.assign((url: string | URL | Request, init: RequestInit = {}) => fetchBounded(url, init, signal), {
-    preconnect: () => undefined,
-  })
-
-async function fetchBounded(url: string | URL | Request, init: RequestInit, signal: AbortSignal): Promise<Response> {
-  const headers = new Headers(init.headers)
-  // A small compressed body can become large.
-  headers.set('accept-encoding', 'identity')
-  const response = await fetch(url, { ...init, headers, redirect: 'error', decompress: false, signal })
-  const reader = response.body?.getReader()
-  const chunks: Uint8Array[] = []
-  for (let sizeBytes = 0; reader; ) {
-    const { done, value } = await reader.read()
-    if (done) break
-    sizeBytes += value.length
-    if (sizeBytes > MAX_RESPONSE_BYTES) {
-      await reader.cancel()
-      throw new Error(`the response is larger than ${MAX_RESPONSE_BYTES} bytes`)
-    }
-    chunks.push(value)
-  }
-  const text = Buffer.concat(chunks).toString()
-  // The library assumes that the body is an object.
-  const body: unknown = JSON.parse(text)
-  if (typeof body !== 'object' || body === null) throw new Error('the response is not an object')
-  return new Response(text, { status: response.status, headers: response.headers })
 }
 
 /** Whether Stripe reported that the named resource does not exist (any more). */
