@@ -32,7 +32,6 @@ import {
   SessionState,
   sessionRecordWire,
   sessionWire,
-  TotpBeginning,
   TotpConfirmation,
   TotpFactors,
   TotpSecret,
@@ -160,7 +159,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         return dataBody({ secret, otpauth_uri: otpauthUri })
       },
       {
-        body: TotpBeginning,
+        body: PasswordConfirmation,
         response: DataBody(TotpSecret),
         detail: describeRoute(
           'Start to set up an authenticator app',

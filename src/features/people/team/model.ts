@@ -1,8 +1,18 @@
 /** @module Wire shapes of users, sessions, teams and invitations. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import {
+  Count,
+  OptionalNullable,
+  StrictObject,
+  StringEnum,
+  Text,
+  TextOrNull,
+  TimeOrNull,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Invitation } from './invitations.ts'
 import type { SignedIn } from './login.ts'
@@ -21,23 +31,26 @@ const RoleName = StringEnum(ROLES, { description: 'owner, admin, developer or vi
 const NEW_PASSWORD = `The new password: ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters, not one of those that attackers try first.`
 const ANY_CODE = 'Six digits of the authenticator app, or a recovery code.'
 
+const OWN_PASSWORD = Password('Password of the user.')
+
+const USER_FIELDS = {
+  id: Uuid({ description: 'Id of the user.' }),
+  email: Text('Address the user signs in with.'),
+  name: Text('Name.'),
+  totp_enabled: Type.Boolean({ description: 'Whether signing in requires a code of an authenticator app.' }),
+  is_operator: Type.Boolean({ description: 'Whether the user is an operator of the service.' }),
+  last_login_at: TimeOrNull('When the user last signed in; null: never.'),
+  created_at: Timestamp({ description: 'When the user was created.' }),
+}
+
 const UserRecord = Type.Object(
-  {
-    id: Uuid({ description: 'Id of the user.' }),
-    email: Type.String({ description: 'Address the user signs in with.' }),
-    name: Type.String({ description: 'Name.' }),
-    totp_enabled: Type.Boolean({ description: 'Whether signing in requires a code of an authenticator app.' }),
-    is_operator: Type.Boolean({ description: 'Whether the user is an operator of the service.' }),
-    recovery_codes_left: Type.Integer({ description: 'Number of unused recovery codes.' }),
-    last_login_at: Nullable(Timestamp(), { description: 'When the user last signed in; null: never.' }),
-    created_at: Timestamp({ description: 'When the user was created.' }),
-  },
+  { ...USER_FIELDS, recovery_codes_left: Count('Number of unused recovery codes.') },
   { description: 'The signed-in user.' },
 )
 
 const MEMBERSHIP_FIELDS = {
   id: Uuid({ description: 'Id of the account.' }),
-  name: Type.String({ description: 'Name of the account.' }),
+  name: Text('Name of the account.'),
   role: Type.String({ description: 'Role of the user in it: owner, admin, developer or viewer.' }),
 }
 
@@ -57,7 +70,7 @@ export type SessionState = Static<typeof SessionState>
 
 export const Login = StrictObject({
   email: Email('Address of the user.'),
-  password: Password('Password of the user.'),
+  password: OWN_PASSWORD,
   code: OptionalNullable(Code(''), { description: `${ANY_CODE} Required for users who have set up an app.` }),
 })
 
@@ -68,110 +81,91 @@ export const AccountChoice = StrictObject({
 export const SessionRecord = Type.Object({
   id: Uuid({ description: 'Id of the session.' }),
   is_current: Type.Boolean({ description: 'Whether it is the session of this request.' }),
-  ip_address: Nullable(Type.String(), { description: 'Last recorded address of the browser.' }),
-  user_agent: Nullable(Type.String(), { description: 'User-Agent of the browser.' }),
+  ip_address: TextOrNull('Last recorded address of the browser.'),
+  user_agent: TextOrNull('User-Agent of the browser.'),
   last_seen_at: Timestamp({ description: 'When it was last used, to within an hour.' }),
   expires_at: Timestamp({ description: 'When it ends if it is not used before then.' }),
   created_at: Timestamp({ description: 'When the user signed in.' }),
 })
-export type SessionRecord = Static<typeof SessionRecord>
+type SessionRecord = Static<typeof SessionRecord>
 
-export const OtherSessionsEnd = Type.Object({
-  ended: Type.Integer({ description: 'Number of sessions that were ended.' }),
-})
+export const OtherSessionsEnd = Type.Object({ ended: Count('Number of sessions that were ended.') })
 
-export const PasswordConfirmation = StrictObject({ password: Password('Password of the user.') })
+export const PasswordConfirmation = StrictObject({ password: OWN_PASSWORD })
 
 export const PasswordChange = StrictObject({
   current_password: Password('The current password of the user.'),
   password: Password(NEW_PASSWORD),
 })
 
-export const TotpBeginning = StrictObject({ password: Password('Password of the user.') })
 export const TotpSecret = Type.Object({
-  secret: Type.String({ description: 'In base32, to type into the app.' }),
-  otpauth_uri: Type.String({ description: 'The same as a URI for a QR code.' }),
+  secret: Text('In base32, to type into the app.'),
+  otpauth_uri: Text('The same as a URI for a QR code.'),
 })
-export type TotpSecret = Static<typeof TotpSecret>
 export const TotpConfirmation = StrictObject({ code: Code('Six digits that the app shows.') })
 export const RecoveryCodes = Type.Object({
   recovery_codes: Type.Array(Type.String(), {
     description: 'Each lets the user sign in once without the app. They are not shown again.',
   }),
 })
-export type RecoveryCodes = Static<typeof RecoveryCodes>
-export const TotpFactors = StrictObject({ password: Password('Password of the user.'), code: Code(ANY_CODE) })
+export const TotpFactors = StrictObject({ password: OWN_PASSWORD, code: Code(ANY_CODE) })
+
+const ROLE = Text('owner, admin, developer or viewer.')
 
 export const MemberRecord = Type.Object({
-  id: Uuid({ description: 'Id of the user.' }),
-  email: Type.String({ description: 'Address of the user.' }),
-  name: Type.String({ description: 'Name of the user.' }),
-  role: Type.String({ description: 'owner, admin, developer or viewer.' }),
-  totp_enabled: Type.Boolean({ description: 'Whether signing in requires a code of an authenticator app.' }),
-  last_login_at: Nullable(Timestamp(), { description: 'When the user last signed in; null: never.' }),
+  ...Type.Omit(Type.Object(USER_FIELDS), ['is_operator']).properties,
+  role: ROLE,
   created_at: Timestamp({ description: 'When the user joined the team.' }),
 })
-export type MemberRecord = Static<typeof MemberRecord>
+type MemberRecord = Static<typeof MemberRecord>
 
 export const RoleChange = StrictObject({ role: RoleName })
 
-const INVITATION_FIELDS = {
+export const InvitationRecord = Type.Object({
   id: Uuid({ description: 'Id of the invitation.' }),
-  email: Type.String({ description: 'Invited address.' }),
-  role: Type.String({ description: 'owner, admin, developer or viewer.' }),
-  invited_by: Type.String({ description: 'Id of the user or key that invited; cli for the operator.' }),
+  email: Text('Invited address.'),
+  role: ROLE,
+  invited_by: Text('Id of the user or key that invited; cli for the operator.'),
   expires_at: Timestamp({ description: 'When it expires.' }),
   created_at: Timestamp({ description: 'When it was created.' }),
-}
-export const InvitationRecord = Type.Object(INVITATION_FIELDS)
-export type InvitationRecord = Static<typeof InvitationRecord>
+})
+type InvitationRecord = Static<typeof InvitationRecord>
 export const CreatedInvitation = Type.Object({
-  ...INVITATION_FIELDS,
+  ...InvitationRecord.properties,
   email_sent: Type.Boolean({
     description:
       'Whether the mail was accepted for delivery; false while the service has no verified domain to send from.',
   }),
 })
-export type CreatedInvitation = Static<typeof CreatedInvitation>
 export const NewInvitation = StrictObject({ email: Email('Address to invite.'), role: RoleName })
 
 /** A user as operators see one. */
 export const OperatorUser = Type.Object({
-  id: Uuid({ description: 'Id of the user.' }),
-  email: Type.String({ description: 'Address the user signs in with.' }),
-  name: Type.String({ description: 'Name.' }),
+  ...USER_FIELDS,
   has_password: Type.Boolean({ description: 'Whether the user has set a password.' }),
-  totp_enabled: Type.Boolean({ description: 'Whether signing in requires a code of an authenticator app.' }),
-  is_operator: Type.Boolean({ description: 'Whether the user is an operator of the service.' }),
-  last_login_at: Nullable(Timestamp(), { description: 'When the user last signed in; null: never.' }),
-  created_at: Timestamp({ description: 'When the user was created.' }),
   accounts: Type.Array(Type.Object(MEMBERSHIP_FIELDS), { description: 'The teams of the user.' }),
 })
 
 export const NewOperatorUser = StrictObject({
   email: Email('Address of the user.'),
   role: RoleName,
-  name: Type.Optional(Type.String({ description: 'Name of the user.' })),
+  name: Type.Optional(Text('Name of the user.')),
   password: Type.Optional(Password('Password; default: the response has a link to set one.')),
 })
 
 const membershipWire = ({ uuid, name, role }: Membership) => ({ id: formatUuid(uuid), name, role })
+
+const userFlags = ({ totpEnabledAt, operatorAt }: User) => ({
+  totp_enabled: totpEnabledAt !== null,
+  is_operator: operatorAt !== null,
+})
 
 /** The parts of a sign-in that pages need. */
 export const sessionWire = (
   app: App,
   { user, membership, id }: Pick<SignedIn, 'user' | 'membership' | 'id'>,
 ): SessionState => ({
-  user: {
-    id: formatUuid(user.uuid),
-    email: user.email,
-    name: user.name,
-    totp_enabled: user.totpEnabledAt !== null,
-    is_operator: user.operatorAt !== null,
-    recovery_codes_left: countRecoveryCodes(user),
-    last_login_at: isoTimeOrNull(user.lastLoginAt),
-    created_at: isoTime(user.createdAt),
-  },
+  user: toWire(UserRecord, user, { ...userFlags(user), recovery_codes_left: countRecoveryCodes(user) }),
   account: membershipWire(membership),
   role: membership.role,
   accounts: listMemberships(app.db, user.id).map(membershipWire),
@@ -179,44 +173,18 @@ export const sessionWire = (
   csrf_token: getCsrfToken(app, id),
 })
 
-export const toOperatorUser = (app: App, user: User): Static<typeof OperatorUser> => ({
-  id: formatUuid(user.uuid),
-  email: user.email,
-  name: user.name,
-  has_password: user.passwordHash !== null,
-  totp_enabled: user.totpEnabledAt !== null,
-  is_operator: user.operatorAt !== null,
-  last_login_at: isoTimeOrNull(user.lastLoginAt),
-  created_at: isoTime(user.createdAt),
-  accounts: listMemberships(app.db, user.id).map(membershipWire),
-})
+export const toOperatorUser = (app: App, user: User): Static<typeof OperatorUser> =>
+  toWire(OperatorUser, user, {
+    ...userFlags(user),
+    has_password: user.passwordHash !== null,
+    accounts: listMemberships(app.db, user.id).map(membershipWire),
+  })
 
 /** @param current row id of the session that sent the request, if one did */
-export const sessionRecordWire = (session: Session, current?: number): SessionRecord => ({
-  id: formatUuid(session.uuid),
-  is_current: session.id === current,
-  ip_address: session.ipAddress,
-  user_agent: session.userAgent,
-  last_seen_at: isoTime(session.lastSeenAt),
-  expires_at: isoTime(session.expiresAt),
-  created_at: isoTime(session.createdAt),
-})
+export const sessionRecordWire = (session: Session, current?: number): SessionRecord =>
+  toWire(SessionRecord, session, { is_current: session.id === current })
 
-export const memberWire = (member: Member): MemberRecord => ({
-  id: formatUuid(member.uuid),
-  email: member.email,
-  name: member.name,
-  role: member.role,
-  totp_enabled: member.isTotpOn,
-  last_login_at: isoTimeOrNull(member.lastLoginAt),
-  created_at: isoTime(member.createdAt),
-})
+export const memberWire = (member: Member): MemberRecord =>
+  toWire(MemberRecord, member, { totp_enabled: member.isTotpOn })
 
-export const invitationWire = (invitation: Invitation): InvitationRecord => ({
-  id: formatUuid(invitation.uuid),
-  email: invitation.email,
-  role: invitation.role,
-  invited_by: invitation.invitedBy,
-  expires_at: isoTime(invitation.expiresAt),
-  created_at: isoTime(invitation.createdAt),
-})
+export const invitationWire = (invitation: Invitation): InvitationRecord => toWire(InvitationRecord, invitation, {})
