@@ -53,6 +53,10 @@ export function pageBody<T>(
   }
 }
 
+/** A list that is short enough for one page. */
+export const onePageBody = <T>(rows: readonly T[]) =>
+  pageBody(rows, { page: 1, perPage: Math.max(rows.length, 1), total: rows.length })
+
 /** `lastKey` of a list ordered by id. */
 export const idKey = (rows: readonly { readonly id: number }[]): RowKey | undefined => {
   const last = rows.at(-1)

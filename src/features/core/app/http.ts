@@ -2,7 +2,7 @@
  * @module `authenticated` and `requires` of platform/http, typed with our actors, for routes that need an API key or a
  * session. Public routes and pages use neither.
  */
-import { commandsOnly, operatorsOnly, requires as requiresScope } from '#platform/http/access.ts'
+import { commandsOnly, describeRoute, operatorsOnly, requires as requiresScope } from '#platform/http/access.ts'
 import { authenticatedAs } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import type { Actor } from './app.ts'
@@ -12,6 +12,12 @@ export const authenticated = authenticatedAs<Actor>()
 
 /** States, in the `detail` of a route, the scope that the caller must have. */
 export const requires = requiresScope<string>
+
+/** The function that makes the `detail` of routes whose caller must have these scopes. */
+export const describeWith =
+  (...scopes: Parameters<typeof requires>) =>
+  (summary: string, description?: string, more?: object) =>
+    describeRoute(summary, requires(...scopes), description, more)
 
 /** The `detail` of a route that only operators may call. */
 export const operatorRoute = (
