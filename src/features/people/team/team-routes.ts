@@ -2,8 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -21,6 +20,8 @@ import {
 import { listMembers } from './users.ts'
 
 const tags = ['People']
+const reads = describeWith('account:read')
+const administers = describeWith('account:admin')
 const LAST_OWNER = ['last_owner', 'It is the only owner of the account.'] as const
 const memberParams = Type.Object({ id: Type.String({ description: 'Id of the user.' }) })
 
@@ -37,7 +38,7 @@ export const teamRoutes = (app: App) => {
     .get('/', ({ actor, query }) => toPage(listMembers(app.db, actor.accountId).reverse().map(memberWire), query), {
       query: PageQuery,
       response: PageBody(MemberRecord),
-      detail: describeRoute('List the team', requires('account:read'), 'Newest member first.'),
+      detail: reads('List the team', 'Newest member first.'),
     })
     .patch(
       '/members/:id',
@@ -46,9 +47,8 @@ export const teamRoutes = (app: App) => {
         params: memberParams,
         body: RoleChange,
         response: DataBody(MemberRecord),
-        detail: describeRoute(
+        detail: administers(
           'Change the role of a member',
-          requires('account:admin'),
           'Only a signed-in owner can add or remove owners.',
           errorResponses({ 409: LAST_OWNER }),
         ),
@@ -56,9 +56,8 @@ export const teamRoutes = (app: App) => {
     )
     .delete('/members/:id', ({ actor, params }) => removeMember(app, actor, params.id), {
       params: memberParams,
-      detail: describeRoute(
+      detail: administers(
         'Remove a member',
-        requires('account:admin'),
         'Takes effect immediately. API keys that the member created stay: they belong to the account.',
         errorResponses({ 409: LAST_OWNER }),
       ),
@@ -70,7 +69,7 @@ export const teamRoutes = (app: App) => {
       {
         query: PageQuery,
         response: PageBody(InvitationRecord),
-        detail: describeRoute('List open invitations', requires('account:read'), 'Newest first.'),
+        detail: reads('List open invitations', 'Newest first.'),
       },
     )
     .post(
@@ -82,9 +81,8 @@ export const teamRoutes = (app: App) => {
       {
         body: NewInvitation,
         response: { 201: DataBody(CreatedInvitation) },
-        detail: describeRoute(
+        detail: administers(
           'Invite a user',
-          requires('account:admin'),
           'The link comes by mail and is valid for 7 days. Another invitation of the same address replaces the first. Only a signed-in owner can invite owners.',
           errorResponses({
             409: ['already_member', 'The user already belongs to the team, or there are 50 open invitations.'],
@@ -95,6 +93,6 @@ export const teamRoutes = (app: App) => {
     )
     .delete('/invitations/:id', ({ actor, params }) => deleteInvitation(app, actor, params.id), {
       params: Type.Object({ id: Type.String({ description: 'Id of the invitation.' }) }),
-      detail: describeRoute('Revoke an invitation', requires('account:admin'), 'Its link becomes invalid immediately.'),
+      detail: administers('Revoke an invitation', 'Its link becomes invalid immediately.'),
     })
 }

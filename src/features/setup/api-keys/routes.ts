@@ -2,14 +2,14 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { changeApiKey, createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
 import { ApiKeyPatch, ApiKeyRecord, CreatedApiKey, NewApiKey, toApiKeyWire } from './model.ts'
 
 const tags = ['API keys']
+const administers = describeWith('account:admin')
 
 export const apiKeyRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/api-keys', tags })
@@ -22,7 +22,7 @@ export const apiKeyRoutes = (app: App) =>
       },
       {
         response: PageBody(ApiKeyRecord),
-        detail: describeRoute('List API keys', requires('account:admin'), 'All keys on one page, newest first.'),
+        detail: administers('List API keys', 'All keys on one page, newest first.'),
       },
     )
     .post(
@@ -35,7 +35,7 @@ export const apiKeyRoutes = (app: App) =>
       {
         body: NewApiKey,
         response: { 201: DataBody(CreatedApiKey) },
-        detail: describeRoute('Create an API key', requires('account:admin')),
+        detail: administers('Create an API key'),
       },
     )
     .patch(
@@ -46,18 +46,13 @@ export const apiKeyRoutes = (app: App) =>
         params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
         body: ApiKeyPatch,
         response: DataBody(ApiKeyRecord),
-        detail: describeRoute(
+        detail: administers(
           'Change an API key',
-          requires('account:admin'),
           'Changes the fields that the body has, from the next request with the key on. A restricted key cannot give another key more than it has itself.',
         ),
       },
     )
     .delete('/:id', ({ actor, params }) => revokeApiKey(app, actor, params.id), {
       params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
-      detail: describeRoute(
-        'Delete an API key',
-        requires('account:admin'),
-        'Takes effect immediately; requests with the key then fail with 401.',
-      ),
+      detail: administers('Delete an API key', 'Takes effect immediately; requests with the key then fail with 401.'),
     })

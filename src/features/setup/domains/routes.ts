@@ -2,13 +2,12 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { createDownload, fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { runDnsCheck, TOO_MANY_CHECKS } from './dns-check-slots.ts'
-import { changeDomain, createDomain, getDomain, listDomains } from './domains.ts'
+import { changeDomain, createDomain, type Domain, getDomain, listDomains } from './domains.ts'
 import {
   CreatedDomain,
   DomainChange,
@@ -31,6 +30,9 @@ import { formatZoneFile } from './zone-file.ts'
 
 const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
 const tags = ['Domains']
+const ONE = { params: IdParam, response: DataBody(DomainWire) }
+const reads = describeWith('domains:read')
+const writes = describeWith('domains:write')
 
 /**
  * Deleting a domain also ends its mail, which is a use case of another feature. That use case is passed in, because its
@@ -40,8 +42,9 @@ export interface DomainUseCases {
   readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>
 }
 
-export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
-  new Elysia({ prefix: '/v1/domains', tags })
+export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
+  const toBody = (domain: Domain) => dataBody(toDomainWire(app, domain))
+  return new Elysia({ prefix: '/v1/domains', tags })
     .use(authenticated)
     .get(
       '/',
@@ -57,7 +60,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         query: PageQuery,
         response: PageBody(DomainWire),
-        detail: describeRoute('List domains', requires('domains:read'), 'Newest first.'),
+        detail: reads('List domains', 'Newest first.'),
       },
     )
     .post(
@@ -70,38 +73,22 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         body: NewDomain,
         response: { 201: CreatedDomain },
-        detail: describeRoute(
-          'Register a domain',
-          requires('domains:write'),
-          'Creates its DKIM key. Publish the `dns_records`, then verify.',
-        ),
+        detail: writes('Register a domain', 'Creates its DKIM key. Publish the `dns_records`, then verify.'),
       },
     )
-    .get('/:id', ({ actor, params }) => dataBody(toDomainWire(app, getDomain(app.db, actor.accountId, params.id))), {
-      params: IdParam,
-      response: DataBody(DomainWire),
-      detail: describeRoute('Get a domain', requires('domains:read')),
+    .get('/:id', ({ actor, params }) => toBody(getDomain(app.db, actor.accountId, params.id)), {
+      ...ONE,
+      detail: reads('Get a domain'),
     })
     .patch(
       '/:id',
-      async ({ actor, params, body }) => {
-        const domain = await changeDomain(app, actor, params.id, { inboundEnabled: body.inbound_enabled })
-        return dataBody(toDomainWire(app, domain))
-      },
-      {
-        params: IdParam,
-        body: DomainChange,
-        response: DataBody(DomainWire),
-        detail: describeRoute('Enable or disable inbound mail of a domain', requires('domains:write')),
-      },
+      async ({ actor, params, body }) =>
+        toBody(await changeDomain(app, actor, params.id, { inboundEnabled: body.inbound_enabled })),
+      { ...ONE, body: DomainChange, detail: writes('Enable or disable inbound mail of a domain') },
     )
     .delete('/:id', ({ actor, params }) => deleteDomain(app, actor, params.id), {
       params: IdParam,
-      detail: describeRoute(
-        'Delete a domain',
-        requires('domains:write'),
-        'Cancels its scheduled mail; mail already queued is still signed and sent.',
-      ),
+      detail: writes('Delete a domain', 'Cancels its scheduled mail; mail already queued is still signed and sent.'),
     })
     .post(
       '/:id/verify',
@@ -109,27 +96,20 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         params: IdParam,
         response: DataBody(VerificationWire),
-        detail: describeRoute(
+        detail: writes(
           'Verify a domain',
-          requires('domains:write'),
           'Checks DNS now and reports for each record what was found, what was expected and what to publish. A verified domain that lacks a record still sends for 72 hours. May be called every 10 seconds.',
           TOO_MANY_CHECKS,
         ),
       },
     )
-    .post(
-      '/:id/rotate-dkim',
-      async ({ actor, params }) => dataBody(toDomainWire(app, await startDkimRotation(app, actor, params.id))),
-      {
-        params: IdParam,
-        response: DataBody(DomainWire),
-        detail: describeRoute(
-          'Rotate the DKIM keys of a domain',
-          requires('domains:write'),
-          'Creates new keys, whose records are `dkim_next` and `dkim_ed25519_next`. Publish them beside the present ones: once a check finds them, they sign, and the former selector is in `former_dkim_selectors` until its records may be removed. While keys wait for their records, no others are created.',
-        ),
-      },
-    )
+    .post('/:id/rotate-dkim', async ({ actor, params }) => toBody(await startDkimRotation(app, actor, params.id)), {
+      ...ONE,
+      detail: writes(
+        'Rotate the DKIM keys of a domain',
+        'Creates new keys, whose records are `dkim_next` and `dkim_ed25519_next`. Publish them beside the present ones: once a check finds them, they sign, and the former selector is in `former_dkim_selectors` until its records may be removed. While keys wait for their records, no others are created.',
+      ),
+    })
     .put(
       '/:id/tracking-domain',
       async ({ actor, params, body }) => {
@@ -140,22 +120,19 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         params: IdParam,
         body: NewTrackingDomain,
         response: TrackingDomainSet,
-        detail: describeRoute(
+        detail: writes(
           'Set the host name of tracked links',
-          requires('domains:write'),
           'Publish a CNAME at it that points to `cname_target`, then verify it. A changed name is unverified again.',
         ),
       },
     )
     .delete(
       '/:id/tracking-domain',
-      async ({ actor, params }) => dataBody(toDomainWire(app, await removeTrackingDomain(app, actor, params.id))),
+      async ({ actor, params }) => toBody(await removeTrackingDomain(app, actor, params.id)),
       {
-        params: IdParam,
-        response: DataBody(DomainWire),
-        detail: describeRoute(
+        ...ONE,
+        detail: writes(
           'Remove the host name of tracked links',
-          requires('domains:write'),
           'Links in future mail use the host of the service. Links in mail already sent still need the CNAME; keep the CNAME only below a domain that stays verified here, because otherwise another account may set the host.',
         ),
       },
@@ -169,14 +146,14 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       {
         params: IdParam,
         response: TrackingVerification,
-        detail: describeRoute(
+        detail: writes(
           'Verify the host name of tracked links',
-          requires('domains:write'),
           'Checks DNS now and reports what was found, what was expected and what to publish.',
           TOO_MANY_CHECKS,
         ),
       },
     )
+}
 
 /** What DNS has now, and what to publish as a zone file. */
 export const domainDnsRoutes = (app: App) => {
@@ -189,9 +166,8 @@ export const domainDnsRoutes = (app: App) => {
     .get('/:id/dns', async ({ actor, params: { id } }) => dataBody(await read(actor, id)), {
       params: IdParam,
       response: DataBody(PublishedDnsWire),
-      detail: describeRoute(
+      detail: reads(
         'Compare the DNS of a domain with its records',
-        requires('domains:read'),
         'Asks DNS now, and names each record as the DNS provider wants it typed. Changes nothing: `POST /v1/domains/{id}/verify` stores what it finds.',
         TOO_MANY_CHECKS,
       ),
@@ -207,9 +183,8 @@ export const domainDnsRoutes = (app: App) => {
       },
       {
         params: IdParam,
-        detail: describeRoute(
+        detail: reads(
           'Download the DNS records of a domain as a zone file',
-          requires('domains:read'),
           'Asks DNS now. Only records that are missing are lines to import (RFC 1035 §5); those that exist or could not be looked up are comments, so that an import never duplicates or replaces any.',
           { ...fileResponseSpec('The zone file.', 'text/plain'), ...TOO_MANY_CHECKS },
         ),

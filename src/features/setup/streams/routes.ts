@@ -2,8 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { NewStream, StreamChange, StreamDetail, StreamRecord, toStreamDetailWire, toStreamWire } from './model.ts'
@@ -11,6 +10,8 @@ import { readReputation } from './reputation.ts'
 import { changeStream, createStream, deleteStream, getStream, type HasOpenMail, listStreams } from './streams.ts'
 
 const tags = ['Streams']
+const reads = describeWith('emails:read')
+const writes = describeWith('emails:send')
 const params = Type.Object({ id: Type.String({ description: 'Id of the stream.' }) })
 
 export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: HasOpenMail }) =>
@@ -30,7 +31,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       {
         query: PageQuery,
         response: PageBody(StreamRecord),
-        detail: describeRoute('List streams', requires('emails:read'), 'Newest first.'),
+        detail: reads('List streams', 'Newest first.'),
       },
     )
     .post(
@@ -40,7 +41,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       {
         body: NewStream,
         response: { 201: DataBody(StreamRecord) },
-        detail: describeRoute('Create a stream', requires('emails:send')),
+        detail: writes('Create a stream'),
       },
     )
     .get(
@@ -53,11 +54,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       {
         params,
         response: DataBody(StreamDetail),
-        detail: describeRoute(
-          'Get a stream',
-          requires('emails:read'),
-          'With its own reputation: the outcomes of its mail over the last 30 days.',
-        ),
+        detail: reads('Get a stream', 'With its own reputation: the outcomes of its mail over the last 30 days.'),
       },
     )
     .put(
@@ -68,18 +65,16 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
         params,
         body: StreamChange,
         response: DataBody(StreamRecord),
-        detail: describeRoute(
+        detail: writes(
           'Change a stream',
-          requires('emails:send'),
           'Omitted fields keep their value. The slug of `transactional` cannot be changed.',
         ),
       },
     )
     .delete('/:id', ({ actor, params }) => deleteStream(app, actor, params.id, hasOpenMail), {
       params,
-      detail: describeRoute(
+      detail: writes(
         'Delete a stream',
-        requires('emails:send'),
         'Fails with 409 for `transactional`, and while mail of the stream is not final.',
       ),
     })

@@ -2,8 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -44,6 +43,7 @@ import {
   MAX_TEMPLATES,
   readTemplateSize,
   restoreVersion,
+  type Template,
   toTemplateSource,
 } from './templates.ts'
 import { getVersion, listVersions } from './versions.ts'
@@ -65,15 +65,20 @@ export async function previewTemplate(
 }
 
 const tags = ['Templates']
+const reads = describeWith('templates:read')
+const writes = describeWith('templates:write')
 const params = Type.Object({ id: Type.String({ description: 'Id of the template.' }) })
 const versionParams = Type.Object({
   id: Type.String({ description: 'Id of the template.' }),
   version: Type.String({ description: 'Number of the version.' }),
 })
+const ONE = { params, response: DataBody(TemplateRecord) }
 const CHANGED = '`template_changed`: the template has another version than `if_version`; `version` says which.'
 const SAME_ALIAS = 'The account has a template with this alias'
 const TEMPLATE_ERRORS =
   'A part that can never be rendered fails with 422 `template_error`, which says where the error is.'
+
+const toBody = (template: Template, { accountUuid }: Actor) => dataBody(toTemplateWire(template, accountUuid))
 
 /** Number of a version in a path; no version has the number 0. */
 const parseVersion = (text: string): number => (/^\d{1,9}$/.test(text) ? Number(text) : 0)
@@ -101,57 +106,36 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
       {
         query: TemplateListQuery,
         response: PageBody(TemplateRow),
-        detail: describeRoute(
-          'List templates',
-          requires('templates:read'),
-          `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`,
-        ),
+        detail: reads('List templates', `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are omitted.`),
       },
     )
     .post(
       '/',
       async ({ actor, body, status }) =>
-        status(
-          201,
-          dataBody(toTemplateWire(await createTemplate(app, actor, toTemplateInput(body)), actor.accountUuid)),
-        ),
+        status(201, toBody(await createTemplate(app, actor, toTemplateInput(body)), actor)),
       {
         body: NewTemplate,
         response: { 201: DataBody(TemplateRecord) },
-        detail: describeRoute(
+        detail: writes(
           'Create a template',
-          requires('templates:write'),
           TEMPLATE_ERRORS,
           errorResponses({ 409: ['template_exists', `${SAME_ALIAS}, or ${MAX_TEMPLATES} templates.`] }),
         ),
       },
     )
-    .get(
-      '/:id',
-      ({ actor, params }) =>
-        dataBody(toTemplateWire(getTemplate(app.db, actor.accountId, params.id), actor.accountUuid)),
-      {
-        params,
-        response: DataBody(TemplateRecord),
-        detail: describeRoute('Get a template', requires('templates:read')),
-      },
-    )
+    .get('/:id', ({ actor, params }) => toBody(getTemplate(app.db, actor.accountId, params.id), actor), {
+      ...ONE,
+      detail: reads('Get a template'),
+    })
     .put(
       '/:id',
-      async ({ actor, params, body }) =>
-        dataBody(
-          toTemplateWire(
-            await changeTemplate(app, actor, params.id, toTemplateChange(body), { ifVersion: body.if_version }),
-            actor.accountUuid,
-          ),
-        ),
+      async ({ actor, params, body: { if_version: ifVersion, ...body } }) =>
+        toBody(await changeTemplate(app, actor, params.id, toTemplateChange(body), { ifVersion }), actor),
       {
-        params,
+        ...ONE,
         body: TemplateChangeBody,
-        response: DataBody(TemplateRecord),
-        detail: describeRoute(
+        detail: writes(
           'Change a template',
-          requires('templates:write'),
           `Omitted fields keep their value. ${TEMPLATE_ERRORS} Mail already accepted does not change.`,
           errorResponses({ 409: ['template_exists', `${SAME_ALIAS}; or ${CHANGED}`] }),
         ),
@@ -159,11 +143,7 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
     )
     .delete('/:id', ({ actor, params }) => deleteTemplate(app, actor, params.id), {
       params,
-      detail: describeRoute(
-        'Delete a template',
-        requires('templates:write'),
-        'Emails made from it still refer to it; sends with its alias now fail.',
-      ),
+      detail: writes('Delete a template', 'Emails made from it still refer to it; sends with its alias now fail.'),
     })
     .post(
       '/:id/render',
@@ -173,9 +153,8 @@ export const templateRoutes = (app: App, options: TemplateRouteOptions) =>
         params,
         body: RenderBody,
         response: DataBody(RenderedTemplate),
-        detail: describeRoute(
+        detail: reads(
           'Render a template',
-          requires('templates:read'),
           'Renders the email for this template and data; nothing is sent. A missing variable fails with 422 `template_error`, which names it.',
         ),
       },
@@ -196,11 +175,7 @@ const versionRoutes = (app: App) =>
         params,
         query: PageQuery,
         response: PageBody(TemplateVersionRow),
-        detail: describeRoute(
-          'List the versions of a template',
-          requires('templates:read'),
-          `Newest first. ${VERSIONS_DESCRIPTION}`,
-        ),
+        detail: reads('List the versions of a template', `Newest first. ${VERSIONS_DESCRIPTION}`),
       },
     )
     .get(
@@ -212,7 +187,7 @@ const versionRoutes = (app: App) =>
       {
         params: versionParams,
         response: DataBody(TemplateVersionRecord),
-        detail: describeRoute('Get a version of a template', requires('templates:read')),
+        detail: reads('Get a version of a template'),
       },
     )
     .post(
@@ -220,15 +195,14 @@ const versionRoutes = (app: App) =>
       async ({ actor, params, body }) => {
         const version = parseVersion(params.version)
         const restored = await restoreVersion(app, actor, params.id, version, body.if_version)
-        return dataBody(toTemplateWire(restored, actor.accountUuid))
+        return toBody(restored, actor)
       },
       {
         params: versionParams,
         body: RestoreBody,
         response: DataBody(TemplateRecord),
-        detail: describeRoute(
+        detail: writes(
           'Restore a version of a template',
-          requires('templates:write'),
           'Its subject and bodies become a new version; alias and name stay.',
           errorResponses({ 409: ['template_changed', CHANGED] }),
         ),
@@ -248,9 +222,8 @@ const draftRoutes = (app: App, { previews }: TemplateRouteOptions) =>
     {
       body: DraftBody,
       response: DataBody(DraftResult),
-      detail: describeRoute(
+      detail: reads(
         'Render unsaved text',
-        requires('templates:read'),
         'Renders each part for itself, as a send would, and reports problems with their line. Nothing is stored or sent. An endless loop ends with a problem after a moment, and does not delay your mail.',
       ),
     },

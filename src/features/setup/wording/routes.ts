@@ -1,8 +1,7 @@
 /** @module /v1/account/wording and /v1/account/logo. */
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -14,6 +13,8 @@ import { DEFAULT_TEXTS } from './texts.ts'
 import { changeLogo, changeWording, deleteWording, readWording, type Wording } from './wording.ts'
 
 const tags = ['Account']
+const reads = describeWith('account:read')
+const administers = describeWith('account:admin')
 
 /** @param publicUrl without trailing slashes */
 export const wordingRoutes = (app: App, publicUrl: string) => {
@@ -23,34 +24,27 @@ export const wordingRoutes = (app: App, publicUrl: string) => {
     .use(authenticated)
     .get('/wording', ({ actor }) => read(actor), {
       response: DataBody(WordingRecord),
-      detail: describeRoute(
+      detail: reads(
         'Get the wording',
-        requires('account:read'),
         "The account's own name, logo and texts of confirmation mails, confirmation pages and unsubscribe pages.",
       ),
     })
     .patch('/wording', async ({ actor, body }) => toBody(await changeWording(app, actor, body)), {
       body: WordingChangeBody,
       response: DataBody(WordingRecord),
-      detail: describeRoute(
+      detail: administers(
         'Change the wording',
-        requires('account:admin'),
         'A text that is missing is ours, in the same language. Buttons, links and our sentences about the address, the list and the sender always stay. Texts are plain text.',
         errorResponses({ 422: ['unknown_placeholder', 'A text has a placeholder that cannot be used there.'] }),
       ),
     })
     .delete('/wording', ({ actor }) => deleteWording(app, actor), {
-      detail: describeRoute(
-        'Delete the wording',
-        requires('account:admin'),
-        'Name, logo and texts: everything is ours again.',
-      ),
+      detail: administers('Delete the wording', 'Name, logo and texts: everything is ours again.'),
     })
     .put('/logo', async ({ actor, body }) => toBody(await changeLogo(app, actor, await readLogo(body, app.memory))), {
       response: DataBody(WordingRecord),
-      detail: describeRoute(
+      detail: administers(
         'Set the logo',
-        requires('account:admin'),
         `The bytes of a PNG, JPEG or WebP file, at most ${MAX_LOGO_BYTES / KiB} KiB and ${MAX_UPLOAD_PIXELS} pixels in each direction; its content decides, not its Content-Type. It is stored as PNG or JPEG with at most 480 by 192 pixels, without anything else that was in the file. Mail that was sent with another logo shows the name in its place.`,
         {
           ...acceptsBody('bytes'),
@@ -71,6 +65,6 @@ export const wordingRoutes = (app: App, publicUrl: string) => {
       ),
     })
     .delete('/logo', async ({ actor }) => void (await changeLogo(app, actor, null)), {
-      detail: describeRoute('Delete the logo', requires('account:admin'), 'Mails and pages show the name instead.'),
+      detail: administers('Delete the logo', 'Mails and pages show the name instead.'),
     })
 }
