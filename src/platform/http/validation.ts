@@ -6,7 +6,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
-import { AppError, type ErrorDetail } from '../errors.ts'
+import { AppError, type ErrorDetail, invalid } from '../errors.ts'
 
 /** Returns the errors of a value, at most MAX_DETAILS and one per field; empty when it is valid. */
 export type Check = (value: unknown) => readonly ErrorDetail[]
@@ -33,6 +33,16 @@ export function invalidFields(details: readonly ErrorDetail[]): AppError {
   const problem = `${first?.field} ${first?.message}${more}`
   const message = first ? (problem.endsWith('?') ? problem : `${problem}.`) : 'The request is not valid.'
   return new AppError(422, 'validation_failed', message, { details })
+}
+
+export const MAX_NAME_LENGTH = 200
+
+/** A name without blanks around it. Throws 422 for one that is empty or too long. */
+export function parseName(text: string): string {
+  const name = text.trim()
+  if (name === '' || name.length > MAX_NAME_LENGTH)
+    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
+  return name
 }
 
 function collectDetails(errors: Iterable<ValueError>, rootName: string): ErrorDetail[] {

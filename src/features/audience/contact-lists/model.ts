@@ -1,7 +1,7 @@
 /** @module Wire shapes of contact lists and contacts. */
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
-import { type ListInput, MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH } from '#features/setup/contact-store/change-list.ts'
+import { type ListInput, MAX_DESCRIPTION_LENGTH } from '#features/setup/contact-store/change-list.ts'
 import { type Contact, MAX_COUNTED } from '#features/setup/contact-store/find.ts'
 import { type ContactList, type ListedContactList, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES, readContactCount } from '#features/setup/contact-store/status.ts'
@@ -18,6 +18,7 @@ import {
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
+import { MAX_NAME_LENGTH } from '#platform/http/validation.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'

@@ -8,10 +8,9 @@ import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { DEFAULT_STREAM, insertStream } from '#features/setup/streams/streams.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { invalid } from '#platform/errors.ts'
+import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-
-const MAX_NAME_LENGTH = 200
 
 interface NewAccount {
   readonly name: string
@@ -27,9 +26,7 @@ export async function createAccount(app: App, input: NewAccount): Promise<Accoun
 
 /** Throws 422 for an invalid name or address. */
 export function parseNewAccount(input: Pick<NewAccount, 'name' | 'email'>): Pick<NewAccount, 'name' | 'email'> {
-  const name = input.name.trim()
-  if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `A name must have 1 to ${MAX_NAME_LENGTH} characters.`)
+  const name = parseName(input.name)
   const email = parseMailbox(input.email)
   if (email.kind === 'invalid') throw invalid('email', `email: ${email.reason}`)
   return { name, email: email.address }

@@ -35,6 +35,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
+import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 
 /** A sub-account with its quota use in the current month. */
@@ -97,7 +98,7 @@ export async function createSubAccount(
   input: NewSubAccount,
   inviteOwner: InviteOwner,
 ): Promise<SubAccount> {
-  const name = requireName(input.name)
+  const name = parseName(input.name)
   const email = parseUserEmail(input.email)
   requireStrongPassword(input.password, email)
   // Checked before the costly password hash, and again in the transaction.
@@ -145,12 +146,6 @@ function requireQuotaWithin(parent: Account, quota: number | null | undefined): 
     throw invalid('monthly_quota', `monthly_quota must be at most that of the parent account, ${parent.monthlyQuota}.`)
 }
 
-function requireName(text: string): string {
-  const name = text.trim()
-  if (name === '') throw invalid('name', 'A name must have 1 to 200 characters.')
-  return name
-}
-
 export interface SubAccountChanges {
   readonly name?: string | undefined
   /** Null: the parent's quota. */
@@ -162,7 +157,7 @@ export interface SubAccountChanges {
 export function changeSubAccount(app: App, actor: Actor, id: string, change: SubAccountChanges): Promise<SubAccount> {
   if (Object.values(change).every((value) => value === undefined))
     throw invalid('body', 'Set at least one of name, monthly_quota and is_active.')
-  const name = change.name === undefined ? undefined : requireName(change.name)
+  const name = change.name === undefined ? undefined : parseName(change.name)
   return app.commit.write((tx) => {
     const { account } = getSubAccount(app, actor, id, tx.db)
     requireQuotaWithin(getAccount(app.config, tx.db, actor.accountId), change.monthlyQuota)

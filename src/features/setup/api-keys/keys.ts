@@ -12,6 +12,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, conflict, invalid, notFound } from '#platform/errors.ts'
 import { createNetworkMatcher } from '#platform/http/client-ip.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62 } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { applyLimits, type LimitsInput } from './limits.ts'
@@ -56,7 +57,6 @@ const sql = prepareStatements((db) => ({
 const KEY_PREFIX = 'tassis_live_'
 const RANDOM_LENGTH = 32
 const SHOWN_PREFIX_LENGTH = 16
-const MAX_NAME_LENGTH = 200
 /** A key provided by the operator: long enough to resist guessing, short enough for a header. */
 const KEY_PATTERN = /^[\x21-\x7e]{20,200}$/
 
@@ -123,13 +123,6 @@ export async function createApiKey(
     inTransaction?.(tx, id)
   })
   return { id, name, keyPrefix, scopes, limits, lastUsedAt: null, createdAt, key }
-}
-
-function parseName(text: string): string {
-  const name = text.trim()
-  if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
-  return name
 }
 
 const toLimitsMetadata = ({ expiresAt, domains, networks }: ActorLimits) => ({

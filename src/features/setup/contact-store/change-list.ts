@@ -5,15 +5,16 @@
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { parseSender } from '#features/setup/domains/sending.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
-import { findTemplateById, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/setup/templates/templates.ts'
+import { findTemplateById, MAX_SUBJECT_LENGTH, validateBody } from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
+import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { type ContactList, countLists, getList } from './lists.ts'
@@ -34,7 +35,6 @@ export type ListInput = Pick<ListFields, 'name'> & {
 
 /** Lists per account. */
 export const MAX_LISTS = 10_000
-export const MAX_NAME_LENGTH = 200
 export const MAX_DESCRIPTION_LENGTH = 2000
 
 const NEW_LIST: ListFields = {
@@ -73,18 +73,10 @@ const sql = prepareStatements((db) => ({
   empty: db.prepare('UPDATE contact_lists SET emptied_at = ? WHERE id = ? AND deleted_at IS NOT NULL'),
 }))
 
-const toColumns = (list: ListFields): (string | number | null)[] => [
-  list.name,
-  list.description,
-  Number(list.doubleOptIn),
-  Number(list.welcomeEnabled),
-  list.welcomeDelaySeconds,
-  list.welcomeFrom,
-  list.welcomeSubject,
-  list.welcomeHtml,
-  list.welcomeText,
-  list.welcomeTemplateId,
-]
+const FIELDS = Object.keys(NEW_LIST) as (keyof ListFields)[]
+
+/** In the order of the statements. */
+const toColumns = (list: ListFields) => FIELDS.map((field) => list[field])
 
 /**
  * Creates a list. Throws 409 `contact_list_exists` when the account has one with this name, 409
@@ -114,7 +106,7 @@ export async function createList(app: App, actor: Actor, input: ListInput): Prom
     const id = formatUuid(uuid)
     const now = app.eventTime()
     sql(tx.db).insert.run(...toColumns(list), uuid, accountId, now, now)
-    auditList(app, tx, actor, 'contact_list.created', id, list.name)
+    auditChange(app, tx, actor, 'contact_list.created', id, { name: list.name })
     return getList(tx.db, accountId, id)
   })
 }
@@ -134,7 +126,7 @@ export async function changeList(app: App, actor: Actor, id: string, input: List
   return app.commit.write((tx) => {
     const { before, after } = check(tx.db)
     sql(tx.db).update.run(...toColumns(after), app.eventTime(), before.id)
-    auditList(app, tx, actor, 'contact_list.updated', formatUuid(before.uuid), after.name)
+    auditChange(app, tx, actor, 'contact_list.updated', before.uuid, { name: after.name })
     return getList(tx.db, accountId, id)
   })
 }
@@ -144,7 +136,7 @@ export const deleteList = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const list = getList(tx.db, actor.accountId, id)
     sql(tx.db).delete.run(app.eventTime(), list.id)
-    auditList(app, tx, actor, 'contact_list.deleted', formatUuid(list.uuid), list.name)
+    auditChange(app, tx, actor, 'contact_list.deleted', list.uuid, { name: list.name })
   })
 
 /** The first deleted list after a row id that may still have contacts. */
@@ -155,10 +147,6 @@ export const findDeletedListAfter = (db: Database, after: number): { id: number;
 export const markEmptied = (app: Pick<App, 'eventTime'>, tx: Tx, listId: number): void =>
   void sql(tx.db).empty.run(app.eventTime(), listId)
 
-function auditList(app: App, tx: Tx, actor: Actor, action: string, id: string, name: string): void {
-  audit(app, tx, actor, { action, resourceType: 'contact_list', resourceId: id, metadata: { name } })
-}
-
 function requireUnusedName(db: Database, accountId: number, name: string, except: number): void {
   if (sql(db).sameName.get(accountId, name, except))
     throw conflict('contact_list_exists', `This account already has a contact list "${name}".`)
@@ -166,27 +154,30 @@ function requireUnusedName(db: Database, accountId: number, name: string, except
 
 /** The list after the change; throws the 422 of an invalid field. */
 function applyInput(db: Database, accountId: number, before: ListFields, input: ListInput): ListFields {
-  const resolve = <In, Out>(provided: In | undefined, current: Out, read: (value: In) => Out): Out =>
-    provided === undefined ? current : read(provided)
+  const resolve = <T>(provided: string | null | undefined, current: T, read: (text: string) => T): T | null =>
+    provided === undefined ? current : provided ? read(provided) : null
+  const body = (part: 'html' | 'text') => (text: string) => validateBody(`welcome_email_${part}_body`, text)
   const after: ListFields = {
     name: validateName(input.name),
     description: resolve(input.description, before.description, validateDescription),
     doubleOptIn: input.doubleOptIn ?? before.doubleOptIn,
     welcomeEnabled: input.welcomeEnabled ?? before.welcomeEnabled,
     welcomeDelaySeconds: input.welcomeDelaySeconds ?? before.welcomeDelaySeconds,
-    welcomeFrom: resolve(input.welcomeFrom, before.welcomeFrom, (text) => validateFrom(db, accountId, text)),
+    welcomeFrom: resolve(input.welcomeFrom, before.welcomeFrom, (text) =>
+      parseSender(db, accountId, 'welcome_email_from_address', text),
+    ),
     welcomeSubject: resolve(input.welcomeSubject, before.welcomeSubject, validateSubject),
-    welcomeHtml: resolve(input.welcomeHtml, before.welcomeHtml, (text) => validateBody('html', text)),
-    welcomeText: resolve(input.welcomeText, before.welcomeText, (text) => validateBody('text', text)),
+    welcomeHtml: resolve(input.welcomeHtml, before.welcomeHtml, body('html')),
+    welcomeText: resolve(input.welcomeText, before.welcomeText, body('text')),
     welcomeTemplateId: resolve(input.welcomeTemplateId, before.welcomeTemplateId, (id) =>
-      validateTemplate(db, accountId, id),
+      requireTemplate(db, accountId, id),
     ),
   }
   requireWelcomeContent(after)
   return after
 }
 
-const WELCOME_FIELDS = (Object.keys(NEW_LIST) as (keyof ListFields)[]).filter((field) => field.startsWith('welcome'))
+const WELCOME_FIELDS = FIELDS.filter((field) => field.startsWith('welcome'))
 
 /** Throws 403 when the change affects the welcome email and the actor may not send, or not from this domain. */
 function requireSendScope(actor: Actor, before: ListFields, after: ListFields): void {
@@ -234,46 +225,28 @@ function toWelcomeError({ code, message, details }: AppError): AppError {
   return new AppError(422, code, renamed[0]?.message ?? message, { details: renamed })
 }
 
+const CONTROL_CHARACTER = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
+
 function validateName(text: string): string {
-  const name = text.trim().toWellFormed()
-  if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
+  const name = parseName(text).toWellFormed()
   // The name appears in subjects and on pages that contacts see.
   if (CONTROL_CHARACTER.test(name)) throw invalid('name', 'The name must be one line without control characters.')
   return name
 }
 
-const CONTROL_CHARACTER = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
-
-function validateDescription(text: string | null): string | null {
-  if (text === null || text === '') return null
+function validateDescription(text: string): string {
   if (text.length > MAX_DESCRIPTION_LENGTH)
     throw invalid('description', `The description must have at most ${MAX_DESCRIPTION_LENGTH} characters.`)
   return text.toWellFormed()
 }
 
-function validateFrom(db: Database, accountId: number, text: string | null): string | null {
-  return text === null || text === '' ? null : parseSender(db, accountId, 'welcome_email_from_address', text)
-}
-
-function validateSubject(text: string | null): string | null {
-  if (text === null || text.trim() === '') return null
+function validateSubject(text: string): string | null {
   if (text.length > MAX_SUBJECT_LENGTH)
     throw invalid('welcome_email_subject', `The subject must have at most ${MAX_SUBJECT_LENGTH} characters.`)
-  return text.toWellFormed()
+  return text.trim() === '' ? null : text.toWellFormed()
 }
 
-function validateBody(part: 'html' | 'text', text: string | null): string | null {
-  if (text === null || text === '') return null
-  const field = `welcome_email_${part}_body`
-  const sizeBytes = Buffer.byteLength(text)
-  if (sizeBytes > MAX_BODY_BYTES)
-    throw invalid(field, `${field} has ${sizeBytes} bytes; at most ${MAX_BODY_BYTES} are allowed.`)
-  return text.toWellFormed()
-}
-
-function validateTemplate(db: Database, accountId: number, id: string | null): number | null {
-  if (id === null || id === '') return null
+function requireTemplate(db: Database, accountId: number, id: string): number {
   const template = findTemplateById(db, accountId, id)
   if (!template)
     throw invalid(

@@ -9,6 +9,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
+import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type StreamPriority, toPriorityCode } from './priority.ts'
@@ -55,7 +56,6 @@ const sql = prepareStatements((db) => ({
 export const DEFAULT_STREAM = 'transactional'
 
 const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/
-const MAX_NAME_LENGTH = 200
 
 /** The stream with a slug; undefined when the account has none. */
 export const findStream = (db: Database, accountId: number, slug: string): FoundStream | undefined =>
@@ -102,7 +102,7 @@ export const listStreams = (
 /** Creates a stream. Throws 409 `stream_exists` when the account has one with this slug. */
 export function createStream(app: App, actor: Actor, input: StreamInput): Promise<Stream> {
   const slug = validateSlug(input.slug)
-  const name = validateName(input.name)
+  const name = parseName(input.name)
   return app.commit.write((tx) => {
     requireUnusedSlug(tx.db, actor.accountId, slug)
     const id = formatUuid(insertStream(tx, actor.accountId, { ...input, slug, name }, app.eventTime()))
@@ -130,7 +130,7 @@ export function changeStream(
   if ([change.slug, change.name, expiresIn, priority].every((value) => value === undefined))
     throw invalid('body', 'At least one of slug, name, expires_in and priority must be set.')
   const slug = change.slug === undefined ? undefined : validateSlug(change.slug)
-  const name = change.name === undefined ? undefined : validateName(change.name)
+  const name = change.name === undefined ? undefined : parseName(change.name)
   return app.commit.write((tx) => {
     const stream = getStream(tx.db, actor.accountId, id)
     if (slug !== undefined && slug !== stream.slug) {
@@ -207,11 +207,4 @@ function validateSlug(slug: string): string {
       'The slug must have 1 to 63 characters of a to z, 0 to 9 and "-", and begin with a letter or digit.',
     )
   return slug
-}
-
-function validateName(text: string): string {
-  const name = text.trim()
-  if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
-  return name
 }

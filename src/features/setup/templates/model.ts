@@ -1,6 +1,5 @@
 /** @module Wire form of templates. */
 import { type Static, Type } from '@sinclair/typebox'
-import { isoTime } from '#platform/http/envelope.ts'
 import {
   extra,
   FreeMap,
@@ -13,14 +12,14 @@ import {
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { MAX_NAME_LENGTH } from '#platform/http/validation.ts'
+import { toWire } from '#platform/http/wire.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import {
   type ListedTemplate,
   MAX_ALIAS_LENGTH,
   MAX_BODY_BYTES,
   MAX_LISTED_BYTES,
-  MAX_NAME_LENGTH,
   MAX_SUBJECT_LENGTH,
   type Template,
   type TemplateChange,
@@ -120,39 +119,23 @@ export const TemplateChangeBody = StrictObject(
   },
 )
 
-export const toTemplateInput = (body: Static<typeof NewTemplate>): TemplateInput => ({
-  alias: body.alias,
-  name: body.name,
-  subject: body.subject,
-  htmlBody: body.html_body ?? null,
-  textBody: body.text_body ?? null,
-})
+export const toTemplateInput = ({
+  html_body: htmlBody = null,
+  text_body: textBody = null,
+  ...body
+}: Static<typeof NewTemplate>): TemplateInput => ({ ...body, htmlBody, textBody })
 
-export const toTemplateChange = (body: Static<typeof TemplateChangeBody>): TemplateChange => ({
-  alias: body.alias,
-  name: body.name,
-  subject: body.subject,
-  htmlBody: body.html_body,
-  textBody: body.text_body,
-})
+export const toTemplateChange = ({
+  html_body: htmlBody,
+  text_body: textBody,
+  ...body
+}: Omit<Static<typeof TemplateChangeBody>, 'if_version'>): TemplateChange => ({ ...body, htmlBody, textBody })
 
-export const toTemplateWire = (template: Template, accountUuid: string): TemplateRecord => ({
-  id: formatUuid(template.uuid),
-  account_id: accountUuid,
-  alias: template.alias,
-  name: template.name,
-  subject: template.subject,
-  html_body: template.htmlBody,
-  text_body: template.textBody,
-  version: template.version,
-  created_at: isoTime(template.createdAt),
-  updated_at: isoTime(template.updatedAt),
-})
+export const toTemplateWire = (template: Template, account_id: string): TemplateRecord =>
+  toWire(TemplateRecord, template, { account_id })
 
-export const toTemplateRowWire = (template: ListedTemplate, accountUuid: string): TemplateRow => ({
-  ...toTemplateWire(template, accountUuid),
-  truncated: template.isTruncated,
-})
+export const toTemplateRowWire = (template: ListedTemplate, account_id: string): TemplateRow =>
+  toWire(TemplateRow, template, { account_id, truncated: template.isTruncated })
 
 export const RenderBody = StrictObject(
   {
@@ -200,19 +183,10 @@ export const VERSIONS_DESCRIPTION = `Each change of subject or bodies stores a v
 
 export const RestoreBody = StrictObject({ if_version: IfVersion })
 
-export const toVersionRowWire = (version: ListedVersion): TemplateVersionRow => ({
-  version: version.version,
-  subject: version.subject,
-  actor_type: version.actorType,
-  actor_id: version.actorId,
-  created_at: isoTime(version.createdAt),
-})
+export const toVersionRowWire = (version: ListedVersion): TemplateVersionRow => toWire(TemplateVersionRow, version, {})
 
-export const toVersionWire = (version: TemplateVersion): TemplateVersionRecord => ({
-  ...toVersionRowWire(version),
-  html_body: version.htmlBody,
-  text_body: version.textBody,
-})
+export const toVersionWire = (version: TemplateVersion): TemplateVersionRecord =>
+  toWire(TemplateVersionRecord, version, {})
 
 export const DraftBody = StrictObject(
   {

@@ -10,6 +10,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
+import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { KiB, MiB } from '#platform/units.ts'
@@ -28,7 +29,7 @@ export interface ListedTemplate extends Template {
 export type TemplateInput = Pick<Template, 'alias' | 'name' | 'subject' | 'htmlBody' | 'textBody'>
 
 /** An undefined field keeps its current value. */
-export type TemplateChange = { readonly [Field in keyof TemplateInput]: TemplateInput[Field] | undefined }
+export type TemplateChange = { readonly [Field in keyof TemplateInput]?: TemplateInput[Field] | undefined }
 
 export interface ChangeOptions {
   /** Version that the change is based on; undefined: any. */
@@ -40,7 +41,6 @@ export interface ChangeOptions {
 /** Templates per account. */
 export const MAX_TEMPLATES = 10_000
 export const MAX_ALIAS_LENGTH = 100
-export const MAX_NAME_LENGTH = 200
 export const MAX_SUBJECT_LENGTH = 998
 export const MAX_BODY_BYTES = 1 * MiB
 /** Larger bodies are omitted from lists, because a page has up to a hundred templates. */
@@ -287,8 +287,7 @@ export function restoreVersion(
 ): Promise<Template> {
   const template = getTemplate(app.db, actor.accountId, id)
   const { subject, htmlBody, textBody } = getVersion(app.db, template.id, restoredVersion)
-  const change = { alias: undefined, name: undefined, subject, htmlBody, textBody }
-  return changeTemplate(app, actor, id, change, { ifVersion, restoredVersion })
+  return changeTemplate(app, actor, id, { subject, htmlBody, textBody }, { ifVersion, restoredVersion })
 }
 
 function requireVersion({ version }: Template, ifVersion: number | undefined): void {
@@ -324,17 +323,14 @@ function requireUnusedForeignId(db: Database, accountId: number, foreignId: numb
     )
 }
 
-const applyChange = (before: TemplateInput, provided: TemplateChange): TemplateInput => ({
-  alias: provided.alias ?? before.alias,
-  name: provided.name ?? before.name,
-  subject: provided.subject ?? before.subject,
-  htmlBody: provided.htmlBody === undefined ? before.htmlBody : provided.htmlBody,
-  textBody: provided.textBody === undefined ? before.textBody : provided.textBody,
+const applyChange = <T extends TemplateInput>(before: T, provided: TemplateChange): T => ({
+  ...before,
+  ...Object.fromEntries(Object.entries(provided).filter(([, value]) => value !== undefined)),
 })
 
 const validateChange = (change: TemplateChange): TemplateChange => ({
   alias: change.alias === undefined ? undefined : validateAlias(change.alias),
-  name: change.name === undefined ? undefined : validateName(change.name),
+  name: change.name === undefined ? undefined : parseName(change.name),
   subject: change.subject === undefined ? undefined : validateSubject(change.subject),
   htmlBody: change.htmlBody === undefined ? undefined : validateBody('html_body', change.htmlBody),
   textBody: change.textBody === undefined ? undefined : validateBody('text_body', change.textBody),
@@ -349,13 +345,6 @@ function validateAlias(alias: string): string {
   return alias
 }
 
-function validateName(text: string): string {
-  const name = text.trim()
-  if (name === '' || name.length > MAX_NAME_LENGTH)
-    throw invalid('name', `The name must have 1 to ${MAX_NAME_LENGTH} characters.`)
-  return name
-}
-
 function validateSubject(subject: string): string {
   if (subject.trim() === '') throw invalid('subject', 'A template must have a subject; a send may override it.')
   if (subject.length > MAX_SUBJECT_LENGTH)
@@ -364,7 +353,7 @@ function validateSubject(subject: string): string {
 }
 
 /** Clients send an empty body to mean none. */
-function validateBody(field: 'html_body' | 'text_body', body: string | null): string | null {
+export function validateBody(field: string, body: string | null): string | null {
   if (body === null || body === '') return null
   const sizeBytes = Buffer.byteLength(body)
   if (sizeBytes > MAX_BODY_BYTES)

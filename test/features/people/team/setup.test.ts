@@ -193,8 +193,8 @@ describe('the page of the first start', () => {
     [{ password: 'short' }, 'A password must have'],
     [{ password: ADA }, 'must not be your address'],
     [{ email: 'nobody' }, 'email: '],
-    [{ account_name: ' ' }, 'A name must have 1 to 200 characters.'],
-    [{ account_name: 'x'.repeat(201) }, 'A name must have 1 to 200 characters.'],
+    [{ account_name: ' ' }, 'The name must have 1 to 200 characters.'],
+    [{ account_name: 'x'.repeat(201) }, 'The name must have 1 to 200 characters.'],
   ])('with %j says what is wrong, and keeps what was entered, apart from the password', async (fields, message) => {
     await using service = await createFresh()
     const token = await newToken(service)
