@@ -7,7 +7,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { describeRoute, ownersOnly, publicRoute } from '#platform/http/access.ts'
-import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, onePageBody } from '#platform/http/envelope.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { openPortal, startCheckout } from './checkout.ts'
@@ -36,21 +36,14 @@ export function billingRoutes(app: App) {
   }
 
   return new Elysia({ prefix: '/v1/billing', tags })
-    .get(
-      '/plans',
-      () => {
-        const plans = listPlanTerms(app.config).map(planWire)
-        return pageBody(plans, { page: 1, perPage: plans.length, total: plans.length })
-      },
-      {
-        response: PageBody(PlanRecord),
-        detail: describeRoute(
-          'List the plans',
-          publicRoute,
-          'With their prices and limits, the smallest first. Requires no key.',
-        ),
-      },
-    )
+    .get('/plans', () => onePageBody(listPlanTerms(app.config).map(planWire)), {
+      response: PageBody(PlanRecord),
+      detail: describeRoute(
+        'List the plans',
+        publicRoute,
+        'With their prices and limits, the smallest first. Requires no key.',
+      ),
+    })
     .use(authenticated)
     .get(
       '/subscription',

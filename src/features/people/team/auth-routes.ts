@@ -7,7 +7,7 @@ import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated } from '#features/core/app/http.ts'
 import { describeRoute, publicRoute, requiresSession } from '#platform/http/access.ts'
-import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, onePageBody } from '#platform/http/envelope.ts'
 import { errorResponses, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -47,6 +47,12 @@ const INVALID_LOGIN = [
 ] as const
 const RATE_LIMITED = ['rate_limited', 'Too many attempts; wait as long as Retry-After says.'] as const
 
+const LIMITED = errorResponses({ 429: RATE_LIMITED })
+const NO_APP = errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED })
+
+const own = (summary: string, description?: string, more?: object) =>
+  describeRoute(summary, requiresSession, description, more)
+
 export const authRoutes = (app: App, auth: AuthContext) =>
   new Elysia({ prefix: '/v1/auth', tags })
     .post(
@@ -75,11 +81,11 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         await logout(app, actor)
         set.headers['set-cookie'] = toCookieHeader(app, undefined)
       },
-      { detail: describeRoute('Sign out', requiresSession, undefined, responseHeaders('Set-Cookie')) },
+      { detail: own('Sign out', undefined, responseHeaders('Set-Cookie')) },
     )
     .get('/session', ({ actor }) => dataBody(toSessionState(app, actor)), {
       response: DataBody(SessionState),
-      detail: describeRoute('Get the signed-in user', requiresSession),
+      detail: own('Get the signed-in user'),
     })
     .put(
       '/session',
@@ -90,9 +96,8 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       {
         body: AccountChoice,
         response: DataBody(SessionState),
-        detail: describeRoute(
+        detail: own(
           'Switch to another account of the user',
-          requiresSession,
           'From then on, requests with this session act in that account.',
           errorResponses({ 404: ['account_not_found', 'The user belongs to no account with this id.'] }),
         ),
@@ -100,9 +105,8 @@ export const authRoutes = (app: App, auth: AuthContext) =>
     )
     .post('/session/password', ({ actor, body }) => confirmPassword(app, auth.attempts, actor, body.password), {
       body: PasswordConfirmation,
-      detail: describeRoute(
+      detail: own(
         'Confirm the password',
-        requiresSession,
         'For ten minutes, this session may do what otherwise responds with 403 `password_required`, such as show the secret of a webhook. Signing in confirms the password too.',
         errorResponses({ 429: RATE_LIMITED }),
       ),
@@ -111,74 +115,48 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       '/sessions',
       ({ actor }) => {
         const found = listSessions(app.db, requireActorUser(app, actor).id, app.clock.now())
-        const rows = found.map((session) => sessionRecordWire(session, requireSessionId(actor)))
-        return pageBody(rows, { page: 1, perPage: Math.max(rows.length, 1), total: rows.length })
+        return onePageBody(found.map((session) => sessionRecordWire(session, requireSessionId(actor))))
       },
       {
         response: PageBody(SessionRecord),
-        detail: describeRoute(
+        detail: own(
           'List the sessions of the user',
-          requiresSession,
           'All browsers in which the user is signed in, on one page, most recently used first.',
         ),
       },
     )
     .delete('/sessions', async ({ actor }) => dataBody({ ended: await endOtherOwnSessions(app, actor) }), {
       response: DataBody(OtherSessionsEnd),
-      detail: describeRoute(
+      detail: own(
         'End all other sessions of the user',
-        requiresSession,
         'All but the session of this request. Takes effect immediately.',
       ),
     })
     .delete('/sessions/:id', ({ actor, params }) => endOwnSession(app, actor, params.id), {
       params: Type.Object({ id: Type.String({ description: 'Id of the session.' }) }),
-      detail: describeRoute('End a session of the user', requiresSession, 'Takes effect immediately.'),
+      detail: own('End a session of the user', 'Takes effect immediately.'),
     })
-    .put(
-      '/password',
-      ({ actor, body }) =>
-        changePassword(app, auth.attempts, actor, {
-          currentPassword: body.current_password,
-          password: body.password,
-        }),
-      {
-        body: PasswordChange,
-        detail: describeRoute(
-          'Change the password',
-          requiresSession,
-          'Ends all other sessions of the user.',
-          errorResponses({ 429: RATE_LIMITED }),
-        ),
-      },
-    )
-    .post(
-      '/totp',
-      async ({ actor, body }) => {
-        const { secret, otpauthUri } = await startTotp(app, auth.attempts, actor, body.password)
-        return dataBody({ secret, otpauth_uri: otpauthUri })
-      },
-      {
-        body: PasswordConfirmation,
-        response: DataBody(TotpSecret),
-        detail: describeRoute(
-          'Start to set up an authenticator app',
-          requiresSession,
-          'Signing in requires codes only after one has been confirmed.',
-          errorResponses({ 409: ['totp_enabled', 'An app is already in use.'], 429: RATE_LIMITED }),
-        ),
-      },
-    )
+    .put('/password', ({ actor, body }) => changePassword(app, auth.attempts, actor, body), {
+      body: PasswordChange,
+      detail: own('Change the password', 'Ends all other sessions of the user.', LIMITED),
+    })
+    .post('/totp', async ({ actor, body }) => dataBody(await startTotp(app, auth.attempts, actor, body.password)), {
+      body: PasswordConfirmation,
+      response: DataBody(TotpSecret),
+      detail: own(
+        'Start to set up an authenticator app',
+        'Signing in requires codes only after one has been confirmed.',
+        errorResponses({ 409: ['totp_enabled', 'An app is already in use.'], 429: RATE_LIMITED }),
+      ),
+    })
     .post(
       '/totp/confirm',
-      async ({ actor, body }) =>
-        dataBody({ recovery_codes: [...(await confirmTotp(app, auth.attempts, actor, body.code))] }),
+      async ({ actor, body }) => dataBody({ recovery_codes: await confirmTotp(app, auth.attempts, actor, body.code) }),
       {
         body: TotpConfirmation,
         response: DataBody(RecoveryCodes),
-        detail: describeRoute(
+        detail: own(
           'Enable the authenticator app',
-          requiresSession,
           undefined,
           errorResponses({
             409: ['totp_not_begun', 'No secret has been created yet, or an app is already in use.'],
@@ -190,26 +168,20 @@ export const authRoutes = (app: App, auth: AuthContext) =>
     .post(
       '/totp/recovery-codes',
       async ({ actor, body }) =>
-        dataBody({ recovery_codes: [...(await renewRecoveryCodes(app, auth.attempts, actor, body))] }),
+        dataBody({ recovery_codes: await renewRecoveryCodes(app, auth.attempts, actor, body) }),
       {
         body: TotpFactors,
         response: DataBody(RecoveryCodes),
-        detail: describeRoute(
+        detail: own(
           'Renew the recovery codes',
-          requiresSession,
           'Returns ten new recovery codes. Those before are no longer valid.',
-          errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
+          NO_APP,
         ),
       },
     )
     .delete('/totp', ({ actor, body }) => disableTotp(app, auth.attempts, actor, body), {
       body: TotpFactors,
-      detail: describeRoute(
-        'Disable the authenticator app',
-        requiresSession,
-        undefined,
-        errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
-      ),
+      detail: own('Disable the authenticator app', undefined, NO_APP),
     })
 
 /** @param switchedTo the account that this request switched the session to */

@@ -36,12 +36,10 @@ export async function changePassword(
   app: App,
   attempts: Attempts,
   actor: Actor,
-  input: { readonly currentPassword: string; readonly password: string },
+  input: { readonly current_password: string; readonly password: string },
 ): Promise<void> {
-  const checked = await requirePassword(app, attempts, actor, {
-    password: input.currentPassword,
-    field: 'current_password',
-  })
+  const { current_password: password } = input
+  const checked = await requirePassword(app, attempts, actor, { password, field: 'current_password' })
   requireStrongPassword(input.password, checked.email)
   const passwordHash = await hashPassword(input.password, checked.email)
   await app.commit.write((tx) => {
@@ -65,19 +63,19 @@ export async function startTotp(
   attempts: Attempts,
   actor: Actor,
   password: string,
-): Promise<{ secret: string; otpauthUri: string }> {
+): Promise<{ secret: string; otpauth_uri: string }> {
   const user = await requirePassword(app, attempts, actor, { password, field: 'password' })
-  const { secret, otpauthUri, sealed } = createTotpSecret(app.keys, user)
+  const { sealed, ...shown } = createTotpSecret(app.keys, user)
   await app.commit.write((tx) => {
     if (requireActorUser(app, actor, tx.db).totpEnabledAt !== null)
       throw conflict('totp_enabled', 'An authenticator app is already in use; disable it before you set up another.')
     storeTotp(tx, user.id, { secret: sealed }, app.eventTime())
   })
-  return { secret, otpauthUri }
+  return shown
 }
 
 /** Enables the second factor with a code of the app. Resolves with the recovery codes, which are not shown again. */
-export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: string): Promise<readonly string[]> {
+export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: string): Promise<string[]> {
   attempts.requireUser(requireActorUser(app, actor).email, actor.ipAddress ?? '')
   return app.commit.write((tx) => {
     const user = requireActorUser(app, actor, tx.db)
@@ -115,7 +113,7 @@ export const renewRecoveryCodes = (
   attempts: Attempts,
   actor: Actor,
   factors: BothFactors,
-): Promise<readonly string[]> =>
+): Promise<string[]> =>
   withBothFactors(app, attempts, actor, factors, (tx, user) => {
     const { codes, hashes } = createRecoveryCodes()
     storeRecoveryCodes(tx, user.id, hashes)

@@ -1,12 +1,11 @@
 /** @module /v1/operator/users: the users of the whole service, for commands only. Paths, schemas and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { requireAccount } from '#features/core/accounts/accounts.ts'
-import type { Actor, App } from '#features/core/app/app.ts'
+import { actForAccount } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute } from '#features/core/app/http.ts'
-import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, onePageBody } from '#platform/http/envelope.ts'
 import { Count, DataBody, PageBody, Text, TextOrNull } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
 import { NewOperatorUser, OperatorUser, SessionRecord, sessionRecordWire, toOperatorUser } from './model.ts'
 import { listSessions } from './sessions.ts'
 import {
@@ -28,22 +27,17 @@ const memberParams = Type.Object({
 const Link = Text('Where the user sets a password, once within 24 hours.')
 const NOT_FOUND = { 404: ['user_not_found', 'No user has this address.'] } as const
 
-export const operatorUserRoutes = (app: App) => {
-  /** The operator, acting for an account. */
-  const inAccount = (actor: Actor, id: string): Actor => {
-    const account = requireAccount(app, id)
-    return { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
-  }
-  return new Elysia({ prefix: '/v1/operator' })
+export const operatorUserRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator' })
     .use(authenticated)
-    .get('/users', () => toOnePage(listUsers(app.db).map((user) => toOperatorUser(app, user))), {
+    .get('/users', () => onePageBody(listUsers(app.db).map((user) => toOperatorUser(app, user))), {
       response: PageBody(OperatorUser),
       detail: commandRoute('List the users', 'All on one page.'),
     })
     .post(
       '/accounts/:id/users',
       async ({ actor, body, params: { id }, status }) => {
-        const { user, link, isKnown } = await createUser(app, inAccount(actor, id), body)
+        const { user, link, isKnown } = await createUser(app, actForAccount(app, actor, id), body)
         return status(201, dataBody({ ...toOperatorUser(app, user), link: link ?? null, is_known: isKnown }))
       },
       {
@@ -65,7 +59,7 @@ export const operatorUserRoutes = (app: App) => {
     )
     .delete(
       '/accounts/:id/users/:email',
-      ({ actor, params: { id, email } }) => removeUser(app, inAccount(actor, id), email),
+      ({ actor, params: { id, email } }) => removeUser(app, actForAccount(app, actor, id), email),
       {
         params: memberParams,
         detail: commandRoute('Remove a user from a team', 'Even its last owner.', {
@@ -111,7 +105,7 @@ export const operatorUserRoutes = (app: App) => {
       '/users/:email/sessions',
       ({ params: { email } }) => {
         const sessions = listSessions(app.db, requireUser(app, email).id, app.clock.now())
-        return toOnePage(sessions.map((session) => sessionRecordWire(session)))
+        return onePageBody(sessions.map((session) => sessionRecordWire(session)))
       },
       {
         params,
@@ -128,7 +122,3 @@ export const operatorUserRoutes = (app: App) => {
         detail: commandRoute('Sign a user out everywhere', undefined, NOT_FOUND),
       },
     )
-}
-
-const toOnePage = <T>(rows: readonly T[]) =>
-  pageBody(rows, { page: 1, perPage: Math.max(rows.length, 1), total: rows.length })

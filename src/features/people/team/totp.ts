@@ -28,7 +28,7 @@ export interface NewTotpSecret {
   /** Base32, for typing. */
   readonly secret: string
   /** For the QR code. */
-  readonly otpauthUri: string
+  readonly otpauth_uri: string
   readonly sealed: Uint8Array
 }
 
@@ -43,7 +43,7 @@ export function createTotpSecret(keys: KeyRing, user: Pick<User, 'uuid' | 'email
   const secret = new Secret({ buffer: bytes.slice().buffer })
   return {
     secret: secret.base32,
-    otpauthUri: createTotp(secret, user.email).toString(),
+    otpauth_uri: createTotp(secret, user.email).toString(),
     sealed: keys.seal(bytes, toSealContext(user.uuid)),
   }
 }
@@ -79,7 +79,7 @@ export function consumeCode(app: App, tx: Tx, user: User, code: string, now: Mil
 }
 
 /** Creates codes that each let a user in once without the app, with the hashes to store. */
-export function createRecoveryCodes(): { readonly codes: readonly string[]; readonly hashes: readonly string[] } {
+export function createRecoveryCodes(): { readonly codes: string[]; readonly hashes: readonly string[] } {
   const codes = Array.from({ length: RECOVERY_CODE_COUNT }, () => {
     const text = new Secret({ buffer: randomBytes(RECOVERY_CODE_BYTES).slice().buffer }).base32.toLowerCase()
     return text.replace(/(.{4})(?=.)/g, '$1-')

@@ -1,7 +1,8 @@
 /** @module Wire form of API keys. */
 import { type Static, Type } from '@sinclair/typebox'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { extraFields, Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { ApiKey } from './keys.ts'
 
@@ -34,7 +35,6 @@ export const CreatedApiKey = Type.Object({
   ...FIELDS,
   key: Type.String({ description: 'The key. It is shown only once and not stored: save it now.' }),
 })
-export type CreatedApiKey = Static<typeof CreatedApiKey>
 
 const texts = (description: string) => OptionalNullable(Type.Array(Type.String(), { maxItems: 100 }), { description })
 
@@ -57,7 +57,12 @@ export const NewApiKey = StrictObject({
     description: 'Scopes of the new key, within those of the calling key; omitted: all scopes of the calling key.',
   }),
 })
-export type NewApiKey = Static<typeof NewApiKey>
+
+export const ImportedApiKey = StrictObject({
+  name: NewApiKey.properties.name,
+  scopes: Type.Optional(Type.Array(Type.String(), { maxItems: 100, description: 'Scopes of the key; default: all.' })),
+  key: Type.String({ minLength: 1, maxLength: 512, description: 'The key.' }),
+})
 
 export const ApiKeyPatch = StrictObject({
   ...LIMIT_FIELDS,
@@ -70,18 +75,16 @@ export const ApiKeyPatch = StrictObject({
     }),
   ),
 })
-export type ApiKeyPatch = Static<typeof ApiKeyPatch>
 
 /** @param now decides whether the key has expired */
-export const toApiKeyWire = (key: ApiKey, now: Millis): ApiKeyRecord => ({
-  id: key.id,
-  name: key.name,
-  key_prefix: key.keyPrefix,
-  scopes: [...key.scopes],
-  is_active: (key.limits.expiresAt ?? Number.POSITIVE_INFINITY) > now,
-  expires_at: isoTimeOrNull(key.limits.expiresAt ?? null),
-  domains: key.limits.domains ? [...key.limits.domains] : null,
-  networks: key.limits.networks ? [...key.limits.networks] : null,
-  last_used_at: isoTimeOrNull(key.lastUsedAt),
-  created_at: isoTime(key.createdAt),
-})
+export const toApiKeyWire = (key: ApiKey, now: Millis): ApiKeyRecord => {
+  const { expiresAt = null, domains, networks } = key.limits
+  return toWire(ApiKeyRecord, key, {
+    id: key.id,
+    scopes: [...key.scopes],
+    is_active: (expiresAt ?? Number.POSITIVE_INFINITY) > now,
+    expires_at: isoTimeOrNull(expiresAt),
+    domains: domains ? [...domains] : null,
+    networks: networks ? [...networks] : null,
+  })
+}

@@ -1,14 +1,16 @@
 /** @module Routes of /v1/api-keys. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { actForAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, describeWith } from '#features/core/app/http.ts'
-import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
+import { dataBody, onePageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { changeApiKey, createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
-import { ApiKeyPatch, ApiKeyRecord, CreatedApiKey, NewApiKey, toApiKeyWire } from './model.ts'
+import { ApiKeyPatch, ApiKeyRecord, CreatedApiKey, ImportedApiKey, NewApiKey, toApiKeyWire } from './model.ts'
 
 const tags = ['API keys']
+const params = Type.Object({ id: Type.String({ description: 'Id of the key.' }) })
 const administers = describeWith('account:admin')
 
 export const apiKeyRoutes = (app: App) =>
@@ -16,10 +18,7 @@ export const apiKeyRoutes = (app: App) =>
     .use(authenticated)
     .get(
       '/',
-      ({ actor }) => {
-        const keys = listApiKeys(app.db, actor.accountId).map((key) => toApiKeyWire(key, app.clock.now()))
-        return pageBody(keys, { page: 1, perPage: Math.max(keys.length, 1), total: keys.length })
-      },
+      ({ actor }) => onePageBody(listApiKeys(app.db, actor.accountId).map((key) => toApiKeyWire(key, app.clock.now()))),
       {
         response: PageBody(ApiKeyRecord),
         detail: administers('List API keys', 'All keys on one page, newest first.'),
@@ -43,7 +42,7 @@ export const apiKeyRoutes = (app: App) =>
       async ({ actor, params, body }) =>
         dataBody(toApiKeyWire(await changeApiKey(app, actor, params.id, body), app.clock.now())),
       {
-        params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
+        params,
         body: ApiKeyPatch,
         response: DataBody(ApiKeyRecord),
         detail: administers(
@@ -53,6 +52,22 @@ export const apiKeyRoutes = (app: App) =>
       },
     )
     .delete('/:id', ({ actor, params }) => revokeApiKey(app, actor, params.id), {
-      params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
+      params,
       detail: administers('Delete an API key', 'Takes effect immediately; requests with the key then fail with 401.'),
     })
+
+/** `POST /v1/operator/accounts/{id}/api-keys`: a key whose string the operator chooses. */
+export const apiKeyImportRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator' }).use(authenticated).post(
+    '/accounts/:id/api-keys',
+    async ({ actor, params, body, status }) => {
+      const created = await createApiKey(app, actForAccount(app, actor, params.id), body)
+      return status(201, dataBody(toApiKeyWire(created, app.clock.now())))
+    },
+    {
+      params: Type.Object({ id: Type.String({ description: 'Id of the account.' }) }),
+      body: ImportedApiKey,
+      response: { 201: DataBody(ApiKeyRecord) },
+      detail: commandRoute('Import an API key', undefined, { 404: ['account_not_found', 'No account has this id.'] }),
+    },
+  )

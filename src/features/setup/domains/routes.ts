@@ -1,8 +1,9 @@
 /** @module Routes of /v1/domains. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { actForAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
 import { createDownload, fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -25,7 +26,7 @@ import { readPublishedDns } from './published-dns.ts'
 import { startDkimRotation } from './rotate-dkim.ts'
 import { removeTrackingDomain, setTrackingDomain } from './set-tracking.ts'
 import { getCnameTarget } from './tracking-domain.ts'
-import { verifyDomain, verifyTracking } from './verify.ts'
+import { verifyDomain, verifyTracking, vouchForDomain } from './verify.ts'
 import { formatZoneFile } from './zone-file.ts'
 
 const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
@@ -191,3 +192,25 @@ export const domainDnsRoutes = (app: App) => {
       },
     )
 }
+
+/** `POST /v1/operator/accounts/{id}/domains/{domain_id}/verify-without-dns`: an operator vouches for a domain. */
+export const operatorDomainRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator' }).use(authenticated).post(
+    '/accounts/:id/domains/:domain_id/verify-without-dns',
+    async ({ actor, params }) => {
+      const owner = actForAccount(app, actor, params.id)
+      return dataBody(toDomainWire(app, await vouchForDomain(app, owner, params.domain_id)))
+    },
+    {
+      params: Type.Object({
+        id: Type.String({ description: 'Id of the account.' }),
+        domain_id: Type.String({ description: 'Id of the domain.' }),
+      }),
+      response: DataBody(DomainWire),
+      detail: commandRoute(
+        'Mark a domain verified without a DNS check',
+        'For networks without DNS. Expires 72 hours after a check that finds no records.',
+        { 404: ['domain_not_found', 'The account has no domain with this id, or there is no such account.'] },
+      ),
+    },
+  )

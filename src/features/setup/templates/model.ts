@@ -104,6 +104,11 @@ export const NewTemplate = StrictObject(
   },
 )
 
+export const ImportedTemplate = StrictObject({
+  ...NewTemplate.properties,
+  foreign_id: Type.Integer({ description: 'Its number at the provider, by which clients may still name it.' }),
+})
+
 export const TemplateChangeBody = StrictObject(
   {
     alias: Type.Optional(Alias),

@@ -1,8 +1,9 @@
 /** @module Routes of /v1/templates. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { actForAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -11,6 +12,7 @@ import { renderDraft } from './draft.ts'
 import {
   DraftBody,
   DraftResult,
+  ImportedTemplate,
   NewTemplate,
   RenderBody,
   RenderedTemplate,
@@ -68,6 +70,7 @@ const tags = ['Templates']
 const reads = describeWith('templates:read')
 const writes = describeWith('templates:write')
 const params = Type.Object({ id: Type.String({ description: 'Id of the template.' }) })
+const AccountParam = Type.Object({ id: Type.String({ description: 'Id of the account.' }) })
 const versionParams = Type.Object({
   id: Type.String({ description: 'Id of the template.' }),
   version: Type.String({ description: 'Number of the version.' }),
@@ -226,5 +229,24 @@ const draftRoutes = (app: App, { previews }: TemplateRouteOptions) =>
         'Render unsaved text',
         'Renders each part for itself, as a send would, and reports problems with their line. Nothing is stored or sent. An endless loop ends with a problem after a moment, and does not delay your mail.',
       ),
+    },
+  )
+
+/** `POST /v1/operator/accounts/{id}/templates`: a template of another provider, with its number there. */
+export const templateImportRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator' }).use(authenticated).post(
+    '/accounts/:id/templates',
+    async ({ actor, params, body: { foreign_id: foreignId, ...template }, status }) => {
+      const owner = actForAccount(app, actor, params.id)
+      return status(201, toBody(await createTemplate(app, owner, toTemplateInput(template), foreignId), owner))
+    },
+    {
+      params: AccountParam,
+      body: ImportedTemplate,
+      response: { 201: DataBody(TemplateRecord) },
+      detail: commandRoute('Import a template', 'From another provider, converted into our syntax.', {
+        404: ['account_not_found', 'No account has this id.'],
+        409: ['template_exists', 'The account has a template with this alias or this number.'],
+      }),
     },
   )
