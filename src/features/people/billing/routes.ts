@@ -48,12 +48,9 @@ export function billingRoutes(app: App) {
     .get(
       '/subscription',
       ({ actor }) => {
-        const { account, usedThisMonth } = readAccountState(app, actor)
-        const terms = getPlanTerms(app.config, account.plan)
-        const { monthlyQuota } = account
-        return dataBody(
-          subscriptionWire(getBillingState(app.db, actor.accountId), terms, { monthlyQuota, usedThisMonth }),
-        )
+        const state = readAccountState(app, actor)
+        const terms = getPlanTerms(app.config, state.account.plan)
+        return dataBody(subscriptionWire(getBillingState(app.db, actor.accountId), terms, state))
       },
       {
         response: DataBody(SubscriptionRecord),

@@ -1,20 +1,20 @@
 /** @module Wire shapes of sub-accounts. */
 import { type Static, Type } from '@sinclair/typebox'
+import { type Account, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
 import { UNLIMITED } from '#features/core/accounts/plans.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from '#features/people/team/passwords.ts'
-import { isoTime } from '#platform/http/envelope.ts'
-import { OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
-import type { SubAccount } from './sub-accounts.ts'
+import { Count, OptionalNullable, StrictObject, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 
 export const SubAccountRecord = Type.Object(
   {
     id: Uuid({ description: 'Id of the sub-account.' }),
-    name: Type.String({ description: 'Name.' }),
-    email: Type.String({ description: 'Address of its owner.' }),
-    plan: Type.String({ description: 'Plan: always that of the parent.' }),
-    monthly_quota: Type.Integer({ description: 'Recipients per calendar month (UTC); 2147483647 is unlimited.' }),
-    emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, minus cancelled ones.' }),
+    name: Text('Name.'),
+    email: Text('Address of its owner.'),
+    plan: Text('Plan: always that of the parent.'),
+    monthly_quota: Count('Recipients per calendar month (UTC); 2147483647 is unlimited.'),
+    emails_sent_this_month: Count('Recipients accepted this month, minus cancelled ones.'),
     parent_account_id: Uuid({ description: 'Id of the parent account.' }),
     is_active: Type.Boolean({
       description: 'False: requests with its keys and sessions get a 401, and its waiting mail is held.',
@@ -23,7 +23,6 @@ export const SubAccountRecord = Type.Object(
   },
   { title: 'SubAccount' },
 )
-export type SubAccountRecord = Static<typeof SubAccountRecord>
 
 const NAME = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })
 const QUOTA = Type.Integer({
@@ -43,7 +42,6 @@ export const NewSubAccountBody = StrictObject({
     description: "Recipients per calendar month (UTC), at most the parent's quota, which is the default.",
   }),
 })
-export type NewSubAccountBody = Static<typeof NewSubAccountBody>
 
 export const SubAccountChangeBody = StrictObject(
   {
@@ -66,14 +64,14 @@ export const SubAccountDeletion = Type.Object({
   account_id: Uuid({ description: 'Id of the sub-account.' }),
 })
 
-export const subAccountWire = ({ account, parentUuid, usedThisMonth }: SubAccount): SubAccountRecord => ({
-  id: formatUuid(account.uuid),
-  name: account.name,
-  email: account.email,
-  plan: account.plan,
-  monthly_quota: account.monthlyQuota,
-  emails_sent_this_month: usedThisMonth,
-  parent_account_id: parentUuid,
-  is_active: account.disabledAt === null,
-  created_at: isoTime(account.createdAt),
-})
+/** @param actor of the parent account */
+export const subAccountWire = (
+  { clock, db }: Pick<App, 'clock' | 'db'>,
+  actor: Actor,
+  account: Account,
+): Static<typeof SubAccountRecord> =>
+  toWire(SubAccountRecord, account, {
+    emails_sent_this_month: readMonthlyUsage(db, account.id, monthOf(clock.now())),
+    parent_account_id: actor.accountUuid,
+    is_active: account.disabledAt === null,
+  })

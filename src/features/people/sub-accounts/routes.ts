@@ -3,11 +3,12 @@
  */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import type { Account } from '#features/core/accounts/accounts.ts'
+import { countSubAccounts, listSubAccounts } from '#features/core/accounts/rows.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { CreatedApiKey, NewApiKey, toApiKeyWire } from '#features/setup/api-keys/model.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -25,79 +26,64 @@ import {
   type DeleteAccount,
   deleteSubAccount,
   getSubAccount,
-  readSubAccountPage,
 } from './sub-accounts.ts'
 
 const tags = ['Sub-accounts']
-const managed = requires('sub_accounts:manage')
+const manages = describeWith('sub_accounts:manage')
 
 const params = Type.Object({ id: Type.String({ description: 'Id of the sub-account.' }) })
 
 export const subAccountRoutes = (
   app: App,
   { deleteAccount, inviteOwner }: { readonly deleteAccount: DeleteAccount; readonly inviteOwner: InviteOwner },
-) =>
-  new Elysia({ prefix: '/v1/accounts', tags })
+) => {
+  const toBody = (actor: Actor, account: Account) => dataBody(subAccountWire(app, actor, account))
+  return new Elysia({ prefix: '/v1/accounts', tags })
     .use(authenticated)
     .get(
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { subAccounts, total } = readSubAccountPage(app, actor, page)
+        const accounts = listSubAccounts(app.config, app.db, actor.accountId, page)
         return pageBody(
-          subAccounts.map(subAccountWire),
-          { ...page, total },
-          idKey(subAccounts.map(({ account }) => account)),
+          accounts.map((account) => subAccountWire(app, actor, account)),
+          { ...page, total: countSubAccounts(app.db, actor.accountId) },
+          idKey(accounts),
         )
       },
       {
         query: PageQuery,
         response: PageBody(SubAccountRecord),
-        detail: describeRoute('List sub-accounts', managed, 'Newest first.'),
+        detail: manages('List sub-accounts', 'Newest first.'),
       },
     )
     .post(
       '/',
-      async ({ actor, body, status }) => {
-        const { name, email, password } = body
-        const monthlyQuota = body.monthly_quota ?? undefined
-        const created = await createSubAccount(app, actor, { name, email, password, monthlyQuota }, inviteOwner)
-        return status(201, dataBody(subAccountWire(created)))
-      },
+      async ({ actor, body, status }) =>
+        status(201, toBody(actor, await createSubAccount(app, actor, body, inviteOwner))),
       {
         body: NewSubAccountBody,
         response: { 201: DataBody(SubAccountRecord) },
-        detail: describeRoute(
+        detail: describeWith('sub_accounts:manage', 'account:admin')(
           'Create a sub-account',
-          requires('sub_accounts:manage', 'account:admin'),
           "Creates a separate account on your plan, together with its owner. The owner can sign in and has every right in it; therefore this needs the scope `account:admin`. If the owner's address already belongs to a user, that user keeps the password and becomes the owner through an invitation sent by mail; the response is the same. Mail of the sub-account counts against your quota too. A sub-account cannot have sub-accounts.",
         ),
       },
     )
-    .get('/:id', ({ actor, params: { id } }) => dataBody(subAccountWire(getSubAccount(app, actor, id))), {
+    .get('/:id', ({ actor, params: { id } }) => toBody(actor, getSubAccount(app, actor, id)), {
       params,
       response: DataBody(SubAccountRecord),
-      detail: describeRoute('Get a sub-account', managed),
+      detail: manages('Get a sub-account'),
     })
     .patch(
       '/:id',
-      async ({ actor, params: { id }, body }) =>
-        dataBody(
-          subAccountWire(
-            await changeSubAccount(app, actor, id, {
-              name: body.name,
-              monthlyQuota: body.monthly_quota,
-              isActive: body.is_active,
-            }),
-          ),
-        ),
+      async ({ actor, params: { id }, body }) => toBody(actor, await changeSubAccount(app, actor, id, body)),
       {
         params,
         body: SubAccountChangeBody,
         response: DataBody(SubAccountRecord),
-        detail: describeRoute(
+        detail: manages(
           'Change a sub-account',
-          managed,
           'Fields that are left out keep their value. While it is disabled, requests with its keys and sessions get a 401.',
         ),
       },
@@ -118,9 +104,8 @@ export const subAccountRoutes = (
       {
         params,
         response: { 202: DataBody(SubAccountDeletion) },
-        detail: describeRoute(
+        detail: manages(
           'Delete a sub-account',
-          managed,
           'Permanently, with all its data. Its keys become invalid immediately; the rest is removed after the response.',
         ),
       },
@@ -129,17 +114,17 @@ export const subAccountRoutes = (
       '/:id/api-keys',
       async ({ actor, params: { id }, body, status }) => {
         const { name, scopes, ...limits } = body
-        const created = await createSubAccountKey(app, actor, id, { name, scopes: scopes ?? [], limits })
+        const created = await createSubAccountKey(app, actor, id, { name, scopes, limits })
         return status(201, dataBody({ ...toApiKeyWire(created, app.clock.now()), key: created.key }))
       },
       {
         params,
         body: NewApiKey,
         response: { 201: DataBody(CreatedApiKey) },
-        detail: describeRoute(
+        detail: manages(
           'Create an API key of a sub-account',
-          managed,
           'The key acts in the sub-account. It can have only scopes that the calling key has.',
         ),
       },
     )
+}

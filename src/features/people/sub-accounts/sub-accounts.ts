@@ -5,20 +5,12 @@
  * sub-account, has no names and addresses.
  */
 import type { Database } from 'bun:sqlite'
-import {
-  type Account,
-  findAccount,
-  getAccount,
-  insertAccount,
-  monthOf,
-  readMonthlyUsage,
-} from '#features/core/accounts/accounts.ts'
+import type { Static } from '@sinclair/typebox'
+import { type Account, getAccount, insertAccount } from '#features/core/accounts/accounts.ts'
 import { requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import {
-  countSubAccounts,
   findSubAccount,
   getSubAccountCountStatement,
-  listSubAccounts,
   requireOpenAccount,
   updateSubAccount,
 } from '#features/core/accounts/rows.ts'
@@ -29,61 +21,23 @@ import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { hashPassword, requireStrongPassword } from '#features/people/team/passwords.ts'
 import { createUserWithPassword, findUserByEmail, parseUserEmail } from '#features/people/team/users.ts'
 import { type ApiKey, createApiKey } from '#features/setup/api-keys/keys.ts'
-import type { LimitsInput } from '#features/setup/api-keys/limits.ts'
 import { DEFAULT_STREAM, insertStream } from '#features/setup/streams/streams.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import type { RowWindow } from '#platform/db/row-window.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-
-/** A sub-account with its quota use in the current month. */
-export interface SubAccount {
-  readonly account: Account
-  readonly parentUuid: string
-  /** Recipients. */
-  readonly usedThisMonth: number
-}
-
-const NOUN = 'sub-account'
-const NOT_FOUND = 'account_not_found'
-
-const toSubAccount = (app: App, db: Database, actor: Actor, account: Account): SubAccount => ({
-  account,
-  parentUuid: actor.accountUuid,
-  usedThisMonth: readMonthlyUsage(db, account.id, monthOf(app.clock.now())),
-})
+import type { NewSubAccountBody, SubAccountChangeBody } from './model.ts'
 
 /**
  * The sub-account of the actor's account with this id. Throws 404, also for sub-accounts of other accounts and for
  * deleted ones.
  */
-export function getSubAccount(app: App, actor: Actor, id: string, db: Database = app.db): SubAccount {
+export function getSubAccount(app: App, actor: Actor, id: string, db: Database = app.db): Account {
   const uuid = parseUuid(id)
   const account = uuid && findSubAccount(app.config, db, actor.accountId, uuid)
-  if (!account) throw notFoundById(NOT_FOUND, NOUN)
-  return toSubAccount(app, db, actor, account)
-}
-
-/** Newest first. */
-export const readSubAccountPage = (
-  app: App,
-  actor: Actor,
-  page: RowWindow,
-): { subAccounts: SubAccount[]; total: number } => ({
-  subAccounts: listSubAccounts(app.config, app.db, actor.accountId, page).map((account) =>
-    toSubAccount(app, app.db, actor, account),
-  ),
-  total: countSubAccounts(app.db, actor.accountId),
-})
-
-export interface NewSubAccount {
-  readonly name: string
-  readonly email: string
-  readonly password: string
-  /** Recipients a month; default: the parent's quota. */
-  readonly monthlyQuota?: number | undefined
+  if (!account) throw notFoundById('account_not_found', 'sub-account')
+  return account
 }
 
 /**
@@ -95,22 +49,23 @@ export interface NewSubAccount {
 export async function createSubAccount(
   app: App,
   actor: Actor,
-  input: NewSubAccount,
+  input: Static<typeof NewSubAccountBody>,
   inviteOwner: InviteOwner,
-): Promise<SubAccount> {
+): Promise<Account> {
   const name = parseName(input.name)
   const email = parseUserEmail(input.email)
+  const quota = input.monthly_quota ?? undefined
   requireStrongPassword(input.password, email)
   // Checked before the costly password hash, and again in the transaction.
-  requireCanCreate(app, app.db, actor, input.monthlyQuota)
+  requireCanCreate(app, app.db, actor, quota)
   const passwordHash = await hashPassword(input.password, actor.accountUuid)
   return app.commit.write((tx) => {
     // The parent may have been deleted during hashing; no one would then delete this sub-account.
     requireOpenAccount(tx.db, actor.accountId)
-    const parent = requireCanCreate(app, tx.db, actor, input.monthlyQuota)
+    const parent = requireCanCreate(app, tx.db, actor, quota)
     const now = app.eventTime()
-    const { monthlyQuota = null } = input
-    const { id, uuid } = insertAccount(tx, { name, email, plan: parent.plan, parentId: parent.id, monthlyQuota }, now)
+    const account = { name, email, plan: parent.plan, parentId: parent.id, monthlyQuota: quota ?? null }
+    const { id, uuid } = insertAccount(tx, account, now)
     insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
     const subAccountActor = toActorIn(actor, { id, uuid })
     auditChange(app, tx, subAccountActor, 'account.created', uuid, {
@@ -120,10 +75,8 @@ export async function createSubAccount(
     })
     if (findUserByEmail(tx.db, email)) inviteOwner(tx, subAccountActor, email)
     else createUserWithPassword(app, tx, subAccountActor, { email, name, passwordHash, role: 'owner' })
-    auditChange(app, tx, actor, 'sub_account.created', uuid, toQuotaMetadata(input.monthlyQuota))
-    const account = findAccount(app.config, tx.db, id)
-    if (!account) throw new Error('the sub-account was not stored')
-    return toSubAccount(app, tx.db, actor, account)
+    auditChange(app, tx, actor, 'sub_account.created', uuid, toQuotaMetadata(quota))
+    return getAccount(app.config, tx.db, id)
   })
 }
 
@@ -146,30 +99,24 @@ function requireQuotaWithin(parent: Account, quota: number | null | undefined): 
     throw invalid('monthly_quota', `monthly_quota must be at most that of the parent account, ${parent.monthlyQuota}.`)
 }
 
-export interface SubAccountChanges {
-  readonly name?: string | undefined
-  /** Null: the parent's quota. */
-  readonly monthlyQuota?: number | null | undefined
-  readonly isActive?: boolean | undefined
-}
-
 /** Changes the provided fields; once it is disabled, its keys and sessions are rejected. */
-export function changeSubAccount(app: App, actor: Actor, id: string, change: SubAccountChanges): Promise<SubAccount> {
+export function changeSubAccount(
+  app: App,
+  actor: Actor,
+  id: string,
+  change: Static<typeof SubAccountChangeBody>,
+): Promise<Account> {
   if (Object.values(change).every((value) => value === undefined))
     throw invalid('body', 'Set at least one of name, monthly_quota and is_active.')
   const name = change.name === undefined ? undefined : parseName(change.name)
   return app.commit.write((tx) => {
-    const { account } = getSubAccount(app, actor, id, tx.db)
-    requireQuotaWithin(getAccount(app.config, tx.db, actor.accountId), change.monthlyQuota)
+    const account = getSubAccount(app, actor, id, tx.db)
+    const { is_active: isActive, monthly_quota: monthlyQuota } = change
+    requireQuotaWithin(getAccount(app.config, tx.db, actor.accountId), monthlyQuota)
     const now = app.eventTime()
-    const { isActive, monthlyQuota } = change
     const isSwitched = isActive !== undefined && isActive !== (account.disabledAt === null)
-    updateSubAccount(
-      tx,
-      account,
-      { name, monthlyQuota, disabledAt: isSwitched ? (isActive ? null : now) : undefined },
-      now,
-    )
+    const disabledAt = isSwitched ? (isActive ? null : now) : undefined
+    updateSubAccount(tx, account, { name, monthlyQuota, disabledAt }, now)
     const changed = { ...toQuotaMetadata(monthlyQuota), ...(isActive !== undefined && { is_active: isActive }) }
     const uuid = formatUuid(account.uuid)
     auditChange(app, tx, toActorIn(actor, { id: account.id, uuid }), 'account.updated', uuid, {
@@ -200,7 +147,7 @@ export async function deleteSubAccount(
   id: string,
   deleteAccount: DeleteAccount,
 ): Promise<Account> {
-  const { account } = getSubAccount(app, actor, id)
+  const account = getSubAccount(app, actor, id)
   await deleteAccount(app, actor, account, (tx) => {
     // Of two concurrent calls, the second finds nothing.
     getSubAccount(app, actor, id, tx.db)
@@ -214,9 +161,9 @@ export async function createSubAccountKey(
   app: App,
   actor: Actor,
   id: string,
-  input: { readonly name: string; readonly scopes: readonly string[]; readonly limits: LimitsInput },
+  input: Parameters<typeof createApiKey>[2],
 ): Promise<ApiKey & { key: string }> {
-  const { account } = getSubAccount(app, actor, id)
+  const account = getSubAccount(app, actor, id)
   const uuid = formatUuid(account.uuid)
   return createApiKey(app, toActorIn(actor, { id: account.id, uuid }), input, (tx, keyId) => {
     // The sub-account may have been deleted while this call waited for the transaction.

@@ -34,7 +34,7 @@ export const subAccountAnalyticsRoutes = (app: App) =>
     .get(
       '/accounts/:id/analytics',
       ({ actor, params: { id }, query }) => {
-        const { account } = getSubAccount(app, actor, id)
+        const account = getSubAccount(app, actor, id)
         const period = parsePeriod(query, app.clock.now())
         return { data: toOverviewWire(sumPeriod(app.db, account.id, period)), period: toPeriodWire(period) }
       },

@@ -92,7 +92,7 @@ export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db
 export async function createApiKey(
   app: App,
   actor: Actor,
-  input: { name: string; scopes?: readonly string[] | undefined; limits?: LimitsInput; key?: string },
+  input: { name: string; scopes?: readonly string[] | null | undefined; limits?: LimitsInput; key?: string },
   inTransaction?: (tx: Tx, id: string) => void,
 ): Promise<ApiKey & { key: string }> {
   const name = parseName(input.name)

@@ -28,7 +28,7 @@ export const apiKeyRoutes = (app: App) =>
       '/',
       async ({ actor, body, status }) => {
         const { name, scopes, ...limits } = body
-        const created = await createApiKey(app, actor, { name, scopes: scopes ?? [], limits })
+        const created = await createApiKey(app, actor, { name, scopes, limits })
         return status(201, dataBody({ ...toApiKeyWire(created, app.clock.now()), key: created.key }))
       },
       {

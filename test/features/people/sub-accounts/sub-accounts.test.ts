@@ -474,14 +474,14 @@ test('mail of a disabled sub-account is held, and sent when it is enabled', asyn
   app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, actor.accountId])
   const releaser = startHeldMailReleaser(app)
   await flow.send({ to: 'bob@many.test', send_at: new Date(clock.now() + hours(1)).toISOString() })
-  await changeSubAccount(app, parent, actor.accountUuid, { isActive: false })
+  await changeSubAccount(app, parent, actor.accountUuid, { is_active: false })
   clock.advance(hours(1))
   await eventually(() => lastError(app))
   expect({ lastError: lastError(app), received: sink.messages.length }).toEqual({
     lastError: 'Held: The account is disabled.',
     received: 0,
   })
-  await changeSubAccount(app, parent, actor.accountUuid, { isActive: true })
+  await changeSubAccount(app, parent, actor.accountUuid, { is_active: true })
   await eventually(() => sink.messages.length === 1)
   await releaser.stop()
 })
