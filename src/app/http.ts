@@ -41,7 +41,6 @@ import { createOwnerInviter } from '#features/people/team/invitations.ts'
 import { operatorUserRoutes } from '#features/people/team/operator-routes.ts'
 import { teamPages } from '#features/people/team/pages.ts'
 import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
-import { setupPages } from '#features/people/team/setup-pages.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
 import { findUserByUuid, type User } from '#features/people/team/users.ts'
 import { conversationRoutes } from '#features/receiving/agent-mailboxes/conversation-routes.ts'
@@ -314,8 +313,7 @@ export function createRoutes(
     unsubscribePages(app),
     subscribePages(app, formLimits),
     homePage(people, hasCapturedPages ? CAPTURED_PATH : undefined),
-    teamPages(app, people),
-    setupPages(app, people, {
+    teamPages(app, people, {
       parse: parseNewAccount,
       add: (tx, input, toActor) => addAccount(app, tx, { ...input, plan: 'unlimited' }, toActor),
     }),

@@ -25,49 +25,63 @@ export const redirectTo = (path: string, cookie?: string): Response =>
 
 const MAX_FIELD_LENGTH = 1000
 
-/** A field of the form; empty when it is missing or not a string. */
 export function readField(body: unknown, name: string): string {
   const value = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : ''
   return typeof value === 'string' && value.length <= MAX_FIELD_LENGTH ? value : ''
 }
 
-/** The checks of a request, and turning an error into a page. */
-export class FormPages {
-  readonly #auth: AuthContext
+/** A submitted form, or the query of a page. */
+export interface Form {
+  readonly request: Request
+  /** A field; empty when it is missing, too long or not a string. */
+  readonly field: (name: string) => string
+}
 
-  constructor(auth: AuthContext) {
-    this.#auth = auth
-  }
+interface Get {
+  readonly request: Request
+  readonly query: unknown
+}
 
-  /**
-   * Handles a POST; an error becomes a page too.
-   * @param renderAgain renders the submitted page with what was wrong
-   */
-  async handlePost(
-    request: Request,
-    work: () => Promise<Response>,
-    renderAgain: (message: string, error: AppError) => Html,
-  ): Promise<Response> {
-    try {
-      this.#auth.requireOwnHost(request)
-      this.#auth.requireOwnOrigin(request)
-      return await work()
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error
-      const { status, message, retryAfterSeconds } = error
-      const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-      const page = status === 403 || status === 404 ? errorPage(message) : renderAgain(message, error)
-      return ownFormResponse(page, status, headers)
+export interface Post {
+  readonly request: Request
+  readonly body: unknown
+}
+
+type Act = (
+  work: (form: Form) => Promise<Response>,
+  renderAgain?: (form: Form, message: string, error: AppError) => Html,
+) => (post: Post) => Promise<Response>
+
+/** Creates what makes the handlers of pages: they check the request, and turn an error into a page. */
+export function createFormPages(auth: Pick<AuthContext, 'requireOwnHost' | 'requireOwnOrigin'>) {
+  const toForm = (request: Request, fields: unknown): Form => ({ request, field: (name) => readField(fields, name) })
+  /** Handles a POST. @param renderAgain renders the submitted page with what was wrong */
+  const act: Act =
+    (work, renderAgain = (_, message) => errorPage(message)) =>
+    async ({ request, body }) => {
+      const form = toForm(request, body)
+      try {
+        auth.requireOwnHost(request)
+        auth.requireOwnOrigin(request)
+        return await work(form)
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error
+        const { status, message, headers } = error
+        const page = status === 403 || status === 404 ? errorPage(message) : renderAgain(form, message, error)
+        return ownFormResponse(page, status, headers)
+      }
     }
-  }
-
-  handleGet(request: Request, page: () => Response): Response {
-    try {
-      this.#auth.requireOwnHost(request)
-      return page()
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error
-      return ownFormResponse(errorPage(error.message), error.status)
+  /** Handles a GET, which changes nothing. */
+  const show =
+    (render: (form: Form) => Response) =>
+    ({ request, query }: Get): Response => {
+      try {
+        auth.requireOwnHost(request)
+        return render(toForm(request, query))
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error
+        return ownFormResponse(errorPage(error.message), error.status)
+      }
     }
-  }
+  return { act, show }
 }
