@@ -5,6 +5,7 @@ import {
   adviseTxt,
   type Check,
   findAbsenceHint,
+  hasRecord,
   isCheck,
   missing,
   quoteValue,
@@ -36,8 +37,7 @@ export async function checkDkim(resolver: Resolver, domain: string, ours: DkimPu
       `Remove the others and keep the one with the value ${formatDkimValue(ours)}`,
     )
   }
-  const rest = texts.filter((text) => text !== key)
-  const problem = findProblem(key, rest, ours)
+  const problem = findProblem(key, ours)
   if (problem !== undefined) return wrong(`The DKIM key at ${host} ${problem}.`, advice)
   const testing = parseTags(key).get('t')?.split(':').includes('y')
   return verified(
@@ -46,22 +46,14 @@ export async function checkDkim(resolver: Resolver, domain: string, ours: DkimPu
 }
 
 /** The problem with the key record, as the end of a sentence; undefined when there is none. */
-function findProblem(
-  record: string,
-  rest: readonly string[],
-  { publicKey: ours, type: ourType }: DkimPublicKey,
-): string | undefined {
+function findProblem(record: string, { publicKey: ours, type: ourType }: DkimPublicKey): string | undefined {
   const bare = removeQuoting(record)
   const tags = parseTags(bare)
   const key = parseKey(bare)
   if (key !== ours) {
     if (key === '') return 'is revoked (its p= is empty)'
-    const parts = rest.map((text) => removeQuoting(text).replace(/\s/g, ''))
-    if (parts.length > 0 && parts.length <= MAX_KEY_PARTS && canJoinTo(key, parts, ours)) {
-      return `is split over ${parts.length + 1} TXT records; it must be one record (the DNS provider splits a long value into strings itself)`
-    }
     if (ours.startsWith(key)) {
-      return `is cut off after ${key.length} of ${ours.length} characters; the DNS provider may require several strings in one record for values over 255 characters`
+      return `is cut off after ${key.length} of ${ours.length} characters; it must be one record, which the DNS provider splits into strings itself or wants as several strings of at most 255 characters`
     }
     return `is a different key: p= begins with ${quoteValue(key.slice(0, 24))} and ends with ${quoteValue(key.slice(-12))}, ours begins with ${quoteValue(ours.slice(0, 24))} and ends with ${quoteValue(ours.slice(-12))}`
   }
@@ -88,27 +80,6 @@ function findProblem(
 const splitValues = (value: string | undefined): string[] =>
   value === undefined ? [] : value.split(':').map((v) => v.trim())
 
-/**
- * A 2048-bit key fits into two records, but some providers split it further. The number is limited because the records
- * are untrusted input: trying all orders of many parts would take forever.
- */
-const MAX_KEY_PARTS = 5
-
-/** Whether `head` and the other parts, in some order, form `whole`. */
-function canJoinTo(head: string, parts: readonly string[], whole: string): boolean {
-  if (parts.length === 0) return head === whole
-  return parts.some(
-    (part, i) =>
-      part !== '' &&
-      whole.startsWith(head + part) &&
-      canJoinTo(
-        head + part,
-        parts.filter((_, j) => j !== i),
-        whole,
-      ),
-  )
-}
-
 /** The tags of a tag list (RFC 6376 §3.2) in order; the first of each name counts. */
 export function parseTags(text: string): Map<string, string> {
   const tags = new Map<string, string>()
@@ -124,10 +95,8 @@ export function parseTags(text: string): Map<string, string> {
 const parseKey = (text: string): string => (parseTags(text).get('p') ?? '').replace(/\s/g, '')
 
 async function findMissingKeyHint(resolver: Resolver, domain: string, key: DkimPublicKey): Promise<string> {
-  const isOurs = async (name: string) => {
-    const found = await resolver.txt(name)
-    return found.kind === 'ok' && found.records.some((text) => parseKey(removeQuoting(text)) === key.publicKey)
-  }
+  const isOurs = async (name: string) =>
+    hasRecord(await resolver.txt(name), (text) => parseKey(removeQuoting(text)) === key.publicKey)
   const { selector } = key
   for (const name of [`${selector}.${domain}`, `_domainkey.${domain}`, domain]) {
     if (await isOurs(name))

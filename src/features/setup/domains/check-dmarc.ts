@@ -8,6 +8,7 @@ import {
   adviseTxt,
   type Check,
   findAbsenceHint,
+  hasRecord,
   isCheck,
   missing,
   quoteValue,
@@ -33,10 +34,7 @@ export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<Ch
     if (inherited !== undefined) return inherited
   }
   const host = toDmarcHost(dns.domain)
-  const isAt = async (name: string) => {
-    const found = await resolver.txt(name)
-    return found.kind === 'ok' && found.records.some((text) => isDmarc(removeQuoting(text)))
-  }
+  const isAt = async (name: string) => hasRecord(await resolver.txt(name), (text) => isDmarc(removeQuoting(text)))
   return missing(
     `There is no DMARC record at ${host}.`,
     (await isAt(dns.domain)) ? `It was found at ${dns.domain} instead: its name must begin with _dmarc.` : '',

@@ -4,7 +4,16 @@
  */
 import { isIP } from 'node:net'
 import type { MxRecord, Resolver } from '#protocols/dns/resolver.ts'
-import { type Check, findAbsenceHint, isCheck, missing, toRecordsOrCheck, verified, wrong } from './check-result.ts'
+import {
+  type Check,
+  findAbsenceHint,
+  hasRecord,
+  isCheck,
+  missing,
+  toRecordsOrCheck,
+  verified,
+  wrong,
+} from './check-result.ts'
 import { type DomainDns, toReturnPathHost } from './dns-records.ts'
 
 export const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
@@ -39,10 +48,8 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
     purpose.onlyFor === '' ? sentence : `${purpose.onlyFor}${sentence.slice(0, 1).toLowerCase()}${sentence.slice(1)}`
   const publish = `Publish an MX record at ${host} with priority 10 and the value ${hostname}`
   if (records.length === 0) {
-    const isOurs = async (name: string) => {
-      const found = await resolver.mx(name)
-      return found.kind === 'ok' && found.records.some((r) => r.exchange === hostname.toLowerCase())
-    }
+    const isOurs = async (name: string) =>
+      hasRecord(await resolver.mx(name), ({ exchange }) => exchange === hostname.toLowerCase())
     const hint = await findAbsenceHint(resolver, domain, host, isOurs)
     return missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, formatAdvice(publish))
   }

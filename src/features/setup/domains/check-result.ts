@@ -35,6 +35,10 @@ export function toRecordsOrCheck<T>(answer: Answer<T>, what: string, host: strin
   return answer.kind === 'ok' ? answer.records : []
 }
 
+/** Whether a look-up found a record that passes the test. */
+export const hasRecord = <T>(answer: Answer<T>, test: (record: T) => boolean): boolean =>
+  answer.kind === 'ok' && answer.records.some(test)
+
 export const isCheck = (value: object): value is Check => 'outcome' in value
 
 const FAILURE_REASONS = {

@@ -10,6 +10,7 @@ import {
   adviseTxt,
   type Check,
   findAbsenceHint,
+  hasRecord,
   isCheck,
   missing,
   quoteValue,
@@ -56,10 +57,8 @@ async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonl
         : 'is not valid: it must begin with v=spf1 and a space'
     return wrong(`The SPF record at ${host} is ${quoteValue(lookalike)}, which ${problem}.`, advice)
   }
-  const isOurs = async (name: string) => {
-    const found = await resolver.txt(name)
-    return found.kind === 'ok' && found.records.some((text) => removeQuoting(text) === formatSpfValue(dns))
-  }
+  const isOurs = async (name: string) =>
+    hasRecord(await resolver.txt(name), (text) => removeQuoting(text) === formatSpfValue(dns))
   const others = texts.length === 0 ? '' : `It has other TXT records: ${texts.slice(0, 3).map(quoteValue).join(', ')}.`
   const hint = (await isOurs(dns.domain))
     ? `It was found at ${dns.domain} instead, where it has no effect: the envelope sender of our mail is at ${host}.`

@@ -6,6 +6,7 @@ import { type Answer, isFailedAnswer, type Resolver } from '#protocols/dns/resol
 import {
   type Check,
   findAbsenceHint,
+  hasRecord,
   isCheck,
   missing,
   quoteValue,
@@ -67,10 +68,7 @@ export async function checkTracking(resolver: Resolver, { host, target }: Tracki
       `Remove the address records. ${advice}`,
     )
   }
-  const isOurs = async (name: string) => {
-    const found = await resolver.cname(name)
-    return found.kind === 'ok' && found.records[0] === target
-  }
+  const isOurs = async (name: string) => hasRecord(await resolver.cname(name), (alias) => alias === target)
   const hint = await findAbsenceHint(resolver, findRegistrableDomain(host) ?? host, host, isOurs)
   return missing(`There is no CNAME record at ${host}.`, hint, advice)
 }

@@ -8,29 +8,26 @@ import { checkDmarc } from './check-dmarc.ts'
 import { checkInboundMx, checkReturnPath } from './check-mx.ts'
 import type { Check } from './check-result.ts'
 import { checkSpf } from './check-spf.ts'
-import { type ByRecord, type DkimPublicKey, type DomainDns, toEd25519Key, toRsaKey } from './dns-records.ts'
+import {
+  type ByRecord,
+  type DkimPublicKey,
+  type DomainDns,
+  resolveRecords,
+  toEd25519Key,
+  toRsaKey,
+} from './dns-records.ts'
 
 /** Checks all records but that of the tracking host. For an outcome `unknown`, the caller keeps the flag of the previous check. */
-export async function checkDomain(resolver: Resolver, dns: DomainDns): Promise<ByRecord<Check>> {
+export function checkDomain(resolver: Resolver, dns: DomainDns): Promise<ByRecord<Check>> {
   const check = (key: DkimPublicKey | null | undefined) => key && checkDkim(resolver, dns.domain, key)
-  const [spf, dkim, ed25519, next, ed25519Next, dmarc, returnPath, mx] = await Promise.all([
-    checkSpf(resolver, dns),
-    checkDkim(resolver, dns.domain, toRsaKey(dns)),
-    check(toEd25519Key(dns)),
-    check(dns.nextDkim && toRsaKey(dns.nextDkim)),
-    check(dns.nextDkim && toEd25519Key(dns.nextDkim)),
-    checkDmarc(resolver, dns),
-    checkReturnPath(resolver, dns),
-    checkInboundMx(resolver, dns),
-  ])
-  return {
-    spf,
-    dkim,
-    ...(ed25519 && { dkim_ed25519: ed25519 }),
-    ...(next && { dkim_next: next }),
-    ...(ed25519Next && { dkim_ed25519_next: ed25519Next }),
-    dmarc,
-    return_path: returnPath,
-    mx,
-  }
+  return resolveRecords({
+    spf: checkSpf(resolver, dns),
+    dkim: checkDkim(resolver, dns.domain, toRsaKey(dns)),
+    dkim_ed25519: check(toEd25519Key(dns)),
+    dkim_next: check(dns.nextDkim && toRsaKey(dns.nextDkim)),
+    dkim_ed25519_next: check(dns.nextDkim && toEd25519Key(dns.nextDkim)),
+    dmarc: checkDmarc(resolver, dns),
+    return_path: checkReturnPath(resolver, dns),
+    mx: checkInboundMx(resolver, dns),
+  })
 }

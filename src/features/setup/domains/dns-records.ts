@@ -33,8 +33,21 @@ export type DnsRecordKey = (typeof DNS_RECORD_KEYS)[number]
 /** Records that a domain may have but does not need: further DKIM keys, and the CNAME of its tracking host. */
 export type OptionalRecordKey = 'dkim_ed25519' | 'dkim_next' | 'dkim_ed25519_next' | 'tracking'
 
+/** The checked records: those of the domain, its other DKIM keys, and the CNAME of its tracking host. */
+export type CheckKey = DnsRecordKey | OptionalRecordKey
+
 /** Something for each record: the further keys are there once they exist, those of a rotation while it waits. */
 export type ByRecord<T> = Readonly<Record<DnsRecordKey, T>> & { readonly [Key in OptionalRecordKey]?: T }
+
+/** Waits for the values of all records, in their order, and leaves out records without one. */
+export async function resolveRecords<T>(
+  values: Readonly<Record<DnsRecordKey, Promise<T>>> & {
+    readonly [Key in CheckKey]?: Promise<T | undefined> | null | undefined
+  },
+): Promise<ByRecord<T>> {
+  const found = await Promise.all(Object.entries(values).map(async ([key, value]) => [key, await value] as const))
+  return Object.fromEntries(found.filter(([, value]) => value)) as ByRecord<T>
+}
 
 /**
  * A record in wire form. `host` is the full name without a trailing dot; `value` is unquoted and has no MX priority.

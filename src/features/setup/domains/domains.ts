@@ -124,23 +124,15 @@ const sql = prepareStatements((db) => ({
 /** Label of the envelope sender's domain. */
 export const SENDING_SUBDOMAIN = 'send'
 
-const toDomain = ({
-  spfVerified,
-  dkimVerified,
-  dmarcVerified,
-  returnPathVerified,
-  mxVerified,
-  ed25519Verified,
-  ...row
-}: Row): Domain => ({
+const toDomain = (row: Row): Domain => ({
   ...row,
-  isEd25519Verified: ed25519Verified === 1,
+  isEd25519Verified: row.ed25519Verified === 1,
   verified: {
-    spf: spfVerified === 1,
-    dkim: dkimVerified === 1,
-    dmarc: dmarcVerified === 1,
-    return_path: returnPathVerified === 1,
-    mx: mxVerified === 1,
+    spf: row.spfVerified === 1,
+    dkim: row.dkimVerified === 1,
+    dmarc: row.dmarcVerified === 1,
+    return_path: row.returnPathVerified === 1,
+    mx: row.mxVerified === 1,
   },
   inboundEnabled: row.inboundEnabled === 1,
   nextDkim: row.nextDkim === null ? null : (JSON.parse(row.nextDkim) as DkimPublicKeys),

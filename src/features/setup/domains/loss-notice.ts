@@ -30,10 +30,14 @@ const MAX_NAMED = 20
  * Schedules or cancels the mail about a change of a domain's verification.
  * @param before the domain before the change
  */
-export function scheduleLossNotice(app: App, tx: Tx, before: Domain, change: VerificationChange): void {
+export function scheduleLossNotice(
+  app: App,
+  tx: Tx,
+  before: Domain,
+  change: Exclude<VerificationChange, 'verified'>,
+): void {
   const { id: topic, accountId, lossNotice, lossNoticeSentAt } = before
   const now = app.clock.now()
-  if (change === 'verified') return
   if (change === 'records_restored' && lossNotice !== 'lost' && lossNotice !== 'ended') {
     cancelNotice(tx, KIND, topic)
     return

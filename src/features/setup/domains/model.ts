@@ -3,6 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { extra, Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { buildDkimRecord, type DnsRecord as DnsRecordWire } from './dns-records.ts'
@@ -297,13 +298,8 @@ export type PublishedDnsWire = Static<typeof PublishedDnsWire>
 export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain: Domain): DomainWire {
   const { verified } = domain
   const coveredBy = findCoveringDomain(db, domain)
-  return {
-    id: formatUuid(domain.uuid),
+  return toWire(DomainWire, domain, {
     account_id: formatUuid(domain.accountUuid),
-    domain: domain.domain,
-    dkim_selector: domain.dkimSelector,
-    dkim_public_key: domain.dkimPublicKey,
-    sending_subdomain: domain.sendingSubdomain,
     status: domain.verifiedAt === null ? 'pending' : 'verified',
     spf_verified: verified.spf,
     dkim_verified: verified.dkim,
@@ -312,7 +308,6 @@ export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain:
     return_path_verified: verified.return_path,
     mx_verified: verified.mx,
     mx_verified_at: isoTimeOrNull(domain.mxVerifiedAt),
-    inbound_enabled: domain.inboundEnabled,
     tracking_domain: domain.trackingDomain,
     tracking_domain_verified: domain.trackingVerifiedAt !== null,
     tracking_domain_verified_at: isoTimeOrNull(domain.trackingVerifiedAt),
@@ -329,9 +324,7 @@ export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain:
       })),
     }),
     checked_at: isoTimeOrNull(domain.checkedAt),
-    created_at: isoTime(domain.createdAt),
-    updated_at: isoTime(domain.updatedAt),
-  }
+  })
 }
 
 export function toVerificationWire(

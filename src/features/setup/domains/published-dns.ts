@@ -13,8 +13,8 @@ import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import data from './dns-providers.json' with { type: 'json' }
 import {
+  type CheckKey,
   type DnsRecord,
-  type DnsRecordKey,
   type DomainDns,
   findHostnameWarnings,
   formatSpfValue,
@@ -25,7 +25,6 @@ import { type Domain, listDnsRecords, toDomainDns } from './domains.ts'
 import type { PublishedDnsWire } from './model.ts'
 import { findRegistrableDomain } from './name.ts'
 import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
-import type { CheckKey } from './verification-state.ts'
 
 interface DnsProvider {
   readonly name: string
@@ -153,44 +152,20 @@ export async function readPublishedDns(app: App, domain: Domain): Promise<Publis
 /** The inbound MX and the tracking host are left out unless they are in use. */
 async function describeRecords(app: App, resolver: Resolver, domain: Domain, dns: DomainDns): Promise<Records> {
   const expected = listDnsRecords(app.config, domain)
-  const checks = await checkDomain(resolver, dns)
-  const describe = (key: DnsRecordKey) => describeRecord(resolver, dns, key, expected[key], checks[key])
-  const describeKey = (key: 'dkim_ed25519' | 'dkim_next' | 'dkim_ed25519_next') =>
-    expected[key] && checks[key] && describeRecord(resolver, dns, key, expected[key], checks[key])
-  const [spf, dkim, ed25519, next, ed25519Next, dmarc, returnPath, mx, tracking] = await Promise.all([
-    describe('spf'),
-    describe('dkim'),
-    describeKey('dkim_ed25519'),
-    describeKey('dkim_next'),
-    describeKey('dkim_ed25519_next'),
-    describe('dmarc'),
-    describe('return_path'),
-    domain.inboundEnabled ? describe('mx') : undefined,
-    describeTracking(app, resolver, domain, dns, expected.tracking),
-  ])
-  return {
-    spf,
-    dkim,
-    ...(ed25519 && { dkim_ed25519: ed25519 }),
-    ...(next && { dkim_next: next }),
-    ...(ed25519Next && { dkim_ed25519_next: ed25519Next }),
-    dmarc,
-    return_path: returnPath,
-    ...(mx && { mx }),
-    ...(tracking && { tracking }),
+  const { mx, ...checks } = await checkDomain(resolver, dns)
+  const describe = async (key: CheckKey, check: Promise<Check> | Check | undefined) =>
+    check && expected[key] && describeRecord(resolver, dns, key, expected[key], await check)
+  const { accountId, trackingDomain: host } = domain
+  const isTracking = host !== null && !isHostElsewhere(app.db, accountId, host)
+  const used: Partial<Record<CheckKey, Promise<Check> | Check>> = {
+    ...checks,
+    ...(domain.inboundEnabled && { mx }),
+    ...(isTracking && { tracking: checkTracking(resolver, { host, target: getCnameTarget(app.config) }) }),
   }
-}
-
-async function describeTracking(
-  app: App,
-  resolver: Resolver,
-  { accountId, trackingDomain: host }: Domain,
-  dns: DomainDns,
-  expected: DnsRecord | undefined,
-): Promise<PublishedRecord | undefined> {
-  if (host === null || !expected || isHostElsewhere(app.db, accountId, host)) return undefined
-  const check = await checkTracking(resolver, { host, target: getCnameTarget(app.config) })
-  return describeRecord(resolver, dns, 'tracking', expected, check)
+  const found = await Promise.all(
+    Object.entries(used).map(async ([key, check]) => [key, await describe(key as CheckKey, check)] as const),
+  )
+  return Object.fromEntries(found) as Records
 }
 
 async function describeRecord(

@@ -20,10 +20,7 @@
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import type { Check } from './check-result.ts'
-import { type ByRecord, DNS_RECORD_KEYS, type DnsRecordKey, type OptionalRecordKey } from './dns-records.ts'
-
-/** The checked records: those of the domain, its other DKIM keys, and the CNAME of its tracking host. */
-export type CheckKey = DnsRecordKey | OptionalRecordKey
+import { type ByRecord, type CheckKey, DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
 
 /** The results of a check; a record without a result stays as it was. */
 export type CheckResults = Partial<ByRecord<Check>>
@@ -108,13 +105,10 @@ export function applyChecks(
   const flagAfter = (key: DnsRecordKey): boolean =>
     isSetAfter(key, before.verified[key], before.verifiedAt !== null && !SENDING_RECORDS.includes(key))
   const isTracking = before.trackingDomain !== null && isSetAfter('tracking', before.trackingVerifiedAt !== null, true)
-  const verified: Record<DnsRecordKey, boolean> = {
-    spf: flagAfter('spf'),
-    dkim: flagAfter('dkim'),
-    dmarc: flagAfter('dmarc'),
-    return_path: flagAfter('return_path'),
-    mx: flagAfter('mx'),
-  }
+  const verified = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, flagAfter(key)])) as Record<
+    DnsRecordKey,
+    boolean
+  >
   return {
     verified,
     isEd25519Verified: isSetAfter('dkim_ed25519', before.isEd25519Verified, false),

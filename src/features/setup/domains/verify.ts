@@ -15,7 +15,7 @@ import { type Check, verified } from './check-result.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import { runDnsCheck } from './dns-check-slots.ts'
-import { type ByRecord, DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
+import { type ByRecord, DNS_RECORD_KEYS } from './dns-records.ts'
 import {
   auditDomain,
   type Domain,
@@ -177,16 +177,10 @@ export function storeChecks(
   const isWhole = DNS_RECORD_KEYS.every((key) => checks[key] !== undefined)
   const nextCheckAt =
     app.clock.now() + computeNextCheckDelay({ ...after, nextDkim }, checks, now - updatedAt, app.clock.now())
-  const { verified } = after
-  const changes = findChanges(before, after)
   sql(tx.db).setStanding.run(
-    verified.spf ? 1 : 0,
-    verified.dkim ? 1 : 0,
-    verified.dmarc ? 1 : 0,
-    verified.return_path ? 1 : 0,
-    verified.mx ? 1 : 0,
-    after.isEd25519Verified ? 1 : 0,
-    after.inboundEnabled ? 1 : 0,
+    ...DNS_RECORD_KEYS.map((key) => after.verified[key]),
+    after.isEd25519Verified,
+    after.inboundEnabled,
     after.mxVerifiedAt,
     after.trackingVerifiedAt,
     after.verifiedAt,
@@ -197,12 +191,7 @@ export function storeChecks(
     updatedAt,
     before.id,
   )
-  for (const change of changes) {
-    const details = toLossDetails(before, after, change)
-    scheduleLossNotice(app, tx, before, change)
-    auditDomain(app, tx, actor, change, before, { ...details })
-    if (change !== 'verified') recordLoss(app, tx, before, change, { at: now, ...details })
-  }
+  for (const change of findChanges(before, after)) recordChange(app, tx, actor, { before, after, change, at: now })
   const isTracking = after.trackingVerifiedAt !== null
   if ((before.trackingVerifiedAt !== null) !== isTracking)
     auditDomain(app, tx, actor, isTracking ? 'tracking_verified' : 'tracking_unverified', before, {
@@ -222,38 +211,32 @@ function findChanges(before: VerificationState, after: VerificationState): Verif
   return changes
 }
 
-interface LossDetails {
-  readonly lost?: readonly DnsRecordKey[]
-  readonly sends_until?: string
-}
-
-function toLossDetails(before: VerificationState, after: VerificationState, change: VerificationChange): LossDetails {
-  if (change === 'verified') return {}
-  if (change === 'records_restored') return { lost: listLostRecords(before) }
-  return { lost: listLostRecords(after), sends_until: isoTime(getSendsUntil(after) ?? 0) }
-}
-
 const LOSS_LOG_MESSAGES = {
   records_lost: 'a verified domain lost DNS records: its mail is sent for another 72 hours',
   unverified: 'a domain has lacked DNS records for 72 hours: its mail is rejected',
   records_restored: 'the DNS records of a domain are restored',
 } as const
 
-function recordLoss(
+/** The audit entry of a change; also the mail, the event and the log line of one that is about lost records. */
+function recordChange(
   app: App,
   tx: Tx,
-  { accountId, uuid, domain }: Domain,
-  change: keyof typeof LOSS_LOG_MESSAGES,
-  { at, lost = [], sends_until: until }: LossDetails & { readonly at: Millis },
+  actor: Actor,
+  { before, after, change, at }: { before: Domain; after: VerificationState; change: VerificationChange; at: Millis },
 ): void {
-  const data = {
-    domain_id: formatUuid(uuid),
-    domain,
-    lost_records: lost,
-    ...(until !== undefined && { sends_until: until }),
+  if (change === 'verified') {
+    auditDomain(app, tx, actor, change, before)
+    return
   }
+  const isRestored = change === 'records_restored'
+  const lost = listLostRecords(isRestored ? before : after)
+  const until = isRestored ? {} : { sends_until: isoTime(getSendsUntil(after) ?? 0) }
+  const { accountId, uuid, domain } = before
+  const data = { domain_id: formatUuid(uuid), domain, lost_records: lost, ...until }
+  scheduleLossNotice(app, tx, before, change)
+  auditDomain(app, tx, actor, change, before, { lost, ...until })
   record(tx, { accountId, type: `domain.${change}`, at, data })
-  tx.afterCommit(() => app.log[change === 'records_restored' ? 'info' : 'warn'](data, LOSS_LOG_MESSAGES[change]))
+  tx.afterCommit(() => app.log[isRestored ? 'info' : 'warn'](data, LOSS_LOG_MESSAGES[change]))
 }
 
 /** Postpones the next check without checking: another account owns the domain for now. */
@@ -279,16 +262,11 @@ const toWaitingView = (check: Check): CheckView =>
     : toCheckView(check, false)
 
 function toCheckViews(domain: Domain, checks: ByRecord<Check>): ByRecord<CheckView> {
-  const toView = (key: DnsRecordKey): CheckView => toCheckView(checks[key], domain.verified[key])
-  return {
-    spf: toView('spf'),
-    dkim: toView('dkim'),
-    ...(checks.dkim_ed25519 && { dkim_ed25519: toCheckView(checks.dkim_ed25519, domain.isEd25519Verified) }),
+  const flags: Partial<Record<string, boolean>> = { ...domain.verified, dkim_ed25519: domain.isEd25519Verified }
+  const views = Object.entries(checks).flatMap(([key, check]) => {
+    if (!key.endsWith('_next')) return [[key, toCheckView(check, flags[key] ?? false)]]
     // Once the next keys sign, their results are those of the domain.
-    ...(domain.nextDkim && checks.dkim_next && { dkim_next: toWaitingView(checks.dkim_next) }),
-    ...(domain.nextDkim && checks.dkim_ed25519_next && { dkim_ed25519_next: toWaitingView(checks.dkim_ed25519_next) }),
-    dmarc: toView('dmarc'),
-    return_path: toView('return_path'),
-    mx: toView('mx'),
-  }
+    return domain.nextDkim ? [[key, toWaitingView(check)]] : []
+  })
+  return Object.fromEntries(views) as ByRecord<CheckView>
 }

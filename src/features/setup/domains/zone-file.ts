@@ -3,9 +3,8 @@
  * Importing it never adds a second SPF, DMARC or MX record to existing ones: whatever is not known to be missing is a
  * comment.
  */
-import type { DnsRecord } from './dns-records.ts'
+import type { CheckKey, DnsRecord } from './dns-records.ts'
 import type { PublishedDnsWire } from './model.ts'
-import type { CheckKey } from './verification-state.ts'
 
 const TTL_SECONDS = 3600
 const MAX_STRING_OCTETS = 255

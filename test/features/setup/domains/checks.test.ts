@@ -348,18 +348,9 @@ describe('dkim', () => {
       'is not valid: "hello" is not a tag of the form name=value',
     ],
     [
-      // Copies of twentieths of the key: too many orders to try.
-      'is in more pieces than any provider makes',
-      [
-        `v=DKIM1; k=rsa; p=${KEY.slice(0, 20)}`,
-        ...Array.from({ length: 120 }, (_, i) => KEY.slice(20 * (1 + (i % 19)), 20 * (2 + (i % 19)))),
-      ],
-      `is cut off after 20 of ${KEY.length} characters`,
-    ],
-    [
       'is split over two records',
       [second, `v=DKIM1; k=rsa; p=${first}`],
-      'is split over 2 TXT records; it must be one record',
+      `is cut off after ${first.length} of ${KEY.length} characters; it must be one record`,
     ],
     ['is split with quotes', [`v=DKIM1; k=rsa; p=${first}" "${second}`], 'has quotes or backslashes inside its value'],
     ['is quoted', [`"v=DKIM1; k=rsa; p=${KEY}"`], 'has quotes or backslashes inside its value'],
