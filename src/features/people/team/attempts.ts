@@ -16,34 +16,7 @@ import type { HashRequest } from './hash-scheduler.ts'
 import { isKnownNetwork } from './known-networks.ts'
 import { normaliseUserEmail } from './users.ts'
 
-export interface Attempts {
-  /**
-   * Throws 429 after too many attempts from the networks of this address.
-   * @param email of the user who signs in: on a network where that user was signed in before, only `requireUser` counts
-   */
-  requireNetwork(ipAddress: string, email?: string): void
-  /**
-   * Throws 429 after too many attempts for this user, whether or not the user exists, or while failures delay the next
-   * attempt.
-   */
-  requireUser(email: string, ipAddress: string): void
-  /** The owner under whose name the password check of an attempt waits in the hash queue. */
-  toHashRequest(email: string, ipAddress: string): HashRequest
-  /** Delays the next attempts for this user, longer after each failure. */
-  recordFailure(email: string, ipAddress: string): void
-  recordSuccess(email: string, ipAddress: string): void
-  /**
-   * Whether a second-factor code may be checked. The response must not show that a code was not checked: that would
-   * reveal that the password was right.
-   */
-  canTryCode(email: string, ipAddress: string): boolean
-  recordCode(email: string, ipAddress: string, isRight: boolean): void
-  /** Call it when a user has a new password: codes tried with the old password no longer count. */
-  resetCodeFailures(email: string): void
-  canSendMail(email: string): boolean
-  /** Whether to write a failure to the audit log: once a minute per user. */
-  canAuditFailure(userId: number): boolean
-}
+export type Attempts = ReturnType<typeof createAttempts>
 
 /** The first failures cost nothing, since people mistype; then the delay is one second, doubled each time. */
 const FREE_FAILURES = 5
@@ -64,7 +37,7 @@ interface Failures {
   untilMs: number
 }
 
-export function createAttempts(app: App): Attempts {
+export function createAttempts(app: App) {
   const userLimiter = createRateLimiter(app.clock)
   const mailLimiter = createRateLimiter(app.clock)
   const auditLimiter = createRateLimiter(app.clock)
@@ -101,32 +74,43 @@ export function createAttempts(app: App): Attempts {
   }
 
   return {
-    requireNetwork(ipAddress, email) {
+    /**
+     * Throws 429 after too many attempts from the networks of this address.
+     * @param email of the user who signs in: on a network where that user was signed in before, only `requireUser` counts
+     */
+    requireNetwork(ipAddress: string, email?: string): void {
       if (email !== undefined && isKnownFrom(email, ipAddress)) return
       requireAllowed(networks.take(ipAddress))
     },
-    toHashRequest(email, ipAddress) {
+    /** The owner under whose name the password check of an attempt waits in the hash queue. */
+    toHashRequest(email: string, ipAddress: string): HashRequest {
       const isKnown = isKnownFrom(email, ipAddress)
       return { isKnown, owner: isKnown ? toUserKey(email) : findWidestNetwork(ipAddress) }
     },
-    requireUser(email, ipAddress) {
+    /** Throws 429 after too many attempts for this user, who need not exist, or while failures delay the next one. */
+    requireUser(email: string, ipAddress: string): void {
       const { key, isKnown } = toAttemptKey(email, ipAddress)
       const wait = remainingWaitMs(key)
       if (wait > 0) throw tooManyAttempts(wait / 1000)
       requireAllowed(userLimiter.take(key, 1, networkUserRate))
       if (!isKnown) requireAllowed(userLimiter.take(toUserKey(email), 1, userRate))
     },
-    recordFailure: (email, ipAddress) => addFailure(toAttemptKey(email, ipAddress).key, MAX_WAIT_MS),
-    recordSuccess: (email, ipAddress) => void failures.delete(toAttemptKey(email, ipAddress).key),
-    canTryCode: (email, ipAddress) => remainingWaitMs(toNetworkCodesKey(email, ipAddress)) <= 0,
-    recordCode(email, ipAddress, isRight) {
+    recordFailure: (email: string, ipAddress: string): void =>
+      addFailure(toAttemptKey(email, ipAddress).key, MAX_WAIT_MS),
+    recordSuccess: (email: string, ipAddress: string): void => void failures.delete(toAttemptKey(email, ipAddress).key),
+    /** The response must not show that a code was not checked: that would reveal that the password was right. */
+    canTryCode: (email: string, ipAddress: string): boolean =>
+      remainingWaitMs(toNetworkCodesKey(email, ipAddress)) <= 0,
+    recordCode(email: string, ipAddress: string, isRight: boolean): void {
       const key = toNetworkCodesKey(email, ipAddress)
       if (isRight) failures.delete(key)
       else addFailure(key, MAX_CODE_WAIT_MS)
     },
-    resetCodeFailures: (email) => void failures.delete(toCodesKey(email)),
-    canSendMail: (email) => mailLimiter.take(toUserKey(email), 1, MAIL_RATE).ok,
-    canAuditFailure: (userId) => auditLimiter.take(String(userId), 1, AUDIT_RATE).ok,
+    /** Call it when a user has a new password: codes tried with the old password no longer count. */
+    resetCodeFailures: (email: string): void => void failures.delete(toCodesKey(email)),
+    canSendMail: (email: string): boolean => mailLimiter.take(toUserKey(email), 1, MAIL_RATE).ok,
+    /** Whether to write a failure to the audit log: once a minute per user. */
+    canAuditFailure: (userId: number): boolean => auditLimiter.take(String(userId), 1, AUDIT_RATE).ok,
   }
 }
 

@@ -6,33 +6,20 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { getPublicHost, isTrackingHost } from '#features/setup/domains/tracking-domain.ts'
 import { AppError } from '#platform/errors.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
-import { requireOwnOrigin, type SessionGate } from '#platform/http/session.ts'
-import { type Attempts, createAttempts } from './attempts.ts'
+import { requireOwnOrigin } from '#platform/http/session.ts'
+import { createAttempts } from './attempts.ts'
 import type { Browser } from './login.ts'
-import { createPasswordProofs, type PasswordProofs } from './password-proof.ts'
-import { createResetRequester, type RequestReset } from './password-reset.ts'
+import { createPasswordProofs } from './password-proof.ts'
+import { createResetRequester } from './password-reset.ts'
 import { createSessionGate } from './sessions.ts'
 
-export interface AuthContext {
-  readonly sessions: SessionGate<Actor>
-  readonly attempts: Attempts
-  readonly passwordProofs: PasswordProofs
-  readonly requestReset: RequestReset
-  /** The user whom the session cookie of a request identifies, for any method; undefined when no user is signed in. */
-  findActor(request: Request): Actor | undefined
-  readBrowser(request: Request): Browser
-  /**
-   * Throws 404 under the tracking host of an account: no one must sign in, or see anything, under another party's name.
-   */
-  requireOwnHost(request: Request): void
-  /** Throws 403 when the browser reports that the request comes from another site's page. */
-  requireOwnOrigin(request: Request): void
-}
+export type AuthContext = ReturnType<typeof createAuthContext>
 
 /** @param trackWork gets work that continues after the response */
-export function createAuthContext(app: App, trackWork: (work: Promise<void>) => void): AuthContext {
+export function createAuthContext(app: App, trackWork: (work: Promise<void>) => void) {
   const sessions = createSessionGate(app)
   const attempts = createAttempts(app)
+  /** The user whom the session cookie of a request identifies, for any method; undefined when no user is signed in. */
   const findActor = (request: Request): Actor | undefined => sessions.actorOf(request, () => clientIpOf(request))
   const ownHost = getPublicHost(app.config)
   return {
@@ -40,17 +27,22 @@ export function createAuthContext(app: App, trackWork: (work: Promise<void>) => 
     attempts,
     passwordProofs: createPasswordProofs(app),
     requestReset: createResetRequester(app, attempts, trackWork),
-    findActor: findActor,
-    readBrowser: (request) => ({
+    findActor,
+    readBrowser: (request: Request): Browser => ({
       ipAddress: clientIpOf(request),
       userAgent: request.headers.get('user-agent'),
       sessionId: findActor(request)?.sessionId,
     }),
-    requireOwnHost: (request) => {
+    /**
+     * Throws 404 under the tracking host of an account: no one must sign in, or see anything, under another party's
+     * name.
+     */
+    requireOwnHost(request: Request): void {
       const { hostname } = new URL(request.url)
       if (hostname !== ownHost && isTrackingHost(app.db, hostname))
         throw new AppError(404, 'page_not_found', 'No such page.')
     },
-    requireOwnOrigin: ({ headers }) => requireOwnOrigin(headers, app.config.publicUrl),
+    /** Throws 403 when the browser reports that the request comes from another site's page. */
+    requireOwnOrigin: ({ headers }: Request): void => requireOwnOrigin(headers, app.config.publicUrl),
   }
 }

@@ -52,12 +52,8 @@ export const toExpiryRange = (now: Millis, maxMs: number): [after: Millis, lates
   now + maxMs + MAX_CLOCK_STEP_MS,
 ]
 
-export interface LinkToken {
-  readonly token: string
-  readonly hash: Uint8Array
-}
-
-export function createLinkToken(): LinkToken {
+/** A token of a link or a cookie, and the hash to store. */
+export function createLinkToken(): { readonly token: string; readonly hash: Uint8Array } {
   const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
   return { token, hash: sha256(token) }
 }

@@ -17,7 +17,6 @@ import {
   endOtherSessions,
   endSession,
   findSession,
-  type NewSession,
   requireSessionId,
   type SignInProof,
   setSessionAccount,
@@ -49,7 +48,7 @@ export interface Credentials {
   readonly code?: string | null | undefined
 }
 
-export interface SignedIn extends NewSession {
+export interface SignedIn extends ReturnType<typeof startSession> {
   readonly user: User
   readonly membership: Membership
 }

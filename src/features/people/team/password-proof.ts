@@ -17,18 +17,12 @@ export interface PasswordProof {
   readonly isCounted: boolean
 }
 
-export interface PasswordProofs {
-  create(proof: PasswordProof): string
-  /** The proof in a form; undefined when it is not valid, or was used before. */
-  consume(text: string): PasswordProof | undefined
-}
-
 const VALID_MS = minutes(5)
 /** Only right passwords get a proof, so this limits nothing but the memory of an attack. */
 const MAX_CONSUMED = 100_000
 
 /** Consumed proofs are forgotten at a restart; a code is accepted once even then. */
-export function createPasswordProofs({ clock, db, keys }: Pick<App, 'clock' | 'db' | 'keys'>): PasswordProofs {
+export function createPasswordProofs({ clock, db, keys }: Pick<App, 'clock' | 'db' | 'keys'>) {
   /** Consumed nonces with the time of the check, oldest first. */
   const consumed = new Map<string, Millis>()
   // Also for a clock that was set back.
@@ -42,11 +36,12 @@ export function createPasswordProofs({ clock, db, keys }: Pick<App, 'clock' | 'd
     }
   }
   return {
-    create({ user, checkedAt, isCounted }) {
+    create({ user, checkedAt, isCounted }: PasswordProof): string {
       const fields = [formatUuid(user.uuid), formatUuid(newUuid()), checkedAt, isCounted ? 1 : 0].join('.')
       return `${fields}.${sign(fields, user)}`
     },
-    consume(text) {
+    /** The proof in a form; undefined when it is not valid, or was used before. */
+    consume(text: string): PasswordProof | undefined {
       const [id = '', nonce = '', time = '', counted = '', mac = ''] = text.split('.')
       const uuid = parseUuid(id)
       const user = uuid && findUserByUuid(db, uuid)

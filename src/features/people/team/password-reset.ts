@@ -58,8 +58,6 @@ export function findResetLinkEmail(app: App, token: string): string | undefined 
   return found ? findUser(app.db, found.userId)?.email : undefined
 }
 
-export type RequestReset = (email: string, ipAddress: string) => void
-
 /**
  * Returns the function that accepts requests for a link. It throws 429 after too many of them; everything else happens
  * after it has returned, so neither its response nor its duration reveals whether the user exists.
@@ -69,7 +67,7 @@ export function createResetRequester(
   app: App,
   attempts: Attempts,
   trackWork: (work: Promise<void>) => void,
-): RequestReset {
+): (email: string, ipAddress: string) => void {
   let running = 0
   const send = async (email: string, ipAddress: string): Promise<void> => {
     const user = findUserByEmail(app.db, email)
@@ -126,13 +124,9 @@ export async function confirmReset(
     const consumed = sql(tx.db).take.get(hash, ...toExpiryRange(app.clock.now(), OPERATOR_LINK_MS))
     const user = consumed && findUser(tx.db, consumed.userId)
     if (!user) throw invalidLink()
-    setPassword(app, tx, user, passwordHash, ipAddress)
+    storePassword(tx, user.id, passwordHash, app.eventTime())
+    endOtherSessions(app, tx, user.id)
+    auditInAccounts(app, tx, user, 'user.password_reset', ipAddress)
   })
   attempts.resetCodeFailures(email)
-}
-
-function setPassword(app: App, tx: Tx, user: User, passwordHash: string, ipAddress: string): void {
-  storePassword(tx, user.id, passwordHash, app.eventTime())
-  endOtherSessions(app, tx, user.id)
-  auditInAccounts(app, tx, user, 'user.password_reset', ipAddress)
 }

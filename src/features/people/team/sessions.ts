@@ -7,7 +7,7 @@ import type { Database } from 'bun:sqlite'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
-import { equalBytes, hmacSha256, sha256 } from '#platform/crypto/crypto.ts'
+import { equalBytes, hmacSha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
@@ -18,10 +18,11 @@ import {
   requireOwnOrigin,
   type SessionGate,
 } from '#platform/http/session.ts'
-import { formatUuid, newUuid, parseUuid, randomBytes } from '#platform/ids.ts'
+import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { recordNetwork } from './known-networks.ts'
+import { createLinkToken, hashLinkToken } from './links.ts'
 import { findOwnerRefusal, findRoleRefusal, scopesOf } from './roles.ts'
 import type { sessions } from './tables.ts'
 import { type Membership, toUserActor, type User } from './users.ts'
@@ -51,8 +52,6 @@ interface EndedSession {
   readonly accountId: number
 }
 
-const TOKEN_BYTES = 32
-const TOKEN_PATTERN = /^[\w-]{43}$/
 /** How often the last use is stored. */
 const LAST_SEEN_INTERVAL_MS = hours(1)
 /** Beyond this, the session that was used longest ago ends. */
@@ -129,12 +128,6 @@ export interface SignInProof {
   readonly hasSecondFactor: boolean
 }
 
-/** A new session: the token for its cookie. */
-export interface NewSession {
-  readonly token: string
-  readonly id: number
-}
-
 /**
  * Signs a user in to an account, in the caller's transaction. Every sign-in has a token of its own; the caller ends the
  * previous session of the browser.
@@ -145,8 +138,8 @@ export function startSession(
   user: User,
   membership: Membership,
   browser: SignInProof & { readonly ipAddress: string; readonly userAgent: string | null },
-): NewSession {
-  const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
+): { readonly token: string; readonly id: number } {
+  const { token, hash } = createLinkToken()
   const uuid = newUuid()
   // Not `eventTime`: while that is ahead of the clock, the session would begin in the future and last too long.
   const now = app.clock.now()
@@ -154,7 +147,7 @@ export function startSession(
     uuid,
     user.id,
     membership.accountId,
-    sha256(token),
+    hash,
     browser.ipAddress || null,
     browser.userAgent?.slice(0, MAX_USER_AGENT_LENGTH) ?? null,
     // Compared with `totpEnabledAt`, which is an event time.
@@ -269,9 +262,9 @@ export function createSessionGate(app: App): SessionGate<Actor> {
   return {
     actorOf(request, clientIp) {
       const token = readSessionToken(request.headers, { isSecure: isHttps(app.config) })
-      if (token === undefined || !TOKEN_PATTERN.test(token)) return undefined
+      const hash = token === undefined ? undefined : hashLinkToken(token)
       const now = app.clock.now()
-      const row = sql(app.db).byToken.get(sha256(token), ...toLiveRange(now))
+      const row = hash && sql(app.db).byToken.get(hash, ...toLiveRange(now))
       if (!row) return undefined
       if (now - row.lastSeenAt > LAST_SEEN_INTERVAL_MS) recordUse(row.id, now, clientIp())
       const { id: sessionId, accountId, role } = row
