@@ -133,20 +133,3 @@ function requireKnownPlaceholders(field: string, name: TextName, text: string): 
   const problem = unknown === undefined ? 'a placeholder is incomplete' : `{{${unknown}}} is not a placeholder`
   throw invalid(field, `${field}: ${problem}; ${list} can be used here.`, 'unknown_placeholder')
 }
-
-/** Stored JSON as texts; unknown languages and names are skipped. */
-export function readStoredTexts(json: string): TextsByLanguage {
-  const stored: unknown = JSON.parse(json)
-  const readProperty = (value: unknown, name: string): unknown =>
-    typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>)[name] : undefined
-  return Object.fromEntries(
-    LANGUAGES.flatMap((language) => {
-      const ofLanguage = readProperty(stored, language)
-      const texts = TEXT_NAMES.flatMap((name) => {
-        const text = readProperty(ofLanguage, name)
-        return typeof text === 'string' ? [[name, text] as const] : []
-      })
-      return texts.length === 0 ? [] : [[language, Object.fromEntries(texts)] as const]
-    }),
-  )
-}

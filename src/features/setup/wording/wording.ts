@@ -9,14 +9,7 @@ import { chooseLanguage, LANGUAGES, type Language } from '#platform/http/languag
 import type { UuidBytes } from '#platform/ids.ts'
 import { TEXTS } from './languages.ts'
 import { fitLogo, type Logo } from './logo.ts'
-import {
-  parseText,
-  parseTexts,
-  type ReplacedTexts,
-  readStoredTexts,
-  replaceTexts,
-  type TextsByLanguage,
-} from './texts.ts'
+import { parseText, parseTexts, type ReplacedTexts, replaceTexts, type TextsByLanguage } from './texts.ts'
 
 /** Path of the logos: below /t, because tracking hosts serve only that. */
 export const LOGO_PATH = '/t/logo'
@@ -74,7 +67,11 @@ const sql = prepareStatements((db) => ({
 const toWording = (row: WordingRow | null): Wording => {
   if (!row) return NOTHING
   const { name, texts, hash, type, width, height } = row
-  return { name, texts: readStoredTexts(texts), logo: hash === null ? null : { hash, type, width, height } }
+  return {
+    name,
+    texts: JSON.parse(texts) as TextsByLanguage,
+    logo: hash === null ? null : { hash, type, width, height },
+  }
 }
 
 /** The wording of an account by row id; empty while it has none. */
