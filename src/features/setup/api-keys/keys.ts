@@ -195,18 +195,7 @@ export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> 
  */
 export const deleteKeysOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
 
-export interface Authenticator {
-  /**
-   * The actor of a key; undefined for an unknown or deleted key. Throws 401 `api_key_expired` for an expired key, and
-   * 403 `network_not_allowed` for a client outside of its networks.
-   * @param clientIp called only for a key with networks
-   */
-  authenticate(key: string, clientIp: () => string): Actor | undefined
-  /** The same by the id of a key, for a request that proves in another way that its sender has the key. */
-  authenticateId(id: string, clientIp: () => string): Actor | undefined
-  /** Stores the times of last use; called periodically, so that requests need no write. */
-  flushLastUsed(): Promise<void>
-}
+export type Authenticator = ReturnType<typeof createAuthenticator>
 
 const MAX_CACHED_KEYS = 10_000
 
@@ -239,7 +228,7 @@ function requireUsable({ actor, isAllowedNetwork }: CachedKey, now: Millis, clie
  * Authenticates keys by hash, with a cache in front of the table. The cache is always right, because this process is
  * the only writer of the table.
  */
-export function createAuthenticator(app: App): Authenticator {
+export function createAuthenticator(app: App) {
   const actors = new Map<string, CachedKey>()
   const lastUsed = new Map<number, Millis>()
   app.accessChanged.listen(({ accountId }) => {
@@ -278,13 +267,20 @@ export function createAuthenticator(app: App): Authenticator {
     return known.actor
   }
   return {
-    authenticate: (key, clientIp) => authenticateHash(sha256(key), clientIp),
-    authenticateId(id, clientIp) {
+    /**
+     * The actor of a key; undefined for an unknown or deleted key. Throws 401 `api_key_expired` for an expired key, and
+     * 403 `network_not_allowed` for a client outside of its networks.
+     * @param clientIp called only for a key with networks
+     */
+    authenticate: (key: string, clientIp: () => string): Actor | undefined => authenticateHash(sha256(key), clientIp),
+    /** The same by the id of a key, for a request that proves in another way that its sender has the key. */
+    authenticateId(id: string, clientIp: () => string): Actor | undefined {
       const uuid = parseUuid(id)
       const row = uuid && sql(app.db).hash.get(uuid)
       return row ? authenticateHash(row.hash, clientIp) : undefined
     },
-    async flushLastUsed() {
+    /** Stores the times of last use; called periodically, so that requests need no write. */
+    async flushLastUsed(): Promise<void> {
       if (lastUsed.size === 0) return
       const used = [...lastUsed]
       lastUsed.clear()

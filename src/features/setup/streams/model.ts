@@ -1,8 +1,7 @@
 /** @module Wire form of message streams. */
 import { type Static, Type } from '@sinclair/typebox'
-import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { STREAM_PRIORITIES, toPriorityName } from './priority.ts'
 import { REPUTATION_DAYS, type Reputation } from './reputation.ts'
 import type { Stream } from './streams.ts'
@@ -25,28 +24,26 @@ const Count = (description: string) => Type.Integer({ minimum: 0, description })
 const Rate = (description: string) =>
   Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], { description })
 
+const ReputationRecord = Type.Object(
+  {
+    period_days: Type.Literal(REPUTATION_DAYS, {
+      description: 'Number of days, up to now, that the statistics cover.',
+    }),
+    sent: Count('Recipients whose mail was accepted, without suppressed and cancelled ones.'),
+    delivered: Count('Recipients whose mail server accepted the mail and reported no failure later.'),
+    bounced: Count('Recipients that were rejected permanently (hard bounces).'),
+    complained: Count('Complaints received, whenever the mail was sent.'),
+    bounce_rate: Rate('bounced / (delivered + bounced), 0 to 1; null when both are 0.'),
+    complaint_rate: Rate('complained / delivered, 0 to 1; null when nothing was delivered.'),
+  },
+  { description: 'The reputation of this stream alone. Sandbox mail is not counted.' },
+)
+
 /**
  * A stream with its reputation. Lists omit the reputation, because summing a hundred streams would delay all other
  * requests.
  */
-export const StreamDetail = Type.Object({
-  ...StreamRecord.properties,
-  reputation: Type.Object(
-    {
-      period_days: Type.Literal(REPUTATION_DAYS, {
-        description: 'Number of days, up to now, that the statistics cover.',
-      }),
-      sent: Count('Recipients whose mail was accepted, without suppressed and cancelled ones.'),
-      delivered: Count('Recipients whose mail server accepted the mail and reported no failure later.'),
-      bounced: Count('Recipients that were rejected permanently (hard bounces).'),
-      complained: Count('Complaints received, whenever the mail was sent.'),
-      bounce_rate: Rate('bounced / (delivered + bounced), 0 to 1; null when both are 0.'),
-      complaint_rate: Rate('complained / delivered, 0 to 1; null when nothing was delivered.'),
-    },
-    { description: 'The reputation of this stream alone. Sandbox mail is not counted.' },
-  ),
-})
-export type StreamDetail = Static<typeof StreamDetail>
+export const StreamDetail = Type.Object({ ...StreamRecord.properties, reputation: ReputationRecord })
 
 const Slug = Type.String({
   description:
@@ -77,26 +74,14 @@ export const StreamChange = StrictObject(
   { description: 'At least one field; omitted fields keep their value.' },
 )
 
-export const toStreamWire = (stream: Stream, accountUuid: string): StreamRecord => ({
-  id: formatUuid(stream.uuid),
-  account_id: accountUuid,
-  slug: stream.slug,
-  name: stream.name,
-  expires_in: stream.expiresIn,
-  priority: toPriorityName(stream.priority),
-  created_at: isoTime(stream.createdAt),
-  updated_at: isoTime(stream.updatedAt),
-})
+export const toStreamWire = (stream: Stream, account_id: string): StreamRecord =>
+  toWire(StreamRecord, stream, { account_id, priority: toPriorityName(stream.priority) })
 
-export const toStreamDetailWire = (stream: Stream, accountUuid: string, reputation: Reputation): StreamDetail => ({
+export const toStreamDetailWire = (
+  stream: Stream,
+  accountUuid: string,
+  reputation: Reputation,
+): Static<typeof StreamDetail> => ({
   ...toStreamWire(stream, accountUuid),
-  reputation: {
-    period_days: REPUTATION_DAYS,
-    sent: reputation.sent,
-    delivered: reputation.delivered,
-    bounced: reputation.bounced,
-    complained: reputation.complained,
-    bounce_rate: reputation.bounceRate,
-    complaint_rate: reputation.complaintRate,
-  },
+  reputation: toWire(ReputationRecord, reputation, { period_days: REPUTATION_DAYS }),
 })

@@ -105,21 +105,14 @@ export function serialiseData(data: unknown): string {
   return json
 }
 
-/** The rendering of one request. The memory that the rendering uses stays reserved until disposal. */
-export interface RenderSession extends Disposable {
-  /**
-   * Like `renderParts`; throws 413 when the request renders too much in total, and 503 when it takes too long or memory
-   * is short.
-   */
-  render(request: RenderRequest): Promise<RenderedParts>
-}
+export type RenderSession = ReturnType<typeof startRenderSession>
 
 /**
  * Limits what a request renders, because this can be far more than the request sent. All renderings of a request
  * together are limited to the size of a request body, to a part of the memory budget, and to the time in which the
- * client still gets the response.
+ * client still gets the response. The memory that they use stays reserved until disposal.
  */
-export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' | 'renderer'>): RenderSession {
+export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' | 'renderer'>) {
   const { clock, config, memory } = app
   const maxBytes = Math.min(
     config.maxBodyBytes,
@@ -144,7 +137,8 @@ export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' 
     }
   }
   return {
-    async render(request) {
+    /** Like `renderParts`; throws 413 for too much in total, and 503 when it takes too long or memory is short. */
+    async render(request: RenderRequest): Promise<RenderedParts> {
       if (clock.monotonicMs() > endsAtMs) throw renderTimedOut()
       const parts = await withSources(request)
       const sizeBytes = Buffer.byteLength(parts.html ?? '') + Buffer.byteLength(parts.text ?? '')
@@ -156,7 +150,7 @@ export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' 
       if (clock.monotonicMs() > endsAtMs) throw renderTimedOut()
       return parts
     },
-    [Symbol.dispose]() {
+    [Symbol.dispose](): void {
       reservation?.release()
       if (heldBytes > LARGE_BYTES) addGarbage(memory, heldBytes * (PEAK_FACTOR - 1))
     },
