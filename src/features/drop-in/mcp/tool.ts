@@ -35,11 +35,14 @@ export const repeats = withEffect('repeatable')
 export const defineTool = <Input extends TProperties, Result>({
   input,
   ...tool
-}: Omit<Tool, 'name' | 'input' | 'view' | 'run'> & {
+}: Omit<Tool, 'name' | 'title' | 'input' | 'view' | 'run'> & {
   readonly input: Input
   readonly run: (api: Api, input: Static<TObject<Input>>) => PromiseLike<Result>
   readonly view: View<Whole<NoInfer<Result>>>
-}): Omit<Tool, 'name'> => ({ ...tool, input: Type.Object<TProperties>(input, { additionalProperties: false }) })
+}): Omit<Tool, 'name' | 'title'> => ({
+  ...tool,
+  input: Type.Object<TProperties>(input, { additionalProperties: false }),
+})
 
 export const pick = <T extends TObject, Name extends keyof T['properties'] & string>(
   { properties }: T,
