@@ -4,8 +4,7 @@
  */
 
 import type { TemplateInput } from '#features/setup/templates/templates.ts'
-import { isJsonObject, type JsonObject, parseJsonObject } from '#platform/json-object.ts'
-import { MiB } from '#platform/units.ts'
+import { parseJsonObject } from '#platform/json-object.ts'
 import { convertMustachio } from './mustachio.ts'
 
 /** A template as Postmark's API returns it. */
@@ -17,7 +16,7 @@ export interface ForeignTemplate {
   readonly HtmlBody: string | null
   readonly TextBody: string | null
   readonly LayoutTemplate: string | null
-  readonly isLayout: boolean
+  readonly TemplateType: 'Standard' | 'Layout'
 }
 
 export interface ConvertedTemplate {
@@ -32,11 +31,7 @@ export class ImportError extends Error {}
 
 const PAGE_SIZE = 100
 const MAX_TEMPLATES = 10_000
-const MAX_RESPONSE_BYTES = 5 * MiB
 const CONTENT = /\{\{\{\s*@content\s*\}\}\}/g
-
-const toText = (value: unknown): string => (typeof value === 'string' ? value : '')
-const toTextOrNull = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null)
 
 /**
  * Reads all active templates and layouts.
@@ -45,49 +40,32 @@ const toTextOrNull = (value: unknown): string | null => (typeof value === 'strin
 export async function readForeignTemplates(get: (path: string) => Promise<Response>): Promise<ForeignTemplate[]> {
   const templates: ForeignTemplate[] = []
   for (let offset = 0; offset < MAX_TEMPLATES; offset += PAGE_SIZE) {
-    const page = await readJson(await get(`/templates?count=${PAGE_SIZE}&offset=${offset}&templateType=All`))
-    const listed = Array.isArray(page['Templates']) ? page['Templates'].filter(isJsonObject) : []
-    for (const { TemplateId, Active } of listed) {
-      if (Active !== false && Number.isSafeInteger(TemplateId))
-        templates.push(toForeignTemplate(await readJson(await get(`/templates/${String(TemplateId)}`))))
-    }
-    if (listed.length < PAGE_SIZE) return templates
+    const path = `/templates?count=${PAGE_SIZE}&offset=${offset}&templateType=All`
+    const { Templates = [] } = await readJson<{ Templates?: { TemplateId: number; Active?: boolean }[] }>(get, path)
+    for (const { TemplateId, Active } of Templates)
+      if (Active !== false) templates.push(await readJson<ForeignTemplate>(get, `/templates/${TemplateId}`))
+    if (Templates.length < PAGE_SIZE) return templates
   }
   return templates
 }
 
-const toForeignTemplate = (body: JsonObject): ForeignTemplate => ({
-  TemplateId: Number(body['TemplateId']),
-  Name: toText(body['Name']),
-  Alias: toTextOrNull(body['Alias']),
-  Subject: toText(body['Subject']),
-  HtmlBody: toTextOrNull(body['HtmlBody']),
-  TextBody: toTextOrNull(body['TextBody']),
-  LayoutTemplate: toTextOrNull(body['LayoutTemplate']),
-  isLayout: body['TemplateType'] === 'Layout',
-})
-
 /** The JSON object of a response. Throws ImportError for an error and for any other response. */
-async function readJson(response: Response): Promise<JsonObject> {
-  const chunks: Uint8Array[] = []
-  let sizeBytes = 0
-  for await (const chunk of response.body ?? []) {
-    sizeBytes += chunk.length
-    if (sizeBytes > MAX_RESPONSE_BYTES) throw new ImportError('A response of Postmark is larger than 5 MiB.')
-    chunks.push(chunk)
-  }
-  const body = parseJsonObject(Buffer.concat(chunks).toString())
-  const message = toText(body?.['Message'])
+async function readJson<T>(get: (path: string) => Promise<Response>, path: string): Promise<T> {
+  const response = await get(path)
+  const body = parseJsonObject(await response.text())
+  const message = String(body?.['Message'] ?? '')
   if (response.status === 401) throw new ImportError(`Postmark refused the token: ${message || 'status 401'}`)
   if (response.status !== 200 || !body)
     throw new ImportError(`Postmark responded with status ${response.status}${message && `: ${message}`}`)
-  return body
+  return body as T
 }
+
+const isLayout = ({ TemplateType }: ForeignTemplate): boolean => TemplateType === 'Layout'
 
 /** Converts all templates; layouts are put into the templates that use them. */
 export function convertTemplates(templates: readonly ForeignTemplate[]): ConvertedTemplate[] {
-  const layouts = new Map(templates.flatMap((template) => (template.isLayout ? [[template.Alias, template]] : [])))
-  return templates.filter(({ isLayout }) => !isLayout).map((template) => convertTemplate(template, layouts))
+  const layouts = new Map(templates.flatMap((template) => (isLayout(template) ? [[template.Alias, template]] : [])))
+  return templates.filter((template) => !isLayout(template)).map((template) => convertTemplate(template, layouts))
 }
 
 function convertTemplate(
@@ -95,16 +73,16 @@ function convertTemplate(
   layouts: ReadonlyMap<string | null, ForeignTemplate>,
 ): ConvertedTemplate {
   const problems: string[] = []
-  const layout = template.LayoutTemplate === null ? undefined : layouts.get(template.LayoutTemplate)
-  if (template.LayoutTemplate !== null && !layout) problems.push(`its layout "${template.LayoutTemplate}" is missing`)
-  const convert = (name: 'Subject' | 'HtmlBody' | 'TextBody', source: string | null): string | null => {
-    if (source === null) return null
+  const layout = template.LayoutTemplate ? layouts.get(template.LayoutTemplate) : undefined
+  if (template.LayoutTemplate && !layout) problems.push(`its layout "${template.LayoutTemplate}" is missing`)
+  const convert = (name: 'Subject' | 'HtmlBody' | 'TextBody', source: string | null | undefined): string | null => {
+    if (!source) return null
     const conversion = convertMustachio(source, name === 'HtmlBody')
     problems.push(...conversion.problems.map((problem) => `${name}, ${problem}`))
     return conversion.source
   }
   const { TemplateId, Alias, Name } = template
-  const alias = Alias ?? `postmark-${TemplateId}`
+  const alias = Alias || `postmark-${TemplateId}`
   return {
     foreignId: TemplateId,
     input: {
@@ -119,4 +97,4 @@ function convertTemplate(
 }
 
 const putInto = (layout: string | null | undefined, body: string | null): string | null =>
-  layout && body !== null ? layout.replace(CONTENT, () => body) : body
+  layout && body ? layout.replace(CONTENT, () => body) : body
