@@ -1,10 +1,10 @@
 /** @module Wire shapes of sub-accounts. */
 import { type Static, Type } from '@sinclair/typebox'
 import { type Account, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
-import { UNLIMITED } from '#features/core/accounts/plans.ts'
+import { PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from '#features/people/team/passwords.ts'
-import { Count, OptionalNullable, StrictObject, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Count, OptionalNullable, StrictObject, StringEnum, Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 
 export const SubAccountRecord = Type.Object(
@@ -29,6 +29,12 @@ const QUOTA = Type.Integer({
   minimum: 0,
   maximum: UNLIMITED,
   description: "Recipients per calendar month (UTC), at most the parent's quota.",
+})
+
+export const NewAccountBody = StrictObject({
+  name: Text('Name of the account.'),
+  email: Text('Address of its owner.'),
+  plan: StringEnum(PLANS, { description: 'Its plan.' }),
 })
 
 export const NewSubAccountBody = StrictObject({

@@ -4,15 +4,18 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Account } from '#features/core/accounts/accounts.ts'
+import { OperatorAccount, toOperatorAccount } from '#features/core/accounts/model.ts'
 import { countSubAccounts, listSubAccounts } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { CreatedApiKey, NewApiKey, toApiKeyWire } from '#features/setup/api-keys/model.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { createAccount } from './create-account.ts'
 import {
+  NewAccountBody,
   NewSubAccountBody,
   SubAccountChangeBody,
   SubAccountDeletion,
@@ -128,3 +131,17 @@ export const subAccountRoutes = (
       },
     )
 }
+
+/** POST /v1/operator/accounts: creates an account of the service. */
+export const operatorNewAccountRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/operator/accounts' })
+    .use(authenticated)
+    .post(
+      '/',
+      async ({ body, status }) => status(201, dataBody(toOperatorAccount(app, await createAccount(app, body)))),
+      {
+        body: NewAccountBody,
+        response: { 201: DataBody(OperatorAccount) },
+        detail: commandRoute('Create an account'),
+      },
+    )

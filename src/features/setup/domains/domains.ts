@@ -1,5 +1,5 @@
 /**
- * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notice.ts,
+ * @module Creates, reads, changes and deletes registered domains. Only this file, notices.ts,
  * rotate-dkim.ts, set-tracking.ts and verify.ts write `domains`. A deleted domain keeps its row and its key, because its open mail is
  * still signed. The caller of `eraseDomain` erases the domain once that mail is final.
  */

@@ -13,7 +13,7 @@ import { days } from '#platform/units.ts'
 import { unknown } from './check-result.ts'
 import { toDkimHost } from './dns-records.ts'
 import { auditDomain, createEd25519Key, createSelector, type Domain, type FormerDkim, getDomain } from './domains.ts'
-import { scheduleRotationNotice } from './rotation-notice.ts'
+import { scheduleRotationNotice } from './notices.ts'
 import { toDkimKeyContext } from './sending.ts'
 import { type CheckResults, FIRST_CHECK_DELAY_MS } from './verification-state.ts'
 

@@ -25,7 +25,7 @@ import {
   isVerifiedElsewhere,
   toDomainDns,
 } from './domains.ts'
-import { scheduleLossNotice } from './loss-notice.ts'
+import { scheduleLossNotice } from './notices.ts'
 import { endDkimRotation, resolveDkimChecks } from './rotate-dkim.ts'
 import { releaseForeignHost, requireCnameTarget, trackingDomainTaken } from './set-tracking.ts'
 import { isHostElsewhere } from './tracking-domain.ts'

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { type Domain, markDeleted } from '#features/setup/domains/domains.ts'
-import { LOSS_NOTICE } from '#features/setup/domains/loss-notice.ts'
+import { LOSS_NOTICE } from '#features/setup/domains/notices.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
 import { hours, minutes } from '#platform/units.ts'
