@@ -69,10 +69,8 @@ export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assig
       setPlan(tx, actor.accountId, plan, now)
     }
     if (monthlyQuota !== undefined) setQuota(tx, actor.accountId, monthlyQuota, now)
-    auditChange(app, tx, actor, 'account.plan_changed', actor.accountUuid, {
-      ...(plan !== undefined && { plan, previous_plan: before.plan }),
-      ...(monthlyQuota !== undefined && { monthly_quota: monthlyQuota }),
-    })
+    const metadata = { plan, previous_plan: plan && before.plan, monthly_quota: monthlyQuota }
+    auditChange(app, tx, actor, 'account.plan_changed', actor.accountUuid, metadata)
     return getAccount(app.config, tx.db, actor.accountId)
   })
 }

@@ -170,13 +170,8 @@ function toSubscription(app: App, current: BillingState, purchase: Purchase | nu
   }
 }
 
-const isSame = (a: Subscription, b: Subscription): boolean =>
-  a.plan === b.plan &&
-  a.quotaHeld === b.quotaHeld &&
-  a.subscriptionId === b.subscriptionId &&
-  a.status === b.status &&
-  a.billingEmail === b.billingEmail &&
-  a.trialEndsAt === b.trialEndsAt
+const isSame = (current: BillingState, after: Subscription): boolean =>
+  (Object.keys(after) as (keyof Subscription)[]).every((field) => current[field] === after[field])
 
 /** One queue per service and customer: results must be written in the order in which Stripe was asked. */
 const queueOf = perOwner((_: App) => new SerialQueue<string>())

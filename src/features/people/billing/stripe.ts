@@ -1,18 +1,16 @@
 /**
- * @module Calls Stripe with its own library, with limits on time and concurrent calls. Every failure becomes one of two
+ * @module Calls Stripe with its own library, with a limit on time. Every failure becomes one of two
  * errors without secrets; the log has its kind and code, never a text from Stripe. Never follows a redirect, which would
  * carry the key elsewhere. Uses `fetch`, since the operator configured the URL.
  */
 import type { Stripe } from 'stripe'
 import type { App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { perOwner } from '#platform/per-owner.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { minutes, seconds } from '#platform/units.ts'
 
 /** For all requests of one call together. */
 const TIMEOUT_MS = seconds(20)
-const MAX_CONCURRENT_CALLS = 32
 const NOT_CONFIGURED_RETRY_SECONDS = 3600
 const RETRY_SECONDS = 30
 const MAX_LOGGED_LENGTH = 100
@@ -47,26 +45,14 @@ type StripeError = InstanceType<Library['errors']['StripeError']>
 /** Loaded when first needed: most installations sell nothing, and the command line never calls Stripe. */
 export const loadStripe = async (): Promise<Library> => (await import('stripe')).default
 
-const getCalls = perOwner((_: App) => ({ running: 0 }))
-
 /**
  * Runs `call` with a Stripe client, within 20 seconds. Throws 503 `billing_unavailable` when Stripe cannot be reached,
- * 502 `billing_failed` when it rejects the call or its response lacks what `call` reads, 422 when it rejects a URL that the client provided, and every
- * other error of `call` unchanged.
+ * 502 `billing_failed` when it rejects the call or its response lacks what `call` reads, 422 when it rejects a URL that
+ * the client provided, and every other error of `call` unchanged.
  */
 export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<T>): Promise<T> {
   requireBilling(app)
-  const calls = getCalls(app)
-  if (calls.running >= MAX_CONCURRENT_CALLS) throw billingUnavailable()
-  calls.running++
-  try {
-    return await callWithTimeout(app, await loadStripe(), call)
-  } finally {
-    calls.running--
-  }
-}
-
-async function callWithTimeout<T>(app: App, library: Library, call: (stripe: Stripe) => Promise<T>): Promise<T> {
+  const library = await loadStripe()
   const ending = new AbortController()
   const timer = app.clock.after(TIMEOUT_MS, () => ending.abort())
   try {

@@ -75,7 +75,7 @@ export async function createSubAccount(
     })
     if (findUserByEmail(tx.db, email)) inviteOwner(tx, subAccountActor, email)
     else createUserWithPassword(app, tx, subAccountActor, { email, name, passwordHash, role: 'owner' })
-    auditChange(app, tx, actor, 'sub_account.created', uuid, toQuotaMetadata(quota))
+    auditChange(app, tx, actor, 'sub_account.created', uuid, { monthly_quota: quota })
     return getAccount(app.config, tx.db, id)
   })
 }
@@ -117,12 +117,9 @@ export function changeSubAccount(
     const isSwitched = isActive !== undefined && isActive !== (account.disabledAt === null)
     const disabledAt = isSwitched ? (isActive ? null : now) : undefined
     updateSubAccount(tx, account, { name, monthlyQuota, disabledAt }, now)
-    const changed = { ...toQuotaMetadata(monthlyQuota), ...(isActive !== undefined && { is_active: isActive }) }
+    const changed = { monthly_quota: monthlyQuota, is_active: isActive }
     const uuid = formatUuid(account.uuid)
-    auditChange(app, tx, toActorIn(actor, { id: account.id, uuid }), 'account.updated', uuid, {
-      ...(name !== undefined && { name }),
-      ...changed,
-    })
+    auditChange(app, tx, toActorIn(actor, { id: account.id, uuid }), 'account.updated', uuid, { name, ...changed })
     auditChange(app, tx, actor, 'sub_account.updated', uuid, changed)
     if (isSwitched) {
       announceAccessChange(app, tx, account.id)
@@ -178,6 +175,3 @@ const toActorIn = (actor: Actor, account: { readonly id: number; readonly uuid: 
   accountId: account.id,
   accountUuid: account.uuid,
 })
-
-const toQuotaMetadata = (quota: number | null | undefined): Record<string, number | null> =>
-  quota === undefined ? {} : { monthly_quota: quota }

@@ -6,7 +6,7 @@
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { type AuditActor, auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
@@ -218,10 +218,17 @@ const MAX_AUDITED_ACCOUNTS = 20
  * Writes a row to the audit log of each account of a user, for actions that concern the user and not one account.
  * @param actor who acted; default: the service
  */
-export function auditInAccounts(app: App, tx: Tx, user: User, action: string, ipAddress?: string, actor?: Actor): void {
+export function auditInAccounts(
+  app: App,
+  tx: Tx,
+  user: User,
+  action: string,
+  ipAddress?: string,
+  actor?: AuditActor,
+): void {
   for (const { accountId, uuid } of listMemberships(tx.db, user.id).slice(0, MAX_AUDITED_ACCOUNTS)) {
     const by = actor
-      ? { ...actor, accountId, accountUuid: formatUuid(uuid) }
+      ? { scopes: new Set<string>(), ...actor, accountId, accountUuid: formatUuid(uuid) }
       : { ...createSystemActor({ accountId, accountUuid: uuid }), ...(ipAddress !== undefined && { ipAddress }) }
     auditChange(app, tx, by, action, user.uuid)
   }

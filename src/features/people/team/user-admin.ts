@@ -4,7 +4,6 @@ import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
-import { formatUuid } from '#platform/ids.ts'
 import { auditInAccounts } from './login.ts'
 import { createResetLink, OPERATOR_LINK_MS } from './password-reset.ts'
 import { hashPassword, requireStrongPassword } from './passwords.ts'
@@ -21,9 +20,6 @@ import {
   type User,
 } from './users.ts'
 
-/** The operator as an actor in an account of the user. */
-const OPERATOR = { type: 'operator', id: 'cli', scopes: new Set<string>() } as const
-
 /** The user with an address. Throws 404. */
 export function requireUser(app: App, email: string): User {
   const user = findUserByEmail(app.db, email)
@@ -31,23 +27,15 @@ export function requireUser(app: App, email: string): User {
   return user
 }
 
-export interface CreatedUser {
-  readonly user: User
-  /** Whether the user existed already, and now belongs to one more team. */
-  readonly isKnown: boolean
-  /** Sets the password, once; undefined when the user has one. */
-  readonly link: string | undefined
-}
-
 /**
  * Creates a user of the actor's account, or adds an existing one to its team. Throws 409 when the user already belongs
- * to it.
+ * to it. Resolves with the link that sets the password, unless the user has one.
  */
 export async function createUser(
   app: App,
   actor: Actor,
   input: { readonly email: string; readonly name?: string; readonly role: TeamRole; readonly password?: string },
-): Promise<CreatedUser> {
+): Promise<{ readonly user: User; readonly isKnown: boolean; readonly link: string | undefined }> {
   const email = parseUserEmail(input.email)
   const { role, name, password } = input
   if (password !== undefined) requireStrongPassword(password, email)
@@ -70,7 +58,7 @@ export async function createUser(
 export const createUserResetLink = (app: App, email: string): Promise<string> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
-    auditInAccounts(app, tx, user, 'user.password_reset_requested', undefined, toOperatorActor(user))
+    auditInAccounts(app, tx, user, 'user.password_reset_requested', undefined, CLI_OPERATOR)
     return createResetLink(app, tx, user, OPERATOR_LINK_MS)
   })
 
@@ -93,7 +81,7 @@ export const disableUserTotp = (app: App, email: string): Promise<void> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
     storeTotp(tx, user.id, {}, app.eventTime())
-    auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, toOperatorActor(user))
+    auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, CLI_OPERATOR)
   })
 
 /** Ends all sessions of a user; resolves with their number. */
@@ -101,7 +89,7 @@ export const signUserOut = (app: App, email: string): Promise<number> =>
   app.commit.writeFromReserve((tx) => {
     const user = requireUser(app, email)
     const ended = endOtherSessions(app, tx, user.id)
-    if (ended > 0) auditInAccounts(app, tx, user, 'user.signed_out', undefined, toOperatorActor(user))
+    if (ended > 0) auditInAccounts(app, tx, user, 'user.signed_out', undefined, CLI_OPERATOR)
     return ended
   })
 
@@ -115,6 +103,3 @@ export const setUserOperator = (app: App, email: string, isOperator: boolean): P
       auditChange(app, tx, CLI_OPERATOR, isOperator ? 'user.operator_added' : 'user.operator_removed', user.uuid)
     }
   })
-
-/** `auditInAccounts` sets the account. */
-const toOperatorActor = (user: User): Actor => ({ ...OPERATOR, accountId: 0, accountUuid: formatUuid(user.uuid) })

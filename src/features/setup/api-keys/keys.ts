@@ -126,9 +126,9 @@ export async function createApiKey(
 }
 
 const toLimitsMetadata = ({ expiresAt, domains, networks }: ActorLimits) => ({
-  ...(expiresAt !== undefined && { expires_at: isoTime(expiresAt) }),
-  ...(domains && { domains }),
-  ...(networks && { networks }),
+  expires_at: expiresAt === undefined ? undefined : isoTime(expiresAt),
+  domains,
+  networks,
 })
 
 /** A change of a key; what is undefined stays as it is. */

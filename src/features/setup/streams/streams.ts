@@ -106,12 +106,8 @@ export function createStream(app: App, actor: Actor, input: StreamInput): Promis
   return app.commit.write((tx) => {
     requireUnusedSlug(tx.db, actor.accountId, slug)
     const id = formatUuid(insertStream(tx, actor.accountId, { ...input, slug, name }, app.eventTime()))
-    auditChange(app, tx, actor, 'stream.created', id, {
-      slug,
-      name,
-      ...(input.expires_in && { expires_in: input.expires_in }),
-      ...(input.priority && { priority: input.priority }),
-    })
+    const { expires_in, priority } = input
+    auditChange(app, tx, actor, 'stream.created', id, { slug, name, expires_in: expires_in ?? undefined, priority })
     return getStream(tx.db, actor.accountId, id)
   })
 }
@@ -145,12 +141,7 @@ export function changeStream(
       app.eventTime(),
       stream.id,
     )
-    auditChange(app, tx, actor, 'stream.updated', stream.uuid, {
-      ...(slug !== undefined && { slug }),
-      ...(name !== undefined && { name }),
-      ...(expiresIn !== undefined && { expires_in: expiresIn }),
-      ...(priority !== undefined && { priority }),
-    })
+    auditChange(app, tx, actor, 'stream.updated', stream.uuid, { slug, name, expires_in: expiresIn, priority })
     return getStream(tx.db, actor.accountId, id)
   })
 }

@@ -267,12 +267,8 @@ export async function changeTemplate(
       sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, now, before.id),
     )
     if (isOther) recordVersion(tx, before.id, { version, subject, htmlBody, textBody }, actor, now)
-    auditChange(app, tx, actor, 'template.updated', before.uuid, {
-      alias,
-      name,
-      version,
-      ...(restoredVersion !== undefined && { restored_version: restoredVersion }),
-    })
+    const metadata = { alias, name, version, restored_version: restoredVersion }
+    auditChange(app, tx, actor, 'template.updated', before.uuid, metadata)
     return getTemplate(tx.db, actor.accountId, id)
   })
 }

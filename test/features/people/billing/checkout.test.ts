@@ -235,31 +235,6 @@ describe('while Stripe fails', () => {
     expectError(await answer, 503, 'billing_unavailable')
     release()
   })
-
-  test('at most 32 calls to Stripe run at the same time', async () => {
-    await using billing = await createBillingApi()
-    await billing.checkout()
-    const gate = Promise.withResolvers<void>()
-    let asked = 0
-    const full = Promise.withResolvers<void>()
-    billing.stripe.interfere = async ({ fields }) => {
-      if (++asked === 32) full.resolve()
-      await gate.promise
-      return Response.json({ data: [], url: `https://pay.test/${fields['customer']}` })
-    }
-    const { app } = billing.service
-    const others = Array.from({ length: 32 }, (_, i) => {
-      app.db.run(
-        "INSERT INTO accounts (uuid, name, email, plan, created_at, updated_at, stripe_customer_id) VALUES (randomblob(16), 'x', 'x@x.test', 'free', 0, 0, ?)",
-        [`cus_other_${i}`],
-      )
-      return billing.tell('invoice.paid', { object: { customer: `cus_other_${i}` } })
-    })
-    await full.promise
-    expectError(await billing.checkout(), 503, 'billing_unavailable')
-    gate.resolve()
-    expect(await Promise.all(others)).toEqual(Array(32).fill(200))
-  })
 })
 
 describe('without billing', () => {
