@@ -132,7 +132,6 @@ export const values = <T>(view: View<T>): View<Maybe<Readonly<Record<string, T>>
 
 export const dataOf = <V extends Fields>(row: V) => fields({ data: fields(row) })
 
-/** A page of a list, with the cursor of the next one. */
 export const pageOf = <V extends Fields>(row: V) =>
   fields({ data: rows(row), pagination: fields({ total: number, next_cursor: text }) })
 

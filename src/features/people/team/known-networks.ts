@@ -34,7 +34,6 @@ const sql = prepareStatements((db) => ({
 export const isKnownNetwork = (db: Database, email: string, ipAddress: string, now: Millis): boolean =>
   sql(db).find.get(normaliseUserEmail(email), networkOf(ipAddress), now - RETENTION_MS) !== null
 
-/** Records the network from which a session is used. */
 export function recordNetwork(tx: Tx, sessionId: number, ipAddress: string, now: Millis): void {
   const recorded = ipAddress === '' ? null : sql(tx.db).record.get(networkOf(ipAddress), now, sessionId)
   if (recorded) sql(tx.db).crowded.run(recorded.userId)

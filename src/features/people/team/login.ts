@@ -241,7 +241,6 @@ export function requireActorUser(app: App, actor: Actor, db = app.db): User {
   return user
 }
 
-/** Ends the session that identified the actor. */
 export const logout = (app: App, actor: Actor): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const id = endSession(app, tx, requireSessionId(actor))

@@ -37,7 +37,6 @@ const toSealContext = (uuid: UuidBytes): string => `totp:${formatUuid(uuid)}`
 const createTotp = (secret: Secret, label: string): TOTP =>
   new TOTP({ issuer: ISSUER, label, secret, algorithm: 'SHA1', digits: DIGITS, period: PERIOD_SECONDS })
 
-/** Creates a secret for a user. */
 export function createTotpSecret(keys: KeyRing, user: Pick<User, 'uuid' | 'email'>): NewTotpSecret {
   const bytes = randomBytes(SECRET_BYTES)
   const secret = new Secret({ buffer: bytes.slice().buffer })

@@ -127,11 +127,9 @@ export function findMember(db: Database, accountId: number, uuid: UuidBytes): Me
 /** The accounts in which a user may act, oldest membership first: disabled and deleted ones are left out. */
 export const listMemberships = (db: Database, userId: number): Membership[] => sql(db).memberships.all(userId)
 
-/** Whether an account has an owner other than this user. */
 export const hasOtherOwner = (db: Database, accountId: number, userId: number): boolean =>
   (sql(db).otherOwners.get(accountId, userId)?.n ?? 0) > 0
 
-/** A user as the actor in an account. */
 export const toUserActor = (
   user: Pick<User, 'uuid'>,
   { accountId, uuid, role }: Pick<Membership, 'accountId' | 'uuid' | 'role'>,

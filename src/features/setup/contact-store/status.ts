@@ -20,7 +20,6 @@ export const CONTACT_STATUSES = ['active', 'pending', 'unsubscribed', 'bounced',
 export type ContactStatus = (typeof CONTACT_STATUSES)[number]
 
 const STATUSES = codesOf<ContactStatus>('contact status', CONTACT_STATUSES)
-/** The stored code of a status. */
 export const toContactStatusCode = STATUSES.codeOf
 /** The status of a stored code; throws for a code that no version has stored. */
 export const toContactStatus = STATUSES.nameOf
@@ -89,10 +88,8 @@ const sql = prepareStatements((db) => ({
 /** These counters hold current totals, without an hour. */
 const NO_HOUR: Millis = 0
 
-/** Prefix of the counters of contacts. */
 export const CONTACT_METRIC_PREFIX = 'contacts:'
 
-/** Counter of a list's contacts in one status. */
 const toContactMetric = (listId: number, status: ContactStatus): string => `${CONTACT_METRIC_PREFIX}${listId}:${status}`
 
 function countContact(

@@ -3,7 +3,6 @@ import { isIPv6 } from 'node:net'
 import type { Config } from '#platform/settings/config.ts'
 import { type DkimKeyType, formatDkimRecord } from '#protocols/dkim/keys.ts'
 
-/** The public keys of a selector. */
 export interface DkimPublicKeys {
   /** DKIM selector: one label. */
   readonly selector: string

@@ -55,7 +55,6 @@ export function isTrackingHost(db: Database, host: string): boolean {
   return row !== null && !isHostElsewhere(db, row.accountId, name)
 }
 
-/** The verified tracking hosts of all accounts. */
 export const listTrackingHosts = (db: Database): string[] =>
   sql(db)
     .verified.all()

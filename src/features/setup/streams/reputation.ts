@@ -19,10 +19,8 @@ import { days } from '#platform/units.ts'
 export const STREAM_COUNTERS = ['sent', 'delivered', 'bounced', 'complained'] as const
 export type StreamCounter = (typeof STREAM_COUNTERS)[number]
 
-/** Prefix of all stream counters. */
 export const STREAM_METRIC_PREFIX = 'stream:'
 
-/** Counter of one stream. */
 export const toStreamMetric = (streamId: number, counter: StreamCounter): string =>
   `${STREAM_METRIC_PREFIX}${streamId}:${counter}`
 

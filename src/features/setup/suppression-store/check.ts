@@ -62,7 +62,6 @@ export interface SuppressionQuery {
   /** In any spelling. */
   readonly address: string
   readonly transactional: boolean
-  /** Row id of its stream. */
   readonly streamId: number
   /** Row id of the contact list to which it is sent, if any. */
   readonly listId?: number | undefined

@@ -77,7 +77,6 @@ const sql = prepareStatements((db) => ({
 /** These counters hold current totals, without an hour. */
 const NO_HOUR: Millis = 0
 
-/** Counter of all suppressions of an account. */
 export const TOTAL_METRIC = 'suppressions'
 
 /** Counter of suppressions with one reason. A `|` would end the name of a counter, so it is escaped. */

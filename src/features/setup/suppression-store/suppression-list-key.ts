@@ -45,7 +45,6 @@ function getErasureState(db: Database): ErasureState {
   return found
 }
 
-/** Whether a text is the key of an erased address. */
 export const isErasedKey = (text: string): boolean => ERASED_KEY.test(text)
 
 /**

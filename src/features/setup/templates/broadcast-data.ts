@@ -44,7 +44,6 @@ export const toContactMessage = ({ message, variable }: Pick<TemplateFault, 'mes
     ? message.replace('is missing in template_data', 'is missing in the metadata of the contact')
     : message
 
-/** Whether a source contains no template syntax. */
 export const hasNoTemplateSyntax = (source: string): boolean => !/\{[{%#]/.test(source)
 
 const MAX_SUBJECT_LENGTH = 998

@@ -118,7 +118,6 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** The account's template with an alias; undefined when it has none. */
 export const findTemplateByAlias = (db: Database, accountId: number, alias: string): Template | undefined =>
   sql(db).byAlias.get(accountId, alias) ?? undefined
 
@@ -158,7 +157,6 @@ export function findTemplateUuid(db: Database, rowId: number): string | undefine
   return row ? formatUuid(row.uuid) : undefined
 }
 
-/** The account's template with this id; throws 404. */
 export function getTemplate(db: Database, accountId: number, id: string): Template {
   const template = findTemplateById(db, accountId, id)
   if (!template) throw notFoundById('template_not_found', 'template')

@@ -14,7 +14,6 @@ import type { templateVersions } from './tables.ts'
 
 export type TemplateVersion = Readonly<Omit<typeof templateVersions.$inferSelect, 'templateId'>>
 export type ListedVersion = Omit<TemplateVersion, 'htmlBody' | 'textBody'>
-/** The texts of a template. */
 type TemplateTexts = Pick<TemplateVersion, 'version' | 'subject' | 'htmlBody' | 'textBody'>
 
 /** Versions stored of a template, the current one included. */

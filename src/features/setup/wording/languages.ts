@@ -34,6 +34,5 @@ export const fillPlain = (text: string, values: Readonly<Record<string, string |
     .map((piece, i) => (i % 2 === 0 ? piece : (values[piece.trim()] ?? '')))
     .join('')
 
-/** Fills the placeholders of a text. A value is plain text or HTML. */
 export const fillHtml = (text: string, values: Readonly<Record<string, Html | string>>): Html =>
   html`${text.split(PLACEHOLDER).map((piece, i) => (i % 2 === 0 ? piece : values[piece.trim()]))}`
