@@ -1,7 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { computeRetryDelayMs } from '#features/sending/delivery/verdict/outcome.ts'
-import type { React } from '#features/sending/simulator/reaction.ts'
-import type { ReceiverOptions } from '#features/sending/simulator/receiver-session.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
@@ -11,6 +9,7 @@ import { createFolder } from '#test/support/folder.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { greylist, type Misbehaving, reactAt, reactFirst, startMisbehaving } from '#test/support/misbehaving.ts'
+import type { React, ReceiverOptions } from '#test/support/receiver.ts'
 
 const BOB = 'bob@receiver.test'
 const ZONE = { 'receiver.test': { A: ['127.0.0.1'] } }

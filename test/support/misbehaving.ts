@@ -1,11 +1,17 @@
 /**
- * @module A misbehaving receiver: the receiver of the simulator, which records the messages that it saw, and ways to
+ * @module A misbehaving receiver: a receiver that records the messages that it saw, and ways to
  * misbehave that tests share. For tests only.
  */
-import type { React, Reaction, SeenMessage, Step } from '#features/sending/simulator/reaction.ts'
-import { type Receiver, startReceiver } from '#features/sending/simulator/receiver.ts'
-import type { ReceiverOptions } from '#features/sending/simulator/receiver-session.ts'
 import { systemClock } from '#platform/time/clock.ts'
+import {
+  type React,
+  type Reaction,
+  type Receiver,
+  type ReceiverOptions,
+  type SeenMessage,
+  type Step,
+  startReceiver,
+} from './receiver.ts'
 
 export interface Misbehaving extends Receiver {
   readonly messages: readonly SeenMessage[]

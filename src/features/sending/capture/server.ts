@@ -5,7 +5,13 @@
  */
 import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import { SMTPServer, type SMTPServerAddress, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server'
+import {
+  SMTPServer,
+  type SMTPServerAddress,
+  type SMTPServerDataStream,
+  type SMTPServerOptions,
+  type SMTPServerSession,
+} from 'smtp-server'
 import { SMTPConnection, type SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { AppError } from '#platform/errors.ts'
@@ -30,19 +36,22 @@ export interface CaptureServerOptions {
   readonly log: Log
 }
 
-export interface CaptureServer {
+/** An SMTP server of this process. */
+export interface LocalServer {
   readonly host: string
   readonly port: number
-  /** Ends the sessions and waits for pending writes. The caller closes the store. */
+  /** Ends the sessions and, of the capture server, waits for pending writes. */
   close(): Promise<void>
+  /** Closes the connection of a session without a reply. */
+  drop(session: SMTPServerSession): void
 }
 
 const HOST = '127.0.0.1'
 /** How long `close` waits for a session that is receiving a message. */
 const CLOSE_TIMEOUT_MS = seconds(2)
 
-/** Listens on a free port of the loopback address. Rejects with the system error. */
-export async function startCaptureServer(options: CaptureServerOptions): Promise<CaptureServer> {
+/** The caller closes the store after the server. */
+export async function startCaptureServer(options: CaptureServerOptions): Promise<LocalServer> {
   const { store, log, maxMessageBytes } = options
   const saving = new Set<Promise<void>>()
 
@@ -70,16 +79,10 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
       : new SmtpReplyError(451, '4.3.0 Local error in processing')
   }
 
-  const server = new PromptSmtpServer({
+  const server = await startLocalServer(log, {
     name: options.hostname,
     banner: 'capture',
-    authOptional: true,
-    disabledCommands: ['AUTH', 'STARTTLS'],
-    disableReverseLookup: true,
-    logger: false,
     size: maxMessageBytes,
-    maxRecipients: 1,
-    closeTimeout: CLOSE_TIMEOUT_MS,
     onMailFrom(mailFrom, _session, done) {
       let rejection: SmtpReplyError | null
       try {
@@ -102,8 +105,30 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
       })
     },
   })
-  server.on('error', (error) => log.debug({ err: error }, 'capture session failed'))
+  return {
+    ...server,
+    async close() {
+      await server.close()
+      await Promise.all(saving)
+    },
+  }
+}
 
+/**
+ * Starts a server for mail from this process: on a free port of the loopback address, without AUTH and TLS, for one
+ * recipient in a transaction. Rejects with the system error.
+ */
+export async function startLocalServer(log: Log, options: SMTPServerOptions): Promise<LocalServer> {
+  const server = new PromptSmtpServer({
+    authOptional: true,
+    disabledCommands: ['AUTH', 'STARTTLS'],
+    disableReverseLookup: true,
+    logger: false,
+    maxRecipients: 1,
+    closeTimeout: CLOSE_TIMEOUT_MS,
+    ...options,
+  })
+  server.on('error', (error) => log.debug({ err: error }, 'session of this process failed'))
   await new Promise<void>((resolve, reject) => {
     server.server.once('error', reject)
     server.listen(0, HOST, () => {
@@ -114,15 +139,15 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
   return {
     host: HOST,
     port: (server.server.address() as AddressInfo).port,
-    async close() {
-      await new Promise<void>((resolve) => server.close(resolve))
-      await Promise.all(saving)
+    close: () => new Promise((resolve) => server.close(resolve)),
+    drop(session) {
+      for (const connection of server.connections) if (connection.session === session) connection.close()
     },
   }
 }
 
 /** The reply that smtp-server sends; the message starts with the enhanced status code (RFC 3463). */
-class SmtpReplyError extends Error {
+export class SmtpReplyError extends Error {
   readonly responseCode: number
 
   constructor(responseCode: number, message: string) {

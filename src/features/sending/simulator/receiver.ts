@@ -1,32 +1,22 @@
-/** @module The server of the simulator: receives mail on the loopback address and reacts as its mailboxes say. */
-import { type AddressInfo, createServer } from 'node:net'
+/** @module The server of the simulator: receives mail on the loopback address, and does what its mailboxes say. */
 import type { App } from '#features/core/app/app.ts'
+import { type LocalServer, SmtpReplyError, startLocalServer } from '#features/sending/capture/server.ts'
 import { simulatorDomain } from '#features/sending/queue/lanes.ts'
-import { reactAsSimulator } from './mailboxes.ts'
-import { type ReceiverOptions, ReceiverSession } from './receiver-session.ts'
+import { seconds } from '#platform/units.ts'
+import { findMailbox, formatUnknownMailbox } from './mailboxes.ts'
 
-export interface Receiver extends AsyncDisposable {
-  readonly host: string
-  readonly port: number
-  readonly connections: number
-  /** Connections that are open now; and the most at one time that the receiver had not ended yet. */
-  readonly open: number
-  readonly maxOpen: number
-  /** Ends all sessions and stops to listen. */
-  close(): Promise<void>
-}
-
+/** Delay of each reply of `slow`, from RCPT on. */
+const SLOW_REPLY_MS = seconds(3)
 /** Pairs of sender and recipient that are remembered; the oldest is evicted. */
 const MAX_PAIRS = 10_000
 
-export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
-  const sessions = new Set<ReceiverSession>()
+export async function startSimulator({
+  clock,
+  config,
+  log,
+}: Pick<App, 'clock' | 'config' | 'log'>): Promise<LocalServer> {
   const attempts = new Map<string, number>()
-  let connections = 0
-  let maxOpen = 0
-
-  const countAttempt = (mailFrom: string, rcptTo: string): number => {
-    const pair = `${mailFrom}\n${rcptTo}`
+  const countAttempt = (pair: string): number => {
     const count = (attempts.get(pair) ?? 0) + 1
     // Deleted first, so that the pair becomes the newest.
     attempts.delete(pair)
@@ -35,50 +25,25 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     if (oldest !== undefined) attempts.delete(oldest)
     return count
   }
-
-  const server = createServer((socket) => {
-    connections++
-    const session = new ReceiverSession(socket, options, {
-      connection: connections,
-      countAttempt,
-      onEnded: () => sessions.delete(session),
-    })
-    sessions.add(session)
-    // Counted after the other events of this tick: the end of an earlier connection may be read after a later one.
-    setImmediate(() => {
-      maxOpen = Math.max(maxOpen, [...sessions].filter(({ isClosing }) => !isClosing).length)
-    })
-    session.start()
+  const server: LocalServer = await startLocalServer(log, {
+    name: simulatorDomain(config),
+    async onRcptTo({ address }, { envelope: { mailFrom } }, done) {
+      const found = findMailbox(address)
+      if (!found) return done(new SmtpReplyError(550, formatUnknownMailbox(simulatorDomain(config))))
+      const { isSlow, reject } = found.mailbox
+      const attempt = countAttempt(`${mailFrom === false ? '' : mailFrom.address}\n${address}`)
+      if (isSlow) await clock.sleep(SLOW_REPLY_MS)
+      const rejection = reject?.(found.enhanced, attempt)
+      done(rejection && new SmtpReplyError(...rejection))
+    },
+    onData(stream, session, done) {
+      const mailbox = findMailbox(session.envelope.rcptTo[0]?.address ?? '')?.mailbox
+      stream.resume().on('end', async () => {
+        if (mailbox?.isSlow) await clock.sleep(SLOW_REPLY_MS)
+        if (mailbox?.drops) server.drop(session)
+        else done(null, '2.0.0 Simulated: accepted and discarded')
+      })
+    },
   })
-  const host = options.address ?? '127.0.0.1'
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options.port ?? 0, host, () => {
-      server.off('error', reject)
-      resolve()
-    })
-  })
-  const close = async (): Promise<void> => {
-    for (const session of sessions) session.destroy()
-    await new Promise<void>((resolve) => server.close(() => resolve()))
-  }
-  return {
-    host,
-    port: (server.address() as AddressInfo).port,
-    get connections() {
-      return connections
-    },
-    get open() {
-      return sessions.size
-    },
-    get maxOpen() {
-      return maxOpen
-    },
-    close,
-    [Symbol.asyncDispose]: close,
-  }
+  return server
 }
-
-/** Listens on a free port. Rejects with the system error. */
-export const startSimulator = ({ clock, config }: Pick<App, 'clock' | 'config'>): Promise<Receiver> =>
-  startReceiver({ clock, hostname: simulatorDomain(config), react: reactAsSimulator })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { connect } from 'node:net'
-import { type CaptureServer, type CaptureServerOptions, startCaptureServer } from '#features/sending/capture/server.ts'
+import { type CaptureServerOptions, type LocalServer, startCaptureServer } from '#features/sending/capture/server.ts'
 import type { NewCapture } from '#features/sending/capture/store.ts'
 import { createLog } from '#platform/log/log.ts'
 import { systemClock } from '#platform/time/clock.ts'
@@ -19,7 +19,7 @@ const returnPath = (recipientId: number, key = VERP_KEY) =>
   `${encodeVerp({ recipientId: recipientId, tag: 0 }, key)}@bounces.sender.test`
 
 interface RunningServer extends AsyncDisposable {
-  readonly server: CaptureServer
+  readonly server: LocalServer
   readonly saved: NewCapture[]
 }
 
@@ -38,7 +38,7 @@ async function startServer(store?: CaptureServerOptions['store']): Promise<Runni
   return { server, saved, [Symbol.asyncDispose]: () => server.close() }
 }
 
-async function dial({ host, port }: CaptureServer): Promise<SmtpClient> {
+async function dial({ host, port }: LocalServer): Promise<SmtpClient> {
   const result = await connectSmtp({
     host: 'capture.invalid',
     address: host,
@@ -223,7 +223,7 @@ test('the server listens only on 127.0.0.1', async () => {
 })
 
 /** Sends the lines one by one, each after the previous reply; returns the last line of each reply. */
-async function sendLines({ host, port }: CaptureServer, lines: readonly string[]): Promise<string[]> {
+async function sendLines({ host, port }: LocalServer, lines: readonly string[]): Promise<string[]> {
   const socket = connect({ host, port })
   const replies: string[] = []
   let pending = ''

@@ -3,7 +3,6 @@
  * the mail to the other nor lowers the provider's rate; what the provider itself says does.
  */
 import { expect, test } from 'bun:test'
-import type { Step } from '#features/sending/simulator/reaction.ts'
 import { seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
@@ -11,6 +10,7 @@ import { advanceUntil } from '#test/support/delivery-time.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { reactAt, startMisbehaving } from '#test/support/misbehaving.ts'
+import type { Step } from '#test/support/receiver.ts'
 import { newSender } from '../flows.ts'
 
 const MX = [{ preference: 1, exchange: 'aspmx.l.google.com' }]

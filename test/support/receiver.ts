@@ -1,12 +1,72 @@
 /**
- * @module One connection of a simulated receiver: reads commands and messages, and sends what `react` decides. Stores
- * no message: of a body it keeps the first octets, until they contain the Message-ID.
+ * @module An SMTP server that tests tell how to react at each step of a session. Stores no message: of a body it keeps
+ * the first octets, until they contain the Message-ID.
  */
-import type { Socket } from 'node:net'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { Clock } from '#platform/time/clock.ts'
 import { KiB, MiB, minutes } from '#platform/units.ts'
-import type { React, Reaction, SeenMessage, Step, StepContext } from './reaction.ts'
+
+/** `body`: in the middle of a message. `dot`: the reply to the end of a message. */
+export type Step =
+  | 'banner'
+  | 'ehlo'
+  | 'starttls'
+  | 'handshake'
+  | 'mail'
+  | 'rcpt'
+  | 'data'
+  | 'body'
+  | 'dot'
+  | 'rset'
+  | 'quit'
+
+/** What is sent instead of the polite reply, and what follows. A string is a reply, without the last CRLF. */
+export type Reaction =
+  | string
+  | {
+      /** A reply, or octets that are sent as they are. Without `reply` and `end`, the polite reply is sent. */
+      readonly reply?: string | Uint8Array
+      /** Delay before anything is sent, in milliseconds. */
+      readonly delayMs?: number
+      /**
+       * `close`: ends the connection with FIN. `reset`: ends it with RST. `silence`: reads and says nothing more.
+       * `endless`: repeats `reply` until the client closes the connection, or up to `MAX_ENDLESS_BYTES`.
+       */
+      readonly end?: 'close' | 'reset' | 'silence' | 'endless'
+    }
+
+/** Where a session is. */
+export interface StepContext {
+  readonly step: Step
+  /** Number of the connection, from 1. */
+  readonly connection: number
+  /** Number of the transaction within the connection, from 1; 0 before the first MAIL. */
+  readonly transaction: number
+  readonly isSecure: boolean
+  /** Address of MAIL, without angle brackets; '' before MAIL. */
+  readonly mailFrom: string
+  /** Address of RCPT, without angle brackets; '' before RCPT. */
+  readonly rcptTo: string
+  /** How often this pair of sender and recipient came to RCPT, with this time; 0 before RCPT. */
+  readonly attempts: number
+}
+
+/** The reaction at a step; undefined for the polite reply. */
+export type React = (at: StepContext) => Reaction | undefined
+
+/** A message of which the final dot was received. */
+export interface SeenMessage {
+  readonly mailFrom: string
+  readonly rcptTo: string
+  /** Value of the Message-ID field; '' if there is none in the first octets. */
+  readonly messageId: string
+  /** Octets received after the 354, with the final dot. */
+  readonly sizeBytes: number
+  readonly connection: number
+  /** Whether the reply to the final dot was a 2xx. */
+  readonly isAccepted: boolean
+}
 
 export interface ReceiverOptions {
   readonly clock: Clock
@@ -27,7 +87,7 @@ export interface ReceiverOptions {
 }
 
 /** The connection as the receiver sees it. */
-export interface SessionContext {
+interface SessionContext {
   /** Number of the connection, from 1. */
   readonly connection: number
   readonly countAttempt: (mailFrom: string, rcptTo: string) => number
@@ -66,7 +126,7 @@ const COMMANDS: Readonly<Record<string, Exclude<keyof typeof POLITE_REPLIES, 'do
   QUIT: 'quit',
 }
 
-export class ReceiverSession {
+class ReceiverSession {
   readonly #raw: Socket
   readonly #options: ReceiverOptions
   readonly #context: SessionContext
@@ -353,5 +413,72 @@ class MessageReader {
     const rest = joined.subarray(end + END.length)
     this.#sizeBytes += chunk.length - rest.length
     return rest
+  }
+}
+
+export interface Receiver extends AsyncDisposable {
+  readonly host: string
+  readonly port: number
+  readonly connections: number
+  /** Connections that are open now; and the most at one time that the receiver had not ended yet. */
+  readonly open: number
+  readonly maxOpen: number
+  /** Ends all sessions and stops to listen. */
+  close(): Promise<void>
+}
+
+export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
+  const sessions = new Set<ReceiverSession>()
+  const attempts = new Map<string, number>()
+  let connections = 0
+  let maxOpen = 0
+
+  const countAttempt = (mailFrom: string, rcptTo: string): number => {
+    const pair = `${mailFrom}\n${rcptTo}`
+    const count = (attempts.get(pair) ?? 0) + 1
+    attempts.set(pair, count)
+    return count
+  }
+
+  const server = createServer((socket) => {
+    connections++
+    const session = new ReceiverSession(socket, options, {
+      connection: connections,
+      countAttempt,
+      onEnded: () => sessions.delete(session),
+    })
+    sessions.add(session)
+    // Counted after the other events of this tick: the end of an earlier connection may be read after a later one.
+    setImmediate(() => {
+      maxOpen = Math.max(maxOpen, [...sessions].filter(({ isClosing }) => !isClosing).length)
+    })
+    session.start()
+  })
+  const host = options.address ?? '127.0.0.1'
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(options.port ?? 0, host, () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
+  const close = async (): Promise<void> => {
+    for (const session of sessions) session.destroy()
+    await new Promise<void>((resolve) => server.close(() => resolve()))
+  }
+  return {
+    host,
+    port: (server.address() as AddressInfo).port,
+    get connections() {
+      return connections
+    },
+    get open() {
+      return sessions.size
+    },
+    get maxOpen() {
+      return maxOpen
+    },
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
