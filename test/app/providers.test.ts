@@ -91,7 +91,7 @@ test('operators list providers, suspended ones first, and resume one', async () 
   })
 })
 
-test('a mistake in the file of providers stops the start with exit code 2, file, line and what is allowed', async () => {
+test('a mistake in the file of providers stops the start with exit code 2, file, field and what is allowed', async () => {
   using data = createDataFolder()
   const folder = mkdtempSync(join(tmpdir(), 'tassis-providers-'))
   const file = join(folder, 'providers.toml')
@@ -99,7 +99,7 @@ test('a mistake in the file of providers stops the start with exit code 2, file,
   const settings = { ...data.settings, TASSIS_PROVIDERS_FILE: file, TASSIS_HTTP_ADDR: '127.0.0.1:0' }
   const { exitCode, stderr } = await runTassis(['serve'], settings)
   expect(exitCode).toBe(2)
-  expect(stderr).toContain(`${file}:2: per_minute is "many"; allowed is a whole number from 0 to 1000000.`)
+  expect(stderr).toContain(`${file}: gmail.per_minute must be a whole number`)
   rmSync(folder, { recursive: true, force: true })
 })
 

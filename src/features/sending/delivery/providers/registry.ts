@@ -1,9 +1,12 @@
 /**
  * @module Reads `providers.toml` and the file of `TASSIS_PROVIDERS_FILE`: the limits of each provider. A mistake throws
- * a ConfigError that names file, line and what is allowed. Never applies a limit.
+ * a ConfigError that names file, entry, field and what is allowed. Never applies a limit.
  */
 import { readFileSync } from 'node:fs'
+import { type Static, Type } from '@sinclair/typebox'
 import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
+import { StrictObject, StringEnum } from '#platform/http/schemas.ts'
+import { createCheck } from '#platform/http/validation.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { HOST_NAME } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
@@ -34,71 +37,50 @@ const DEFAULT_PROVIDER = 'default'
 export const SMARTHOST_PROVIDER = 'smarthost'
 export const OVERFLOW_PROVIDER = 'overflow'
 
-type Entry = Readonly<Record<string, unknown>>
+const limit = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum })
 
-/** A kind of field: what is allowed, in words, and whether a value is that. */
-interface FieldKind {
-  readonly allowed: string
-  readonly isAllowed: (value: unknown) => boolean
+/** The fields of an entry; those of `[default]` replace missing ones. */
+const FIELDS = {
+  mx: Type.Array(Type.RegExp(HOST_NAME, { errorMessage: 'a host name such as "mx.example.com"' }), { maxItems: 100 }),
+  connections: limit(1, 1000),
+  messages_per_connection: limit(1, 100_000),
+  connection_age_seconds: limit(1, 86_400),
+  idle_seconds: limit(0, 300),
+  per_second: limit(0, 100_000),
+  per_minute: limit(0, 1_000_000),
+  tls: StringEnum(['opportunistic', 'required']),
+  route: StringEnum(['direct', 'smarthost']),
+  source: Type.String({ maxLength: 300 }),
 }
-
-const wholeNumber = (min: number, max: number): FieldKind => ({
-  allowed: `a whole number from ${min} to ${max}`,
-  isAllowed: (value) => typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max,
+const Entry = StrictObject(FIELDS)
+type Entry = Static<typeof Entry>
+const Entries = Type.Record(Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,39}$' }), Type.Partial(Entry), {
+  additionalProperties: false,
 })
+type Entries = Static<typeof Entries>
 
-const oneOf = (...values: readonly string[]): FieldKind => ({
-  allowed: values.map((value) => `"${value}"`).join(' or '),
-  isAllowed: (value) => values.some((allowed) => allowed === value),
-})
+const findProblems = createCheck(Entries, 'the file')
 
-const MAX_SUFFIXES = 100
-
-const FIELDS: Readonly<Record<string, FieldKind>> = {
-  mx: {
-    allowed: `a list of at most ${MAX_SUFFIXES} host names such as ["mx.example.com"]`,
-    isAllowed: (value) =>
-      Array.isArray(value) &&
-      value.length <= MAX_SUFFIXES &&
-      value.every((suffix) => typeof suffix === 'string' && HOST_NAME.test(suffix)),
-  },
-  connections: wholeNumber(1, 1000),
-  messages_per_connection: wholeNumber(1, 100_000),
-  connection_age_seconds: wholeNumber(1, 86_400),
-  idle_seconds: wholeNumber(0, 300),
-  per_second: wholeNumber(0, 100_000),
-  per_minute: wholeNumber(0, 1_000_000),
-  tls: oneOf('opportunistic', 'required'),
-  route: oneOf('direct', 'smarthost'),
-  source: {
-    allowed: 'a text of at most 300 characters',
-    isAllowed: (value) => typeof value === 'string' && value.length <= 300,
-  },
-}
-
-const NAME = /^[a-z0-9][a-z0-9-]{0,39}$/
-const MAX_ENTRIES = 1000
-
-/** A file of entries by name. `text` finds the line of a mistake. */
-interface ProviderFile {
-  readonly path: string
-  readonly text: string
-  readonly entries: Readonly<Record<string, Entry>>
-}
-
-/** The policies of all providers, `default` and `smarthost` among them. Throws ConfigError for a mistake in a file. */
-export function readProviders(
-  config: Pick<Config, 'providersFile' | 'relayUrl' | 'overflowUrl'>,
-): ReadonlyMap<string, ProviderPolicy> {
-  const files = [parseProviders('providers.toml', embedded)]
-  if (config.providersFile !== '') files.push(parseProviders(config.providersFile, readFile(config.providersFile)))
-  const merged = new Map<string, Entry>()
-  for (const { entries } of files)
-    for (const [name, entry] of Object.entries(entries)) merged.set(name, { ...merged.get(name), ...entry })
-  requireDistinctSuffixes(merged, files)
-  if (config.relayUrl === '' && config.overflowUrl === '') requireDirectRoutes(files)
-  const fallback = merged.get(DEFAULT_PROVIDER)
-  return new Map([...merged].map(([name, entry]) => [name, toPolicy(name, { ...fallback, mx: [], ...entry })]))
+/** The policies of all providers, `default` and `smarthost` among them. Throws ConfigError for a mistake in the file. */
+export function readProviders({
+  providersFile: path,
+  relayUrl,
+  overflowUrl,
+}: Pick<Config, 'providersFile' | 'relayUrl' | 'overflowUrl'>): ReadonlyMap<string, ProviderPolicy> {
+  const entries = parseProviders('providers.toml', embedded)
+  const own = path === '' ? {} : parseProviders(path, readFile(path))
+  for (const [name, entry] of Object.entries(own)) entries[name] = { ...entries[name], ...entry }
+  requireDistinctSuffixes(path, entries)
+  const relayed = Object.entries(entries).find(([, { route }]) => route === 'smarthost')
+  if (relayed && relayUrl === '' && overflowUrl === '')
+    throw new ConfigError(
+      `${path}: ${relayed[0]}.route is "smarthost" but neither TASSIS_RELAY_URL nor TASSIS_OVERFLOW_URL is set; set one to a URL such as smtp://user:password@smtp.example.com:587.`,
+    )
+  const { default: fallback } = entries
+  const policies = Object.entries(entries).map(([name, entry]) =>
+    toPolicy(name, { ...fallback, mx: [], ...entry } as Entry),
+  )
+  return new Map(policies.map((policy) => [policy.name, policy]))
 }
 
 function readFile(path: string): string {
@@ -111,110 +93,44 @@ function readFile(path: string): string {
   }
 }
 
-/** Parses the entries of a file and checks their names and fields. */
-function parseProviders(path: string, text: string): ProviderFile {
-  let entries: Record<string, Entry>
+function parseProviders(path: string, text: string): Entries {
+  let entries: unknown
   try {
-    entries = Bun.TOML.parse(text) as Record<string, Entry>
+    entries = Bun.TOML.parse(text)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new ConfigError(`${path}:${findSyntaxErrorLine(text)}: this is not valid TOML: ${reason}.`)
+    throw new ConfigError(`${path} is not valid TOML: ${error instanceof Error ? error.message : String(error)}.`)
   }
-  const names = Object.keys(entries)
-  if (names.length > MAX_ENTRIES) throw new ConfigError(`${path} has more than ${MAX_ENTRIES} entries.`)
-  for (const name of names) checkEntry({ path, text, entries }, name)
-  return { path, text, entries }
+  const [problem] = findProblems(entries)
+  if (problem) throw new ConfigError(`${path}: ${problem.field} ${problem.message}`)
+  return entries as Entries
 }
 
-function checkEntry({ path, text, entries }: ProviderFile, name: string): void {
-  const entry: unknown = entries[name]
-  const createError = (key: string | undefined, problem: string): ConfigError =>
-    new ConfigError(`${path}:${findLine(text, name, key)}: ${problem}`)
-  if (typeof entry !== 'object' || entry === null || Array.isArray(entry))
-    throw createError(undefined, `"${name}" stands outside of an entry; write it below a line such as [gmail].`)
-  if (!NAME.test(name))
-    throw createError(
-      undefined,
-      `"${name}" is no name of a provider; allowed are a to z, 0 to 9 and "-", at most 40 characters.`,
-    )
-  for (const [key, value] of Object.entries(entry)) {
-    const field = FIELDS[key]
-    if (!field) throw createError(key, `there is no field "${key}"; allowed are ${Object.keys(FIELDS).join(', ')}.`)
-    if (!field.isAllowed(value))
-      throw createError(key, `${key} is ${JSON.stringify(value)}; allowed is ${field.allowed}.`)
-  }
-}
-
-function requireDistinctSuffixes(entries: ReadonlyMap<string, Entry>, files: readonly ProviderFile[]): void {
+function requireDistinctSuffixes(path: string, entries: Entries): void {
   const nameOf = new Map<string, string>()
-  for (const [name, { mx }] of entries)
-    for (const suffix of (mx ?? []) as readonly string[]) {
-      const key = suffix.toLowerCase()
-      const other = nameOf.get(key)
-      nameOf.set(key, name)
-      if (other === undefined) continue
-      const file = files.findLast((candidate) => candidate.entries[name]?.['mx'] !== undefined)
-      throw new ConfigError(
-        `${file?.path}:${findLine(file?.text ?? '', name, 'mx')}: the suffix "${suffix}" is also in [${other}]; each may be in one entry, once.`,
-      )
-    }
-}
-
-/** Throws ConfigError when mail to a provider should take the smarthost and there is none. */
-function requireDirectRoutes(files: readonly ProviderFile[]): void {
-  for (const { path, text, entries } of files)
-    for (const [name, { route }] of Object.entries(entries))
-      if (route === 'smarthost')
+  for (const [name, { mx = [] }] of Object.entries(entries))
+    for (const suffix of mx) {
+      const other = nameOf.get(suffix.toLowerCase())
+      if (other !== undefined)
         throw new ConfigError(
-          `${path}:${findLine(text, name, 'route')}: route is "smarthost" but neither TASSIS_RELAY_URL nor TASSIS_OVERFLOW_URL is set; set one to a URL such as smtp://user:password@smtp.example.com:587.`,
+          `${path}: ${name}.mx has the suffix "${suffix}", which is also in [${other}]; each may be in one entry, once.`,
         )
-}
-
-function toPolicy(name: string, entry: Entry): ProviderPolicy {
-  const number = (key: string): number => Number(entry[key])
-  return {
-    name,
-    mx: (entry['mx'] as readonly string[]).map((suffix) => suffix.toLowerCase()),
-    connections: number('connections'),
-    messagesPerConnection: number('messages_per_connection'),
-    connectionAgeMs: seconds(number('connection_age_seconds')),
-    idleMs: seconds(number('idle_seconds')),
-    perSecond: number('per_second'),
-    perMinute: number('per_minute'),
-    tls: entry['tls'] === 'required' ? 'required' : 'opportunistic',
-    route: entry['route'] === 'smarthost' ? 'smarthost' : 'direct',
-    source: String(entry['source']),
-  }
-}
-
-/** The line of a field of an entry, or of the entry itself, from 1. */
-function findLine(text: string, name: string, key: string | undefined): number {
-  const lines = text.split('\n')
-  const isHeader = (line: string): boolean => /^\s*\[/.test(line)
-  const start = lines.findIndex((line) => isHeader(line) && line.replace(/[[\]"'\s]|#.*/g, '') === name)
-  const first = lines.findIndex((line) => line.trim().startsWith(name))
-  if (start === -1) return Math.max(0, first) + 1
-  if (key === undefined) return start + 1
-  for (const [offset, line] of lines.slice(start + 1).entries()) {
-    if (isHeader(line)) break
-    if (line.replace(/["'\s]/g, '').startsWith(`${key}=`)) return start + offset + 2
-  }
-  return start + 1
-}
-
-/** The line after the longest beginning of a text that is valid TOML. */
-function findSyntaxErrorLine(text: string): number {
-  const lines = text.split('\n')
-  for (let valid = lines.length - 1; valid > 0; valid--) {
-    try {
-      Bun.TOML.parse(lines.slice(0, valid).join('\n'))
-      return valid + 1
-    } catch {
-      // The mistake is on an earlier line.
+      nameOf.set(suffix.toLowerCase(), name)
     }
-  }
-  return 1
 }
+
+const toPolicy = (name: string, entry: Entry): ProviderPolicy => ({
+  name,
+  mx: entry.mx.map((suffix) => suffix.toLowerCase()),
+  connections: entry.connections,
+  messagesPerConnection: entry.messages_per_connection,
+  connectionAgeMs: seconds(entry.connection_age_seconds),
+  idleMs: seconds(entry.idle_seconds),
+  perSecond: entry.per_second,
+  perMinute: entry.per_minute,
+  tls: entry.tls,
+  route: entry.route,
+  source: entry.source,
+})
 
 /** A provider as a unit of policy: an entry of `providers.toml`, or a site without an entry. */
 export interface Provider {

@@ -74,22 +74,24 @@ test('a file overrides fields and adds entries; the name of a long site is short
 })
 
 test.each([
-  ['[gmail]\nconections = 3\n', '2: there is no field "conections"; allowed are mx, connections,'],
+  ['[gmail]\nconections = 3\n', ': gmail.conections is not a known field'],
+  ['[gmail]\nconnection = 3\n', ': gmail.connection is not a known field; did you mean connections?'],
+  ['[gmail]\nconnections = 3\nper_minute = "60"\n', ': gmail.per_minute must be a whole number'],
+  ['[gmail]\nconnections = 0\n', ': gmail.connections must be at least 1'],
+  ['[x]\nmx = ["-"]\n', ': x.mx.0 must be a host name such as'],
+  ['[x]\nroute = "relay"\n', ': x.route must be one of direct, smarthost'],
   [
-    '# limits\n\n[gmail]\nconnections = 3\nper_minute = "60"\n',
-    '5: per_minute is "60"; allowed is a whole number from 0 to',
+    '[x]\nroute = "smarthost"\n',
+    ': x.route is "smarthost" but neither TASSIS_RELAY_URL nor TASSIS_OVERFLOW_URL is set',
   ],
-  ['[x]\nmx = ["-"]\n', '2: mx is ["-"]; allowed is a list of'],
-  ['[x]\nroute = "relay"\n', '2: route is "relay"; allowed is "direct" or "smarthost"'],
-  ['[x]\nroute = "smarthost"\n', '2: route is "smarthost" but neither TASSIS_RELAY_URL nor TASSIS_OVERFLOW_URL is set'],
-  ['[x]\nmx = ["google.com"]\n', '2: the suffix "google.com" is also in [gmail]'],
-  ['[x]\nmx = ["a.test", "A.test"]\n', '2: the suffix "A.test" is also in [x]'],
-  ['connections = 3\n', '1: "connections" stands outside of an entry'],
-  ['[Gmail]\nconnections = 3\n', '1: "Gmail" is no name of a provider'],
-  ['[x]\nconnections = 3\nmx = [\n', '3: this is not valid TOML'],
-  ['[x]\n[x]\n', '2: this is not valid TOML'],
-])('a mistake in the file %j stops the start with its line', (text, message) => {
-  expect(() => readProviders(configOf(text))).toThrow(`.toml:${message}`)
+  ['[x]\nmx = ["google.com"]\n', ': x.mx has the suffix "google.com", which is also in [gmail]'],
+  ['[x]\nmx = ["a.test", "A.test"]\n', ': x.mx has the suffix "A.test", which is also in [x]'],
+  ['connections = 3\n', ': connections must be an object'],
+  ['[Gmail]\nconnections = 3\n', ': Gmail is not a known field'],
+  ['[x]\nconnections = 3\nmx = [\n', ' is not valid TOML: '],
+  ['[x]\n[x]\n', ' is not valid TOML: '],
+])('a mistake in the file %j stops the start', (text, message) => {
+  expect(() => readProviders(configOf(text))).toThrow(`.toml${message}`)
 })
 
 test('a file that cannot be read stops the start', () => {
