@@ -28,7 +28,7 @@ import {
 } from '#platform/http/schemas.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
-import { createRecipientCounter } from './count-recipients.ts'
+import { countRecipients } from './count-recipients.ts'
 import { BROADCAST_STREAM } from './model.ts'
 import { BROADCAST_STATES, countBroadcastEmails, IS_OPEN, stateCode, stateName } from './states.ts'
 
@@ -174,9 +174,8 @@ function toWire({ row_id: _, operation_row_id: __, ...row }: Row): BroadcastRow 
 const tags = ['Broadcasts']
 const params = Type.Object({ id: Type.String({ description: 'Id of the broadcast.' }) })
 
-export const broadcastReadRoutes = (app: App) => {
-  const countRecipients = createRecipientCounter(app)
-  return new Elysia({ tags })
+export const broadcastReadRoutes = (app: App) =>
+  new Elysia({ tags })
     .use(authenticated)
     .get(
       '/v1/broadcasts',
@@ -238,7 +237,7 @@ export const broadcastReadRoutes = (app: App) => {
       ({ actor, params, query, request }) =>
         withoutTimeLimit(request, async () => {
           const list = getList(app.db, actor.accountId, params.id)
-          return dataBody(await countRecipients(list, query.stream ?? BROADCAST_STREAM))
+          return dataBody(await countRecipients(app, list, query.stream ?? BROADCAST_STREAM))
         }),
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the contact list.' }) }),
@@ -251,12 +250,8 @@ export const broadcastReadRoutes = (app: App) => {
         detail: describeRoute(
           'Count the recipients of a broadcast',
           requires('contacts:read'),
-          'Who would get a broadcast to the list now, and who would be left out and why. Takes a second or two for a million contacts; one count of an account at a time, others wait.',
-          errorResponses({
-            404: ['contact_list_not_found', 'Contact list not found.'],
-            429: ['rate_limited', 'Too many counts of the account wait; wait as long as Retry-After says.'],
-          }),
+          'Who would get a broadcast to the list now, and who would be left out and why. Takes a second or two for a million contacts.',
+          errorResponses({ 404: ['contact_list_not_found', 'Contact list not found.'] }),
         ),
       },
     )
-}

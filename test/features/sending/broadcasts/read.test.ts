@@ -1,7 +1,5 @@
 import { describe, expect, test } from 'bun:test'
 import { type EventType, record } from '#features/core/events/record.ts'
-import { createRecipientCounter } from '#features/sending/broadcasts/count-recipients.ts'
-import { getList } from '#features/setup/contact-store/lists.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { addContacts, createContacts, getOperation, newList, waitForOperation } from '#test/support/broadcasts.ts'
@@ -120,20 +118,5 @@ describe('the recipients of a list', () => {
     const id = await broadcast(service, list)
     expect(at((await service.api('GET', `/v1/broadcasts/${id}`)).body, 'data', 'total_recipients')).toBe(recipients)
     expectError(await service.api('GET', `/v1/contact-lists/${UNKNOWN}/recipients`), 404, 'contact_list_not_found')
-  })
-
-  test('are counted once at a time for an account; four other counts wait', async () => {
-    await using created = await createService(1)
-    const { service, list } = created
-    // More than one batch.
-    const contacts = Array.from({ length: 5000 }, (_, n) => ({ email: `more-${n}@receiver.test` }))
-    for (let n = 0; n < contacts.length; n += 500) await addContacts(service.app, list, contacts.slice(n, n + 500))
-    const count = createRecipientCounter(service.app)
-    const contactList = getList(service.app.db, service.actor.accountId, list)
-    const counts = await Promise.allSettled(Array.from({ length: 7 }, () => count(contactList, 'broadcast')))
-    expect(
-      counts.map((counted) => (counted.status === 'fulfilled' ? counted.value.contacts : counted.reason.code)),
-    ).toEqual([...Array(5).fill(5001), ...Array(2).fill('rate_limited')])
-    expect(await count(contactList, 'broadcast')).toMatchObject({ recipients: 5001 })
   })
 })
