@@ -20,13 +20,6 @@ export const findHoldReason = (lastError: string): string | undefined =>
 /** Replaces the reason at the release. Not null, so broadcasts do not count the recipient as begun again. */
 const RELEASED_REASON = 'The account may send again.'
 
-/** Position in the open mail of an account, in index order. */
-export interface ReleasePosition {
-  readonly status: number
-  readonly createdAt: Millis
-  readonly emailId: number
-}
-
 const QUEUED = statusCode('queued')
 
 /** Of emails that may have a held recipient; `processing` if they have several recipients. */
@@ -42,13 +35,9 @@ const sql = prepareStatements((db) => ({
   hold: db.prepare(
     `UPDATE recipients SET status = ${QUEUED}, next_at = ?, last_error = ? WHERE id = ? AND status IN ${WAITING_CODES}`,
   ),
-  emails: db.prepare<{ id: number; createdAt: number }, [number, number, number, number, number]>(
-    `SELECT id, created_at AS createdAt FROM emails WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?)
-     ORDER BY created_at, id LIMIT ?`,
-  ),
   // The time until expiry restarts, as for a retried dead letter, because the receiver did not cause the wait.
-  release: db.prepare<{ lane: string }, [number, string, number]>(
-    `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2 WHERE email_id = ?3 AND ${IS_HELD} RETURNING lane`,
+  releaseForAccount: db.prepare(
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2 WHERE id = ?3 AND ${IS_HELD}`,
   ),
   releaseOne: db.prepare<{ lane: string }, [number, string, number, string]>(
     `UPDATE recipients SET next_at = ?1, retry_from = ?1, last_error = ?2
@@ -99,33 +88,11 @@ export function holdRecipient(tx: Tx, at: AccountHold, why: string, reason: stri
   return true
 }
 
-/**
- * Examines up to `limit` open emails of an account after a position, and makes their held recipients due at `now`, with
- * the full time until expiry. Stops after the email that reaches `limit` recipients. Returns the number of recipients,
- * their lanes for `App.mailDue`, and where to continue; `place` is undefined at the end.
- */
-export function releaseBatch(
-  tx: Tx,
-  accountId: number,
-  after: ReleasePosition | undefined,
-  { now, limit }: { readonly now: Millis; readonly limit: number },
-): { released: number; lanes: ReadonlySet<string>; place: ReleasePosition | undefined } {
-  const from = after ?? { status: HOLDABLE_STATUSES[0], createdAt: 0, emailId: 0 }
-  const emails = sql(tx.db).emails.all(accountId, from.status, from.createdAt, from.emailId, limit)
-  const lanes = new Set<string>()
-  let released = 0
-  let last: (typeof emails)[number] | undefined
-  for (const email of emails) {
-    if (released >= limit) break
-    last = email
-    for (const { lane } of sql(tx.db).release.all(now, RELEASED_REASON, email.id)) {
-      lanes.add(lane)
-      released++
-    }
-  }
-  if (last) return { released, lanes, place: { status: from.status, createdAt: last.createdAt, emailId: last.id } }
-  const next = HOLDABLE_STATUSES[HOLDABLE_STATUSES.indexOf(from.status as (typeof HOLDABLE_STATUSES)[number]) + 1]
-  return { released, lanes, place: next === undefined ? undefined : { status: next, createdAt: 0, emailId: 0 } }
+/** Makes those recipients due that are held for their account, with the full time until expiry; returns how many. */
+export function releaseForAccount(tx: Tx, recipients: readonly { readonly id: number }[], now: Millis): number {
+  let count = 0
+  for (const { id } of recipients) count += sql(tx.db).releaseForAccount.run(now, RELEASED_REASON, id).changes
+  return count
 }
 
 /**

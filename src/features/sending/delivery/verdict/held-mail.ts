@@ -11,11 +11,11 @@ import { getMeta, setMeta } from '#features/core/events/record.ts'
 import {
   holdForAccount,
   holdForContent,
-  type ReleasePosition,
-  releaseBatch,
+  releaseForAccount,
   releaseForContent,
 } from '#features/sending/queue/hold-transitions.ts'
-import { type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
+import { QUEUE_START, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
+import { readSelected } from '#features/sending/queue/queue-rules.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
@@ -24,7 +24,7 @@ import { hours } from '#platform/units.ts'
 
 /** How long a recipient is held; the end of the block releases it earlier. */
 const ACCOUNT_HOLD_MS = hours(24)
-/** In one transaction, and the pause after it: other mail of the same lanes is not delayed for long. */
+/** Examined in one transaction, and the pause after it: other mail of the same lanes is not delayed for long. */
 const RELEASED_BATCH_SIZE = 250
 const BATCH_PAUSE_MS = 250
 
@@ -49,7 +49,7 @@ export function holdBlockedRecipient(
 }
 
 interface ReleaseScan {
-  readonly place: ReleasePosition | undefined
+  readonly place: QueuePosition
   readonly released: number
   /** Value of `changes` when the scan began. */
   readonly changes: number
@@ -88,14 +88,16 @@ async function releaseHeldBatch(
   scans: Map<number, ReleaseScan>,
   changes: () => number,
 ): Promise<void> {
-  const scan = scans.get(accountId) ?? { place: undefined, released: 0, changes: changes() }
+  const scan = scans.get(accountId) ?? { place: QUEUE_START, released: 0, changes: changes() }
   const next = await app.commit.writeFromReserve((tx): ReleaseScan | undefined => {
     // The account is blocked again: recipients already released are held again when they are claimed.
     if (findSendingBlock(tx.db, accountId) !== undefined) return undefined
     const now = app.clock.now()
-    const { released, lanes, place } = releaseBatch(tx, accountId, scan.place, { now, limit: RELEASED_BATCH_SIZE })
+    const { recipients, place } = readSelected(tx.db, { accountId }, scan.place, RELEASED_BATCH_SIZE)
+    const released = releaseForAccount(tx, recipients, now)
     tx.afterCommit(() => {
-      for (const lane of lanes) app.mailDue.emit({ lane, at: now })
+      if (released > 0)
+        for (const lane of new Set(recipients.map(({ lane }) => lane))) app.mailDue.emit({ lane, at: now })
     })
     const sum = scan.released + released
     if (place) return { ...scan, place, released: sum }
@@ -143,7 +145,7 @@ export async function releaseWithoutContent(app: App): Promise<number> {
   // Mail that is held again during this release is due later than this, so it is not released twice.
   const lastAt = app.clock.now() + CONTENT_HOLD_MS
   let released = 0
-  let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }
+  let place: QueuePosition | undefined = QUEUE_START
   while (place) {
     const now = app.clock.now()
     const batch = readDistant(app.db, { limitAt: now, place, limit: READ_BATCH_SIZE })
