@@ -1,7 +1,7 @@
 /** @module JSON shapes of send requests and responses, used for validation, types, OpenAPI and serialisation. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { EXPIRES_IN_LIMITS } from '#features/setup/streams/model.ts'
-import { extra, StrictObject, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
+import { extra, StrictObject, Text, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 
 /** @param alsoCalled names that other providers' clients use, for the error about an unknown field */
 export const Nullable = <T extends TSchema>(schema: T, description: string, ...alsoCalled: readonly string[]) =>
@@ -50,9 +50,7 @@ export const Attachment = Type.Object(
 /** Body of a single send; each element of a batch. */
 export const SendRequest = Type.Object(
   {
-    from: Type.String({
-      description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
-    }),
+    from: Text('Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.'),
     to: Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1 })], {
       description: 'One recipient as a string, or several as an array: all are in the To header of one email.',
       'x-also-called': ['recipient', 'recipients'],
@@ -166,11 +164,9 @@ export const REPLAY_FIELDS = {
 
 export const SendResponse = Type.Object({
   id: Uuid({ description: 'Id of the email.' }),
-  message_id: Type.String({ description: 'Its Message-ID header, with angle brackets.' }),
-  status: withStrictStatus(
-    Type.String({ description: '`queued` or `scheduled`; of a repeated send, the status now.' }),
-  ),
-  to: Type.String({ description: 'All To recipients, joined with ", ".' }),
+  message_id: Text('Its Message-ID header, with angle brackets.'),
+  status: withStrictStatus(Text('`queued` or `scheduled`; of a repeated send, the status now.')),
+  to: Text('All To recipients, joined with ", ".'),
   sandbox: Type.Boolean({
     description:
       'True if the message is not sent: the From domain was never verified, so it is captured, or its recipients are at the simulator.',
@@ -199,7 +195,7 @@ export const BatchResponse = Type.Object({
   errors: Type.Array(
     Type.Object({
       index: Type.Integer({ minimum: 0, description: 'Position in the request, from 0.' }),
-      error: Type.String({ description: 'Why this email was not accepted.' }),
+      error: Text('Why this email was not accepted.'),
     }),
     { description: 'The emails that were not accepted.' },
   ),

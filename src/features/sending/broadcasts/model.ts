@@ -1,6 +1,6 @@
 /** @module Wire shapes of broadcasts. */
 import { type Static, Type } from '@sinclair/typebox'
-import { FreeMap, OptionalNullable, StrictObject, Uuid } from '#platform/http/schemas.ts'
+import { Count, FreeMap, OptionalNullable, StrictObject, Text, Uuid } from '#platform/http/schemas.ts'
 
 /** Default stream of broadcasts, so that they do not affect the reputation of transactional mail. */
 export const BROADCAST_STREAM = 'broadcast'
@@ -14,10 +14,8 @@ export const SendAt = OptionalNullable(Type.String(), {
 
 export const NewBroadcast = StrictObject(
   {
-    contact_list_id: Type.String({ description: 'Id of the contact list; its active contacts get the broadcast.' }),
-    from_address: Type.String({
-      description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
-    }),
+    contact_list_id: Text('Id of the contact list; its active contacts get the broadcast.'),
+    from_address: Text('Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.'),
     subject: OptionalNullable(Type.String(), {
       description: `Subject; required unless the template has one, and overrides it. At most 998 characters. ${RENDERED_NOTE}`,
     }),
@@ -59,9 +57,7 @@ export const NewBroadcast = StrictObject(
 
 export const BroadcastStarted = Type.Object({
   operation_id: Uuid({ description: 'The operation that shows its progress.' }),
-  total_recipients: Type.Integer({
-    description: 'Number of recipients: contacts that are active now and not suppressed.',
-  }),
-  message: Type.String({ description: 'The result in one sentence.' }),
+  total_recipients: Count('Number of recipients: contacts that are active now and not suppressed.'),
+  message: Text('The result in one sentence.'),
 })
 export type BroadcastStarted = Static<typeof BroadcastStarted>

@@ -11,7 +11,7 @@ import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, PageBody, parsePage, Timestamp } from '#platform/http/schemas.ts'
+import { Count, DataBody, PageBody, parsePage, Text, Timestamp } from '#platform/http/schemas.ts'
 import {
   deleteAllCaptured,
   deleteCaptured,
@@ -27,16 +27,15 @@ import type { CaptureStore } from './store.ts'
 
 const CapturedEmail = Type.Object(
   {
-    mail_from: Type.String({ description: 'The envelope sender: the return path of the first recipient.' }),
+    mail_from: Text('The envelope sender: the return path of the first recipient.'),
     rcpt_to: Type.Array(Type.String(), {
       description: 'The envelope recipients, Bcc included, of the captured email, in its order.',
     }),
     received_at: Timestamp({ description: 'When the message of the first recipient was captured.' }),
-    size_bytes: Type.Integer({ description: 'Octets of the message.' }),
-    raw: Type.String({
-      description:
-        'The message of the first recipient as it would have been sent, DKIM signature included, with CRLF line ends. Text in UTF-8; a message that is not valid UTF-8 is returned as ISO 8859-1, one character per octet.',
-    }),
+    size_bytes: Count('Octets of the message.'),
+    raw: Text(
+      'The message of the first recipient as it would have been sent, DKIM signature included, with CRLF line ends. Text in UTF-8; a message that is not valid UTF-8 is returned as ISO 8859-1, one character per octet.',
+    ),
   },
   { description: 'Values that differ between recipients are those of the first one captured.' },
 )
@@ -57,7 +56,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
       })
     },
     {
-      params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
+      params: Type.Object({ id: Text('Id of the email.') }),
       response: DataBody(CapturedEmail),
       detail: describeRoute(
         'Get an email as captured',
@@ -74,7 +73,7 @@ const createNotCapturedError = () =>
   )
 
 const tags = ['Captured mail']
-const id = Type.String({ description: 'Id of the email.' })
+const id = Text('Id of the email.')
 const params = Type.Object({ id })
 
 export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
@@ -152,7 +151,7 @@ export const capturedInboxRoutes = (app: App, store: CaptureStore) => {
       ({ actor, params, request }) =>
         downloadStored(app, request, findCapturedAttachment(app, store, actor.accountId, params)),
       {
-        params: Type.Object({ id, n: Type.String({ description: 'Number of the attachment, from 0.' }) }),
+        params: Type.Object({ id, n: Text('Number of the attachment, from 0.') }),
         detail: describeRoute(
           'Get the content of an attachment of a captured email',
           requires('emails:read'),

@@ -6,6 +6,7 @@ import { Nullable, OptionalNullable, SendResponse } from '#features/sending/acce
 import { STATUSES } from '#features/sending/queue/status.ts'
 import { dateFields } from '#platform/http/date-filter.ts'
 import {
+  Count,
   extra,
   PAGE_FIELDS,
   StrictObject,
@@ -19,33 +20,31 @@ import {
 const EMAIL_FIELDS = {
   id: Uuid({ description: 'Id of the email.' }),
   account_id: Uuid({ description: 'Account that sent it.' }),
-  message_id: Type.String({ description: 'Message-ID header, with angle brackets.' }),
-  from_address: Type.String({ description: 'Sender as given.' }),
-  to_address: Type.String({ description: 'First To recipient.' }),
+  message_id: Text('Message-ID header, with angle brackets.'),
+  from_address: Text('Sender as given.'),
+  to_address: Text('First To recipient.'),
   cc: Type.Array(Type.String(), { description: 'Cc addresses.' }),
   bcc: Type.Array(Type.String(), { description: 'Bcc addresses.' }),
-  subject: Type.String({ description: 'Subject.' }),
+  subject: Text('Subject.'),
   tags: Type.Array(Type.String(), { description: 'Tags.' }),
   status: withStrictStatus(
-    Type.String({
-      description: 'queued, scheduled, processing, sent, bounced, failed, rejected, cancelled or uncertain.',
-    }),
+    Text('queued, scheduled, processing, sent, bounced, failed, rejected, cancelled or uncertain.'),
   ),
-  attempts: Type.Integer({ description: 'Highest number of attempts at one of its recipients.' }),
-  max_attempts: Type.Integer({ description: 'Attempts in the retry schedule until the mail expires.' }),
+  attempts: Count('Highest number of attempts at one of its recipients.'),
+  max_attempts: Count('Attempts in the retry schedule until the mail expires.'),
   suppress_list_management_header: Type.Boolean({ description: 'True if the List-Unsubscribe headers are omitted.' }),
   created_at: Timestamp({ description: 'When it was accepted.' }),
   updated_at: Timestamp({ description: 'When its status last changed.' }),
   attachments: OptionalNullable(
     Type.Array(
       Type.Object({
-        filename: Type.String({ description: 'File name.' }),
-        content_type: Type.String({ description: 'Media type with its parameters.' }),
-        content_id: Type.Optional(Type.String({ description: 'Id by which the HTML may refer to it, if it has one.' })),
+        filename: Text('File name.'),
+        content_type: Text('Media type with its parameters.'),
+        content_id: Type.Optional(Text('Id by which the HTML may refer to it, if it has one.')),
         alternative: extra(
           Type.Optional(Type.Boolean({ description: 'True if it is another form of the text, not a file.' })),
         ),
-        size: Type.Integer({ description: 'Bytes, decoded.' }),
+        size: Count('Bytes, decoded.'),
       }),
     ),
     'Attachments without their content; size in bytes.',
@@ -126,7 +125,7 @@ const StateField = StringEnum(STATES, {
 
 const ROW_FIELDS = {
   state: extra(StateField),
-  to: extra(Type.String({ description: 'All To recipients, joined with ", ".' })),
+  to: extra(Text('All To recipients, joined with ", ".')),
   sandbox: extra(Type.Boolean({ description: 'True if it was only captured or simulated.' })),
 }
 
@@ -135,10 +134,10 @@ export type EmailRow = Static<typeof EmailRow>
 
 export const EmailRecipient = Type.Object(
   {
-    address: Type.String({ description: 'Address.' }),
-    kind: Type.String({ description: 'to, cc or bcc.' }),
-    status: Type.String({ description: 'As the status of an email.' }),
-    attempts: Type.Integer({ description: 'Attempts at this recipient.' }),
+    address: Text('Address.'),
+    kind: Text('to, cc or bcc.'),
+    status: Text('As the status of an email.'),
+    attempts: Count('Attempts at this recipient.'),
     next_retry_at: Nullable(Timestamp(), 'When it is retried.'),
     delivery_started_at: Nullable(Timestamp(), 'Start of the DATA phase.'),
     delivered_at: Nullable(Timestamp(), 'When the receiving server accepted it.'),
@@ -164,9 +163,9 @@ export const WhoMustAct = StringEnum(RESPONSIBLE, {
 
 export const RecipientExplanation = Type.Object(
   {
-    address: Type.String({ description: 'Address.' }),
+    address: Text('Address.'),
     state: StateField,
-    sentence: Type.String({ description: 'What happened, and why.' }),
+    sentence: Text('What happened, and why.'),
     who_must_act: WhoMustAct,
     advice: Nullable(Type.String(), 'What to do; null: nothing more than the sentence says.'),
     next_at: Nullable(Timestamp(), 'When it is attempted next, or expires; null if neither is going to happen.'),
@@ -213,10 +212,9 @@ export const ResendResponse = Type.Object({
 })
 
 export const EmailSource = Type.Object({
-  headers: Type.String({
-    description:
-      'The header fields as composed, lines ending in CRLF: without DKIM-Signature, which is added at each attempt, and with the tokens of List-Unsubscribe hidden. After the content was deleted, without Content-Type.',
-  }),
+  headers: Text(
+    'The header fields as composed, lines ending in CRLF: without DKIM-Signature, which is added at each attempt, and with the tokens of List-Unsubscribe hidden. After the content was deleted, without Content-Type.',
+  ),
   source: Nullable(
     Type.String(),
     'The whole message, headers included, with the size in place of the content of each attachment, and links as you sent them. Null if the content is no longer stored, is missing, or only the recipient may read it.',
@@ -233,7 +231,7 @@ export const EmailDetail = Type.Object({
   resend_of: extra(Nullable(Uuid(), 'Id of the email that this one repeats; null: none.')),
   delivered_at: extra(Nullable(Timestamp(), 'When a receiving server first accepted it.')),
   recipients: extra(Type.Array(EmailRecipient, { description: 'State of each recipient.' })),
-  sentence: extra(Type.String({ description: 'What happened to it; of several recipients, to how many what.' })),
+  sentence: extra(Text('What happened to it; of several recipients, to how many what.')),
   explanations: extra(
     Type.Array(RecipientExplanation, { description: 'Why each recipient did not get it, or did, in the same order.' }),
   ),

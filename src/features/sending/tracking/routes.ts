@@ -9,18 +9,17 @@ import { getEmail } from '#features/sending/emails/read.ts'
 import { AppError } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { isoTime, pageBody } from '#platform/http/envelope.ts'
-import { extra, PageBody, Timestamp } from '#platform/http/schemas.ts'
+import { Count, extra, PageBody, Text, Timestamp } from '#platform/http/schemas.ts'
 import { readLinkStatistics } from './engage.ts'
 
 const LinkRecord = Type.Object({
-  url: Type.String({ description: 'Where the link leads, as the email has it.' }),
-  clicks: Type.Integer({ description: 'Clicks by people, over all recipients.' }),
-  unique_clicks: Type.Integer({ description: 'Distinct days (UTC) on which it was clicked.' }),
+  url: Text('Where the link leads, as the email has it.'),
+  clicks: Count('Clicks by people, over all recipients.'),
+  unique_clicks: Count('Distinct days (UTC) on which it was clicked.'),
   machine_clicks: extra(
-    Type.Integer({
-      description:
-        'How often scanners and prefetchers followed it; counted nowhere else. Links that only they followed are omitted.',
-    }),
+    Count(
+      'How often scanners and prefetchers followed it; counted nowhere else. Links that only they followed are omitted.',
+    ),
   ),
   last_clicked_at: Timestamp({ description: 'The last of these clicks.' }),
 })
@@ -38,7 +37,7 @@ export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
       return pageBody(links, { page: 1, perPage: Math.max(links.length, 1), total: links.length })
     },
     {
-      params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
+      params: Type.Object({ id: Text('Id of the email.') }),
       response: PageBody(LinkRecord),
       detail: describeRoute(
         'List the clicked links of an email',
