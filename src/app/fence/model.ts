@@ -1,6 +1,6 @@
 /** @module Wire shapes of /v1/operator/fence. */
 import { type Static, Type } from '@sinclair/typebox'
-import { CURSOR_FIELD } from '#features/sending/delivery/control/operator-queue-model.ts'
+import { CURSOR_FIELD } from '#features/sending/delivery/control/operator-queue-routes.ts'
 import { dateFields } from '#platform/http/date-filter.ts'
 import { Count, Filter, Nullable, StrictObject, Text, TextOrNull, Timestamp, Uuid } from '#platform/http/schemas.ts'
 

@@ -1,6 +1,5 @@
 /** @module What operators do with mail in the queue: reads the input, writes the audit entry, counts what was done. */
 import type { Database } from 'bun:sqlite'
-import type { Static } from '@sinclair/typebox'
 import { findAccount, requireAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit } from '#features/core/audit-logs/audit.ts'
@@ -24,13 +23,6 @@ import { formatTarget, parseTarget } from '../providers/lane-provider.ts'
 import { ProviderRegistry } from '../providers/registry.ts'
 import { releaseWithoutContent } from '../verdict/held-mail.ts'
 import {
-  MAX_QUEUE_REASON_LENGTH,
-  type QueueChange,
-  type QueueRuleRecord,
-  type QueueSelection,
-  type QueueSelector,
-} from './operator-queue-model.ts'
-import {
   bounceSelected,
   countSelected,
   dropSelected,
@@ -47,8 +39,12 @@ const sql = prepareStatements((db) => ({
   status: db.prepare<{ status: number }, [number]>('SELECT status FROM emails WHERE id = ?'),
 }))
 
+export const MAX_QUEUE_REASON_LENGTH = 300
+
 /** What an operator names: mail that matches every field. */
-export type SelectorInput = { readonly [Field in keyof Static<typeof QueueSelector>]?: string | undefined }
+export type SelectorInput = {
+  readonly [Field in 'domain' | 'provider' | 'account_id' | 'email_id']?: string | undefined
+}
 
 /** Throws 422 for an invalid domain, an unknown provider or an empty selector; 404 for an unknown account or email. */
 export function parseSelector(
@@ -102,10 +98,7 @@ export function parseReason(text: string | undefined, isRequired: boolean): stri
 }
 
 /** The selector in wire form; for the audit log and for views. */
-function toSelectorView(
-  app: App,
-  { domain, provider, accountId, emailId }: Partial<QueueRule> | MailSelector,
-): Pick<QueueRuleRecord, 'domain' | 'provider' | 'account_id' | 'account' | 'email_id'> {
+function toSelectorView(app: App, { domain, provider, accountId, emailId }: Partial<QueueRule> | MailSelector) {
   const account = accountId == null ? undefined : findAccount(app.config, app.db, accountId)
   return {
     domain: domain ?? null,
@@ -116,7 +109,7 @@ function toSelectorView(
   }
 }
 
-const toRuleView = (app: App, rule: QueueRule): QueueRuleRecord => ({
+const toRuleView = (app: App, rule: QueueRule) => ({
   id: String(rule.id),
   kind: rule.kind,
   ...toSelectorView(app, rule),
@@ -127,7 +120,7 @@ const toRuleView = (app: App, rule: QueueRule): QueueRuleRecord => ({
 })
 
 /** The operator's holds and redirects, oldest first. */
-export const readRules = (app: App): QueueRuleRecord[] => listRules(app.db).map((rule) => toRuleView(app, rule))
+export const readRules = (app: App) => listRules(app.db).map((rule) => toRuleView(app, rule))
 
 /** Writes the entry of an action, which names what it selected. */
 function auditAction(
@@ -149,12 +142,7 @@ function requireOpen(db: Database, emailId: number): void {
 }
 
 /** Holds what matches now and later; resolves with what matches now. Throws 409 for an email that has ended. */
-export async function holdMail(
-  app: App,
-  actor: AuditActor,
-  selector: MailSelector,
-  reason: string,
-): Promise<QueueSelection> {
+export async function holdMail(app: App, actor: AuditActor, selector: MailSelector, reason: string) {
   await app.commit.writeFromReserve((tx) => {
     if (selector.emailId !== undefined) requireOpen(tx.db, selector.emailId)
     addRule(tx, { kind: 'hold', selector, reason, createdBy: actor.id, createdAt: app.eventTime() })
@@ -164,13 +152,7 @@ export async function holdMail(
 }
 
 /** As `holdMail`. Throws 422 for an invalid target, and for one email, which travels with its lane. */
-export async function redirectMail(
-  app: App,
-  actor: AuditActor,
-  selector: MailSelector,
-  to: string,
-  reason: string,
-): Promise<QueueSelection> {
+export async function redirectMail(app: App, actor: AuditActor, selector: MailSelector, to: string, reason: string) {
   if (selector.emailId !== undefined)
     throw invalid('email_id', 'One email cannot be redirected; name a domain, a provider or an account.')
   const target = parseTarget(to)
@@ -190,12 +172,7 @@ export async function redirectMail(
 }
 
 /** Ends the rules that match, of one kind or of both; resolves with them. */
-export async function releaseMail(
-  app: App,
-  actor: AuditActor,
-  selector: MailSelector,
-  kind?: QueueRuleKind,
-): Promise<QueueRuleRecord[]> {
+export async function releaseMail(app: App, actor: AuditActor, selector: MailSelector, kind?: QueueRuleKind) {
   const ended = await releaseSelected(app, selector, kind, (tx, rules) =>
     auditAction(app, tx, actor, 'queue.released', selector, { kind, rules: rules.length }),
   )
@@ -203,7 +180,7 @@ export async function releaseMail(
 }
 
 /** Releases mail that waits for its content; see `releaseWithoutContent`. */
-export async function releaseContent(app: App, actor: AuditActor): Promise<{ readonly released: number }> {
+export async function releaseContent(app: App, actor: AuditActor) {
   await app.commit.writeFromReserve((tx) =>
     audit(app, tx, actor, { action: 'queue.content_released', resourceType: 'queue' }),
   )
@@ -229,7 +206,7 @@ export async function changeMail(
   action: QueueAction,
   selector: MailSelector,
   { reason, after }: { readonly reason: string; readonly after: string | undefined },
-): Promise<QueueChange> {
+) {
   const place = parsePlace(after)
   // Before the first change, so that a crash leaves no change without its entry.
   await app.commit.writeFromReserve((tx) =>

@@ -42,7 +42,6 @@ import { findLaneProviders } from '../providers/lane-provider.ts'
 import { listSuspendedProviders } from '../providers/pairs.ts'
 import { ProviderRegistry } from '../providers/registry.ts'
 import { WAKE_BATCH_SIZE } from '../schedule/lanes.ts'
-import type { QueueChange, QueueSelection } from './operator-queue-model.ts'
 
 /** Recipients changed in one transaction; this takes some 10 ms at most. */
 export const CHANGED_BATCH_SIZE = 50
@@ -82,7 +81,7 @@ async function readBatch(
 
 type ControlApp = Pick<App, 'config' | 'db' | 'resolver'>
 
-export async function countSelected(app: ControlApp, selector: MailSelector): Promise<QueueSelection> {
+export async function countSelected(app: ControlApp, selector: MailSelector) {
   const registry = new ProviderRegistry(app.config)
   let waiting = 0
   let inDelivery = 0
@@ -111,6 +110,12 @@ export function parsePlace(cursor: string | undefined): QueuePosition | undefine
 
 /** Whether a recipient was changed, or why it was left alone. */
 type Change = 'changed' | 'in_delivery' | 'held' | 'unchanged'
+
+type QueueChange = Readonly<Record<Exclude<Change, 'unchanged'>, number>> & {
+  /** Names of the suspended providers of retried mail. */
+  readonly suspended: string[]
+  readonly next_cursor: string | null
+}
 
 /** Calls `change` for each selected recipient after a place; `findProviders` looks up those of a batch of lanes. */
 async function changeSelected(

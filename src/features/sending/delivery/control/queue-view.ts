@@ -31,7 +31,6 @@ import { findLaneProvider } from '../providers/lane-provider.ts'
 import { ProviderRegistry } from '../providers/registry.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import { NO_SERVICE_REASON, NOT_DUE_REASON } from '../schedule/waits.ts'
-import type { QueueRecipient } from './operator-queue-model.ts'
 
 interface RecipientRow {
   emailId: number
@@ -169,12 +168,7 @@ export function findStop(
  * The earliest recipients of a lane.
  * @param providerHold the lane's entry of `findProviderHolds`
  */
-export function listLaneRecipients(
-  db: Database,
-  lane: string,
-  limit: number,
-  providerHold: QueueRule | undefined,
-): QueueRecipient[] {
+export function listLaneRecipients(db: Database, lane: string, limit: number, providerHold: QueueRule | undefined) {
   return sql(db)
     .ofLane.all(lane, limit)
     .map((row) => {
