@@ -11,7 +11,7 @@ import { getList } from '#features/setup/contact-store/lists.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId } from '#platform/db/row-window.ts'
 import { describeRoute } from '#platform/http/access.ts'
-import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import {
@@ -26,26 +26,32 @@ import {
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
-import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { toWire } from '#platform/http/wire.ts'
+import type { UuidBytes } from '#platform/ids.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { countRecipients } from './count-recipients.ts'
 import { BROADCAST_STREAM } from './model.ts'
 import { BROADCAST_STATES, countBroadcastEmails, IS_OPEN, stateCode, stateName } from './states.ts'
+import type { broadcasts } from './tables.ts'
 
 /** With row ids beside the public id, which is that of the operation. */
-type Row = Pick<
-  BroadcastRow,
-  'list_name' | 'from_address' | 'subject' | 'total_recipients' | 'enqueued' | 'skipped' | 'message'
-> &
-  Readonly<Record<'id' | 'list_id', UuidBytes>> &
-  Readonly<Record<'row_id' | 'operation_row_id' | 'list_deleted' | 'state' | 'sandbox', number>> &
-  Readonly<Record<'begins_at' | 'created_at' | 'updated_at', Millis>>
+interface Row
+  extends Readonly<
+    Pick<typeof broadcasts.$inferSelect, 'from' | 'subject' | 'state' | 'createdAt' | 'updatedAt'> &
+      Record<'uuid' | 'listId', UuidBytes> &
+      Record<'id' | 'operationId' | 'listDeleted' | 'sandbox' | 'totalRecipients' | 'enqueued' | 'skipped', number>
+  > {
+  readonly listName: string
+  readonly message: string | null
+  readonly beginsAt: Millis
+}
 
 const ENGAGEMENT_TYPES = ['opened', 'clicked', 'complained', 'unsubscribed'] as const satisfies readonly EventType[]
 
-const COLUMNS = `b.id AS row_id, operations.id AS operation_row_id, operations.uuid AS id, contact_lists.uuid AS list_id,
-  contact_lists.name AS list_name, contact_lists.deleted_at IS NOT NULL AS list_deleted, b.from_address, b.subject, b.state, b.sandbox,
-  b.total AS total_recipients, b.handed_over AS enqueued, b.left_out AS skipped, b.error AS message, b.due_at AS begins_at, b.created_at, b.updated_at`
+const COLUMNS = `b.id, b.operation_id AS operationId, operations.uuid, contact_lists.uuid AS listId,
+  contact_lists.name AS listName, contact_lists.deleted_at IS NOT NULL AS listDeleted, b.from_address AS "from", b.subject, b.state, b.sandbox,
+  b.total AS totalRecipients, b.handed_over AS enqueued, b.left_out AS skipped, b.error AS message, b.due_at AS beginsAt, b.created_at AS createdAt,
+  b.updated_at AS updatedAt`
 // A list keeps its row when it is deleted.
 const JOINED = `broadcasts b JOIN operations ON operations.id = b.operation_id JOIN contact_lists ON contact_lists.id = b.list_id`
 
@@ -90,7 +96,7 @@ const BATCH_SIZE = 1000
  * Counts in batches, between which other requests are served: some seconds for a million emails. Counts what the stored
  * events show, so it becomes less when retention deletes them.
  */
-async function countEngagement(db: Database, { operation_row_id: operationId }: Row): Promise<Engagement> {
+async function countEngagement(db: Database, { operationId }: Row): Promise<Engagement> {
   const counts: Record<string, number> = Object.fromEntries(ENGAGEMENT_TYPES.map((type) => [type, 0]))
   const sent = statusCode('sent')
   for (let after = 0; ; ) {
@@ -157,19 +163,13 @@ const RecipientCountRecord = Type.Object({
   ),
 })
 
-function toWire({ row_id: _, operation_row_id: __, ...row }: Row): BroadcastRow {
-  return {
-    ...row,
-    id: formatUuid(row.id),
-    list_id: formatUuid(row.list_id),
-    list_deleted: row.list_deleted !== 0,
+const toBroadcastWire = (row: Row): BroadcastRow =>
+  toWire(BroadcastRow, row, {
+    list_deleted: row.listDeleted !== 0,
+    from_address: row.from,
     state: stateName(row.state) as BroadcastRow['state'],
     sandbox: row.sandbox !== 0,
-    begins_at: isoTime(row.begins_at),
-    created_at: isoTime(row.created_at),
-    updated_at: isoTime(row.updated_at),
-  }
-}
+  })
 
 const tags = ['Broadcasts']
 const params = Type.Object({ id: Type.String({ description: 'Id of the broadcast.' }) })
@@ -184,8 +184,7 @@ export const broadcastReadRoutes = (app: App) =>
         const { page: newest, count, countHidden } = sql(app.db)
         const broadcasts = newest.all(actor.accountId, belowId(page), page.limit, page.offset)
         const total = (count.get(actor.accountId)?.n ?? 0) - (countHidden.get(actor.accountId)?.n ?? 0)
-        const last = broadcasts.at(-1)
-        return pageBody(broadcasts.map(toWire), { ...page, total }, last && [last.row_id])
+        return pageBody(broadcasts.map(toBroadcastWire), { ...page, total }, idKey(broadcasts))
       },
       {
         query: PageQuery,
@@ -201,8 +200,8 @@ export const broadcastReadRoutes = (app: App) =>
       '/v1/broadcasts/:id',
       ({ actor, params }) => {
         const broadcast = getBroadcast(app.db, actor.accountId, params.id)
-        const emails = { ...countBroadcastEmails(app.db, actor.accountId, broadcast.operation_row_id) }
-        return dataBody({ ...toWire(broadcast), emails })
+        const emails = { ...countBroadcastEmails(app.db, actor.accountId, broadcast.operationId) }
+        return dataBody({ ...toBroadcastWire(broadcast), emails })
       },
       {
         params,

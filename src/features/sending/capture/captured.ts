@@ -7,8 +7,8 @@ import { parseAttachments, type StoredAttachment } from '#features/sending/queue
 import { MissingBlobError } from '#platform/content/read.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
-import { isoTime } from '#platform/http/envelope.ts'
 import { parseUuidParam } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { decodeFields, decodeValue, readHead } from '#protocols/mime/header-fields.ts'
@@ -24,7 +24,7 @@ import {
   listInbox,
   markRead,
 } from './inbox.ts'
-import type { CapturedDetail, CapturedRow } from './model.ts'
+import { type CapturedDetail, CapturedRow } from './model.ts'
 import type { CapturedMessage, CaptureStore } from './store.ts'
 
 /** A captured email of an account, with its row in the main database. */
@@ -64,15 +64,13 @@ export function listCaptured(
   return { rows, listed, total }
 }
 
-const toRow = (store: CaptureStore, { email, listed }: Found): CapturedRow => ({
-  id: formatUuid(email.uuid),
-  from: listed.sender,
-  rcpt_to: store.recipients(listed.emailId),
-  subject: listed.subject,
-  received_at: isoTime(listed.receivedAt),
-  size_bytes: listed.sizeBytes,
-  read: listed.isRead,
-})
+const toRow = (store: CaptureStore, { email, listed }: Found): CapturedRow =>
+  toWire(CapturedRow, listed, {
+    id: formatUuid(email.uuid),
+    from: listed.sender,
+    rcpt_to: store.recipients(listed.emailId),
+    read: listed.isRead,
+  })
 
 /** The captured email that a path names. Throws a 404. */
 function requireCaptured({ db }: Pick<App, 'db'>, store: CaptureStore, accountId: number, id: string): Found {

@@ -9,9 +9,10 @@ import { isSystemMail } from '#features/sending/emails/wire.ts'
 import { notFound } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
-import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
+import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { Count, DataBody, PageBody, parsePage, Text, Timestamp } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import {
   deleteAllCaptured,
   deleteCaptured,
@@ -47,13 +48,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
       const email = getEmail(app.db, actor.accountId, params.id)
       const capture = readStoredContent(() => store.find(email.id))
       if (!capture || isSystemMail(email)) throw createNotCapturedError()
-      return dataBody({
-        mail_from: capture.mailFrom,
-        rcpt_to: [...capture.rcptTo],
-        received_at: isoTime(capture.receivedAt),
-        size_bytes: capture.sizeBytes,
-        raw: capture.raw,
-      })
+      return dataBody(toWire(CapturedEmail, capture, {}))
     },
     {
       params: Type.Object({ id: Text('Id of the email.') }),

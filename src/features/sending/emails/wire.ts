@@ -10,9 +10,10 @@ import { parseAttachments } from '#features/sending/queue/retire.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import type { Email, EmailDetail, EmailRecipient, EmailRow, Explanation, State } from './model.ts'
+import { type Email, type EmailDetail, EmailRecipient, type EmailRow, type Explanation, type State } from './model.ts'
 import type { StoredEmail, StoredRecipient } from './read.ts'
 
 const formatOptionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
@@ -125,19 +126,8 @@ export const attachmentRefs = ({ attachments }: Pick<StoredEmail, 'attachments'>
 const findNextRetry = ({ status, attempts, nextAt, retryAt }: StoredRecipient): Millis | null =>
   status === 'queued' && (attempts > 0 || retryAt !== nextAt) ? retryAt : null
 
-export const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
-  address: recipient.address,
-  kind: recipient.kind,
-  status: recipient.status,
-  attempts: recipient.attempts,
-  next_retry_at: isoTimeOrNull(findNextRetry(recipient)),
-  delivery_started_at: isoTimeOrNull(recipient.deliveryStartedAt),
-  delivered_at: isoTimeOrNull(recipient.deliveredAt),
-  smtp_response: recipient.smtpResponse,
-  sending_ip: recipient.sendingIp,
-  bounce_type: recipient.bounceType,
-  bounce_category: recipient.bounceCategory,
-})
+export const recipientWire = (recipient: StoredRecipient): EmailRecipient =>
+  toWire(EmailRecipient, recipient, { next_retry_at: isoTimeOrNull(findNextRetry(recipient)) })
 
 const parseExtra = ({ extra }: Pick<StoredEmail, 'extra'>): DraftExtra => JSON.parse(extra ?? '{}') as DraftExtra
 

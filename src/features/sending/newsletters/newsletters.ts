@@ -16,8 +16,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { mapFromPhp, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
@@ -28,7 +28,7 @@ import {
   MAX_SUBJECT_LENGTH,
   type NewNewsletter,
   type NewsletterChangeBody,
-  type NewsletterRecord,
+  NewsletterRecord,
   type NewsletterRow,
 } from './model.ts'
 import { type NewsletterStatus, newsletterStatusCode, newsletterStatusName } from './states.ts'
@@ -305,25 +305,15 @@ export const unlinkOperation = (tx: Tx, operationId: number): void => void sql(t
 
 const formatUuidOrNull = (uuid: Newsletter['operationUuid']): string | null => (uuid === null ? null : formatUuid(uuid))
 
-export const toNewsletterWire = (newsletter: Newsletter, accountUuid: string): NewsletterRecord => ({
-  id: formatUuid(newsletter.uuid),
-  account_id: accountUuid,
-  list_id: formatUuid(newsletter.listUuid),
-  subject: newsletter.subject,
-  from_address: newsletter.from,
-  html_body: newsletter.htmlBody,
-  text_body: newsletter.textBody,
-  template_id: formatUuidOrNull(newsletter.templateUuid),
-  template_data: newsletter.templateData === null ? null : JSON.parse(newsletter.templateData),
-  reply_to: newsletter.replyTo,
-  status: newsletter.status,
-  operation_id: formatUuidOrNull(newsletter.operationUuid),
-  scheduled_at: isoTimeOrNull(newsletter.scheduledAt),
-  sent_at: isoTimeOrNull(newsletter.sentAt),
-  total_recipients: newsletter.totalRecipients,
-  created_at: isoTime(newsletter.createdAt),
-  updated_at: isoTime(newsletter.updatedAt),
-})
+export const toNewsletterWire = (newsletter: Newsletter, accountUuid: string): NewsletterRecord =>
+  toWire(NewsletterRecord, newsletter, {
+    account_id: accountUuid,
+    list_id: formatUuid(newsletter.listUuid),
+    from_address: newsletter.from,
+    template_id: formatUuidOrNull(newsletter.templateUuid),
+    template_data: newsletter.templateData === null ? null : JSON.parse(newsletter.templateData),
+    operation_id: formatUuidOrNull(newsletter.operationUuid),
+  })
 
 export const toNewsletterRowWire = (newsletter: ListedNewsletter, accountUuid: string): NewsletterRow => ({
   ...toNewsletterWire(newsletter, accountUuid),

@@ -23,6 +23,7 @@ import {
   TextOrNull,
   Timestamp,
 } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import type { TrafficCounts } from '../providers/limits.ts'
 import { type Instant, Pair } from '../providers/pair.ts'
@@ -43,32 +44,34 @@ const traffic = (description: string) =>
     deferred: Count('Attempts that will be made again.'),
     refused: Count('Messages that it rejected permanently.'),
   })
+const Limits = Part('The limits of the provider.', {
+  connections: Count('Connections at the same time.'),
+  messages_per_connection: Count('Messages over one connection.'),
+  connection_age_seconds: Count('How long a connection is used at most.'),
+  idle_seconds: Count('How long a connection waits for the next message.'),
+  per_second: Count('Messages in any second; 0: no limit.'),
+  per_minute: Count('Messages in any minute; 0: no limit.'),
+  tls: Text('opportunistic or required.'),
+  route: Text('direct or smarthost.'),
+  figures_from: Text('Where the figures are published.'),
+})
+const Suspension = Type.Object({
+  rule: Text('Rule of the reply that began it.'),
+  reason: Text('The reply.'),
+  since: Timestamp({ description: 'When it began.' }),
+  until: Timestamp({ description: 'When the next message is tried.' }),
+  failures: Count('Rejections in a row.'),
+})
 const ServerProvider = Type.Object({
   provider: Text('Name in the list of providers, or the mail hosts of a site without an entry.'),
   source: TextOrNull('Our outgoing address; null: the system chooses it, or nothing was sent yet.'),
   is_listed: Type.Boolean({ description: 'Whether it has an entry in the list of providers.' }),
-  limits: Part('The limits of the provider.', {
-    connections: Count('Connections at the same time.'),
-    messages_per_connection: Count('Messages over one connection.'),
-    connection_age_seconds: Count('How long a connection is used at most.'),
-    idle_seconds: Count('How long a connection waits for the next message.'),
-    per_second: Count('Messages in any second; 0: no limit.'),
-    per_minute: Count('Messages in any minute; 0: no limit.'),
-    tls: Text('opportunistic or required.'),
-    route: Text('direct or smarthost.'),
-    figures_from: Text('Where the figures are published.'),
-  }),
+  limits: Limits,
   rate_factor: Type.Number({
     description: 'Fraction of the limits in use; replies lower it, accepted mail raises it.',
   }),
   rate_per_minute: Nullable(Type.Number(), { description: 'Messages a minute in use; null: no limit.' }),
-  suspension: NullablePart('Why nothing is sent; null: not suspended.', {
-    rule: Text('Rule of the reply that began it.'),
-    reason: Text('The reply.'),
-    since: Timestamp({ description: 'When it began.' }),
-    until: Timestamp({ description: 'When the next message is tried.' }),
-    failures: Count('Rejections in a row.'),
-  }),
+  suspension: Nullable(Suspension, { description: 'Why nothing is sent; null: not suspended.' }),
   warm_up: NullablePart('The daily budget while our address is new to the provider; null: it is not.', {
     budget: Count('Messages that the provider gets on this day (UTC).'),
     used: Count('Messages that it has had, or that are in delivery.'),
@@ -200,15 +203,7 @@ function toPairView(pair: Pair, at: Instant): ServerProvider {
     is_listed: provider.isNamed,
     rate_factor: factor,
     rate_per_minute: ratePerMinute === 0 ? null : Math.round(ratePerMinute * 10) / 10,
-    suspension: suspension
-      ? {
-          rule: suspension.rule,
-          reason: suspension.reason,
-          since: isoTime(suspension.since),
-          until: isoTime(suspension.until),
-          failures: suspension.failures,
-        }
-      : null,
+    suspension: suspension ? toWire(Suspension, suspension, {}) : null,
     warm_up: toWarmUpView(pair, at),
     in_delivery: slots.inFlight,
     waiting_lanes: slots.waiting.all().length,
@@ -231,17 +226,11 @@ const toPolicyView = (policy: ProviderPolicy): ServerProvider => ({
   provider: policy.name,
   source: null,
   is_listed: true,
-  limits: {
-    connections: policy.connections,
-    messages_per_connection: policy.messagesPerConnection,
+  limits: toWire(Limits, policy, {
     connection_age_seconds: policy.connectionAgeMs / seconds(1),
     idle_seconds: policy.idleMs / seconds(1),
-    per_second: policy.perSecond,
-    per_minute: policy.perMinute,
-    tls: policy.tls,
-    route: policy.route,
     figures_from: policy.source,
-  },
+  }),
   rate_factor: 1,
   rate_per_minute: policy.perMinute || policy.perSecond * 60 || null,
   suspension: null,
@@ -275,14 +264,9 @@ async function resumeProvider(
 
 /** What receivers hold against our addresses or set-up, the newest reply first; empty while nothing is delivered. */
 export const listAlerts = (scheduler: DeliveryScheduler | undefined): DeliveryAlert[] =>
-  (scheduler?.alerts.list() ?? []).map(({ rule, category, provider, source, reply, firstAt, lastAt, count }) => ({
-    provider,
-    source: source ?? null,
-    rule,
-    category,
-    reply,
-    count,
-    first_at: isoTime(firstAt),
-    last_at: isoTime(lastAt),
-    advice: adviseOnAttempt({ type: 'deferred', data: { bounce_category: category } }).text,
-  }))
+  (scheduler?.alerts.list() ?? []).map((alert) =>
+    toWire(DeliveryAlert, alert, {
+      source: alert.source ?? null,
+      advice: adviseOnAttempt({ type: 'deferred', data: { bounce_category: alert.category } }).text,
+    }),
+  )
