@@ -41,7 +41,6 @@ import { discardLeftovers, parseStoredActor } from './start.ts'
 import {
   advanceBroadcast,
   type Broadcast,
-  type BroadcastState,
   findBroadcastById,
   findNextDueTime,
   findReadyBroadcasts,
@@ -120,7 +119,7 @@ const sql = prepareStatements((db) => ({
  */
 export class BroadcastEnqueuer implements DueLoop {
   readonly #app: App
-  readonly #onMoved: OnTransition
+  readonly #onTransition: OnTransition
   readonly #maxAhead: number
   /** When to check again each broadcast that cannot proceed now. */
   #retryAt = new Map<number, Millis>()
@@ -141,7 +140,7 @@ export class BroadcastEnqueuer implements DueLoop {
    */
   constructor(app: App, onTransition: OnTransition, maxAhead = MAX_AHEAD) {
     this.#app = app
-    this.#onMoved = onTransition
+    this.#onTransition = onTransition
     this.#maxAhead = maxAhead
     this.#loop = startDueLoop({
       name: 'broadcasts',
@@ -180,7 +179,7 @@ export class BroadcastEnqueuer implements DueLoop {
     if (!broadcast) return
     try {
       this.#changedAccounts.delete(broadcast.accountId)
-      const next = await runBroadcastStep(this.#app, broadcast, this.#onMoved, this.#withdrawals, this.#maxAhead)
+      const next = await this.#runStep(broadcast)
       // If something changed during the step, the next step begins immediately, because there may be nothing left to
       // wait for.
       const hasChanged = this.#changedAccounts.delete(broadcast.accountId)
@@ -188,7 +187,7 @@ export class BroadcastEnqueuer implements DueLoop {
       if (next > this.#app.clock.now()) this.#awaitingDelivery.set(broadcast.accountId, id)
     } catch (error) {
       this.#retryAt.set(id, this.#app.clock.now() + RETRY_DELAY_MS)
-      await handleFailure(this.#app, broadcast, error, this.#onMoved)
+      await this.#handleFailure(broadcast, error)
     }
   }
 
@@ -218,6 +217,104 @@ export class BroadcastEnqueuer implements DueLoop {
     return next
   }
 
+  /** Runs the next step of a broadcast; resolves with the time of the following step. */
+  async #runStep(broadcast: Broadcast): Promise<Millis> {
+    const app = this.#app
+    const now = app.clock.now()
+    switch (stateName(broadcast.state)) {
+      case 'waiting':
+        await app.commit.write((tx) => this.#transition(tx, broadcast, { from: 'waiting', to: 'sending' }))
+        return now
+      case 'sending':
+        if (!isBroadcastRestored(readFence(app.db), broadcast)) return this.#enqueueBatch(broadcast)
+        await app.commit.writeFromReserve((tx) => recordDelayReason(app, tx, broadcast.id, RESTORED_REASON))
+        return now + RESTORED_CHECK_INTERVAL_MS
+      case 'cancelling':
+        return this.#withdraw(broadcast, 'cancelled')
+      case 'failing':
+        return this.#withdraw(broadcast, 'failed')
+      default:
+        return now
+    }
+  }
+
+  /** Records why a broadcast is delayed. A permanent error ends it. */
+  async #handleFailure(broadcast: Broadcast, error: unknown): Promise<void> {
+    const app = this.#app
+    const isPermanent = error instanceof AppError && error.status === 422
+    if (!(error instanceof AppError) && !isStorageFailure(error))
+      app.log.error({ err: error, broadcast: broadcast.id }, 'broadcast step failed; retrying')
+    const reason =
+      error instanceof AppError
+        ? error.message
+        : 'A temporary storage failure delays the broadcast; it will be retried.'
+    try {
+      await app.commit.writeFromReserve((tx) => {
+        if (isPermanent) this.#transition(tx, broadcast, { from: 'sending', to: 'failing', error: reason })
+        else recordDelayReason(app, tx, broadcast.id, reason)
+      })
+      if (isPermanent) app.broadcastChanged.emit()
+    } catch (writeError) {
+      app.log.error({ err: writeError, broadcast: broadcast.id }, 'broadcast delay reason not stored')
+    }
+  }
+
+  /** Enqueues the next recipients, if there is capacity. */
+  async #enqueueBatch(broadcast: Broadcast): Promise<Millis> {
+    const app = this.#app
+    const capacity = computeCapacity(app, broadcast, this.#maxAhead)
+    if (capacity <= 0) return app.clock.now() + LANE_CHECK_INTERVAL_MS
+    const rows = readFirstRecipients(app.db, broadcast.id, Math.min(BATCH_SIZE, capacity))
+    await requireDiskSpace(app)
+    const subjects = await renderSubjects(app, broadcast, rows)
+    const hasEnded = await app.commit.write(
+      (tx) => {
+        const current = findBroadcastById(tx.db, broadcast.id)
+        if (!current || stateName(current.state) !== 'sending') return false
+        if (rows.length > 0) enqueueRecipients(app, tx, current, rows, subjects)
+        if (current.error !== null) recordDelayReason(app, tx, broadcast.id, null)
+        // The broadcast does not end while an email waits for its first attempt, so that it can still be paused and
+        // cancelled.
+        if (rows.length > 0 || countUnattempted(app, current) > 0) return false
+        return this.#transition(tx, current, { from: 'sending', to: 'done' })
+      },
+      toWriteOptions(app, broadcast),
+    )
+    if (hasEnded) app.log.info({ broadcast: broadcast.id, recipients: broadcast.total }, 'broadcast enqueued')
+    return app.clock.now() + (rows.length > 0 ? 0 : DELIVERY_CHECK_INTERVAL_MS)
+  }
+
+  /** Withdraws unattempted emails in batches, then ends the broadcast. Attempts in flight may return unattempted. */
+  async #withdraw(broadcast: Broadcast, to: 'cancelled' | 'failed'): Promise<Millis> {
+    const app = this.#app
+    const operationId = broadcast.operationId ?? 0
+    const next = await app.commit.writeFromReserve(
+      (tx): WithdrawalScan | 'tried' | undefined => {
+        const isInFlight = () => sql(tx.db).processing.get(operationId) !== null
+        const { lastEmailId, isLast } = this.#withdrawals.get(broadcast.id) ?? { lastEmailId: 0, isLast: !isInFlight() }
+        const emails = sql(tx.db).queued.all(operationId, lastEmailId, WITHDRAWN_EMAILS_PER_BATCH)
+        const last = emails.at(-1)
+        withdrawEmails(app, tx, broadcast, emails)
+        if (last) return { lastEmailId: last.emailId, isLast }
+        if (skipWaiting(app, tx, broadcast, WITHDRAWN_ROWS_PER_BATCH) > 0) return { lastEmailId, isLast }
+        if (isInFlight()) return 'tried'
+        const from = to === 'cancelled' ? 'cancelling' : 'failing'
+        if (isLast) this.#transition(tx, broadcast, { from, to, error: broadcast.error ?? 'Cancelled.' })
+        return undefined
+      },
+      toWriteOptions(app, broadcast),
+    )
+    if (next === 'tried') return app.clock.now() + IN_FLIGHT_CHECK_INTERVAL_MS
+    // The position moves only after the commit, so that a batch whose write failed is scanned again.
+    if (next) this.#withdrawals.set(broadcast.id, next)
+    else this.#withdrawals.delete(broadcast.id)
+    return app.clock.now()
+  }
+
+  #transition(tx: Tx, broadcast: Broadcast, transition: Parameters<typeof transitionBroadcast>[3]): boolean {
+    return transitionBroadcast(this.#app, tx, broadcast, transition, this.#onTransition)
+  }
+
   wake(): void {
     this.#loop.wake()
   }
@@ -226,59 +323,6 @@ export class BroadcastEnqueuer implements DueLoop {
     for (const stop of this.#stopListening) stop()
     await this.#loop.stop()
     await Promise.all(this.#runningSteps.values())
-  }
-}
-
-/** Runs the next step of a broadcast; resolves with the time of the following step. */
-async function runBroadcastStep(
-  app: App,
-  broadcast: Broadcast,
-  onTransition: OnTransition,
-  withdrawals: Map<number, WithdrawalScan>,
-  maxAhead: number,
-): Promise<Millis> {
-  const now = app.clock.now()
-  switch (stateName(broadcast.state)) {
-    case 'waiting':
-      await app.commit.write((tx) =>
-        transitionBroadcast(app, tx, broadcast, { from: 'waiting', to: 'sending' }, onTransition),
-      )
-      return now
-    case 'sending':
-      if (!isBroadcastRestored(readFence(app.db), broadcast))
-        return enqueueBatch(app, broadcast, onTransition, maxAhead)
-      await app.commit.writeFromReserve((tx) => recordDelayReason(app, tx, broadcast.id, RESTORED_REASON))
-      return now + RESTORED_CHECK_INTERVAL_MS
-    case 'cancelling':
-      return withdraw(app, broadcast, 'cancelled', onTransition, withdrawals)
-    case 'failing':
-      return withdraw(app, broadcast, 'failed', onTransition, withdrawals)
-    default:
-      return now
-  }
-}
-
-/** Records why a broadcast is delayed. A permanent error ends it. */
-async function handleFailure(
-  app: App,
-  broadcast: Broadcast,
-  error: unknown,
-  onTransition: OnTransition,
-): Promise<void> {
-  const isPermanent = error instanceof AppError && error.status === 422
-  if (!(error instanceof AppError) && !isStorageFailure(error))
-    app.log.error({ err: error, broadcast: broadcast.id }, 'broadcast step failed; retrying')
-  const reason =
-    error instanceof AppError ? error.message : 'A temporary storage failure delays the broadcast; it will be retried.'
-  try {
-    await app.commit.writeFromReserve((tx) => {
-      if (isPermanent)
-        transitionBroadcast(app, tx, broadcast, { from: 'sending', to: 'failing', error: reason }, onTransition)
-      else recordDelayReason(app, tx, broadcast.id, reason)
-    })
-    if (isPermanent) app.broadcastChanged.emit()
-  } catch (writeError) {
-    app.log.error({ err: writeError, broadcast: broadcast.id }, 'broadcast delay reason not stored')
   }
 }
 
@@ -300,35 +344,6 @@ function computeCapacity(app: App, broadcast: Broadcast, max: number): number {
 
 /** Owners share the write budget fairly, and one write inserts many emails. */
 const toWriteOptions = (app: App, { accountId }: Broadcast): WriteOptions => ({ owner: getTenantId(app.db, accountId) })
-
-/** Enqueues the next recipients, if there is capacity. */
-async function enqueueBatch(
-  app: App,
-  broadcast: Broadcast,
-  onTransition: OnTransition,
-  maxAhead: number,
-): Promise<Millis> {
-  const capacity = computeCapacity(app, broadcast, maxAhead)
-  if (capacity <= 0) return app.clock.now() + LANE_CHECK_INTERVAL_MS
-  const rows = readFirstRecipients(app.db, broadcast.id, Math.min(BATCH_SIZE, capacity))
-  await requireDiskSpace(app)
-  const subjects = await renderSubjects(app, broadcast, rows)
-  const hasEnded = await app.commit.write(
-    (tx) => {
-      const current = findBroadcastById(tx.db, broadcast.id)
-      if (!current || stateName(current.state) !== 'sending') return false
-      if (rows.length > 0) enqueueRecipients(app, tx, current, rows, subjects)
-      if (current.error !== null) recordDelayReason(app, tx, broadcast.id, null)
-      // The broadcast does not end while an email waits for its first attempt, so that it can still be paused and
-      // cancelled.
-      if (rows.length > 0 || countUnattempted(app, current) > 0) return false
-      return transitionBroadcast(app, tx, current, { from: 'sending', to: 'done' }, onTransition)
-    },
-    toWriteOptions(app, broadcast),
-  )
-  if (hasEnded) app.log.info({ broadcast: broadcast.id, recipients: broadcast.total }, 'broadcast enqueued')
-  return app.clock.now() + (rows.length > 0 ? 0 : DELIVERY_CHECK_INTERVAL_MS)
-}
 
 /** Inserts the emails of a batch and skips recipients who may no longer be sent to. */
 function enqueueRecipients(
@@ -446,39 +461,6 @@ function parseDomain(mailbox: string): string {
   const parsed = parseMailbox(mailbox)
   if (parsed.kind === 'invalid') throw new Error('a stored address cannot be read')
   return parsed.domain
-}
-
-/** Withdraws unattempted emails in batches, then ends the broadcast. Attempts in flight may return unattempted. */
-async function withdraw(
-  app: App,
-  broadcast: Broadcast,
-  to: Extract<BroadcastState, 'cancelled' | 'failed'>,
-  onTransition: OnTransition,
-  withdrawals: Map<number, WithdrawalScan>,
-): Promise<Millis> {
-  const operationId = broadcast.operationId ?? 0
-  const next = await app.commit.writeFromReserve(
-    (tx): WithdrawalScan | 'tried' | undefined => {
-      const isInFlight = () => sql(tx.db).processing.get(operationId) !== null
-      const { lastEmailId, isLast } = withdrawals.get(broadcast.id) ?? { lastEmailId: 0, isLast: !isInFlight() }
-      const emails = sql(tx.db).queued.all(operationId, lastEmailId, WITHDRAWN_EMAILS_PER_BATCH)
-      const last = emails.at(-1)
-      withdrawEmails(app, tx, broadcast, emails)
-      if (last) return { lastEmailId: last.emailId, isLast }
-      if (skipWaiting(app, tx, broadcast, WITHDRAWN_ROWS_PER_BATCH) > 0) return { lastEmailId, isLast }
-      if (isInFlight()) return 'tried'
-      const from = to === 'cancelled' ? 'cancelling' : 'failing'
-      if (isLast)
-        transitionBroadcast(app, tx, broadcast, { from, to, error: broadcast.error ?? 'Cancelled.' }, onTransition)
-      return undefined
-    },
-    toWriteOptions(app, broadcast),
-  )
-  if (next === 'tried') return app.clock.now() + IN_FLIGHT_CHECK_INTERVAL_MS
-  // The position moves only after the commit, so that a batch whose write failed is scanned again.
-  if (next) withdrawals.set(broadcast.id, next)
-  else withdrawals.delete(broadcast.id)
-  return app.clock.now()
 }
 
 function withdrawEmails(app: App, tx: Tx, broadcast: Broadcast, emails: readonly QueuedEmail[]): void {
