@@ -48,10 +48,6 @@ const sql = prepareStatements((db) => ({
   noteWait: db.prepare(
     `UPDATE recipients SET status = ${QUEUED}, wait_noted_at = ?, last_error = ? WHERE id = ? AND next_at IS NOT NULL AND status IN ${WAITING_CODES}`,
   ),
-  firstAttempts: db.prepare<{ attempts: number }, [string]>(
-    `SELECT attempts FROM recipients
-     WHERE lane = ? AND next_at IS NOT NULL AND recipients.status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
-  ),
   dueCount: db.prepare<{ n: number }, [string, number, number]>(
     `SELECT COUNT(*) AS n FROM (SELECT 1 FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} LIMIT ?)`,
   ),
@@ -89,8 +85,9 @@ const sql = prepareStatements((db) => ({
   openOfStream: db.prepare<{ id: number }, [number, number]>(
     `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} AND stream_id = ? LIMIT 1`,
   ),
-  firstSendingIp: db.prepare<{ ip: string | null }, [string]>(
-    `SELECT sending_ip AS ip FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
+  first: db.prepare<{ sendingIp: string | null; attempts: number }, [string]>(
+    `SELECT sending_ip AS sendingIp, attempts FROM recipients
+     WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING} ORDER BY next_at LIMIT 1`,
   ),
   sentFrom: db.prepare<{ id: number }, [string, string]>(
     `SELECT id FROM (SELECT id, sending_ip AS ip FROM recipients ORDER BY id DESC LIMIT ${MAX_HISTORY})
@@ -159,12 +156,8 @@ export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number):
 export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
   sql(db).laneFirst.get(lane)?.firstAt ?? undefined
 
-/** The address from which the earliest waiting recipient of a lane was last attempted. */
-export const findLastSendingIp = (db: Tx['db'], lane: string): string | null =>
-  sql(db).firstSendingIp.get(lane)?.ip ?? null
-
-/** How often the earliest waiting recipient of a lane was attempted. */
-export const countFirstAttempts = (db: Tx['db'], lane: string): number => sql(db).firstAttempts.get(lane)?.attempts ?? 0
+/** How often the earliest waiting recipient of a lane was attempted, and last from which address. */
+export const findFirstWaiting = (db: Tx['db'], lane: string) => sql(db).first.get(lane) ?? undefined
 
 /** Whether mail has left from an address of ours; an empty one stands for any but loopback. */
 export const hasSentFrom = (db: Tx['db'], ip: string): boolean => sql(db).sentFrom.get(ip, ip) !== null

@@ -2,9 +2,9 @@ import { expect, test } from 'bun:test'
 import { listLaneRecipients } from '#features/sending/delivery/control/queue-view.ts'
 import { Sites } from '#features/sending/delivery/sites/sites.ts'
 import {
-  computeMaxAttempts,
   computeRetryDelayMs,
   computeSiteBackoffMs,
+  createMaxAttempts,
   isExpired,
 } from '#features/sending/delivery/verdict/outcome.ts'
 import { findEmail, readEmailEvents } from '#features/sending/emails/read.ts'
@@ -135,8 +135,8 @@ test('jitter only lengthens a delay, by at most a tenth', () => {
 // Proves: email-18
 test('max_attempts counts the attempts until expiry', () => {
   // At 0, 1, 6, 21, 51 minutes, then 1:51, 3:51, 7:51, 15:51, 23:51, 31:51, 39:51, 47:51 and, as the last, 55:51 hours.
-  expect(computeMaxAttempts(48)).toBe(14)
-  expect(computeMaxAttempts(1)).toBe(6)
+  expect(createMaxAttempts(48)()).toBe(14)
+  expect(createMaxAttempts(1)()).toBe(6)
 })
 
 test('a message expires when its age reaches the limit, not before', () => {

@@ -44,7 +44,7 @@ test('a lane whose turn never ends and an attempt that never ends are logged onc
     const stalled = () =>
       lines
         // Without a lane: the line about lines that the log left out.
-        .filter(({ msg, lane }) => lane !== undefined && /makes no progress|all time limits/.test(String(msg)))
+        .filter(({ msg, lane }) => lane !== undefined && String(msg).includes('makes no progress'))
         .map(({ lane }) => lane)
     const pass = async (ms: number) => {
       for (let passedMs = 0; passedMs < ms; passedMs += CHECK_MS) {
@@ -61,7 +61,7 @@ test('a lane whose turn never ends and an attempt that never ends are logged onc
     expect(stalled()).toEqual([laneOf('hung'), laneOf('hung')])
     await pass(hours(5))
     expect(new Set(stalled())).toEqual(new Set([laneOf('hung'), laneOf('slow')]))
-    expect(lines.find(({ lane }) => lane === laneOf('slow'))).toMatchObject({ site: 'mx.slow.test', hasBegun: false })
+    expect(lines.find(({ lane }) => lane === laneOf('slow'))).toMatchObject({ site: 'mx.slow.test' })
   }
   silent.close()
 })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { applyBounce } from '#features/receiving/bounces/apply.ts'
-import { computeMaxAttempts, type Verdict, writeOutcome } from '#features/sending/delivery/verdict/outcome.ts'
+import { createMaxAttempts, type Verdict, writeOutcome } from '#features/sending/delivery/verdict/outcome.ts'
 import { suppressedOutcome } from '#features/sending/queue/insert.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
 import { days, hours } from '#platform/units.ts'
@@ -110,7 +110,7 @@ describe('the reputation of a stream', () => {
     await send('bob@receiver.test')
     await end(DEFERRED)
     expect(await figures()).toEqual({ ...NOTHING, sent: 1 })
-    for (let attempt = 1; attempt < computeMaxAttempts(48); attempt++) {
+    for (let attempt = 1; attempt < createMaxAttempts(48)(); attempt++) {
       mail.service.clock.advance(hours(9))
       await end(DEFERRED)
     }

@@ -49,7 +49,7 @@ export class AttemptResults {
 
   /** Applies the outcome that a Worker reports, and ends the attempt. */
   apply(attempt: InFlightAttempt, { result, session, trace }: Extract<FromWorker, { type: 'outcome' }>): void {
-    const { pairs, sites, security, failedAddresses, recentDialogues, alerts, findResumption } = this.#options
+    const { app, pairs, sites, security, failedAddresses, recentDialogues, alerts, findResumption } = this.#options
     attempt.trace = trace
     if (trace && result.kind === 'accepted')
       recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
@@ -68,8 +68,13 @@ export class AttemptResults {
         : attemptVerdict
     const outcome = TRAFFIC_OUTCOMES[verdict.kind]
     if (outcome) pairs.count(pair, outcome)
-    if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
-    else this.#logAttempt(attempt, verdict, session)
+    if (result.kind !== 'postponed' && result.kind !== 'broken') this.#logAttempt(attempt, verdict, session)
+    else {
+      // Our own error ended it before the message began.
+      const fields = { ...findAttemptLogFields(app.db, attempt), detail: result.detail }
+      if (result.kind === 'postponed') app.log.warn(fields, 'delivery postponed')
+      else app.log.error(fields, 'message not composed')
+    }
     if (!pair.provider.isLocal) alerts.record(verdict, { site: siteName, pair, session })
     this.#settle(attempt, verdict, session)
   }
@@ -120,17 +125,6 @@ export class AttemptResults {
     if (result.kind !== 'unreachable') return 0
     sites.backOff(site, result.failure.message)
     return site.failures
-  }
-
-  /** Logs an attempt that our own error ended before the message began. */
-  #logOwnFailure(
-    attempt: InFlightAttempt,
-    { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>,
-  ): void {
-    const { db, log } = this.#options.app
-    const fields = { ...findAttemptLogFields(db, attempt), detail }
-    if (kind === 'postponed') log.warn(fields, 'delivery postponed')
-    else log.error(fields, 'message not composed')
   }
 
   /** Logs one line per attempt: routine outcomes at debug level, all others above it. */

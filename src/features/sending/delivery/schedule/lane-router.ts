@@ -2,7 +2,7 @@
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
-import { countFirstAttempts, findLastSendingIp } from '#features/sending/queue/queue.ts'
+import { findFirstWaiting } from '#features/sending/queue/queue.ts'
 import { findHold, findRedirect, hasProviderRules, listPools } from '#features/sending/queue/queue-rules.ts'
 import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -74,7 +74,7 @@ export class LaneRouter {
     // The address of the last attempt has no preference while it is suspended, or its mail would be all its probes.
     const isPreferable = (source: OutboundSource) =>
       pairOf(source).state.suspension === undefined && msUntilAllowed(source) === 0
-    const last = usable.length > 1 ? findLastSendingIp(app.db, lane.name) : null
+    const last = usable.length > 1 ? findFirstWaiting(app.db, lane.name)?.sendingIp : undefined
     const preferred = usable.find((source) => source.ip === last && isPreferable(source))
     const source = preferred ?? sources.choose(usable, msUntilAllowed)
     if (!source) return { pair: pairs.get(provider, ''), source }
@@ -123,7 +123,7 @@ export class LaneRouter {
   /** Whether everything of the lane that is due takes the smarthost. */
   #mustOverflow({ name }: Lane, pair: Pair, at: Instant): boolean {
     // Mail that was attempted is no probe, or the same message would be it until it expires.
-    const isNoProbe = () => countFirstAttempts(this.#options.app.db, name) > 0 || pair.allowance(at) <= 0
+    const isNoProbe = () => (findFirstWaiting(this.#options.app.db, name)?.attempts ?? 0) > 0 || pair.allowance(at) <= 0
     return (pair.state.suspension !== undefined && isNoProbe()) || pair.budgetLeft(isBulkLane(name), at.now) <= 0
   }
 

@@ -31,7 +31,7 @@ const MAX_UNEXPLAINED_MS = minutes(15)
  */
 const MAX_ATTEMPT_MS = hours(6)
 const LOG_INTERVAL_MS = hours(1)
-/** Lines of one check; the last one has the number of the others. */
+/** Lines of one check; each has the number of all. */
 const MAX_LINES = 20
 /** Lanes examined in one tick of the event loop; this takes some 5 ms at most. */
 const BATCH_SIZE = 200
@@ -120,37 +120,21 @@ export class StallWatch {
 
   /** Warns of each lane at most once an hour. */
   #log(old: readonly InFlightAttempt[], nowMs: number): void {
-    const { app, lanes } = this.#options
+    const { app, lanes, sites } = this.#options
     for (const [lane, atMs] of this.#loggedAtMs) if (nowMs - atMs >= LOG_INTERVAL_MS) this.#loggedAtMs.delete(lane)
     const unlogged = this.#listStalled().filter((lane) => !this.#loggedAtMs.has(lane))
     for (const name of unlogged) this.#loggedAtMs.set(name, nowMs)
-    for (const [index, name] of unlogged.slice(0, MAX_LINES).entries()) {
+    for (const name of unlogged.slice(0, MAX_LINES)) {
       const attempt = old.find(({ lane }) => lane === name)
       const lane = lanes.find(name)
-      const more = index === MAX_LINES - 1 ? { more: unlogged.length - MAX_LINES } : {}
-      if (attempt)
-        app.log.warn(
-          {
-            lane: name,
-            ...findAttemptLogFields(app.db, attempt),
-            worker: attempt.worker,
-            site: attempt.destination.siteName,
-            hasBegun: attempt.startedAt !== undefined,
-            ...more,
-          },
-          'an attempt takes longer than all time limits of SMTP together; a restart ends it',
-        )
-      else
-        app.log.warn(
-          {
-            lane: name,
-            dueSince: new Date(lane?.firstDue ?? 0).toISOString(),
-            isInTurn: lane?.isPumping,
-            isQueued: this.#options.sites.isWaitingForSlot(name),
-            ...more,
-          },
-          'the due mail of a lane makes no progress, although nothing known holds it; a restart frees it',
-        )
+      const details = attempt
+        ? { ...findAttemptLogFields(app.db, attempt), site: attempt.destination.siteName, worker: attempt.worker }
+        : { isInTurn: lane?.isPumping, isQueued: sites.isWaitingForSlot(name) }
+      const dueSince = new Date(lane?.firstDue ?? 0).toISOString()
+      app.log.warn(
+        { lane: name, dueSince, ...details, lanes: unlogged.length },
+        'the due mail of a lane makes no progress, although nothing known holds it; a restart frees it',
+      )
     }
   }
 }

@@ -61,13 +61,37 @@ export function startHeldMailReleaser(app: App): DueLoop {
   const scans = new Map<number, ReleaseScan>()
   /** Counts blocks and unblocks. During a block, mail may have been held behind the position of a scan. */
   let changes = 0
+  /**
+   * Releases one batch. The account is done after a full scan that released nothing and during which no account was
+   * blocked or unblocked: after any other scan, there may be held mail behind the position that the scan had reached.
+   */
+  const releaseHeldBatch = async (accountId: number): Promise<void> => {
+    const scan = scans.get(accountId) ?? { place: QUEUE_START, released: 0, changes }
+    const next = await app.commit.writeFromReserve((tx): ReleaseScan | undefined => {
+      // The account is blocked again: recipients already released are held again when they are claimed.
+      if (findSendingBlock(tx.db, accountId) !== undefined) return undefined
+      const now = app.clock.now()
+      const { recipients, place } = readSelected(tx.db, { accountId }, scan.place, RELEASED_BATCH_SIZE)
+      const released = releaseForAccount(tx, recipients, now)
+      tx.afterCommit(() => {
+        if (released > 0)
+          for (const lane of new Set(recipients.map(({ lane }) => lane))) app.mailDue.emit({ lane, at: now })
+      })
+      const sum = scan.released + released
+      if (place) return { ...scan, place, released: sum }
+      if (sum === 0 && scan.changes === changes) sql(tx.db).forget.run(accountId)
+      return undefined
+    })
+    if (next) scans.set(accountId, next)
+    else scans.delete(accountId)
+  }
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     let isBusy = false
     for (const { accountId } of sql(app.db).all.all()) {
       if (ending.aborted) return undefined
       if (findSendingBlock(app.db, accountId) !== undefined) continue
       isBusy = true
-      await releaseHeldBatch(app, accountId, scans, () => changes)
+      await releaseHeldBatch(accountId)
     }
     return isBusy ? app.clock.now() + BATCH_PAUSE_MS : undefined
   }
@@ -76,36 +100,6 @@ export function startHeldMailReleaser(app: App): DueLoop {
     changes++
   })
   return startDueLoop({ name: 'held mail release', clock, log, wokenBy: [sendingChanged], step, onEnded })
-}
-
-/**
- * Releases one batch. The account is done after a full scan that released nothing and during which no account was
- * blocked or unblocked: after any other scan, there may be held mail behind the position that the scan had reached.
- */
-async function releaseHeldBatch(
-  app: App,
-  accountId: number,
-  scans: Map<number, ReleaseScan>,
-  changes: () => number,
-): Promise<void> {
-  const scan = scans.get(accountId) ?? { place: QUEUE_START, released: 0, changes: changes() }
-  const next = await app.commit.writeFromReserve((tx): ReleaseScan | undefined => {
-    // The account is blocked again: recipients already released are held again when they are claimed.
-    if (findSendingBlock(tx.db, accountId) !== undefined) return undefined
-    const now = app.clock.now()
-    const { recipients, place } = readSelected(tx.db, { accountId }, scan.place, RELEASED_BATCH_SIZE)
-    const released = releaseForAccount(tx, recipients, now)
-    tx.afterCommit(() => {
-      if (released > 0)
-        for (const lane of new Set(recipients.map(({ lane }) => lane))) app.mailDue.emit({ lane, at: now })
-    })
-    const sum = scan.released + released
-    if (place) return { ...scan, place, released: sum }
-    if (sum === 0 && scan.changes === changes()) sql(tx.db).forget.run(accountId)
-    return undefined
-  })
-  if (next) scans.set(accountId, next)
-  else scans.delete(accountId)
 }
 
 /** How often to check whether the content is back. */

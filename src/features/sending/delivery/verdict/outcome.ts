@@ -308,23 +308,18 @@ export function computeRetryDelayMs(attempt: number, random: number): number {
   return Math.round(base * (1 + JITTER_FRACTION * random))
 }
 
-/** Attempts in the schedule without jitter, with the last one at or after expiry: the `max_attempts` of emails. */
-export function computeMaxAttempts(expiryHours: number): number {
-  let attempts = 1
-  for (let at = 0; at < hours(expiryHours); at += computeRetryDelayMs(attempts++, 0));
-  return attempts
-}
-
-/** `max_attempts` by `expires_in` in seconds: none begins at or after that deadline, or that of the service. */
-export function createMaxAttempts(expiryHours: number): (expiresIn: number | undefined) => number {
-  const byAge = computeMaxAttempts(expiryHours)
-  return (expiresIn) => {
-    if (expiresIn === undefined) return byAge
+/**
+ * The `max_attempts` of emails, in the schedule without jitter: none begins at or after the deadline of `expires_in`, in
+ * seconds; without one, the last begins at or after the expiry of the service.
+ */
+export const createMaxAttempts =
+  (expiryHours: number) =>
+  (expiresIn?: number): number => {
     let attempts = 0
-    for (let at = 0; at < seconds(expiresIn); at += computeRetryDelayMs(attempts, 0)) attempts++
-    return attempts
+    for (let at = 0; at < (expiresIn === undefined ? hours(expiryHours) : seconds(expiresIn)); )
+      at += computeRetryDelayMs(++attempts, 0)
+    return expiresIn === undefined ? attempts + 1 : attempts
   }
-}
 
 /** Whether, with maximum jitter, the next scheduled attempt would come at or after expiry. */
 export function isRetryScheduleExhausted(attempts: number, expiryHours: number): boolean {
