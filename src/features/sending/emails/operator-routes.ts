@@ -80,15 +80,13 @@ async function findEmailsOfAll(app: App, query: Static<typeof OperatorEmailQuery
     total += found.total
     if (found.lastKey && (found.hasMore ?? found.emails.length === page.limit)) endAt(found.lastKey as Key)
     emails.push(...found.emails.map((email) => ({ email, account: name })))
-    if (emails.length <= page.limit) continue
-    emails = emails.sort((a, b) => compareNewest(keyOf(a.email), keyOf(b.email))).slice(0, page.limit)
-    const last = emails.at(-1)
-    if (last) endAt(keyOf(last.email))
+    emails.sort((a, b) => compareNewest(keyOf(a.email), keyOf(b.email)))
+    const last = emails[page.limit - 1]
+    if (last && emails.length > page.limit) endAt(keyOf(last.email))
+    emails = emails.slice(0, page.limit)
   }
   if (refusals.length > 0 && refusals.length === accounts.length) throw refusals[0]
-  const shown = emails
-    .filter(({ email }) => end === undefined || compareNewest(keyOf(email), end) <= 0)
-    .sort((a, b) => compareNewest(keyOf(a.email), keyOf(b.email)))
+  const shown = emails.filter(({ email }) => end === undefined || compareNewest(keyOf(email), end) <= 0)
   return { emails: shown, total, end }
 }
 

@@ -84,6 +84,10 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
 
 export const emailRowWire = (email: StoredEmail, maxAttempts: MaxAttempts): EmailRow => ({
   ...emailWire(email, maxAttempts),
+  ...toRowFields(email),
+})
+
+const toRowFields = (email: StoredEmail) => ({
   state: toEmailState(email),
   to: addressesOfKind(email, 'to').join(', '),
   sandbox: email.sandbox,
@@ -104,9 +108,7 @@ export function emailDetailWire(
   return {
     ...full,
     ...context.explanation,
-    state: toEmailState(email),
-    to: addressesOfKind(email, 'to').join(', '),
-    sandbox: email.sandbox,
+    ...toRowFields(email),
     ...toContentState(context.isContentMissing),
     resend_of: parseExtra(email).resend_of ?? null,
     delivered_at: isoTimeOrNull(email.deliveredAt),

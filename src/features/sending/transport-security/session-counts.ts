@@ -30,8 +30,7 @@ const FAILED_LOOKUP_MS = minutes(5)
 const CONCURRENT_LOOKUPS = 32
 /** Domains that are not asked within this time are asked at the next flush. */
 const MAX_LOOKUPS_MS = seconds(30)
-/** Rows of one domain and day. Further failures are counted without their details, in a few more rows. */
-const MAX_DETAILED_ROWS = 50
+/** Rows of one domain and day; sessions that would add another one are not counted. */
 const MAX_ROWS_PER_DOMAIN = 70
 const MAX_ROWS = 50_000
 /** A longer policy is stored without its text. */
@@ -47,8 +46,6 @@ interface Count {
   readonly policy: string
   /** JSON; empty for successful sessions. */
   readonly failure: string
-  /** JSON: the failure without its details. */
-  readonly failureType: string
   sessions: number
 }
 
@@ -104,10 +101,8 @@ export class SessionCounts {
     const key = `${day} ${domain} ${reported} ${failure}`
     const count = this.#pending.get(key)
     if (count) count.sessions++
-    else if (this.#pending.size < MAX_PENDING) {
-      const failureType = type === undefined ? '' : JSON.stringify({ 'result-type': type })
-      this.#pending.set(key, { day, domain, policy: reported, failure, failureType, sessions: 1 })
-    }
+    else if (this.#pending.size < MAX_PENDING)
+      this.#pending.set(key, { day, domain, policy: reported, failure, sessions: 1 })
   }
 
   /** Stores the counts of domains that want reports, and drops those of the others. */
@@ -164,11 +159,11 @@ export class SessionCounts {
   }
 }
 
-function addCount(tx: Tx, { day, domain, policy, failure, failureType, sessions }: Count): void {
+function addCount(tx: Tx, { day, domain, policy, failure, sessions }: Count): void {
   const { total, ofDomain, add } = sql(tx.db)
   const rows = ofDomain.get(day, domain)?.n ?? 0
   if (rows >= MAX_ROWS_PER_DOMAIN || (rows === 0 && (total.get()?.n ?? 0) >= MAX_ROWS)) return
-  add.run(day, domain, policy, rows < MAX_DETAILED_ROWS ? failure : failureType, sessions)
+  add.run(day, domain, policy, failure, sessions)
 }
 
 function formatPolicy(policy: ReportedPolicy): string {

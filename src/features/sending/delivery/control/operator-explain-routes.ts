@@ -90,7 +90,7 @@ async function explain(
   const { attempts } = listAttempts(app.db, email.id, { limit: MAX_ATTEMPTS, offset: 0 })
   const attemptsOf = Map.groupBy(attempts, ({ recipientId }) => recipientId)
   const findNewestAttempt = (recipientId: number) => attemptsOf.get(recipientId)?.[0]
-  const findWait = await readWaits(app, { email, accountId: account.id }, { scheduler, findNewestAttempt })
+  const findWait = await readWaits(app, email, account.id, scheduler, findNewestAttempt)
   const { sentence, explanations } = explainEmail(email, readEmailEvents(app, account.id, email.id), findWait)
   const letters = new Map(listDeadLettersOfEmail(app.db, email.id).map((letter) => [letter.recipientId, letter.id]))
   return {
@@ -136,20 +136,13 @@ const NO_SERVICE: Wait = {
   advice: 'Start it: `systemctl start tassis`, or `tassis serve`.',
 }
 
-/**
- * Resolves with a function that returns why a recipient of the email waits.
- * @param context.scheduler undefined when this process delivers no mail
- */
+/** Resolves with a function that returns why a recipient of the email waits. */
 async function readWaits(
   app: App,
-  { email, accountId }: { readonly email: StoredEmail; readonly accountId: number },
-  {
-    scheduler,
-    findNewestAttempt,
-  }: {
-    readonly scheduler: DeliveryScheduler | undefined
-    readonly findNewestAttempt: (recipientId: number) => StoredAttempt | undefined
-  },
+  email: StoredEmail,
+  accountId: number,
+  scheduler: DeliveryScheduler | undefined,
+  findNewestAttempt: (recipientId: number) => StoredAttempt | undefined,
 ): Promise<(recipient: StoredRecipient) => Wait | undefined> {
   const { db } = app
   const waiting = email.recipients.filter(({ status }) => status === 'queued' || status === 'scheduled')

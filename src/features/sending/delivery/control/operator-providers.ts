@@ -25,7 +25,7 @@ import {
 } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { days, hours, seconds } from '#platform/units.ts'
-import type { TrafficCounts } from '../providers/limits.ts'
+import { NO_COUNTS } from '../providers/limits.ts'
 import { type Instant, Pair } from '../providers/pair.ts'
 import { Pairs } from '../providers/pairs.ts'
 import type { ProviderPolicy } from '../providers/registry.ts'
@@ -160,8 +160,6 @@ export const operatorProviderRoutes = (
       },
     )
 
-const NO_TRAFFIC: TrafficCounts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
-
 /** The pairs of the running delivery; without one, those that are stored. */
 export const openPairs = (app: App, scheduler: DeliveryScheduler | undefined): Pairs =>
   scheduler?.pairs ?? new Pairs({ app, ownerOf: accountOfLane, onAllowed: () => undefined, onChanged: () => undefined })
@@ -237,8 +235,8 @@ const toPolicyView = (policy: ProviderPolicy): ServerProvider => ({
   warm_up: null,
   in_delivery: 0,
   waiting_lanes: 0,
-  last_hour: NO_TRAFFIC,
-  last_day: NO_TRAFFIC,
+  last_hour: NO_COUNTS,
+  last_day: NO_COUNTS,
 })
 
 /** Lifts suspensions and lowered rates of a provider; returns how many. Throws 404 if nothing was sent to it. */

@@ -274,7 +274,7 @@ export type TrafficOutcome = Exclude<keyof TrafficCounts, 'attempted'>
 const SLOT_MS = minutes(5)
 
 type Counts = { -readonly [K in keyof TrafficCounts]: number }
-const NO_COUNTS: TrafficCounts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
+export const NO_COUNTS: TrafficCounts = { attempted: 0, accepted: 0, deferred: 0, refused: 0 }
 
 /** Counts the outcomes of the attempts of a pair over the last day, in memory: one entry per 5 minutes. */
 export class Traffic {
