@@ -4,11 +4,7 @@
  * header and returns it to repeated requests.
  */
 
-import {
-  consumeQuota,
-  getSendingAccount,
-  requireSendingAllowed,
-} from '#features/core/accounts/accounts.ts'
+import { consumeQuota, getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
 import { consumeSandboxQuota, requireSandboxQuota } from '#features/core/accounts/limits.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'

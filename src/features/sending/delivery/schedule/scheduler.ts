@@ -22,8 +22,8 @@ import { describeHold, findHold } from '#features/sending/queue/queue-rules.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
-import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
-import { type Millis, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
+import { retry, STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
+import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { AttemptResults, RecentDialogues } from '../attempt/attempt-results.ts'
 import { AttemptStarter, limitsOf } from '../attempt/attempt-starter.ts'
 import { recoverInterrupted } from '../attempt/claim.ts'
@@ -84,8 +84,6 @@ export class DeliveryScheduler {
   readonly alerts: ReplyAlerts
   readonly #createPool: typeof createWorkerPool
   #pool: WorkerPool | undefined
-  /** The timer after a search for overdue mail that failed. */
-  #overdueRetry: Timer | undefined
   #stopListening: () => void = () => undefined
 
   constructor(
@@ -200,7 +198,6 @@ export class DeliveryScheduler {
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
     this.#security.start()
-    await this.#releaseOverdueMail()
     const stopDue = this.#app.mailDue.listen(({ lane, at, isRetryAsked }) =>
       this.#lanes.setDue(lane, at, { isRetryAsked }),
     )
@@ -209,26 +206,20 @@ export class DeliveryScheduler {
       stopDue()
       stopSetBack()
     }
-    void this.#wakeOpenLanes()
+    void this.#releaseOverdueMail()
+    void this.#untilRead(() => this.#wakeOpenLanes())
     this.#stallWatch.start()
   }
 
   async #wakeOpenLanes(): Promise<void> {
-    const { db, log, clock } = this.#app
     let steps = 0
-    try {
-      for (const lanes of listOpenLanes(db)) {
-        for (const { lane, firstAt } of lanes) this.#lanes.setDue(lane, firstAt)
-        steps += Math.max(1, lanes.length)
-        if (steps < WAKE_BATCH_SIZE) continue
-        steps = 0
-        await yieldToEventLoop()
-        if (this.#stopping.signal.aborted) return
-      }
-    } catch (error) {
-      log.error({ err: error }, 'lanes not read; retrying')
-      await clock.sleep(STORAGE_RETRY_MS)
-      if (!this.#stopping.signal.aborted) await this.#wakeOpenLanes()
+    for (const lanes of listOpenLanes(this.#app.db)) {
+      for (const { lane, firstAt } of lanes) this.#lanes.setDue(lane, firstAt)
+      steps += Math.max(1, lanes.length)
+      if (steps < WAKE_BATCH_SIZE) continue
+      steps = 0
+      await yieldToEventLoop()
+      if (this.#stopping.signal.aborted) return
     }
   }
 
@@ -239,7 +230,6 @@ export class DeliveryScheduler {
     this.#lanes.cancelTimers()
     this.#slowAttempts.stop()
     this.#stallWatch.stop()
-    this.#overdueRetry?.cancel()
     this.#pool?.postAll({ type: 'drain' })
     // Claims must complete first; otherwise their recipients would stay claimed until the next start.
     await this.#claimer.waitForClaims()
@@ -339,17 +329,20 @@ export class DeliveryScheduler {
     }
   }
 
-  /** Repeats the search until it succeeds: until then, mail may wait for the time of a clock that was wrong. */
-  async #releaseOverdueMail(): Promise<void> {
+  /** Repeats what reads the queue until it succeeds, or delivery stops. */
+  #untilRead(read: () => Promise<void>): Promise<void> {
     const { clock, log } = this.#app
-    try {
-      await releaseOverdueMail(this.#app, this.#stopping.signal)
-    } catch (error) {
-      if (this.#stopping.signal.aborted) return
-      log.error({ err: error }, 'search for mail deferred by a fast clock failed; retrying')
-      this.#overdueRetry?.cancel()
-      this.#overdueRetry = clock.after(STORAGE_RETRY_MS, () => void this.#releaseOverdueMail())
+    const isRetried = (error: unknown) => {
+      if (!this.#stopping.signal.aborted) log.error({ err: error }, 'queue not read; retrying')
+      return true
     }
+    const run = async () => (this.#stopping.signal.aborted ? undefined : await read())
+    return retry(run, { clock, delayMs: STORAGE_RETRY_MS, isRetried })
+  }
+
+  /** Until it succeeds, mail may wait for the time of a clock that was wrong. */
+  #releaseOverdueMail(): Promise<void> {
+    return this.#untilRead(() => releaseOverdueMail(this.#app, this.#stopping.signal))
   }
 
   #onWorkerDeath(worker: number): void {
