@@ -4,7 +4,6 @@
  * and sent once. Uses no request but those to put, read, list and delete objects.
  */
 
-import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { S3Client } from 'bun'
 import { CommandError } from '#app/cli/errors.ts'
@@ -133,15 +132,8 @@ export class S3Backups {
   }
 
   async #put(path: string, key: string): Promise<void> {
-    const writer = this.#client
-      .file(this.#key(key))
-      .writer({ partSize: PART_BYTES, queueSize: CONCURRENT_PARTS, retry: RETRIES })
-    // A stream with its own buffer: the writer keeps chunks until they are sent.
-    for await (const chunk of createReadStream(path, { highWaterMark: MiB })) {
-      writer.write(chunk as Uint8Array)
-      await writer.flush()
-    }
-    await writer.end()
+    const options = { partSize: PART_BYTES, queueSize: CONCURRENT_PARTS, retry: RETRIES }
+    await this.#client.write(this.#key(key), Bun.file(path), options)
   }
 
   /** The bytes of an object. A failure is not damage of the backup, so it throws CommandError, not BackupError. */
