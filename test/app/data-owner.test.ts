@@ -124,12 +124,12 @@ describe.skipIf(process.getuid?.() !== 0)('what root runs while the service is s
     const { settings } = data
     using backups = createDataFolder()
     chmodSync(backups.path, 0o700)
-    const file = join(backups.path, 'copy.tar')
-    expect(await runTassis(['backup', file, '--with-key'], settings)).toMatchObject({ exitCode: 0 })
-    expect(lstatSync(file).uid).toBe(0)
+    expect(await runTassis(['backup', backups.path, '--with-key'], settings)).toMatchObject({ exitCode: 0 })
+    const backup = join(backups.path, readdirSync(backups.path)[0] ?? '')
+    expect(lstatSync(backup).uid).toBe(0)
     using restored = createOwnedFolder()
     mkdirSync(join(restored.path, 'lost+found'))
-    expect(await runTassis(['restore', file], restored.settings)).toMatchObject({ exitCode: 0 })
+    expect(await runTassis(['restore', backup], restored.settings)).toMatchObject({ exitCode: 0 })
     // It belongs to the file system.
     expect(listForeign(restored.path)).toEqual(['lost+found'])
     await useAsOwner(restored.settings)

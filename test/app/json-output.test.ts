@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { chownSync, readdirSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
 import { createProgram } from '#app/cli/program.ts'
 import { addBenchCommand } from '#bench/command.ts'
@@ -141,8 +141,8 @@ list  certificates list
 one   certificates retry ! 2 x
 one   audit verify ! 2 --expect x
 list  audit list ! 2 --since soon
-one   backup : BACKUP.tar --with-key ! 2 BACKUP.tar --keep 1
-one   restore : BACKUP.tar --into RESTORED ! 1 NONE.tar
+one   backup : BACKUPS --with-key ! 2 BACKUPS --keep 0
+one   restore : BACKUPS/* --into RESTORED ! 1 NONE
 one   disk
 one   retention run
 one   check
@@ -285,7 +285,11 @@ async function storeRows(accountId: string): Promise<Pick<Ids, 'webhook' | 'oper
 }
 
 const run = async (args: readonly string[], env: Settings) => {
-  const located = args.map((arg) => (/^[A-Z]{4,}|\.csv$/.test(arg) ? join(files.path, arg) : arg))
+  const located = args.map((arg) => {
+    if (!/^[A-Z]{4,}|\.csv$/.test(arg)) return arg
+    const path = join(files.path, arg)
+    return path.endsWith('/*') ? join(dirname(path), readdirSync(dirname(path))[0] ?? '') : path
+  })
   // It reads a token from standard input.
   return args[0] === 'templates' ? runTassisProcess(located, env, 'token') : runTassis(located, env)
 }

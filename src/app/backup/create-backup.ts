@@ -58,7 +58,7 @@ import { findBackups, removeLeftovers, toBackupName, toPartialName } from './nam
 
 export interface BackupRequest {
   readonly dataDir: string
-  /** Folder in which the backup gets a folder of its own; created if only it is missing. */
+  /** Absolute path of the folder in which the backup gets a folder of its own; created if only it is missing. */
   readonly folder: string
   /** Host name of the service, for people. */
   readonly hostname: string

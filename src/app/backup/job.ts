@@ -1,21 +1,13 @@
-/** @module What one backup does: writes a folder or an archive, then removes backups beyond the number to keep. */
-import { existsSync } from 'node:fs'
-import { rm, rmdir } from 'node:fs/promises'
+/** @module What one backup does: writes a folder, sends it to S3, and removes backups beyond the number to keep. */
+import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { dirname } from 'node:path'
 import type { Clock } from '#platform/time/clock.ts'
-import { packBackup } from './archive.ts'
 import { type BackupRequest, createBackup } from './create-backup.ts'
-import { BackupError, explainWriteError } from './errors.ts'
-import { createFolder } from './files.ts'
 import { listNeededKeys, type Manifest } from './manifest.ts'
 import { removeOldBackups, toBackupName } from './names.ts'
 import { S3Backups, type S3Target } from './s3.ts'
 
-export interface BackupJob extends Omit<BackupRequest, 'folder'> {
-  /** Absolute path of the folder that holds backups, or of the archive to be written. */
-  readonly target: string
-  readonly isArchive: boolean
+export interface BackupJob extends BackupRequest {
   /** Backups to keep in each place, the new one included; undefined: all. */
   readonly keep?: number | undefined
   readonly s3?: S3Target | undefined
@@ -51,23 +43,13 @@ export async function runJob(
   onCopied: () => void,
 ): Promise<BackupReport> {
   const startedAtMs = clock.monotonicMs()
-  const { folder, finish } = job.isArchive
-    ? await prepareArchive(job.target)
-    : { folder: job.target, finish: keepFolder }
-  const { path, manifest, totalBytes, writtenBytes } = await createBackup({ ...job, folder }, clock).catch(
-    async (error: unknown) => {
-      if (job.isArchive) await rmdir(folder).catch(() => undefined)
-      throw error
-    },
-  )
+  const { path, manifest, totalBytes, writtenBytes } = await createBackup(job, clock)
   onCopied()
-  const finished = await finish(path)
   // Before the upload: a storage that fails for weeks must not fill this disk.
-  const removed =
-    job.keep === undefined || job.isArchive ? [] : removeOldBackups(folder, job.keep, hostname(), clock.now())
+  const removed = job.keep === undefined ? [] : removeOldBackups(job.folder, job.keep, hostname(), clock.now())
   const uploaded = await upload(job, path, manifest)
   return {
-    path: uploaded.path ?? finished,
+    path: uploaded.path ?? path,
     taken_at: manifest.taken_at,
     files: manifest.files.length,
     total_bytes: totalBytes,
@@ -95,30 +77,5 @@ async function upload(
     return { sentBytes, removed: removed.map((old) => `s3:${old}`), ...(isStaging && { path: `s3:${name}` }) }
   } finally {
     if (isStaging) await rm(path, { recursive: true, force: true })
-  }
-}
-
-const keepFolder = async (path: string): Promise<string> => path
-
-/** An archive is packed from a folder beside it. */
-async function prepareArchive(file: string): Promise<{ folder: string; finish(path: string): Promise<string> }> {
-  if (existsSync(file)) throw new BackupError(`${file} exists; use another name.`)
-  const folder = `${file}.parts`
-  await createFolder(dirname(file)).catch((error: unknown) => {
-    throw explainWriteError(error, dirname(file), 'nothing was written')
-  })
-  return {
-    folder,
-    async finish(path) {
-      try {
-        await packBackup(path, file)
-        return file
-      } catch (error) {
-        throw explainWriteError(error, dirname(file), 'nothing of the backup was kept')
-      } finally {
-        await rm(path, { recursive: true, force: true })
-        await rmdir(folder).catch(() => undefined)
-      }
-    },
   }
 }

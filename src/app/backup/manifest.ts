@@ -50,7 +50,7 @@ export interface BackupEntry {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-/** What every form of a backup offers to those who read it. */
+/** A backup in a folder or in S3. */
 export interface BackupReader {
   /** How to name the backup to an operator. */
   readonly name: string

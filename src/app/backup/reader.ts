@@ -1,40 +1,36 @@
-/** @module Reads backups of any form, and compares each file with the manifest. */
+/** @module Reads backups, and compares each file with the manifest. */
 import { statSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
-import { openArchive } from './archive.ts'
 import { MAIN_DATABASE } from './contents.ts'
 import { BackupError } from './errors.ts'
 import { checkDatabase, digest, type FileDigest, readChunks } from './files.ts'
 import { type BackupEntry, type BackupFile, type BackupReader, readManifest } from './manifest.ts'
 import { findBackups } from './names.ts'
 
-/** Opens a folder or an archive. Throws BackupError when it is no backup, or its manifest is damaged. */
-export async function openBackup(path: string): Promise<BackupReader> {
+/** Opens a folder. Throws BackupError when it is no backup, or its manifest is damaged. */
+export function openBackup(path: string): BackupReader {
   const absolute = resolve(path)
   const stat = statSync(absolute, { throwIfNoEntry: false })
   if (stat === undefined) throw new BackupError(`There is no backup at ${absolute}.`)
-  if (!stat.isDirectory()) return openArchive(absolute)
+  if (!stat.isDirectory())
+    throw new BackupError(`${absolute} is not a backup, which is a folder; unpack the file if it holds one.`)
   const inside = findBackups(absolute)
   const newest = inside.at(-1)
   if (newest !== undefined)
     throw new BackupError(
       `${absolute} holds ${inside.length} backup${inside.length === 1 ? '' : 's'}; name one of them. The newest is ${join(absolute, newest)}.`,
     )
-  return openFolder(absolute)
-}
-
-function openFolder(folder: string): BackupReader {
-  const manifest = readManifest(folder)
+  const manifest = readManifest(absolute)
   return {
-    name: basename(folder),
+    name: basename(absolute),
     manifest,
     async *entries() {
       for (const { path } of manifest.files) {
-        const file = join(folder, path)
+        const file = join(absolute, path)
         if (statSync(file, { throwIfNoEntry: false }) !== undefined) yield { path, chunks: readChunks(file) }
       }
     },
-    check: () => checkDatabase(join(folder, MAIN_DATABASE)).map((problem) => `${MAIN_DATABASE}: ${problem}`),
+    check: () => checkDatabase(join(absolute, MAIN_DATABASE)).map((problem) => `${MAIN_DATABASE}: ${problem}`),
   }
 }
 

@@ -29,8 +29,7 @@ export function createScheduledJob(config: Config): BackupJob {
   return {
     dataDir: config.dataDir,
     hostname: config.hostname,
-    target: isStaging ? join(config.dataDir, STAGING_FOLDER) : resolve(config.backupDir),
-    isArchive: false,
+    folder: isStaging ? join(config.dataDir, STAGING_FOLDER) : resolve(config.backupDir),
     keep: config.backupKeep,
     s3,
     isStaging,

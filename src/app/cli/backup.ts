@@ -10,7 +10,6 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
-import { isArchiveName } from '../backup/archive.ts'
 import { BackupError } from '../backup/errors.ts'
 import type { BackupJob, BackupReport } from '../backup/job.ts'
 import { findMissingKeys, formatKeys, readConfiguredKey, readKeyFile, readKeyText } from '../backup/key.ts'
@@ -43,10 +42,7 @@ const MAX_KEPT = 10_000
 export function addBackupCommand(program: Command): void {
   program
     .add('backup', 'write a backup of the data directory while the service runs, or verify or list backups')
-    .argument(
-      '[path]',
-      'folder in which the backup gets a folder of its own, or a file ending in .tar or .tar.zst; default: the places of scheduled backups',
-    )
+    .argument('[path]', 'folder in which the backup gets a folder of its own; default: the places of scheduled backups')
     .option('--with-key', 'include the master key; whoever has the backup can then read everything in it')
     .option(
       '--keep <count>',
@@ -78,15 +74,13 @@ async function write(path: string | undefined, { withKey = false, keep }: Backup
   requireData(config)
   const masterKey = withKey ? readKeyText(config) : undefined
   if (path === undefined) return runConfigured(config, { masterKey, keep: keep ?? config.backupKeep })
-  const isArchive = isArchiveName(path)
-  if (isArchive && keep !== undefined) throw new UsageError('--keep is for a folder of backups, not for a file.')
   const { dataDir, hostname } = config
-  return run(config, { dataDir, hostname, target: resolve(path), isArchive, keep, masterKey })
+  return run(config, { dataDir, hostname, folder: resolve(path), keep, masterKey })
 }
 
 /** What root writes where the service writes its backups belongs to the user of the service, who removes it one day. */
 const run = (config: Config, job: BackupJob): Promise<BackupReport> =>
-  runAsOwner(config.dataDir, () => runBackup(job, createHold(config), systemClock), job.target)
+  runAsOwner(config.dataDir, () => runBackup(job, createHold(config), systemClock), job.folder)
 
 /** Does what the schedule does, now, and has a running service record that it was done. */
 async function runConfigured(config: Config, options: Pick<BackupJob, 'masterKey' | 'keep'>): Promise<BackupReport> {
@@ -106,9 +100,9 @@ interface BackupList {
 async function list(path: string | undefined): Promise<BackupList[]> {
   if (path !== undefined) return [listFolder(resolve(path))]
   const { config } = loadConfig()
-  const { target, isStaging, s3 } = createScheduledJob(config)
+  const { folder, isStaging, s3 } = createScheduledJob(config)
   return [
-    ...(isStaging ? [] : [listFolder(target)]),
+    ...(isStaging ? [] : [listFolder(folder)]),
     ...(s3 ? [{ place: 's3:', backups: (await new S3Backups(s3).names()).map((name) => `s3:${name}`) }] : []),
   ]
 }
@@ -215,7 +209,7 @@ interface RestoreOptions extends JsonOption {
 export function addRestoreCommand(program: Command): void {
   program
     .add('restore', 'restore a backup into an empty data directory; nothing is restored from a damaged one')
-    .argument('<backup>', 'folder, .tar or .tar.zst file of one backup, or s3:NAME')
+    .argument('<backup>', 'folder of one backup, or s3:NAME')
     .option('--into <folder>', 'the data directory; default: that of the settings')
     .option('--key <file>', 'file of the master key, if the backup does not hold it')
     .action(async (path: string, options: RestoreOptions) => {
