@@ -1,7 +1,10 @@
 /** @module The metrics that count what happens: the sink of `App.metrics`, with prom-client. */
+import { Counter, Histogram, type Registry } from 'prom-client'
 import type { Metrics } from '#features/core/app/metrics.ts'
 import { seconds } from '#platform/units.ts'
-import type { MetricFactory } from './sources.ts'
+import { COUNTED } from './table.ts'
+
+type CountedName = keyof typeof COUNTED
 
 /** From a fast commit to one that clients notice. */
 const COMMIT_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10]
@@ -9,61 +12,34 @@ const COMMIT_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 const ATTEMPT_BUCKETS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600]
 /** Up to the time limit of a webhook. */
 const WEBHOOK_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+/** Up to what a client takes for an outage. */
+const DELAY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
-export function createCounters({ counter, histogram }: MetricFactory): Metrics {
-  const emails = counter(
-    'tassis_emails_accepted_total',
-    'Emails accepted and stored on disk, by kind: single, broadcast, or sandbox (captured, never sent).',
-    ['kind'],
-  )
-  const recipients = counter(
-    'tassis_recipients_accepted_total',
-    'Recipients of the accepted emails, by the same kinds.',
-    ['kind'],
-  )
-  const events = counter('tassis_events_total', 'Events of all accounts, by type as in the API.', ['type'])
-  const attempts = counter(
-    'tassis_delivery_attempts_total',
-    'Attempts to deliver to a recipient, by provider, outcome, and category of the bounce or deferral.',
-    ['provider', 'outcome', 'category'],
-  )
-  const attemptSeconds = histogram(
-    'tassis_delivery_attempt_seconds',
-    'Duration of an attempt, from its start in a Worker (composing, signing, connecting) to the reply.',
-    ATTEMPT_BUCKETS,
-    ['provider'],
-  )
-  const commitSeconds = histogram(
-    'tassis_commit_seconds',
-    'Duration of a group commit, from its first write to the end of its sync to disk, by database.',
-    COMMIT_BUCKETS,
-    ['store'],
-  )
-  const commitWrites = counter('tassis_commit_writes_total', 'Writes in the group commits, by database.', ['store'])
-  const responses = counter('tassis_http_responses_total', 'Responses of the HTTP API and its pages, by status code.', [
-    'code',
-  ])
-  const webhooks = counter(
-    'tassis_webhook_attempts_total',
-    'Attempts to call webhooks, by outcome: delivered, transient (retried later) or permanent (rejected).',
-    ['outcome'],
-  )
-  const webhookSeconds = histogram(
-    'tassis_webhook_attempt_seconds',
-    'Duration of an attempt to call a webhook.',
-    WEBHOOK_BUCKETS,
-  )
-  const inboundRecipients = counter(
-    'tassis_inbound_recipients_total',
-    'Recipients of incoming mail (RCPT), by code of the reply: 250 or that of the rejection.',
-    ['code'],
-  )
-  const inboundMessages = counter(
-    'tassis_inbound_messages_total',
-    'Incoming messages, by outcome: accepted and stored on disk, or deferred because storing failed.',
-    ['outcome'],
-  )
-  const lines = counter('tassis_log_lines_total', 'Lines of the log, by level.', ['level'])
+const createHistogram = <L extends string>(registry: Registry, name: CountedName, buckets: number[], label?: L) =>
+  new Histogram<L>({ name, help: COUNTED[name], buckets, labelNames: label ? [label] : [], registers: [registry] })
+
+/** Registers the delay of the event loop; returns the function that observes it. */
+export function createDelayHistogram(registry: Registry): (lateSeconds: number) => void {
+  const delay = createHistogram(registry, 'tassis_event_loop_delay_seconds', DELAY_BUCKETS)
+  return (lateSeconds) => delay.observe(lateSeconds)
+}
+
+export function createCounters(registry: Registry): Metrics {
+  const counter = <L extends string>(name: CountedName, ...labelNames: readonly L[]) =>
+    new Counter<L>({ name, help: COUNTED[name], labelNames, registers: [registry] })
+  const emails = counter('tassis_emails_accepted_total', 'kind')
+  const recipients = counter('tassis_recipients_accepted_total', 'kind')
+  const events = counter('tassis_events_total', 'type')
+  const attempts = counter('tassis_delivery_attempts_total', 'provider', 'outcome', 'category')
+  const attemptSeconds = createHistogram(registry, 'tassis_delivery_attempt_seconds', ATTEMPT_BUCKETS, 'provider')
+  const commitSeconds = createHistogram(registry, 'tassis_commit_seconds', COMMIT_BUCKETS, 'store')
+  const commitWrites = counter('tassis_commit_writes_total', 'store')
+  const responses = counter('tassis_http_responses_total', 'code')
+  const webhooks = counter('tassis_webhook_attempts_total', 'outcome')
+  const webhookSeconds = createHistogram(registry, 'tassis_webhook_attempt_seconds', WEBHOOK_BUCKETS)
+  const inboundRecipients = counter('tassis_inbound_recipients_total', 'code')
+  const inboundMessages = counter('tassis_inbound_messages_total', 'outcome')
+  const lines = counter('tassis_log_lines_total', 'level')
   // Present from the start, because an alert on a rise needs a value before it.
   for (const kind of ['single', 'broadcast', 'sandbox'])
     for (const counter of [emails, recipients]) counter.inc({ kind }, 0)

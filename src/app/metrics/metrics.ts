@@ -1,37 +1,28 @@
 /**
- * @module `/metrics` for Prometheus, on an address of its own. The sink counts from the start of the process; gauges
- * are read at a scrape, at most once a second however many scrapers there are. The text format of Prometheus, 0.0.4.
+ * @module `/metrics` for Prometheus, on an address of its own. The sink counts from the start of the process; the rest
+ * is read at a scrape, at most once a second however many scrapers there are. The text format of Prometheus, 0.0.4.
  */
 import { Registry } from 'prom-client'
 import type { Metrics } from '#features/core/app/metrics.ts'
 import type { Log } from '#platform/log/log.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { createCounters } from './counters.ts'
-import {
-  collectCertificates,
-  collectDescriptors,
-  collectFindings,
-  collectMemory,
-  collectProcess,
-  collectStorage,
-  createEventLoopCollector,
-} from './machine.ts'
-import { collectInbound, collectProviders, collectQueue, collectSubmission, collectWebhooks } from './queue.ts'
-import { type Collector, createMetricFactory, type MetricSources } from './sources.ts'
+import { createCounters, createDelayHistogram } from './counters.ts'
+import { measureEventLoop, readCertificates, readFindings, readProcess, readStorage } from './machine.ts'
+import { readInbound, readProviders, readQueue, readSubmission, readWebhooks } from './queue.ts'
+import { formatReadings, type MetricSources, type Reader } from './sources.ts'
 
-const COLLECTORS: readonly Collector[] = [
-  collectProcess,
-  collectDescriptors,
-  collectStorage,
-  collectMemory,
-  collectCertificates,
-  collectFindings,
-  collectQueue,
-  collectProviders,
-  collectWebhooks,
-  collectInbound,
-  collectSubmission,
+/** A new part of the service adds its own. */
+const READERS: readonly Reader[] = [
+  readProcess,
+  readStorage,
+  readCertificates,
+  readFindings,
+  readQueue,
+  readProviders,
+  readWebhooks,
+  readInbound,
+  readSubmission,
 ]
 
 const TTL_MS = seconds(1)
@@ -42,20 +33,19 @@ export class MetricsEndpoint {
   /** Counts from now on. */
   readonly sink: Metrics
   readonly #registry = new Registry()
-  readonly #factory = createMetricFactory(this.#registry)
   readonly #stopping = new AbortController()
   #server: Bun.Server<undefined> | undefined
-  #readers: readonly (() => void | Promise<void>)[] = []
+  #readers: readonly ReturnType<Reader>[] = []
   /** In progress, or ended less than `TTL_MS` ago. */
   #reading: Promise<string> | undefined
 
   constructor() {
-    this.sink = createCounters(this.#factory)
+    this.sink = createCounters(this.#registry)
   }
 
   /**
-   * Adds the gauges and binds the address; throws system errors such as EADDRINUSE. Until the parts of the service have
-   * started, their gauges are missing.
+   * Adds what is read, and binds the address; throws system errors such as EADDRINUSE. Until the parts of the service have
+   * started, their values are missing.
    */
   listen(
     { host, port }: { readonly host: string; readonly port: number },
@@ -70,8 +60,8 @@ export class MetricsEndpoint {
       fetch: (request) => this.#respond(request, sources.opened.app.log),
     })
     this.#server = server
-    const collectors = [...COLLECTORS, createEventLoopCollector(this.#stopping.signal)]
-    this.#readers = collectors.flatMap((collect) => collect(this.#factory, sources) ?? [])
+    this.#readers = READERS.map((create) => create(sources))
+    measureEventLoop(createDelayHistogram(this.#registry), this.#stopping.signal)
     return { host: server.hostname ?? host, port: server.port ?? port }
   }
 
@@ -99,10 +89,15 @@ export class MetricsEndpoint {
   }
 
   async #readNow(log: Log): Promise<string> {
-    // One that fails leaves its last values, and must not hide the others.
-    const results = await Promise.allSettled(this.#readers.map(async (read) => await read()))
-    for (const result of results)
-      if (result.status === 'rejected') log.warn({ err: result.reason }, 'some metrics not read')
-    return await this.#registry.metrics()
+    const texts = this.#readers.map(async (read) => {
+      try {
+        return formatReadings(await read())
+      } catch (error) {
+        // It must not hide the others.
+        log.warn({ err: error }, 'some metrics not read')
+        return ''
+      }
+    })
+    return [...(await Promise.all(texts)), await this.#registry.metrics()].join('')
   }
 }

@@ -1,7 +1,7 @@
-/** @module What metrics are read from, at each scrape. */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+/** @module What metrics are read from at each scrape, and their text. */
 import type { OpenedApp, RunningInbound } from '../create.ts'
 import type { ServiceState } from '../status-routes.ts'
+import { READ } from './table.ts'
 
 export interface MetricSources extends ServiceState {
   readonly opened: OpenedApp
@@ -9,33 +9,32 @@ export interface MetricSources extends ServiceState {
   readonly inbound: () => RunningInbound | undefined
 }
 
-/**
- * Registers metrics. Returns a function that reads their values, which runs before each scrape; undefined: they are
- * constant, or count themselves. A new part of the service adds its own to `COLLECTORS`.
- */
-export type Collector = (metrics: MetricFactory, sources: MetricSources) => (() => void | Promise<void>) | undefined
+export type LabelledValue = readonly [labels: Readonly<Record<string, string>>, value: number]
 
-export const createMetricFactory = (registry: Registry) => {
-  const registers = [registry]
-  return {
-    counter: <L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
-      new Counter<L>({ name, help, labelNames, registers }),
-    gauge: <L extends string = never>(name: string, help: string, labelNames: readonly L[] = []) =>
-      new Gauge<L>({ name, help, labelNames, registers }),
-    histogram: <L extends string = never>(
-      name: string,
-      help: string,
-      buckets: number[],
-      labelNames: readonly L[] = [],
-    ) => new Histogram<L>({ name, help, buckets, labelNames, registers }),
-  }
+/** Values by name; a metric without labels has one. */
+export type Readings = Readonly<Partial<Record<keyof typeof READ, number | readonly LabelledValue[]>>>
+
+/** Prepares the readings of a part of the service; the function that it returns makes them at each scrape. */
+export type Reader = (sources: MetricSources) => () => Readings | Promise<Readings>
+
+/** The text format of Prometheus, in which label values are escaped as in JSON. */
+export function formatReadings(readings: Readings): string {
+  const lines = Object.entries(readings).flatMap(([name, values]) => [
+    `# HELP ${name} ${READ[name as keyof typeof READ]}`,
+    `# TYPE ${name} ${name.endsWith('_total') ? 'counter' : 'gauge'}`,
+    ...(typeof values === 'number' ? [[{}, values] as const] : values).map(([labels, value]) => {
+      const pairs = Object.entries(labels).map(([label, text]) => `${label}=${JSON.stringify(text)}`)
+      return `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}`
+    }),
+  ])
+  return lines.map((line) => `${line}\n`).join('')
 }
-export type MetricFactory = ReturnType<typeof createMetricFactory>
 
-export function setAll<L extends string>(
-  gauge: Gauge<L>,
-  values: Iterable<readonly [labels: Readonly<Record<L, string>>, value: number]>,
-): void {
-  gauge.reset()
-  for (const [labels, value] of values) gauge.set({ ...labels }, value)
+/** The number of items with the same labels. */
+export function countBy<T>(
+  items: readonly T[],
+  toLabels: (item: T) => Readonly<Record<string, string>>,
+): LabelledValue[] {
+  const groups = Map.groupBy(items.map(toLabels), (labels) => Object.values(labels).join('\n'))
+  return [...groups.values()].map((group) => [group[0] ?? {}, group.length])
 }

@@ -1,0 +1,71 @@
+/** @module All metrics with their help texts, as in docs/metrics.md. Those that end in `_total` are counters. */
+
+/** Read at each scrape. */
+export const READ = {
+  process_cpu_seconds_total: 'CPU time of the process, user and system.',
+  process_resident_memory_bytes: 'Resident memory of the process.',
+  process_start_time_seconds: 'When the process started, in seconds since the Unix epoch.',
+  process_max_fds: 'Maximum number of open file descriptors.',
+  process_open_fds: 'Open file descriptors.',
+  tassis_build_info: 'Always 1; version and commit of the program are in the labels.',
+  tassis_ready: '1 when the service can take work, as /readyz reports it, else 0.',
+  tassis_disk_size_bytes: 'Size of the file system of the data directory.',
+  tassis_disk_reserve_bytes: 'Free space below which new mail is refused (TASSIS_MIN_FREE_DISK).',
+  tassis_disk_free_bytes: 'Free space on the file system of the data directory, for an unprivileged process.',
+  tassis_database_wal_bytes: 'Size of the write-ahead log of the main database.',
+  tassis_database_bytes: 'Size of the main database, without mail contents.',
+  tassis_memory_budget_bytes: 'Memory that request bodies and messages in flight may use (TASSIS_MEMORY_BUDGET).',
+  tassis_memory_budget_used_bytes: 'Memory that request bodies and messages in flight use now.',
+  tassis_certificate_expiry_timestamp_seconds:
+    'When the first certificate of a use expires, in seconds since the Unix epoch.',
+  tassis_check_findings:
+    'Findings of the latest run of the hourly checks, by check and status: ok, warning, failure or skipped.',
+  tassis_queue_lanes: 'Queues with open mail: one for each account, domain and priority.',
+  tassis_queue_recipients:
+    'Recipients whose mail waits, is scheduled or is in flight, by provider; unknown: not routed since the start.',
+  tassis_queue_oldest_due_seconds: 'How long the most overdue recipient has been due, by provider; 0: none is overdue.',
+  tassis_queue_stalled_lanes: 'Queues whose due mail makes no progress although nothing known holds it.',
+  tassis_deliveries_in_flight: 'Messages being delivered now, by provider.',
+  tassis_provider_rate_factor:
+    'Fraction of the limits in use, by provider: the lowest of all our addresses; 1: not slowed down.',
+  tassis_provider_suspensions:
+    'Our outgoing addresses from which nothing is sent to the provider now, because it rejected our mail.',
+  tassis_reputation_alerts:
+    'Kinds of replies of the last day that reject mail because of our IP or set-up, by provider and category.',
+  tassis_webhooks_deactivated: 'Webhooks that consecutive failures deactivated.',
+  tassis_webhook_deliveries_waiting: 'Webhook deliveries that wait for another attempt.',
+  tassis_inbound_queue_oldest_seconds:
+    'Age of the oldest incoming message that is accepted and not processed yet; 0: there is none.',
+  tassis_inbound_sessions: 'Open SMTP sessions of incoming mail, up to 10 seconds ago.',
+  tassis_inbound_queue_messages: 'Incoming messages that are accepted and not processed yet.',
+  tassis_submission_failed_logins_total: 'Failed logins of SMTP submission.',
+  tassis_submission_sessions: 'Open SMTP sessions of submission, up to 10 seconds ago.',
+  tassis_submission_messages_total:
+    'Messages submitted by SMTP, by outcome: accepted, deferred (4xx) or rejected (5xx).',
+} as const
+
+/** Count themselves, from the start of the process. */
+export const COUNTED = {
+  tassis_emails_accepted_total:
+    'Emails accepted and stored on disk, by kind: single, broadcast, or sandbox (captured, never sent).',
+  tassis_recipients_accepted_total: 'Recipients of the accepted emails, by the same kinds.',
+  tassis_events_total: 'Events of all accounts, by type as in the API.',
+  tassis_delivery_attempts_total:
+    'Attempts to deliver to a recipient, by provider, outcome, and category of the bounce or deferral.',
+  tassis_delivery_attempt_seconds:
+    'Duration of an attempt, from its start in a Worker (composing, signing, connecting) to the reply.',
+  tassis_commit_seconds:
+    'Duration of a group commit, from its first write to the end of its sync to disk, by database.',
+  tassis_commit_writes_total: 'Writes in the group commits, by database.',
+  tassis_http_responses_total: 'Responses of the HTTP API and its pages, by status code.',
+  tassis_webhook_attempts_total:
+    'Attempts to call webhooks, by outcome: delivered, transient (retried later) or permanent (rejected).',
+  tassis_webhook_attempt_seconds: 'Duration of an attempt to call a webhook.',
+  tassis_inbound_recipients_total:
+    'Recipients of incoming mail (RCPT), by code of the reply: 250 or that of the rejection.',
+  tassis_inbound_messages_total:
+    'Incoming messages, by outcome: accepted and stored on disk, or deferred because storing failed.',
+  tassis_log_lines_total: 'Lines of the log, by level.',
+  tassis_event_loop_delay_seconds:
+    'How late timers of the main thread run, sampled 20 times a second: how long a request waits for its turn.',
+} as const
