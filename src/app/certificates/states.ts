@@ -30,7 +30,7 @@ export interface Mismatch {
 export const USE_NAMES = { api: 'HTTPS', tracking: 'tracked links', smtp: 'SMTP' } as const
 
 /** Checks whether the operator's own certificate is for a host of the service; undefined if it is. */
-export const findMismatch = (certificate: X509Certificate, host: string, use: CertificateUse): Mismatch | undefined =>
+const findMismatch = (certificate: X509Certificate, host: string, use: CertificateUse): Mismatch | undefined =>
   certificate.checkHost(host) === undefined
     ? {
         problem: `The certificate of ${USE_NAMES[use]} is not for ${host}, so clients that verify it ${use === 'smtp' ? 'do not deliver' : 'refuse it'}.`,

@@ -4,6 +4,9 @@ import type { Finding } from '../status-model.ts'
 /** A finding before the check that made it is named. */
 export type NewFinding = Omit<Finding, 'check'>
 
+/** What a check found about one or several things. */
+export type Found = NewFinding | readonly NewFinding[]
+
 export const ok = (message: string, subject: string | null = null): NewFinding => ({
   status: 'ok',
   subject,
@@ -24,13 +27,10 @@ export const failure = (message: string, fix: string, subject?: string): NewFind
   status: 'failure',
 })
 
-/** For checks of the database when there is none that this program can read. */
-export const NO_DATA = skipped('There is no data yet that this program can read.')
-
-/** Splits a warning of the service, whose first sentence says what is wrong, into message and fix. */
-export function splitAdvice(text: string): { readonly message: string; readonly fix: string } {
+/** From a warning of the service, whose first sentence says what is wrong, and the others what to do. */
+export function failWithAdvice(text: string, subject?: string): NewFinding {
   const end = /\. (?=[A-Z])/.exec(text)?.index
-  return end === undefined ? { message: text, fix: '' } : { message: text.slice(0, end + 1), fix: text.slice(end + 2) }
+  return end === undefined ? failure(text, '', subject) : failure(text.slice(0, end + 1), text.slice(end + 2), subject)
 }
 
 export const isBad = ({ status }: Pick<Finding, 'status'>): boolean => status === 'warning' || status === 'failure'

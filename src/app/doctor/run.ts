@@ -17,10 +17,8 @@ import {
   checkService,
   checkWebhooks,
 } from './checks/state.ts'
-import type { DoctorContext } from './context.ts'
-import { type NewFinding, skipped } from './finding.ts'
-
-type Check = (context: DoctorContext) => readonly NewFinding[] | Promise<readonly NewFinding[]>
+import type { Check, DoctorContext } from './context.ts'
+import { type Found, skipped } from './finding.ts'
 
 /** All checks by name, in the order in which they are shown. Names are public: metrics and notices use them. */
 export const CHECKS = {
@@ -58,25 +56,25 @@ const CHECK_TIMEOUT_MS = seconds(12)
 export async function runChecks(context: DoctorContext): Promise<Finding[]> {
   const found = await Promise.all(
     Object.entries<Check>(CHECKS).map(async ([name, check]) =>
-      (await runInTime(context, check)).map((finding) => ({ check: name, ...finding })),
+      [await runInTime(context, check)].flat().map((finding) => ({ check: name, ...finding })),
     ),
   )
   return found.flat()
 }
 
-function runInTime(context: DoctorContext, check: Check): Promise<readonly NewFinding[]> {
+function runInTime(context: DoctorContext, check: Check): Promise<Found> {
   const { clock, signal } = context
   return new Promise((resolve) => {
     const timer = clock.after(CHECK_TIMEOUT_MS, () =>
-      resolve([skipped(`The check did not end within ${CHECK_TIMEOUT_MS / 1000} s.`)]),
+      resolve(skipped(`The check did not end within ${CHECK_TIMEOUT_MS / 1000} s.`)),
     )
-    const abort = () => resolve([skipped('The checks were ended early.')])
+    const abort = () => resolve(skipped('The checks were ended early.'))
     signal.addEventListener('abort', abort)
     const run = async () => check(context)
     void run()
-      .catch((error: unknown) => [
+      .catch((error: unknown) =>
         skipped(`The check failed: ${error instanceof Error ? error.message : String(error)}.`),
-      ])
+      )
       .then((found) => {
         timer.cancel()
         signal.removeEventListener('abort', abort)

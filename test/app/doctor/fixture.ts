@@ -1,6 +1,6 @@
 /** @module What the checks of `tassis doctor` get, for tests: settings, and a resolver that asks a fixture. */
 import { createDoctorResolver, type DoctorContext, listDnsServers } from '#app/doctor/context.ts'
-import type { NewFinding } from '#app/doctor/finding.ts'
+import type { Found, NewFinding } from '#app/doctor/finding.ts'
 import { loadConfig } from '#app/settings.ts'
 import type { Finding } from '#app/status-model.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
@@ -33,9 +33,12 @@ export function createContext(
   }
 }
 
-/** Runs a check and returns status and subject of what it found. */
-export const statuses = (found: readonly NewFinding[]): string[] =>
-  found.map(({ status, subject }) => (subject === null ? status : `${status} ${subject}`))
+/** Everything that a check found. */
+export const findAll = async (result: Found | Promise<Found>): Promise<NewFinding[]> => [await result].flat()
+
+/** Status and subject of findings. */
+export const statuses = (findings: readonly NewFinding[]): string[] =>
+  findings.map(({ status, subject }) => (subject === null ? status : `${status} ${subject}`))
 
 /** A finding as a check makes it. */
 export const createFinding = (check: string, status: Finding['status'], subject?: string): Finding => ({

@@ -11,7 +11,7 @@ import { startBlackHole } from '#test/support/black-hole.ts'
 import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { startTimeServer } from '#test/support/time-server.ts'
 import { PROGRAM } from '../process.ts'
-import { createContext, statuses } from './fixture.ts'
+import { createContext, findAll, statuses } from './fixture.ts'
 
 setDefaultTimeout(300_000)
 
@@ -70,32 +70,34 @@ async function startMailHosts(...addresses: readonly string[]): Promise<AsyncDis
 
 test('the host name must have a dot and an address', async () => {
   using good = create()
-  expect(statuses(checkHostname(good))).toEqual(['ok'])
-  expect(statuses(await checkAddresses(good))).toEqual(['ok'])
+  expect(statuses(await findAll(checkHostname(good)))).toEqual(['ok'])
+  expect(statuses(await findAll(checkAddresses(good)))).toEqual(['ok'])
   using bare = create({ TASSIS_HOSTNAME: 'box' })
-  expect(checkHostname(bare)).toMatchObject([{ status: 'failure', fix: expect.stringMatching(/^Set TASSIS_HOSTNAME/) }])
+  expect(await findAll(checkHostname(bare))).toMatchObject([
+    { status: 'failure', fix: expect.stringMatching(/^Set TASSIS_HOSTNAME/) },
+  ])
   using missing = create({ TASSIS_HOSTNAME: 'absent.tassis.test' })
-  expect(await checkAddresses(missing)).toMatchObject([
+  expect(await findAll(checkAddresses(missing))).toMatchObject([
     { status: 'failure', fix: expect.stringContaining('Publish an A record of absent.tassis.test') },
   ])
   using unclear = create({ TASSIS_HOSTNAME: 'unclear.tassis.test' })
-  expect(statuses(await checkAddresses(unclear))).toEqual(['skipped'])
+  expect(statuses(await findAll(checkAddresses(unclear)))).toEqual(['skipped'])
   using six = create({ TASSIS_HOSTNAME: 'six.tassis.test', TASSIS_INBOUND_ADDR: '0.0.0.0:25' })
-  expect(await checkAddresses(six)).toMatchObject([
+  expect(await findAll(checkAddresses(six))).toMatchObject([
     { status: 'warning', fix: 'Set TASSIS_INBOUND_ADDR to [::]:25, or remove the AAAA record.' },
   ])
 })
 
 test('reverse DNS must lead back; DNS without an answer is not a failure', async () => {
   using good = create()
-  expect(statuses(await checkReverseDns(good))).toEqual(['ok 127.0.0.5'])
+  expect(statuses(await findAll(checkReverseDns(good)))).toEqual(['ok 127.0.0.5'])
   using bad = create({ TASSIS_OUTBOUND_IPS: '127.0.0.6, 127.0.0.7' })
-  expect(await checkReverseDns(bad)).toMatchObject([
+  expect(await findAll(checkReverseDns(bad))).toMatchObject([
     { status: 'failure', subject: '127.0.0.6', message: expect.stringContaining('does not lead back') },
     { status: 'failure', subject: '127.0.0.7', fix: expect.stringContaining('set the PTR record') },
   ])
   using silent = createContext({ TASSIS_OUTBOUND_IPS: '127.0.0.6' })
-  expect(statuses(await checkReverseDns(silent))).toEqual(['skipped 127.0.0.6'])
+  expect(statuses(await findAll(checkReverseDns(silent)))).toEqual(['skipped 127.0.0.6'])
 })
 
 test.each([
@@ -104,9 +106,9 @@ test.each([
   ['relay', { TASSIS_PUBLIC_URL: 'http://mail.tassis.test', TASSIS_RELAY_URL: 'smtp://127.0.0.1' }, 'failure'],
   ['relay', { TASSIS_PUBLIC_URL: 'https://mail.tassis.test', TASSIS_RELAY_URL: 'smtp://127.0.0.1' }, 'ok'],
   ['capture', {}, 'skipped'],
-])('in delivery mode %s a public URL of %j is: %s', (delivery, settings, status) => {
+])('in delivery mode %s a public URL of %j is: %s', async (delivery, settings, status) => {
   using context = create({ TASSIS_DELIVERY: delivery, ...settings })
-  expect(statuses(checkPublicUrl(context))).toEqual([status])
+  expect(statuses(await findAll(checkPublicUrl(context)))).toEqual([status])
 })
 
 // The port is blocked when no destination answers, not when one is down.
@@ -114,11 +116,13 @@ test('a blocked port 25 is found: by silence and by refusal, of several destinat
   await using hosts = await startMailHosts('127.0.0.21', '127.0.0.22')
   const settings = { TASSIS_DOCTOR_SMTP_DOMAINS: 'one.test, two.test', TASSIS_SMTP_PORT: String(hosts.port) }
   using open = create(settings)
-  expect(await checkOutgoingPort(open)).toMatchObject([{ status: 'ok', message: expect.stringContaining('one.test') }])
+  expect(await findAll(checkOutgoingPort(open))).toMatchObject([
+    { status: 'ok', message: expect.stringContaining('one.test') },
+  ])
   await hosts[Symbol.asyncDispose]()
   await using _first = await startBlackHole('127.0.0.21', hosts.port)
   using blocked = create(settings)
-  const [finding] = await checkOutgoingPort(blocked)
+  const [finding] = await findAll(checkOutgoingPort(blocked))
   expect(finding).toMatchObject({ status: 'failure', fix: expect.stringContaining('open outgoing TCP port 25') })
   expect(finding?.message).toContain('one.test (127.0.0.21): no answer; two.test (127.0.0.22): refused')
 })
@@ -127,23 +131,23 @@ test('one mail host that is down is not a blocked port, and one alone proves not
   await using hosts = await startMailHosts('127.0.0.22')
   const port = String(hosts.port)
   using down = create({ TASSIS_DOCTOR_SMTP_DOMAINS: 'one.test, two.test', TASSIS_SMTP_PORT: port })
-  expect(statuses(await checkOutgoingPort(down))).toEqual(['ok'])
+  expect(statuses(await findAll(checkOutgoingPort(down)))).toEqual(['ok'])
   using alone = create({ TASSIS_DOCTOR_SMTP_DOMAINS: 'two.test, absent.test', TASSIS_SMTP_PORT: port })
-  expect(statuses(await checkOutgoingPort(alone))).toEqual(['skipped'])
+  expect(statuses(await findAll(checkOutgoingPort(alone)))).toEqual(['skipped'])
   using from = create({
     TASSIS_DOCTOR_SMTP_DOMAINS: 'one.test, two.test',
     TASSIS_SMTP_PORT: port,
     TASSIS_OUTBOUND_IPS: '127.0.0.31, 127.0.0.32',
   })
-  expect(statuses(await checkOutgoingPort(from))).toEqual(['ok 127.0.0.31', 'ok 127.0.0.32'])
+  expect(statuses(await findAll(checkOutgoingPort(from)))).toEqual(['ok 127.0.0.31', 'ok 127.0.0.32'])
 })
 
 test('a test never leaves the machine: other addresses and other DNS servers are not asked', async () => {
   using outside = create({ TASSIS_DOCTOR_SMTP_DOMAINS: 'outside.test, outside.test' })
-  expect(statuses(await checkOutgoingPort(outside))).toEqual(['skipped'])
+  expect(statuses(await findAll(checkOutgoingPort(outside)))).toEqual(['skipped'])
   using foreign = createContext({ TASSIS_DNS_SERVERS: '192.0.2.53' })
   for (const check of [checkResolver, checkOutgoingPort, checkBlockLists, checkClock, checkAddresses])
-    expect(await check(foreign)).toEqual([
+    expect(await findAll(check(foreign))).toEqual([
       {
         status: 'skipped',
         subject: null,
@@ -157,14 +161,14 @@ test('the relay is reached, or named with the reason', async () => {
   await using hosts = await startMailHosts('127.0.0.22')
   const relay = (host: string) => ({ TASSIS_DELIVERY: 'relay', TASSIS_RELAY_URL: `smtp://u:secret@${host}` })
   using good = create(relay(`mx.127-0-0-22.test:${hosts.port}`))
-  expect(statuses(await checkRelay(good))).toEqual(['ok'])
+  expect(statuses(await findAll(checkRelay(good)))).toEqual(['ok'])
   using refused = create(relay(`127.0.0.21:${hosts.port}`))
-  const [finding] = await checkRelay(refused)
+  const [finding] = await findAll(checkRelay(refused))
   expect(finding?.message).toBe(`The relay 127.0.0.21 (127.0.0.21, port ${hosts.port}) cannot be reached: refused.`)
   using absent = create(relay('absent.test'))
-  expect(statuses(await checkRelay(absent))).toEqual(['failure'])
+  expect(statuses(await findAll(checkRelay(absent)))).toEqual(['failure'])
   using direct = create()
-  expect(statuses(await checkRelay(direct))).toEqual(['skipped'])
+  expect(statuses(await findAll(checkRelay(direct)))).toEqual(['skipped'])
 })
 
 test('a port that another program uses is a failure', async () => {
@@ -175,7 +179,7 @@ test('a port that another program uses is a failure', async () => {
     TASSIS_SUBMISSION_ADDR: '192.0.2.1:587',
     TASSIS_METRICS_ADDR: `127.0.0.22:${hosts.port}`,
   })
-  expect(await checkPorts(context)).toMatchObject([
+  expect(await findAll(checkPorts(context))).toMatchObject([
     { status: 'ok', subject: 'TASSIS_HTTP_ADDR' },
     {
       status: 'failure',
@@ -207,19 +211,19 @@ test('each DNS server must answer and recurse; DNSSEC is reported', async () => 
     TASSIS_DOCTOR_SMTP_DOMAINS: 'one.test',
     TASSIS_DNS_SERVERS: [dns, plain, refusing, validating].map(({ address }) => address).join(),
   })
-  expect(await checkResolver(context)).toMatchObject([
+  expect(await findAll(checkResolver(context))).toMatchObject([
     { status: 'ok', message: expect.stringContaining('does not validate DNSSEC') },
     { status: 'failure', message: expect.stringContaining('does not recurse') },
     { status: 'failure', message: expect.stringContaining('refuses') },
     { status: 'ok', message: expect.stringContaining('validates DNSSEC') },
   ])
   using dane = create({ TASSIS_DOCTOR_SMTP_DOMAINS: 'one.test', TASSIS_DANE: 'on' })
-  expect(statuses(await checkResolver(dane))).toEqual([`warning ${dns.address}`])
+  expect(statuses(await findAll(checkResolver(dane)))).toEqual([`warning ${dns.address}`])
 })
 
 test('a listing is a failure; lists that answer for everything, refuse or are silent are not believed', async () => {
   using context = create({ TASSIS_DOCTOR_BLOCK_LISTS: 'good.test, clean.test, all.test, public.test, silent.test' })
-  const found = await checkBlockLists(context)
+  const found = await findAll(checkBlockLists(context))
   expect(statuses(found)).toEqual([
     'failure 127.0.0.5 good.test',
     'ok clean.test',
@@ -233,24 +237,24 @@ test('a listing is a failure; lists that answer for everything, refuse or are si
   )
   expect(found[3]?.fix).toContain('TASSIS_DNS_SERVERS')
   using none = create({ TASSIS_DOCTOR_BLOCK_LISTS: 'none' })
-  expect(statuses(await checkBlockLists(none))).toEqual(['skipped'])
+  expect(statuses(await findAll(checkBlockLists(none)))).toEqual(['skipped'])
 })
 
 test('a clock a day ahead is a failure, until it is set back; a single wrong server is not believed', async () => {
   await using right = await startTimeServer({ now: Date.now })
   await using wrong = await startTimeServer({ now: () => Date.now() + days(900) })
   using context = create({ TASSIS_DOCTOR_TIME_SERVERS: `${wrong.address}, ${right.address}` })
-  expect(statuses(await checkClock(context))).toEqual(['ok'])
+  expect(statuses(await findAll(checkClock(context)))).toEqual(['ok'])
   // The clock of the machine is a day ahead of that of the server.
   right.behaviour.now = () => Date.now() - days(1)
-  expect(await checkClock(context)).toMatchObject([
+  expect(await findAll(checkClock(context))).toMatchObject([
     { status: 'failure', message: expect.stringMatching(/^The clock is 24 h ahead\./) },
   ])
   right.behaviour.now = Date.now
-  expect(statuses(await checkClock(context))).toEqual(['ok'])
+  expect(statuses(await findAll(checkClock(context)))).toEqual(['ok'])
   right.behaviour = { now: Date.now, stratum: 0 }
   wrong.behaviour = { now: Date.now, leap: 3 }
-  expect(statuses(await checkClock(context))).toEqual(['skipped'])
+  expect(statuses(await findAll(checkClock(context)))).toEqual(['skipped'])
 })
 
 test('without network all checks end, and only the resolver and the settings are bad', async () => {

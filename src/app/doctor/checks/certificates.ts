@@ -1,38 +1,21 @@
 /** @module Checks of the dates and names of our TLS certificates: of our listeners, and of the public URL. */
 import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { connect } from 'node:tls'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { days, seconds } from '#platform/units.ts'
+import { days } from '#platform/units.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
-import { listServiceHosts } from '../../certificates/hosts.ts'
-import { type CertificateState, certificateStates, findMismatch, USE_NAMES } from '../../certificates/states.ts'
-import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
-import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
+import { type CertificateState, certificateStates, USE_NAMES } from '../../certificates/states.ts'
+import { type DoctorContext, findConnectProblem, findNetworkObstacle, mayConnect } from '../context.ts'
+import { failure, isBad, type NewFinding, ok, skipped, warning } from '../finding.ts'
 
 const FIX =
   'Mend the cause (docs/certificates.md lists the reasons), then run `tassis certificates retry`; `tassis certificates list` shows the result.'
-/** Accounts have any number of tracking hosts; those that are well are not listed. */
+/** Accounts have any number of tracking hosts. */
 const MAX_TRACKING_FINDINGS = 20
 
-/** One finding per host of the service; of tracking hosts, one per host with a problem. */
-function checkOrderedCertificates({ config, db, clock }: DoctorContext): NewFinding[] {
-  const now = clock.now()
-  const states = new Map(
-    certificateStates({ config, db })
-      .filter(({ source }) => source === 'acme')
-      .map((state) => [state.host, state] as const),
-  )
-  const all = [...states.values()]
-  const own = all.filter(({ use }) => use !== 'tracking').map((state) => describe(state, now))
-  const tracking = all.filter(({ use }) => use === 'tracking').map((state) => describe(state, now))
-  const bad = tracking.filter(({ status }) => status !== 'ok' && status !== 'skipped')
-  return [...own, ...bad.slice(0, MAX_TRACKING_FINDINGS)]
-}
-
-function describe({ host, use, notAfter, warnAt, lastError }: CertificateState, now: number): NewFinding {
+function describeOrdered({ host, use, notAfter, warnAt, lastError }: CertificateState, now: number): NewFinding {
   // A tracking host may have left us without a word.
   const broken = use === 'tracking' ? warning : failure
   const cause = lastError === undefined ? '' : `: ${lastError.replace(/\.$/, '')}`
@@ -49,47 +32,41 @@ function describe({ host, use, notAfter, warnAt, lastError }: CertificateState, 
 
 /** Certificates are usually renewed 30 days before they end. */
 const MIN_LEFT_MS = days(14)
-const TLS_TIMEOUT_MS = seconds(5)
 
+/** What clients of our listeners see, and of the public URL; of tracking hosts, only those with a problem. */
 export async function checkCertificates(context: DoctorContext): Promise<NewFinding[]> {
+  const { config, db, clock } = context
+  const now = clock.now()
+  const states = Map.groupBy(certificateStates({ config, db }), ({ use }) => use === 'tracking')
+  const own = (states.get(false) ?? []).map((state) => describe(config, state, now))
+  const tracking = (states.get(true) ?? []).map((state) => describe(config, state, now))
+  const seen = new Map(own.map((finding) => [finding.subject, finding]))
   return [
-    ...checkListenerCertificates(context),
+    ...(seen.size > 0
+      ? seen.values()
+      : [skipped('Not checked: neither SMTP nor HTTPS has a listener, so the service shows no certificate.', 'SMTP')]),
     await checkPublicCertificate(context),
-    ...checkOrderedCertificates(context),
+    ...tracking.filter(isBad).slice(0, MAX_TRACKING_FINDINGS),
   ]
 }
 
-/** What clients of our listeners see, unless the service orders it. */
-function checkListenerCertificates({ config, clock }: DoctorContext): NewFinding[] {
-  const listeners = listServiceHosts(config).flatMap(({ host, uses }) =>
-    uses.flatMap((use) => (use === 'tracking' ? [] : [{ host, use }])),
-  )
-  if (listeners.length === 0)
-    return [skipped('Not checked: neither SMTP nor HTTPS has a listener, so the service shows no certificate.', 'SMTP')]
-  const { tlsCertFile, acmeTermsAgreed } = config
-  if (tlsCertFile === '') return acmeTermsAgreed ? [] : listeners.map(({ use }) => describeSelfSigned(config, use))
-  let certificate: X509Certificate
-  try {
-    certificate = new X509Certificate(readFileSync(tlsCertFile))
-  } catch {
-    return [
-      failure(
-        `TASSIS_TLS_CERT_FILE is "${tlsCertFile}", which holds no readable certificate.`,
-        'Give the path of a PEM file that the user of the service may read.',
-        'TASSIS_TLS_CERT_FILE',
-      ),
-    ]
+function describe(config: Config, state: CertificateState, now: number): NewFinding {
+  const { use, source, notAfter = 0, mismatch } = state
+  if (source === 'acme') return describeOrdered(state, now)
+  const name = USE_NAMES[use]
+  if (source === 'file') {
+    const dated = describeEnd(`The certificate of ${name} in ${config.tlsCertFile}`, notAfter, now, name)
+    return dated.status === 'ok' && mismatch ? warning(mismatch.problem, mismatch.fix, name) : dated
   }
-  return listeners.map(({ host, use }) => {
-    const name = USE_NAMES[use]
-    const what = `The certificate of ${name} in ${tlsCertFile}`
-    const dated = describeEnd(what, Date.parse(certificate.validTo), clock.now(), name)
-    const mismatch = dated.status === 'ok' ? findMismatch(certificate, host, use) : undefined
-    return mismatch ? warning(mismatch.problem, mismatch.fix, name) : dated
-  })
+  if (config.tlsCertFile === '') return describeSelfSigned(config, use)
+  return failure(
+    `TASSIS_TLS_CERT_FILE is "${config.tlsCertFile}", which holds no readable certificate.`,
+    'Give the path of a PEM file that the user of the service may read.',
+    'TASSIS_TLS_CERT_FILE',
+  )
 }
 
-function describeSelfSigned(config: Config, use: 'smtp' | 'api'): NewFinding {
+function describeSelfSigned(config: Config, use: CertificateState['use']): NewFinding {
   const isForMailServers = use === 'smtp' && config.submissionAddr === '' && config.submissionTlsAddr === ''
   if (isForMailServers) return ok('SMTP uses a self-signed certificate, which senders of mail accept.', 'SMTP')
   return warning(
@@ -141,31 +118,18 @@ async function checkPublicCertificate(context: DoctorContext): Promise<NewFindin
 }
 
 /** The certificate that a server shows, or why there is none. Does not verify it: that is what is checked. */
-function readServedCertificate(
-  { clock, signal }: DoctorContext,
+async function readServedCertificate(
+  context: DoctorContext,
   { ip, port, host }: { readonly ip: string; readonly port: number; readonly host: string },
 ): Promise<X509Certificate | string> {
-  return new Promise((resolve) => {
-    const socket = connect({
-      host: ip,
-      port,
-      rejectUnauthorized: false,
-      // RFC 6066 §3 forbids addresses as server names.
-      ...(isIP(host) === 0 && { servername: host }),
-    })
-    const finish = (result: X509Certificate | string): void => {
-      timer.cancel()
-      signal.removeEventListener('abort', abort)
-      socket.destroy()
-      resolve(result)
-    }
-    const abort = () => finish('no answer')
-    const timer = clock.after(TLS_TIMEOUT_MS, abort)
-    signal.addEventListener('abort', abort)
-    socket.on('error', ({ code }: NodeJS.ErrnoException) => finish(code ?? 'no TLS'))
-    socket.on('secureConnect', () => {
-      const { raw } = socket.getPeerCertificate()
-      finish(raw ? new X509Certificate(raw) : 'no certificate')
-    })
-  })
+  // RFC 6066 §3 forbids addresses as server names.
+  const servername = isIP(host) === 0 ? { servername: host } : {}
+  const socket = connect({ host: ip, port, rejectUnauthorized: false, ...servername })
+  try {
+    const problem = await findConnectProblem(context, socket, 'secureConnect')
+    const { raw } = problem === undefined ? socket.getPeerCertificate() : {}
+    return raw ? new X509Certificate(raw) : (problem ?? 'no certificate')
+  } finally {
+    socket.destroy()
+  }
 }

@@ -8,13 +8,13 @@ import { formatSize } from '#platform/settings/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
 import { describeOwner, findForeignEntry } from '../../data-owner.ts'
 import type { DoctorContext } from '../context.ts'
-import { failure, type NewFinding, NO_DATA, ok, skipped, warning } from '../finding.ts'
+import { type Found, failure, ok, skipped, warning } from '../finding.ts'
 
 /** Below this multiple of TASSIS_MIN_FREE_DISK, new mail will soon be refused. */
 const LOW_FACTOR = 4
 const MIN_FREE_FILES_FRACTION = 0.05
 
-export function checkDisk({ config }: DoctorContext): NewFinding[] {
+export function checkDisk({ config }: DoctorContext): Found {
   const folder = findExisting(config.dataDir)
   const { bsize, blocks, bavail, files, ffree } = statfsSync(folder)
   const freeBytes = bavail * bsize
@@ -47,17 +47,15 @@ export function checkDisk({ config }: DoctorContext): NewFinding[] {
 }
 
 /** Whether everything in the data directory belongs to its owner, the user of the service. */
-export async function checkOwners({ config: { dataDir }, service }: DoctorContext): Promise<NewFinding[]> {
-  if (!existsSync(dataDir)) return [NO_DATA]
+export async function checkOwners({ config: { dataDir }, service }: DoctorContext): Promise<Found> {
+  if (!existsSync(dataDir)) return skipped('There is no data yet.')
   // Root may use everything.
   const foreign = service && process.getuid?.() === 0 ? undefined : await findForeignEntry(dataDir)
-  if (!foreign) return [ok('The service may use everything in the data directory.')]
-  return [
-    failure(
-      `${foreign.path} belongs to ${describeOwner(foreign.path)}, the data directory to ${describeOwner(dataDir)}, who may be unable to use it.`,
-      `Run \`${foreign.fix}\` as root.`,
-    ),
-  ]
+  if (!foreign) return ok('The service may use everything in the data directory.')
+  return failure(
+    `${foreign.path} belongs to ${describeOwner(foreign.path)}, the data directory to ${describeOwner(dataDir)}, who may be unable to use it.`,
+    `Run \`${foreign.fix}\` as root.`,
+  )
 }
 
 /** The folder, or the nearest one above it before the first start. */
@@ -70,27 +68,23 @@ const MAX_BUDGET_FRACTION = 0.5
 const MAX_USED_FRACTION = 0.8
 
 /** Memory of the machine or container, against the budget and the use of the service. */
-export function checkMemory({ config, service }: DoctorContext): NewFinding[] {
+export function checkMemory({ config, service }: DoctorContext): Found {
   const totalBytes = readMemoryLimit()
   const total = formatBytes(totalBytes)
   const usedBytes = process.memoryUsage.rss()
   if (service && usedBytes > totalBytes * MAX_USED_FRACTION)
-    return [
-      failure(
-        `The service uses ${formatBytes(usedBytes)} of ${total} memory, so the system may end it.`,
-        'Give the machine or container more memory, or lower TASSIS_MEMORY_BUDGET.',
-      ),
-    ]
+    return failure(
+      `The service uses ${formatBytes(usedBytes)} of ${total} memory, so the system may end it.`,
+      'Give the machine or container more memory, or lower TASSIS_MEMORY_BUDGET.',
+    )
   if (totalBytes < MIN_MEMORY_BYTES * 0.9)
-    return [warning(`There is ${total} of memory; the service wants ${formatBytes(MIN_MEMORY_BYTES)}.`, 'Add memory.')]
+    return warning(`There is ${total} of memory; the service wants ${formatBytes(MIN_MEMORY_BYTES)}.`, 'Add memory.')
   if (config.memoryBudget > totalBytes * MAX_BUDGET_FRACTION)
-    return [
-      warning(
-        `TASSIS_MEMORY_BUDGET is ${formatSize(config.memoryBudget)}, more than half of the ${total} of memory.`,
-        `Set TASSIS_MEMORY_BUDGET to ${formatSize(Math.max(16, Math.floor(totalBytes / 4 / MiB)) * MiB)}, or add memory.`,
-      ),
-    ]
-  return [ok(`${total} of memory${service ? `, of which the service uses ${formatBytes(usedBytes)}` : ''}.`)]
+    return warning(
+      `TASSIS_MEMORY_BUDGET is ${formatSize(config.memoryBudget)}, more than half of the ${total} of memory.`,
+      `Set TASSIS_MEMORY_BUDGET to ${formatSize(Math.max(16, Math.floor(totalBytes / 4 / MiB)) * MiB)}, or add memory.`,
+    )
+  return ok(`${total} of memory${service ? `, of which the service uses ${formatBytes(usedBytes)}` : ''}.`)
 }
 
 /** The limit of the container (cgroup v2), if it has one, else the memory of the machine. */
@@ -103,16 +97,16 @@ function readMemoryLimit(): number {
 const MIN_FILES = 4096
 const MAX_USED_FILES_FRACTION = 0.8
 
-export function checkFileLimit({ service }: DoctorContext): NewFinding[] {
+export function checkFileLimit({ service }: DoctorContext): Found {
   const max = readDescriptorLimit()
-  if (max === undefined) return [skipped('This system does not say how many files may be open.')]
+  if (max === undefined) return skipped('This system does not say how many files may be open.')
   const fix = 'Set LimitNOFILE=65536 in the systemd unit (Docker: --ulimit nofile=65536:65536).'
   const used = service ? countOpenDescriptors() : 0
   if (used > max * MAX_USED_FILES_FRACTION)
-    return [failure(`${used} of ${max} files and sockets are open; beyond that, connections are refused.`, fix)]
+    return failure(`${used} of ${max} files and sockets are open; beyond that, connections are refused.`, fix)
   return max < MIN_FILES
-    ? [warning(`Only ${max} files and sockets may be open at the same time.`, fix)]
-    : [ok(`${max} files and sockets may be open${service ? `, ${used} are` : ''}.`)]
+    ? warning(`Only ${max} files and sockets may be open at the same time.`, fix)
+    : ok(`${max} files and sockets may be open${service ? `, ${used} are` : ''}.`)
 }
 
 /** `69.9GiB`, `512MiB` */

@@ -4,51 +4,35 @@ import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { findPublicUrlWarnings } from '../../cli/setting-warnings.ts'
-import { type DoctorContext, findNetworkObstacle } from '../context.ts'
-import { failure, type NewFinding, ok, skipped, splitAdvice, warning } from '../finding.ts'
+import { type DoctorContext, forDirectDelivery, NOT_DIRECT } from '../context.ts'
+import { type Found, failure, failWithAdvice, ok, skipped, warning } from '../finding.ts'
 
-const NOT_DIRECT = 'Not checked: only delivery mode direct needs it.'
-
-/** Why a check of what direct delivery needs is skipped; undefined: it is made. */
-export const findDirectObstacle = ({ config }: Pick<DoctorContext, 'config'>): string | undefined =>
-  config.delivery === 'relay' ? NOT_DIRECT : findNetworkObstacle(config)
-
-export function checkHostname({ config }: DoctorContext): NewFinding[] {
-  if (config.delivery !== 'direct') return [skipped(NOT_DIRECT)]
+export function checkHostname({ config }: DoctorContext): Found {
+  if (config.delivery !== 'direct') return skipped(NOT_DIRECT)
   const [problem] = findHostnameWarnings(config)
-  if (problem === undefined) return [ok(`The host name is ${config.hostname}.`)]
-  const { message, fix } = splitAdvice(problem)
-  return [failure(message, fix)]
+  return problem === undefined ? ok(`The host name is ${config.hostname}.`) : failWithAdvice(problem)
 }
 
 /** The addresses to which the host name leads; what DNS does not answer is reported by `resolver`. */
-export async function checkAddresses(context: DoctorContext): Promise<NewFinding[]> {
-  const { config, resolver } = context
-  const { hostname, inboundAddr } = config
-  const obstacle = findDirectObstacle(context)
-  if (obstacle !== undefined) return [skipped(obstacle)]
+export const checkAddresses = forDirectDelivery(async ({ config: { hostname, inboundAddr }, resolver }) => {
   const [ipv4, ipv6] = await Promise.all([resolver.a(hostname), resolver.aaaa(hostname)])
   const addresses = [ipv4, ipv6].flatMap((answer) => (answer.kind === 'ok' ? answer.records : []))
   if (addresses.length === 0) {
     if (![ipv4, ipv6].every(({ kind }) => kind === 'nodata' || kind === 'nxdomain'))
-      return [skipped(`DNS did not say which addresses ${hostname} has.`)]
-    return [
-      failure(
-        `${hostname} has neither an A nor an AAAA record, so receivers distrust this host and no mail can reach it.`,
-        `Publish an A record of ${hostname} with the address of this machine, or set TASSIS_HOSTNAME to the name that it has.`,
-      ),
-    ]
+      return skipped(`DNS did not say which addresses ${hostname} has.`)
+    return failure(
+      `${hostname} has neither an A nor an AAAA record, so receivers distrust this host and no mail can reach it.`,
+      `Publish an A record of ${hostname} with the address of this machine, or set TASSIS_HOSTNAME to the name that it has.`,
+    )
   }
   const inbound = parseHostPort(inboundAddr)
   if (ipv6.kind === 'ok' && inbound && !inbound.host.includes(':'))
-    return [
-      warning(
-        `${hostname} has the AAAA record ${ipv6.records[0]}, but mail is received over IPv4 only, so senders with IPv6 lose time or give up.`,
-        `Set TASSIS_INBOUND_ADDR to [::]:${inbound.port}, or remove the AAAA record.`,
-      ),
-    ]
-  return [ok(`${hostname} leads to ${addresses.join(', ')}${describeTranslation(addresses)}.`)]
-}
+    return warning(
+      `${hostname} has the AAAA record ${ipv6.records[0]}, but mail is received over IPv4 only, so senders with IPv6 lose time or give up.`,
+      `Set TASSIS_INBOUND_ADDR to [::]:${inbound.port}, or remove the AAAA record.`,
+    )
+  return ok(`${hostname} leads to ${addresses.join(', ')}${describeTranslation(addresses)}.`)
+})
 
 function describeTranslation(addresses: readonly string[]): string {
   const own = new Set(Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address)))
@@ -58,30 +42,23 @@ function describeTranslation(addresses: readonly string[]): string {
 }
 
 /** PTR records of the outgoing addresses that lead back to them (forward-confirmed reverse DNS). */
-export async function checkReverseDns(context: DoctorContext): Promise<NewFinding[]> {
-  const obstacle = findDirectObstacle(context)
-  if (obstacle !== undefined) return [skipped(obstacle)]
-  await context.sourceNames.check()
-  const sources = context.sourceNames.all()
+export const checkReverseDns = forDirectDelivery(async ({ sourceNames }) => {
+  await sourceNames.check()
+  const sources = sourceNames.all()
   if (sources.length === 0)
-    return [skipped('The outgoing addresses are not known: neither TASSIS_OUTBOUND_IPS nor the host name gives them.')]
+    return skipped('The outgoing addresses are not known: neither TASSIS_OUTBOUND_IPS nor the host name gives them.')
   return sources.map(({ ip, ehloName, problem, isChecked }) => {
-    if (problem !== undefined) {
-      const { message, fix } = splitAdvice(problem)
-      return failure(message, fix, ip)
-    }
+    if (problem !== undefined) return failWithAdvice(problem, ip)
     return isChecked
       ? ok(`The reverse DNS of ${ip} is ${ehloName} and leads back.`, ip)
       : skipped(`The reverse DNS of ${ip} could not be looked up.`, ip)
   })
-}
+})
 
-export function checkPublicUrl({ config }: DoctorContext): NewFinding[] {
-  if (config.delivery === 'capture') return [skipped('Not checked: captured mail has no readers elsewhere.')]
+export function checkPublicUrl({ config }: DoctorContext): Found {
+  if (config.delivery === 'capture') return skipped('Not checked: captured mail has no readers elsewhere.')
   const [problem] = findPublicUrlWarnings(config)
-  if (problem === undefined) return [ok(`Links in mail lead to ${config.publicUrl}.`)]
-  const { message, fix } = splitAdvice(problem)
-  return [failure(message, fix)]
+  return problem === undefined ? ok(`Links in mail lead to ${config.publicUrl}.`) : failWithAdvice(problem)
 }
 
 /** Addresses from which receivers see mail come: the configured ones and those of the host name. */

@@ -1,17 +1,13 @@
 /** @module Checks of the network: outgoing port 25, the smarthost, our own ports, resolver, block lists, time servers. */
-import { accessSync, constants } from 'node:fs'
 import { connect, createServer, isIP, isIPv6 } from 'node:net'
-import { dirname } from 'node:path'
-import { systemCodeOf } from '#platform/errors.ts'
 import { findPortHolder } from '#platform/net/port-holder.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
-import { type DoctorContext, findNetworkObstacle, mayConnect } from '../context.ts'
-import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
-import { findDirectObstacle } from './names.ts'
+import { type DoctorContext, findConnectProblem, forDirectDelivery, mayConnect, onNetwork } from '../context.ts'
+import { type Found, failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
 
 interface DialTarget {
   readonly ip: string
@@ -20,52 +16,22 @@ interface DialTarget {
   readonly from?: string | undefined
 }
 
-type Dialled = { readonly kind: 'connected' } | { readonly kind: 'failed'; readonly reason: string }
-
-/** What the operator reads in place of an error code. */
-const REASONS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'refused',
-  ENETUNREACH: 'no route',
-  EHOSTUNREACH: 'no route',
-  ECONNRESET: 'reset',
-  EACCES: 'forbidden by this machine',
-  EPERM: 'forbidden by this machine',
-  EADDRNOTAVAIL: 'the source is not an address of this machine',
-}
-
 /** A server that has not greeted after this time gets no QUIT. */
 const GREETING_TIMEOUT_MS = seconds(3)
 
-/** Resolves once the connection is established, or is not within `timeoutMs`. Sends no more than QUIT. */
-function dial(
-  { clock, signal }: Pick<DoctorContext, 'clock' | 'signal'>,
-  { ip, port, from }: DialTarget,
-  timeoutMs: number,
-): Promise<Dialled> {
-  return new Promise((resolve) => {
-    const socket = connect({ host: ip, port, ...(from !== undefined && { localAddress: from }) })
-    const finish = (dialled: Dialled): void => {
-      timer.cancel()
-      signal.removeEventListener('abort', abort)
-      if (dialled.kind === 'connected') {
-        // QUIT before the greeting would look like a program that sends spam.
-        socket.once('data', () => socket.end('QUIT\r\n'))
-        clock.after(GREETING_TIMEOUT_MS, () => socket.destroy())
-        socket.unref()
-      } else socket.destroy()
-      resolve(dialled)
-    }
-    const abort = () => finish({ kind: 'failed', reason: 'no answer' })
-    const timer = clock.after(timeoutMs, abort)
-    signal.addEventListener('abort', abort)
-    socket.on('connect', () => finish({ kind: 'connected' }))
-    socket.on('error', (error: NodeJS.ErrnoException) =>
-      finish({ kind: 'failed', reason: REASONS[error.code ?? ''] ?? 'failed' }),
-    )
-  })
+/** Connects, and sends no more than QUIT. Resolves with the reason why it cannot; undefined: it can. */
+async function dial(context: DoctorContext, { ip, port, from }: DialTarget): Promise<string | undefined> {
+  const socket = connect({ host: ip, port, ...(from !== undefined && { localAddress: from }) })
+  const problem = await findConnectProblem(context, socket, 'connect')
+  if (problem === undefined) {
+    // QUIT before the greeting would look like a program that sends spam.
+    socket.once('data', () => socket.end('QUIT\r\n'))
+    context.clock.after(GREETING_TIMEOUT_MS, () => socket.destroy())
+    socket.unref()
+  } else socket.destroy()
+  return problem
 }
 
-const DIAL_TIMEOUT_MS = seconds(5)
 /** Outgoing addresses from which a connection is tried. */
 const MAX_SOURCES = 8
 /** One host that cannot be reached may be down itself. */
@@ -77,17 +43,14 @@ interface Destination {
 }
 
 /** Whether receivers can be reached: many providers block outgoing port 25 until they are asked. */
-export async function checkOutgoingPort(context: DoctorContext): Promise<NewFinding[]> {
-  const { config } = context
-  const obstacle = findDirectObstacle(context)
-  if (obstacle !== undefined) return [skipped(obstacle)]
-  const domains = config.doctorSmtpDomains
-  if (domains.length === 0) return [skipped('Not checked: TASSIS_DOCTOR_SMTP_DOMAINS is none.')]
+export const checkOutgoingPort = forDirectDelivery(async (context) => {
+  const { doctorSmtpDomains: domains, outboundIps } = context.config
+  if (domains.length === 0) return skipped('Not checked: TASSIS_DOCTOR_SMTP_DOMAINS is none.')
   const destinations = await Promise.all(domains.map((domain) => findDestination(context, domain)))
-  const sources = listOutboundIps(config.outboundIps).slice(0, MAX_SOURCES)
-  if (sources.length === 0) return [await checkSource(context, destinations, undefined)]
+  const sources = listOutboundIps(outboundIps).slice(0, MAX_SOURCES)
+  if (sources.length === 0) return checkSource(context, destinations, undefined)
   return Promise.all(sources.map((source) => checkSource(context, destinations, source)))
-}
+})
 
 async function findDestination({ config, resolver }: DoctorContext, domain: string): Promise<Destination> {
   const route = await resolveMailHosts(resolver, domain, { shuffle: (items) => [...items] })
@@ -117,15 +80,12 @@ async function checkSource(
       from,
     )
   const dialled = await Promise.all(
-    known.map(async (target) => ({
-      ...target,
-      result: await dial(context, { ...target, port, from }, DIAL_TIMEOUT_MS),
-    })),
+    known.map(async (target) => ({ ...target, problem: await dial(context, { ...target, port, from }) })),
   )
-  const reached = dialled.filter(({ result }) => result.kind === 'connected')
+  const reached = dialled.filter(({ problem }) => problem === undefined)
   if (reached.length > 0)
     return ok(`Outgoing port ${port} is open${source}: ${reached.map(({ domain }) => domain).join(', ')}.`, from)
-  const reasons = dialled.map(({ domain, ip, result }) => `${domain} (${ip}): ${describe(result)}`)
+  const reasons = dialled.map(({ domain, ip, problem }) => `${domain} (${ip}): ${problem}`)
   return failure(
     `Outgoing port ${port} is blocked${source}, so no mail can be delivered. ${reasons.join('; ')}.`,
     'Ask the provider of this server to open outgoing TCP port 25, and look at its firewall and that of this machine. Until then, TASSIS_DELIVERY=relay sends through another mail server.',
@@ -133,29 +93,24 @@ async function checkSource(
   )
 }
 
-const describe = (result: Dialled): string => (result.kind === 'connected' ? 'reached' : result.reason)
-
-export async function checkRelay(context: DoctorContext): Promise<NewFinding[]> {
+export const checkRelay = onNetwork(async (context) => {
   const { config, resolver } = context
-  if (config.delivery !== 'relay') return [skipped('Not checked: there is no relay in this delivery mode.')]
-  const obstacle = findNetworkObstacle(config)
-  if (obstacle !== undefined) return [skipped(obstacle)]
+  if (config.delivery !== 'relay') return skipped('Not checked: there is no relay in this delivery mode.')
   const { hostname, port, protocol } = new URL(config.relayUrl)
   const host = hostname.replace(/^\[|\]$/g, '')
   const found = isIP(host) === 0 ? await resolveHostAddresses(resolver, host, { ipv6: config.ipv6 }) : undefined
   const fix = 'Correct TASSIS_RELAY_URL, or open the port in the firewalls between this machine and the relay.'
+  if (found?.kind === 'temporary') return skipped(`The address of ${host} could not be looked up.`)
   if (found && found.kind !== 'ok')
-    return found.kind === 'temporary'
-      ? [skipped(`The address of ${host} could not be looked up.`)]
-      : [failure(`The relay ${host} has no address in DNS, so no mail can be sent.`, fix)]
+    return failure(`The relay ${host} has no address in DNS, so no mail can be sent.`, fix)
   const ip = found?.addresses[0] ?? host
-  if (!mayConnect(config, ip)) return [skipped('Not checked in a test.')]
+  if (!mayConnect(config, ip)) return skipped('Not checked in a test.')
   const target: DialTarget = { ip, port: Number(port) || (protocol === 'smtps:' ? 465 : 25) }
-  const result = await dial(context, target, DIAL_TIMEOUT_MS)
-  return result.kind === 'connected'
-    ? [ok(`The relay ${host} accepts connections.`)]
-    : [failure(`The relay ${host} (${ip}, port ${target.port}) cannot be reached: ${result.reason}.`, fix)]
-}
+  const problem = await dial(context, target)
+  return problem === undefined
+    ? ok(`The relay ${host} accepts connections.`)
+    : failure(`The relay ${host} (${ip}, port ${target.port}) cannot be reached: ${problem}.`, fix)
+})
 
 /** Variables of the addresses on which the service listens. */
 const LISTENERS = [
@@ -167,11 +122,12 @@ const LISTENERS = [
   ['TASSIS_SUBMISSION_TLS_ADDR', 'submissionTlsAddr'],
 ] as const
 
-export async function checkPorts({ config, service }: DoctorContext): Promise<NewFinding[]> {
+export async function checkPorts({ config, service }: DoctorContext): Promise<Found> {
   const findings = await Promise.all(
     LISTENERS.flatMap(([variable, name]) => {
       const address = config[name] === '' ? undefined : parseHostPort(config[name])
-      return address ? [service ? listens(variable, config[name]) : tryListening(variable, address)] : []
+      if (!address) return []
+      return service ? ok(`The service listens on ${config[name]}.`, variable) : tryListening(variable, address)
     }),
   )
   if (config.inboundAddr !== '' || config.delivery === 'capture') return findings
@@ -184,8 +140,6 @@ export async function checkPorts({ config, service }: DoctorContext): Promise<Ne
     ),
   ]
 }
-
-const listens = (variable: string, address: string): NewFinding => ok(`The service listens on ${address}.`, variable)
 
 function tryListening(variable: string, { host, port }: { host: string; port: number }): Promise<NewFinding> {
   const server = createServer((socket) => socket.destroy())
@@ -217,39 +171,15 @@ const LISTEN_FAILURES: Readonly<Record<string, readonly [string, string]>> = {
   EADDRNOTAVAIL: ['is not possible: this machine does not have the address', 'Use an address of this machine.'],
 }
 
-export function checkPrivileges({ config, service }: DoctorContext): NewFinding[] {
-  if (process.getuid?.() === 0)
-    return [
-      service
-        ? warning(
-            'The service runs as root, so a mistake in it endangers the whole machine.',
-            'Run it as a user of its own with the right CAP_NET_BIND_SERVICE, as in the unit of docs/deployment.md.',
-          )
-        : warning(
-            'This command runs as root, so it cannot tell whether the user of the service may use the ports and the data.',
-            'Run it as that user, such as `runuser -u tassis -- tassis doctor` with the same settings.',
-          ),
-    ]
-  try {
-    accessSync(config.dataDir, constants.R_OK | constants.W_OK | constants.X_OK)
-    return [ok('This user may write to the data directory.')]
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT' && isWritable(dirname(config.dataDir)))
-      return [ok('The first start creates the data directory.')]
-    return [
-      failure(
-        `This user may not write to the data directory ${config.dataDir}.`,
-        'Give it to the user of the service (`chown -R tassis: DIRECTORY`), or run the command as that user.',
-      ),
-    ]
-  }
-}
-
-function isWritable(path: string): boolean {
-  try {
-    accessSync(path, constants.W_OK)
-    return true
-  } catch {
-    return false
-  }
-}
+export const checkPrivileges = ({ service }: DoctorContext): Found =>
+  process.getuid?.() !== 0
+    ? ok('This user is not root.')
+    : service
+      ? warning(
+          'The service runs as root, so a mistake in it endangers the whole machine.',
+          'Run it as a user of its own with the right CAP_NET_BIND_SERVICE, as in the unit of docs/deployment.md.',
+        )
+      : warning(
+          'This command runs as root, so it cannot tell whether the user of the service may use the ports and the data.',
+          'Run it as that user, such as `runuser -u tassis -- tassis doctor` with the same settings.',
+        )

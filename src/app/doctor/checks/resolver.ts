@@ -12,20 +12,19 @@ import { toPrintable } from '../../cli/output.ts'
 import {
   createDoctorResolver,
   type DoctorContext,
-  findNetworkObstacle,
+  forDirectDelivery,
   listDnsServers,
   mayConnect,
+  onNetwork,
 } from '../context.ts'
-import { failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
-import { findDirectObstacle, listPublicSources } from './names.ts'
+import { type Found, failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
+import { listPublicSources } from './names.ts'
 
 /** Asked for its mail hosts when no domain is configured. */
 const KNOWN_DOMAIN = 'gmail.com'
 
 /** Each DNS server: whether it answers, looks names up for us (recursion) and validates DNSSEC. */
-export async function checkResolver({ config, clock, signal }: DoctorContext): Promise<NewFinding[]> {
-  const obstacle = findNetworkObstacle(config)
-  if (obstacle !== undefined) return [skipped(obstacle)]
+export const checkResolver = onNetwork(async ({ config, clock, signal }) => {
   const [domain = KNOWN_DOMAIN] = config.doctorSmtpDomains
   return Promise.all(
     listDnsServers(config).map(async (server) => {
@@ -52,7 +51,7 @@ export async function checkResolver({ config, clock, signal }: DoctorContext): P
       }
     }),
   )
-}
+})
 
 const describeUnvalidating = (dane: string, server: string): NewFinding =>
   dane === 'on'
@@ -67,25 +66,19 @@ const describeUnvalidating = (dane: string, server: string): NewFinding =>
 const MAX_ADDRESSES = 16
 const MAX_REASON_LENGTH = 200
 
-export async function checkBlockLists(context: DoctorContext): Promise<NewFinding[]> {
-  const obstacle = findDirectObstacle(context)
-  if (obstacle !== undefined) return [skipped(obstacle)]
+export const checkBlockLists = forDirectDelivery(async (context) => {
   const lists = context.config.doctorBlockLists
-  if (lists.length === 0) return [skipped('Not checked: TASSIS_DOCTOR_BLOCK_LISTS is none.')]
+  if (lists.length === 0) return skipped('Not checked: TASSIS_DOCTOR_BLOCK_LISTS is none.')
   const sources = await listPublicSources(context)
   const addresses = sources.filter((ip) => canConnectTo(ip, context.config.allowPrivateNetworks))
-  if (addresses.length === 0) return [skipped('No public outgoing address is known.')]
+  if (addresses.length === 0) return skipped('No public outgoing address is known.')
   const found = await Promise.all(lists.map((list) => checkBlockList(context, list, addresses.slice(0, MAX_ADDRESSES))))
   return found.flat()
-}
+})
 
-async function checkBlockList(
-  { resolver }: DoctorContext,
-  list: string,
-  addresses: readonly string[],
-): Promise<NewFinding[]> {
+async function checkBlockList({ resolver }: DoctorContext, list: string, addresses: readonly string[]): Promise<Found> {
   const state = await testBlockList(resolver, list, 'ipv4')
-  if (state.kind !== 'works') return [describeUnusable(list, state)]
+  if (state.kind !== 'works') return describeUnusable(list, state)
   const doesIpv6 =
     addresses.some((ip) => familyOf(ip) === 'ipv6') && (await testBlockList(resolver, list, 'ipv6')).kind === 'works'
   const asked = addresses.filter((ip) => doesIpv6 || familyOf(ip) === 'ipv4')
@@ -93,17 +86,15 @@ async function checkBlockList(
   const bad = listings.flatMap(({ ip, listing }) => {
     if (listing.kind === 'not-listed') return []
     const subject = `${ip} ${list}`
-    if (listing.kind === 'unknown') return [skipped(`${list} gave no usable answer about ${ip}.`, subject)]
+    if (listing.kind === 'unknown') return skipped(`${list} gave no usable answer about ${ip}.`, subject)
     const reason = listing.reason === undefined ? '' : `: ${truncate(toPrintable(listing.reason), MAX_REASON_LENGTH)}`
-    return [
-      failure(
-        `${ip} is listed in ${list} (${listing.codes.join(', ')})${reason}`,
-        `Find the cause first (complaints, bounces, an account that sends spam: \`tassis complaints\`, \`tassis accounts findings\`), then ask ${list} to remove ${ip}.`,
-        subject,
-      ),
-    ]
+    return failure(
+      `${ip} is listed in ${list} (${listing.codes.join(', ')})${reason}`,
+      `Find the cause first (complaints, bounces, an account that sends spam: \`tassis complaints\`, \`tassis accounts findings\`), then ask ${list} to remove ${ip}.`,
+      subject,
+    )
   })
-  return bad.length > 0 ? bad : [ok(`${list} lists none of our addresses.`, list)]
+  return bad.length > 0 ? bad : ok(`${list} lists none of our addresses.`, list)
 }
 
 function describeUnusable(list: string, state: Exclude<BlockListState, { kind: 'works' }>): NewFinding {
@@ -128,37 +119,34 @@ const MAX_TOLERABLE_OFFSET_MS = minutes(2)
 const CLOCK_FIX =
   'Set the clock and keep it right: `timedatectl set-ntp true`, or chrony. Restart the service if it stays wrong there.'
 
-export async function checkClock(context: DoctorContext): Promise<NewFinding[]> {
-  const { config, service } = context
-  const aheadMs = service?.app.clockAheadMs()
-  if (aheadMs !== undefined)
-    return [
-      failure(
+export async function checkClock(context: DoctorContext): Promise<Found> {
+  const aheadMs = context.service?.app.clockAheadMs()
+  return aheadMs === undefined
+    ? compareClock(context)
+    : failure(
         `The clock of this machine jumped ${formatDuration(aheadMs)} ahead; the service does not follow it for a day.`,
         'Correct the clock. If it is right, restart the service.',
-      ),
-    ]
-  const obstacle = findNetworkObstacle(config)
-  if (obstacle !== undefined) return [skipped(obstacle)]
-  const servers = config.doctorTimeServers
-  if (servers.length === 0) return [skipped('Not checked: TASSIS_DOCTOR_TIME_SERVERS is none.')]
+      )
+}
+
+const compareClock = onNetwork(async (context) => {
+  const servers = context.config.doctorTimeServers
+  if (servers.length === 0) return skipped('Not checked: TASSIS_DOCTOR_TIME_SERVERS is none.')
   const asked = await Promise.all(servers.map((server) => askTime(context, server)))
   // The server nearest to our clock is believed: a single wrong one must not raise an alarm.
   const [offsetMs] = asked.flatMap((found) => found ?? []).toSorted((a, b) => Math.abs(a) - Math.abs(b))
-  if (offsetMs === undefined) return [skipped(`No time server answers (${servers.join(', ')}).`)]
+  if (offsetMs === undefined) return skipped(`No time server answers (${servers.join(', ')}).`)
   const distanceMs = Math.abs(offsetMs)
   if (distanceMs <= MAX_OFFSET_MS)
-    return [ok(`The clock is right within ${Math.max(1, Math.ceil(distanceMs / 1000))} s.`)]
+    return ok(`The clock is right within ${Math.max(1, Math.ceil(distanceMs / 1000))} s.`)
   const message = `The clock is ${formatDuration(distanceMs)} ${offsetMs > 0 ? 'behind' : 'ahead'}.`
   return distanceMs <= MAX_TOLERABLE_OFFSET_MS
-    ? [warning(`${message} Codes of authenticator apps may be refused.`, CLOCK_FIX)]
-    : [
-        failure(
-          `${message} Mail has wrong dates, links and sessions end at the wrong time, and retries are wrong.`,
-          CLOCK_FIX,
-        ),
-      ]
-}
+    ? warning(`${message} Codes of authenticator apps may be refused.`, CLOCK_FIX)
+    : failure(
+        `${message} Mail has wrong dates, links and sessions end at the wrong time, and retries are wrong.`,
+        CLOCK_FIX,
+      )
+})
 
 /** Milliseconds to add to our clock; undefined when the server gives no usable answer. */
 async function askTime(

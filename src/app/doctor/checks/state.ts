@@ -15,8 +15,8 @@ import { hours } from '#platform/units.ts'
 import { findBackupProblems, isBackupScheduled, readBackupState } from '../../backup/state.ts'
 import { formatCount, toPrintable } from '../../cli/output.ts'
 import { findFenceProblem } from '../../fence/release.ts'
-import type { DoctorContext } from '../context.ts'
-import { failure, type NewFinding, NO_DATA, ok, skipped, warning } from '../finding.ts'
+import { type DoctorContext, withData } from '../context.ts'
+import { type Found, failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
 
 interface LostDomain {
   readonly domain: string
@@ -65,24 +65,22 @@ function limit(found: readonly NewFinding[], noun: string, fix: string): NewFind
     : [...found.slice(0, MAX_NAMED), warning(`More than ${MAX_NAMED} ${noun}.`, fix, 'others')]
 }
 
-export async function checkService({ service }: DoctorContext): Promise<NewFinding[]> {
-  if (!service)
-    return [warning('The service is not running.', 'Start it: `systemctl start tassis`, or `tassis serve`.')]
+export async function checkService({ service }: DoctorContext): Promise<Found> {
+  if (!service) return warning('The service is not running.', 'Start it: `systemctl start tassis`, or `tassis serve`.')
   const problems = await createReadiness(service.app, () => false)()
   if (problems.length > 0)
     return problems.map(({ field, message }) =>
       failure(`The service takes no mail: the ${field} ${message}.`, 'Look at its log and at `tassis disk`.', field),
     )
   return service.delivery
-    ? [ok('The service takes and delivers mail.')]
-    : [failure('The service delivers no mail.', 'Look at its log, and restart it.')]
+    ? ok('The service takes and delivers mail.')
+    : failure('The service delivers no mail.', 'Look at its log, and restart it.')
 }
 
 /** Mail that has been due for longer is not delivered for some reason that is not the receiver's. */
 const MAX_OVERDUE_MS = hours(1)
 
-export async function checkQueue({ db, clock, config, resolver, service }: DoctorContext): Promise<NewFinding[]> {
-  if (!db) return [NO_DATA]
+export const checkQueue = withData(async ({ db, clock, config, resolver, service }) => {
   const lanes = await readLanes({ db })
   const now = clock.now()
   const waiting = lanes.reduce((sum, lane) => sum + lane.waiting, 0)
@@ -108,26 +106,22 @@ export async function checkQueue({ db, clock, config, resolver, service }: Docto
       ),
     )
   }
-  return findings.length > 0 ? findings : [ok(`${formatCount(waiting, 'recipient')} wait in the queue, none too long.`)]
-}
+  return findings.length > 0 ? findings : ok(`${formatCount(waiting, 'recipient')} wait in the queue, none too long.`)
+})
 
-export function checkReceived({ db, clock }: DoctorContext): NewFinding[] {
-  if (!db) return [NO_DATA]
+export const checkReceived = withData(({ db, clock }) => {
   const [oldest] = listQueueEntries(db, { limit: 1, offset: 0 })
   const now = clock.now()
   return oldest && oldest.receivedAt < now - MAX_OVERDUE_MS
-    ? [
-        warning(
-          `Received mail has not been processed for more than an hour; the oldest came ${formatRelativeTime(oldest.receivedAt, now)}.`,
-          'Look at the log of the service; `tassis queue` shows how much waits.',
-        ),
-      ]
-    : [ok('Received mail is processed.')]
-}
+    ? warning(
+        `Received mail has not been processed for more than an hour; the oldest came ${formatRelativeTime(oldest.receivedAt, now)}.`,
+        'Look at the log of the service; `tassis queue` shows how much waits.',
+      )
+    : ok('Received mail is processed.')
+})
 
 /** Domains that lack DNS records, or for which nobody looked. */
-export function checkDomains({ db, config }: DoctorContext): NewFinding[] {
-  if (!db) return [NO_DATA]
+export const checkDomains = withData(({ db, config }) => {
   const found = sql(db)
     .lostDomains.all(MAX_NAMED + 1)
     .map(({ domain, account, lostAt, isVerified }) => {
@@ -152,11 +146,10 @@ export function checkDomains({ db, config }: DoctorContext): NewFinding[] {
   )
   return found.length + unchecked.length > 0
     ? limit([...found, ...unchecked], 'domains lack DNS records', '`tassis domains list` shows all.')
-    : [ok('No domain has lost its DNS records.')]
-}
+    : ok('No domain has lost its DNS records.')
+})
 
-export function checkWebhooks({ db }: DoctorContext): NewFinding[] {
-  if (!db) return [NO_DATA]
+export const checkWebhooks = withData(({ db }) => {
   const found = sql(db)
     .deactivated.all(MAX_NAMED + 1)
     .map(({ uuid, account, url, since }) => {
@@ -171,41 +164,35 @@ export function checkWebhooks({ db }: DoctorContext): NewFinding[] {
     })
   return found.length > 0
     ? limit(found, 'webhooks are deactivated', '`tassis webhooks list` shows all.')
-    : [ok('No webhook is deactivated by failures.')]
-}
+    : ok('No webhook is deactivated by failures.')
+})
 
 /** Scheduled backups that failed, are late or found problems. */
-export function checkBackups({ config, db, clock }: DoctorContext): NewFinding[] {
-  if (!db) return [NO_DATA]
+export const checkBackups = withData(({ config, db, clock }) => {
   if (!isBackupScheduled(config))
-    return [
-      warning(
-        'No backups are scheduled.',
-        'Set TASSIS_BACKUP_DIR to a folder on another disk, or TASSIS_BACKUP_S3_URL (docs/backup.md); ignore this if something else makes copies.',
-      ),
-    ]
+    return warning(
+      'No backups are scheduled.',
+      'Set TASSIS_BACKUP_DIR to a folder on another disk, or TASSIS_BACKUP_S3_URL (docs/backup.md); ignore this if something else makes copies.',
+    )
   const problems = findBackupProblems(config, db, clock.now())
   if (problems.length > 0)
-    return [warning(problems.join(' '), 'Mend the cause, then run `tassis backup`; docs/backup.md.')]
+    return warning(problems.join(' '), 'Mend the cause, then run `tassis backup`; docs/backup.md.')
   const { succeeded_at: succeededAt } = readBackupState(db)
-  return [
-    ok(
-      succeededAt === undefined
-        ? 'None was written yet: the service writes the first a few minutes after its start.'
-        : `The last is of ${succeededAt}.`,
-    ),
-  ]
-}
+  return ok(
+    succeededAt === undefined
+      ? 'None was written yet: the service writes the first a few minutes after its start.'
+      : `The last is of ${succeededAt}.`,
+  )
+})
 
-export function checkRestored({ db }: DoctorContext): NewFinding[] {
-  if (!db) return [NO_DATA]
+export const checkRestored = withData(({ db }) => {
   const problem = findFenceProblem({ db })
-  return [problem ? warning(problem.message, problem.fix) : ok('Nothing waits as restored.')]
-}
+  return problem ? warning(problem.message, problem.fix) : ok('Nothing waits as restored.')
+})
 
 /** Replies of receivers that blame our addresses or set-up. */
-export function checkDeliveryAlerts({ service }: DoctorContext): NewFinding[] {
-  if (!service?.delivery) return [skipped('Not known: the service is not running.')]
+export function checkDeliveryAlerts({ service }: DoctorContext): Found {
+  if (!service?.delivery) return skipped('Not known: the service is not running.')
   const found = listAlerts(service.delivery.scheduler).map(({ provider, source, rule, reply, advice }) => {
     const from = source === null ? '' : ` from ${source}`
     return warning(
@@ -216,27 +203,23 @@ export function checkDeliveryAlerts({ service }: DoctorContext): NewFinding[] {
   })
   return found.length > 0
     ? limit(found, 'alerts', '`tassis providers` shows all.')
-    : [ok('No receiver blames our addresses or set-up.')]
+    : ok('No receiver blames our addresses or set-up.')
 }
 
 /** Whether somebody is told when a check turns bad. */
-export function checkOperatorMail({ config, db }: DoctorContext): NewFinding[] {
-  if (config.delivery === 'capture') return [skipped('Not checked: no mail leaves this machine.')]
+export function checkOperatorMail({ config, db }: DoctorContext): Found {
+  if (config.delivery === 'capture') return skipped('Not checked: no mail leaves this machine.')
   if (config.operatorEmail === '')
-    return [
-      warning(
-        'TASSIS_OPERATOR_EMAIL is not set, so nobody gets a mail when one of these checks turns bad.',
-        'Set it to an address that you read, best one whose mail does not depend on this server.',
-      ),
-    ]
+    return warning(
+      'TASSIS_OPERATOR_EMAIL is not set, so nobody gets a mail when one of these checks turns bad.',
+      'Set it to an address that you read, best one whose mail does not depend on this server.',
+    )
   if (db && !hasSender(db))
-    return [
-      warning(
-        `No domain is verified, so no mail can be sent to ${config.operatorEmail}.`,
-        'Verify a domain: `tassis domains records` shows what to publish.',
-      ),
-    ]
-  return [ok(`What turns bad is mailed to ${config.operatorEmail}.`)]
+    return warning(
+      `No domain is verified, so no mail can be sent to ${config.operatorEmail}.`,
+      'Verify a domain: `tassis domains records` shows what to publish.',
+    )
+  return ok(`What turns bad is mailed to ${config.operatorEmail}.`)
 }
 
 const hasSender = (db: Database): boolean => (sql(db).verified.get()?.n ?? 0) > 0
