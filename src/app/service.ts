@@ -19,7 +19,7 @@ import { systemClock } from '#platform/time/clock.ts'
 import { createAdminFetch } from './admin-fetch.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
-import { type RunningCertificates, startCertificates } from './certificates/start.ts'
+import { type RunningCertificates, startCertificates } from './certificates.ts'
 import {
   type CreateOptions,
   InUseError,

@@ -1,7 +1,7 @@
 /** @module `tassis certificates`: shows which certificates clients see, and makes failed orders due again. */
 import type { OperatorCertificate } from '#client/operator-api.ts'
+import { USE_NAMES } from '#features/setup/certificates/states.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { USE_NAMES } from '../certificates/states.ts'
 import type { Command } from './command.ts'
 import { type Columns, formatFromNow, formatPage, formatUtc } from './output.ts'
 

@@ -1,7 +1,8 @@
 /** @module Warns about settings of a service that sends mail, in its log and in `tassis check`. */
+
+import { isOrderable, listServiceHosts } from '#features/setup/certificates/hosts.ts'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { isOrderable, listServiceHosts } from '../certificates/hosts.ts'
 
 /** Returns no warnings in delivery mode `capture`, in which no mail leaves the machine. */
 export const findSettingWarnings = (config: Config): readonly string[] =>

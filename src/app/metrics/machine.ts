@@ -2,11 +2,11 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { readFileSystem } from '#features/lifecycle/retention/disk.ts'
+import { certificateStates } from '#features/setup/certificates/states.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { countOpenDescriptors, readDescriptorLimit } from '#platform/process/descriptors.ts'
 import { type Millis, systemClock, type Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { certificateStates } from '../certificates/states.ts'
 import { countBy, type Reader } from './sources.ts'
 
 const MICROSECONDS_PER_SECOND = 1_000_000

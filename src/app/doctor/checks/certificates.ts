@@ -2,11 +2,11 @@
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { connect } from 'node:tls'
+import { type CertificateState, certificateStates, USE_NAMES } from '#features/setup/certificates/states.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { days } from '#platform/units.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
-import { type CertificateState, certificateStates, USE_NAMES } from '../../certificates/states.ts'
 import { type DoctorContext, findConnectProblem, findNetworkObstacle, mayConnect } from '../context.ts'
 import { failure, isBad, type NewFinding, ok, skipped, warning } from '../finding.ts'
 

@@ -1,10 +1,10 @@
 /** @module The state of every certificate that clients see: for checks, metrics and commands. Reads files only. */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { expiryWarningMs, readCertificate, readOrdersState } from '#features/setup/certificates/store.ts'
 import { attempt } from '#platform/attempt.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type CertificateUse, type HostSources, listOrderedHosts, listServiceHosts } from './hosts.ts'
+import { expiryWarningMs, readCertificate, readOrdersState } from './store.ts'
 
 export interface CertificateState {
   readonly host: string

@@ -3,13 +3,13 @@ import { createSecureContext, type SecureContext } from 'node:tls'
 import type { App } from '#features/core/app/app.ts'
 import { openCertificate, type WatchedCertificate } from '#features/receiving/inbound/listener/tls-certificate.ts'
 import type { Challenges } from '#features/setup/certificates/challenges.ts'
+import { listOrderedHosts } from '#features/setup/certificates/hosts.ts'
 import { CertificateOrders, TLS_OPTIONS } from '#features/setup/certificates/orders.ts'
 import { getPublicHost } from '#features/setup/domains/tracking-domain.ts'
 import type { HttpServer } from '#platform/http/server.ts'
 import { readCertificateAuthorities } from '#platform/net/certificate-authorities.ts'
 import type { KeyedCertificate } from '#platform/net/self-signed.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
-import { listOrderedHosts } from './hosts.ts'
 
 export interface RunningCertificates {
   /** Where HTTPS is served; undefined without TASSIS_HTTPS_ADDR. */

@@ -5,12 +5,12 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { showView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
-import { resetOrderDelays } from '#features/setup/certificates/store.ts'
 import { conflict } from '#platform/errors.ts'
 import { dataBody, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { DataBody, Nullable, NullablePart, StringEnum, Text, TextOrNull, Timestamp } from '#platform/http/schemas.ts'
 import { CERTIFICATE_USES } from './hosts.ts'
 import { type CertificateState, certificateStates } from './states.ts'
+import { resetOrderDelays } from './store.ts'
 
 const Certificate = Type.Object({
   host: Text('Name of the host.'),

@@ -4,11 +4,11 @@
  */
 import { isIP } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
-import { CHALLENGE_PATH } from '#features/setup/certificates/challenges.ts'
 import { getPublicHost, isTrackingHost, normaliseHost } from '#features/setup/domains/tracking-domain.ts'
 import type { ScreenedRequest, Screening } from '#platform/http/server.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
+import { CHALLENGE_PATH } from './challenges.ts'
 
 /** For load balancers, which know this machine by its address. */
 const PLAIN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/readyz'])
