@@ -13,19 +13,11 @@ import { createEventTime, flushCounters, forEachEventCount, readLastSeq } from '
 import { readConfirmedTime } from '#features/lifecycle/retention/confirmed-time.ts'
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
 import { compactSearchIndex } from '#features/receiving/agent-mailboxes/search.ts'
-import { getInboundLimits, startListener } from '#features/receiving/inbound/listener/listener.ts'
-import { createRecipientDecider } from '#features/receiving/inbound/process/decide.ts'
 import { createParser, type Parser } from '#features/receiving/inbound/process/parser.ts'
-import { InboundProcessor } from '#features/receiving/inbound/process/process.ts'
-import { receiveMessage } from '#features/receiving/inbound/process/queue.ts'
 import { createSendRateLimiter, type TakeRate } from '#features/sending/accept/sendable.ts'
-import { startCaptureServer } from '#features/sending/capture/server.ts'
 import { CaptureStore } from '#features/sending/capture/store.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
-import { DeliveryScheduler, type SchedulerOptions } from '#features/sending/delivery/schedule/scheduler.ts'
-import { findEmailOfRecipient } from '#features/sending/emails/read.ts'
 import { compactEmailSearch } from '#features/sending/queue/search.ts'
-import { startSimulator } from '#features/sending/simulator/receiver.ts'
 import { type Authenticator, createAuthenticator } from '#features/setup/api-keys/keys.ts'
 import { setErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { parseMonthName } from '#platform/content/read.ts'
@@ -49,7 +41,6 @@ import { createSignal } from '#platform/process/signal.ts'
 import { TrustedClock } from '#platform/process/trusted-clock.ts'
 import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
-import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 import { type Clock, type Millis, systemClock } from '#platform/time/clock.ts'
 import { MiB, seconds } from '#platform/units.ts'
@@ -88,9 +79,6 @@ const createTooManyPiecesError = () =>
     'Too many large requests of this account are in progress; wait for some of them.',
     1,
   )
-
-/** How long stopping waits for a message that is arriving. */
-const LISTENER_GRACE_MS = seconds(5)
 
 /** The service without its listeners, as used by CLI commands when no service is running. */
 export interface OpenedApp {
@@ -382,107 +370,6 @@ function composeApp(
     contentDropped: createSignal(),
     removalDue: createSignal(),
     certificatesDue: createSignal(),
-  }
-}
-
-/** Delivery, with the capture server for sandbox mail and delivery mode `capture`, and the simulator. */
-export interface RunningDelivery {
-  readonly scheduler: DeliveryScheduler
-  stop(): Promise<void>
-}
-
-export async function startDelivery(
-  { app, captures }: OpenedApp,
-  options: SchedulerOptions = {},
-): Promise<RunningDelivery> {
-  const capture = await startCaptureServer({
-    store: captures,
-    keys: app.keys,
-    findEmail: (recipientId) => findEmailOfRecipient(app.db, recipientId),
-    hostname: app.config.hostname,
-    maxMessageBytes: app.config.maxBodyBytes * 2,
-    log: app.log,
-  })
-  const simulator = await startSimulator(app).catch(async (error: unknown) => {
-    await capture.close()
-    throw error
-  })
-  const ports = [capture.port, simulator.port]
-  for (const port of ports) app.ownPorts.add(port)
-  const scheduler = new DeliveryScheduler(app, { capture, simulator }, options)
-  try {
-    await scheduler.start()
-  } catch (error) {
-    for (const port of ports) app.ownPorts.delete(port)
-    await Promise.all([scheduler.stop(), capture.close(), simulator.close()])
-    throw error
-  }
-  return {
-    scheduler,
-    async stop() {
-      await scheduler.stop()
-      await Promise.all([capture.close(), simulator.close()])
-    },
-  }
-}
-
-export interface RunningInbound {
-  /** Undefined if no inbound address is configured. */
-  readonly listener: { readonly host: string; readonly port: number } | undefined
-  /** Open sessions, some seconds ago. */
-  readonly sessions: () => number
-  process(): void
-  stop(): Promise<void>
-}
-
-/** Listens if an address is configured; received mail waits on disk until `process` is called. */
-export async function startInbound({ app, parser }: OpenedApp): Promise<RunningInbound> {
-  const { config, clock, log, metrics } = app
-  const address = parseHostPort(config.inboundAddr)
-  const decide = createRecipientDecider(app)
-  let processor: InboundProcessor | undefined
-  const listener =
-    address &&
-    (await startListener(
-      {
-        endpoints: [{ ...address, isTlsImplicit: false, setting: 'TASSIS_INBOUND_ADDR' }],
-        hostname: config.hostname,
-        config,
-        traffic: getInboundLimits(config),
-        spoolFolder: join(config.dataDir, 'raw-mail', 'incoming'),
-        isDiskLow: () => app.disk.isLow(),
-      },
-      {
-        decide(address, sourceIp) {
-          const decision = processor?.findRejection(sourceIp) ?? decide(address)
-          metrics.recipientDecided('code' in decision ? decision.code : 250)
-          return decision
-        },
-        async receive(message) {
-          try {
-            await receiveMessage(app, message)
-            metrics.messageReceived('accepted')
-          } catch (error) {
-            metrics.messageReceived('deferred')
-            throw error
-          }
-        },
-      },
-      { clock, log },
-    ))
-  const endpoint = listener?.endpoints[0]
-  if (endpoint) app.ownPorts.add(endpoint.port)
-  return {
-    listener: endpoint,
-    sessions: () => listener?.sessions ?? 0,
-    process() {
-      processor ??= new InboundProcessor(app, parser)
-      processor.start()
-    },
-    async stop() {
-      await listener?.close(LISTENER_GRACE_MS)
-      await processor?.stop()
-    },
   }
 }
 

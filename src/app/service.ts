@@ -6,7 +6,9 @@ import { isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
+import { type RunningInbound, startInbound } from '#features/receiving/inbound/start.ts'
 import { readProviders } from '#features/sending/delivery/providers/registry.ts'
+import { type RunningDelivery, startDelivery } from '#features/sending/delivery/start.ts'
 import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
 import { systemCodeOf } from '#platform/errors.ts'
@@ -20,18 +22,7 @@ import { createAdminFetch } from './admin-fetch.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
 import { type RunningCertificates, startCertificates } from './certificates.ts'
-import {
-  type CreateOptions,
-  InUseError,
-  type OpenedApp,
-  openApp,
-  RESTORE_REMEDY,
-  type RunningDelivery,
-  type RunningInbound,
-  startDelivery,
-  startInbound,
-  toCorruptionError,
-} from './create.ts'
+import { type CreateOptions, InUseError, type OpenedApp, openApp, RESTORE_REMEDY, toCorruptionError } from './create.ts'
 import { Doctor } from './doctor/doctor.ts'
 import { createHttp, listenHttp } from './http.ts'
 import type { MetricsEndpoint } from './metrics/metrics.ts'

@@ -2,9 +2,10 @@
  * @module Runs the service as a process built from its parts, for the durability test. Configured by
  * `TASSIS_*` like the real one; prints `ready` and its process id when it serves HTTP.
  */
-import { openApp, startDelivery } from '#app/create.ts'
+import { openApp } from '#app/create.ts'
 import { createHttp, listenHttp } from '#app/http.ts'
 import { loadConfig } from '#app/settings.ts'
+import { startDelivery } from '#features/sending/delivery/start.ts'
 
 const { config } = loadConfig(process.env)
 const opened = openApp(config)

@@ -4,21 +4,15 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startBackground } from '#app/background.ts'
-import {
-  type CreateOptions,
-  type OpenedApp,
-  openApp,
-  type RunningDelivery,
-  type RunningInbound,
-  startDelivery,
-  startInbound,
-} from '#app/create.ts'
+import { type CreateOptions, type OpenedApp, openApp } from '#app/create.ts'
 import { migrations } from '#app/migrations.ts'
 import { loadConfig } from '#app/settings.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { type RunningInbound, startInbound } from '#features/receiving/inbound/start.ts'
+import { type RunningDelivery, startDelivery } from '#features/sending/delivery/start.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
 import { createMasterKeyFile } from '#platform/crypto/crypto.ts'
 import { migrate } from '#platform/db/migrate.ts'

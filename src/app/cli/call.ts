@@ -3,8 +3,10 @@
  * in this process, which then owns the data directory until the command ends. If another process owns the directory but
  * does not answer (a service that is starting or stopping, or another command), it is tried again for some seconds.
  */
+
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
+import { startDelivery } from '#features/sending/delivery/start.ts'
 import { isLocked } from '#platform/disk/storage-errors.ts'
 import { createInternalRequest } from '#platform/http/internal-request.ts'
 import { createLog } from '#platform/log/log.ts'
@@ -25,7 +27,6 @@ import {
   type OpenedApp,
   openApp,
   requireNoOrphanedContent,
-  startDelivery,
 } from '../create.ts'
 import { requireUsableData, runAsOwner } from '../data-owner.ts'
 import { createHttp } from '../http.ts'

@@ -5,12 +5,12 @@
 
 import type { App } from '#features/core/app/app.ts'
 import type { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
+import type { RunningDelivery } from '#features/sending/delivery/start.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 import type { DnsClient } from '#protocols/dns/resolver.ts'
-import type { RunningDelivery } from '../create.ts'
 import type { DoctorFindings } from '../status-model.ts'
 import { createDoctorResolver, listDnsServers } from './context.ts'
 import { createReporter } from './notices.ts'

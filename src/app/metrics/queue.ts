@@ -2,11 +2,11 @@
 import { countQueueEntries, findOldestEntryTime } from '#features/receiving/inbound/process/queue.ts'
 import { getLaneReader } from '#features/sending/delivery/control/queue-view.ts'
 import { labelProvider } from '#features/sending/delivery/providers/registry.ts'
+import type { RunningDelivery } from '#features/sending/delivery/start.ts'
 import type { OpenLane } from '#features/sending/queue/queue.ts'
 import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import type { RunningDelivery } from '../create.ts'
 import { countBy, type LabelledValue, type Reader } from './sources.ts'
 
 /** How long a scrape waits for a reading of the queue; a longer one is used by a later scrape. */

@@ -1,5 +1,6 @@
 /** @module What metrics are read from at each scrape, and their text. */
-import type { OpenedApp, RunningInbound } from '../create.ts'
+import type { RunningInbound } from '#features/receiving/inbound/start.ts'
+import type { OpenedApp } from '../create.ts'
 import type { ServiceState } from '../status-routes.ts'
 import { READ } from './table.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { startDelivery } from '#app/create.ts'
+import { startDelivery } from '#features/sending/delivery/start.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
