@@ -185,7 +185,7 @@ function* events(app: App, { accountId, accountUuid }: Actor): Batches {
   for (let after = firstSeq - 1; after < upTo; ) {
     const slice = readFeed(app, { accountId, accountUuid }, { after, upTo, types: ALL_TYPES, limit: LARGE_BATCH })
     yield slice.events
-    after = slice.nextAfter
+    after = slice.after
   }
 }
 

@@ -62,7 +62,7 @@ const MAX_EVENTS_PER_BATCH = 100
 /** Rows per query; the size limit is checked after each query. */
 const ROWS_PER_QUERY = 20
 /** A page ends early when the data of its events exceeds this length. */
-export const MAX_PAGE_LENGTH = 2 * MiB
+const MAX_PAGE_LENGTH = 2 * MiB
 
 /** The available range of an account's feed. */
 export interface FeedRange {
@@ -80,60 +80,64 @@ export function readFeedRange(db: Database, accountId: number): FeedRange {
   return { firstSeq: sql(db).first.get(accountId)?.seq ?? lastSeq + 1, lastSeq, gaps: listGaps(db, accountId) }
 }
 
-export interface FeedBatch {
-  readonly events: readonly FeedEvent[]
-  /** All events up to here were examined. */
-  readonly nextAfter: number
-  /** Length of the data of its events. */
-  readonly characters: number
-}
+export const ORDERS = ['oldest', 'newest'] as const
+export type Order = (typeof ORDERS)[number]
 
-export interface FeedRequest {
+/** Events with `after < seq <= upTo`. */
+interface SeqRange {
   readonly after: number
   readonly upTo: number
+}
+
+export interface FeedRequest extends SeqRange {
   readonly types: TypeMask
   readonly limit: number
   /** The batch ends early when the data of its events exceeds this length. */
   readonly characters?: number
 }
 
-/**
- * The first events of the requested types with `after < seq <= upTo`: a batch of some milliseconds, which may be empty
- * although more events follow.
- */
-export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, query: FeedRequest): FeedBatch {
-  const start = skipGap(app.db, owner.accountId, query.after, query.upTo)
-  const range = { after: start, upTo: Math.min(query.upTo, start + MAX_EXAMINED_PER_BATCH) }
-  const { after, ...batch } = readBatch(app, owner, { ...query, ...range }, 'forwards')
-  return { ...batch, nextAfter: leaveGap(app.db, owner.accountId, after) }
+/** Some events, and what is left of the range to examine. */
+interface FeedBatch extends SeqRange {
+  readonly events: readonly FeedEvent[]
+  /** Length of the data of its events. */
+  readonly characters: number
 }
 
-/** Reads until a limit is reached. Returns the part of the range that is not examined yet. */
-function readBatch(
+/**
+ * The first events of the requested types in a range, or the last ones, newest first: a batch of some milliseconds,
+ * which may be empty although more events follow.
+ */
+export function readFeed(
   app: Pick<App, 'db' | 'keys'>,
   owner: EventOwner,
   query: FeedRequest,
-  direction: 'forwards' | 'backwards',
-) {
+  order: Order = 'oldest',
+): FeedBatch {
+  const { db } = app
+  const { accountId } = owner
+  const isForwards = order === 'oldest'
   const { types, characters: maxCharacters = MAX_PAGE_LENGTH } = query
-  const { page, pageBackwards } = sql(app.db)
-  const statement = direction === 'forwards' ? page : pageBackwards
+  const statement = isForwards ? sql(db).page : sql(db).pageBackwards
   const limit = Math.min(query.limit, MAX_EVENTS_PER_BATCH)
+  let after = isForwards ? skipGap(db, accountId, query.after, query.upTo) : query.after
+  let upTo = isForwards ? query.upTo : Math.max(after, findNewestUpTo(db, accountId, query.upTo))
+  if (isForwards) upTo = Math.min(upTo, after + MAX_EXAMINED_PER_BATCH)
+  else after = Math.max(after, upTo - MAX_EXAMINED_PER_BATCH)
   const events: FeedEvent[] = []
-  let { after, upTo } = query
   let characters = 0
   while (after < upTo && events.length < limit && characters < maxCharacters) {
     const max = Math.min(ROWS_PER_QUERY, limit - events.length)
-    const rows = statement.all(owner.accountId, after, upTo, types, max)
+    const rows = statement.all(accountId, after, upTo, types, max)
     for (const row of rows) {
       events.push(toFeedWire(row, owner, app))
       characters += row.data?.length ?? 0
     }
     const last = rows.length === max ? rows.at(-1)?.seq : undefined
-    if (direction === 'forwards') after = last ?? upTo
+    if (isForwards) after = last ?? upTo
     else upTo = last === undefined ? after : last - 1
   }
-  return { events, characters, after, upTo }
+  const left = isForwards ? { after: leaveGap(db, accountId, after), upTo: query.upTo } : { after: query.after, upTo }
+  return { events, characters, ...left }
 }
 
 /** A position after which a reader may continue: never one that `parseAfter` rejects because of a gap. */
@@ -146,23 +150,8 @@ const skipGap = (db: Database, accountId: number, after: number, upTo: number): 
   Math.min(upTo, (sql(db).after.get(accountId, after)?.seq ?? upTo + 1) - 1)
 
 /** The newest event up to a position; 0 if there is none. */
-export const findNewestUpTo = (db: Database, accountId: number, upTo: number): number =>
+const findNewestUpTo = (db: Database, accountId: number, upTo: number): number =>
   sql(db).upTo.get(accountId, upTo)?.seq ?? 0
-
-/** The newest events with `after < seq <= upTo`, newest first: a batch of some milliseconds, like `readFeed`. */
-export function readFeedBackwards(
-  app: Pick<App, 'db' | 'keys'>,
-  owner: EventOwner,
-  query: FeedRequest,
-): Omit<FeedBatch, 'nextAfter'> & {
-  /** All events from here on were examined. */
-  readonly position: number
-} {
-  const newest = Math.max(query.after, findNewestUpTo(app.db, owner.accountId, query.upTo))
-  const range = { after: Math.max(query.after, newest - MAX_EXAMINED_PER_BATCH), upTo: newest }
-  const { upTo, ...batch } = readBatch(app, owner, { ...query, ...range }, 'backwards')
-  return { ...batch, position: upTo + 1 }
-}
 
 const toFeedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): FeedEvent => {
   const emailId = row.emailUuid === null ? null : formatUuid(row.emailUuid)
@@ -173,7 +162,7 @@ const toFeedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): F
 }
 
 /** The largest accepted number: enough digits for any feed. */
-export const MAX_SEQ = 999_999_999_999_999
+const MAX_SEQ = 999_999_999_999_999
 
 /** The value of `after` that stands for the newest event. */
 export const LATEST = 'latest'
@@ -235,12 +224,18 @@ export function parseTypes(text: string | undefined): TypeMask {
   return mask
 }
 
-export interface ReadPage {
-  /** The JSON text of each event. */
+/** A page; the JSON text of each event. */
+interface ReadPage extends FeedRange {
   readonly events: readonly string[]
-  readonly nextAfter: number
-  readonly firstSeq: number
-  readonly lastSeq: number
+}
+
+export interface PageRequest {
+  /** Where to start, for the oldest first. */
+  readonly after?: string | undefined
+  /** Where to start, for the newest first. */
+  readonly before?: string | undefined
+  readonly types: TypeMask
+  readonly limit: number
 }
 
 /**
@@ -252,43 +247,57 @@ export interface ReadPage {
 export async function readPage(
   app: Pick<App, 'db' | 'keys'>,
   owner: EventOwner,
-  query: { readonly after: string | undefined; readonly types: TypeMask; readonly limit: number },
+  query: PageRequest,
   awaitTurn: () => Promise<void>,
-): Promise<ReadPage> {
+): Promise<ReadPage & { readonly nextAfter: number }> {
   for (;;) {
     const range = readFeedRange(app.db, owner.accountId)
-    const { firstSeq, lastSeq } = range
+    const { lastSeq } = range
     const after = parseAfter('after', query.after, range)
     const start = skipGap(app.db, owner.accountId, after, lastSeq)
-    const page = await readBatches(
-      app,
-      owner,
-      { ...query, after: start, upTo: Math.min(lastSeq, start + MAX_EXAMINED) },
-      awaitTurn,
-    )
+    const wanted = { ...query, after: start, upTo: Math.min(lastSeq, start + MAX_EXAMINED) }
+    const { events, after: nextAfter } = await readBatches(app, owner, wanted, 'oldest', awaitTurn)
     // Nothing was examined although there were events: they were deleted before the first batch was read, so the feed
     // now starts later.
-    if (page.nextAfter > after || after === lastSeq) return { ...page, firstSeq, lastSeq }
+    if (nextAfter > after || after === lastSeq) return { ...range, events, nextAfter }
   }
 }
 
+/** The same, newest first, from before the event that `before` names; null: there are no earlier events. */
+export async function readNewestPage(
+  app: Pick<App, 'db' | 'keys'>,
+  owner: EventOwner,
+  { before, ...query }: PageRequest,
+  awaitTurn: () => Promise<void>,
+): Promise<ReadPage & { readonly nextBefore: number | null }> {
+  const { firstSeq, lastSeq } = readFeedRange(app.db, owner.accountId)
+  const start = parseQueryInteger('before', before, { fallback: lastSeq + 1, minimum: 1, maximum: MAX_SEQ })
+  const newest = findNewestUpTo(app.db, owner.accountId, Math.min(start - 1, lastSeq))
+  const wanted = { ...query, after: Math.max(firstSeq - 1, newest - MAX_EXAMINED), upTo: newest }
+  const { events, upTo } = await readBatches(app, owner, wanted, 'newest', awaitTurn)
+  // Events that were deleted during the read are the oldest.
+  const range = { ...readFeedRange(app.db, owner.accountId), lastSeq }
+  return { ...range, events, nextBefore: upTo + 1 > range.firstSeq ? upTo + 1 : null }
+}
+
+/** Reads a range until it is examined, the page is full, or events that it has not reached are deleted. */
 async function readBatches(
   app: Pick<App, 'db' | 'keys'>,
   owner: EventOwner,
   { after, upTo, types, limit }: FeedRequest,
+  order: Order,
   awaitTurn: () => Promise<void>,
-): Promise<{ readonly events: string[]; readonly nextAfter: number }> {
+): Promise<SeqRange & { readonly events: string[] }> {
   const events: string[] = []
-  let position = after
-  let characters = 0
-  while (position < upTo && events.length < limit && characters < MAX_PAGE_LENGTH) {
+  let left = { after, upTo }
+  for (let characters = 0; left.after < left.upTo && events.length < limit && characters < MAX_PAGE_LENGTH; ) {
     await awaitTurn()
-    if (position < readFeedRange(app.db, owner.accountId).firstSeq - 1) break
-    const remaining = { limit: limit - events.length, characters: MAX_PAGE_LENGTH - characters }
-    const batch = readFeed(app, owner, { after: position, upTo, types, ...remaining })
+    if (order === 'oldest' && left.after < readFeedRange(app.db, owner.accountId).firstSeq - 1) break
+    const remaining = { types, limit: limit - events.length, characters: MAX_PAGE_LENGTH - characters }
+    const batch = readFeed(app, owner, { ...left, ...remaining }, order)
     for (const event of batch.events) events.push(JSON.stringify(event))
-    position = batch.nextAfter
+    left = batch
     characters += batch.characters
   }
-  return { events, nextAfter: position }
+  return { ...left, events }
 }

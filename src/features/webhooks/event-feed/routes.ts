@@ -18,35 +18,20 @@ import { parseQueryInteger, QueryInteger, Text } from '#platform/http/schemas.ts
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { createFairYield } from '#platform/time/clock.ts'
 import {
-  findNewestUpTo,
   LATEST,
-  MAX_EXAMINED,
-  MAX_PAGE_LENGTH,
-  MAX_SEQ,
+  ORDERS,
+  type Order,
+  type PageRequest,
   parseAfter,
   parseTypes,
-  readFeedBackwards,
   readFeedRange,
+  readNewestPage,
   readPage,
-  type TypeMask,
 } from './feed.ts'
 import { type FeedStreams, HEARTBEAT_MS, MAX_STREAMS_PER_ACCOUNT } from './stream.ts'
 
-export const ORDERS = ['oldest', 'newest'] as const
-export type Order = (typeof ORDERS)[number]
-
-export interface PageRequest {
-  readonly order: Order
-  /** Where to start, for the oldest first. */
-  readonly after: string | undefined
-  /** Where to start, for the newest first. */
-  readonly before: string | undefined
-  readonly types: TypeMask
-  readonly limit: number
-}
-
 /** Parses the order of a query. Throws 422, also for a position that belongs to the other order. */
-export function parseOrder(query: {
+function parseOrder(query: {
   readonly order?: string | undefined
   readonly after?: string | undefined
   readonly before?: string | undefined
@@ -64,47 +49,16 @@ export function parseOrder(query: {
 export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
   const awaitTurn = createFairYield()
   const queue = new SerialQueue<number>()
-  return (owner: EventOwner, request: PageRequest): Promise<string> =>
-    queue.run(owner.accountId, () =>
-      request.order === 'newest'
-        ? readNewest(app, owner, request, awaitTurn)
-        : readOldest(app, owner, request, awaitTurn),
-    )
-}
-
-async function readOldest(
-  app: Pick<App, 'db' | 'keys'>,
-  owner: EventOwner,
-  request: PageRequest,
-  awaitTurn: () => Promise<void>,
-): Promise<string> {
-  const { events, nextAfter, firstSeq, lastSeq } = await readPage(app, owner, request, awaitTurn)
-  return `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
-}
-
-/** Events that are deleted while it reads are the oldest: the page then ends before them. */
-async function readNewest(
-  app: Pick<App, 'db' | 'keys'>,
-  owner: EventOwner,
-  { before, types, limit }: PageRequest,
-  awaitTurn: () => Promise<void>,
-): Promise<string> {
-  const { firstSeq: oldestSeq, lastSeq } = readFeedRange(app.db, owner.accountId)
-  const start = parseQueryInteger('before', before, { fallback: lastSeq + 1, minimum: 1, maximum: MAX_SEQ })
-  const events: string[] = []
-  let position = findNewestUpTo(app.db, owner.accountId, Math.min(start - 1, lastSeq)) + 1
-  const floor = Math.max(oldestSeq, position - MAX_EXAMINED)
-  for (let characters = 0; position > floor && events.length < limit && characters < MAX_PAGE_LENGTH; ) {
-    await awaitTurn()
-    const remaining = { limit: limit - events.length, characters: MAX_PAGE_LENGTH - characters }
-    const batch = readFeedBackwards(app, owner, { after: floor - 1, upTo: position - 1, types, ...remaining })
-    for (const event of batch.events) events.push(JSON.stringify(event))
-    position = batch.position
-    characters += batch.characters
+  const read = async (owner: EventOwner, order: Order, request: PageRequest): Promise<string> => {
+    if (order === 'newest') {
+      const { events, nextBefore, firstSeq, lastSeq } = await readNewestPage(app, owner, request, awaitTurn)
+      return `{"data":[${events.join(',')}],"next_after":${lastSeq},"next_before":${nextBefore},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
+    }
+    const { events, nextAfter, firstSeq, lastSeq } = await readPage(app, owner, request, awaitTurn)
+    return `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
   }
-  const { firstSeq } = readFeedRange(app.db, owner.accountId)
-  const nextBefore = position > firstSeq ? position : null
-  return `{"data":[${events.join(',')}],"next_after":${lastSeq},"next_before":${nextBefore},"first_seq":${firstSeq},"last_seq":${lastSeq}}`
+  return (owner: EventOwner, order: Order, request: PageRequest): Promise<string> =>
+    queue.run(owner.accountId, () => read(owner, order, request))
 }
 
 const MAX_REMEMBERED_ACCOUNTS = 10_000
@@ -167,12 +121,12 @@ const StreamHeaders = Type.Object(
  * @param streams the open streams of all requests
  */
 export const eventRoutes = (app: App, streams: FeedStreams) => {
-  const readPage = createPageReader(app)
+  const readJson = createPageReader(app)
   const noteFirstRead = createFirstReadNote(app)
 
   /** Pages are built batch by batch as JSON text, so the framework does not serialise them. */
-  const respondWithPage = async (actor: Actor, request: PageRequest): Promise<Response> => {
-    const json = await readPage(actor, request)
+  const respondWithPage = async (actor: Actor, order: Order, request: PageRequest): Promise<Response> => {
+    const json = await readJson(actor, order, request)
     // Returns only durable events: after a crash, no client may know of an event that was lost.
     await app.commit.barrier()
     return new Response(json, { headers: { 'content-type': 'application/json;charset=utf-8' } })
@@ -198,7 +152,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
         const start = lastEventId ? parseAfter('Last-Event-ID', lastEventId, range) : parseAfter('after', after, range)
         return streams.open(request, actor, { after: start, types, sendsStart: !lastEventId && after === LATEST })
       }
-      return respondWithPage(actor, { order, after, before, types, limit })
+      return respondWithPage(actor, order, { after, before, types, limit })
     },
     {
       query: FeedQuery,

@@ -246,14 +246,14 @@ class FeedSource {
   #readOwnPiece(upTo: number): Piece {
     const { clock } = this.#app
     const request = { after: this.#position, upTo, types: this.#from.types }
-    const { events, nextAfter } = readFeed(this.#app, this.#actor, {
+    const { events, after: position } = readFeed(this.#app, this.#actor, {
       ...request,
       limit: EVENTS_PER_PIECE,
       characters: CHARACTERS_PER_PIECE,
     })
     const newest = events.at(-1)?.seq
     const text = events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
-    const piece = { text, position: nextAfter, newest }
+    const piece = { text, position, newest }
     this.#from.lastPieces.set(this.#actor.accountId, { ...request, ...piece, readAtMs: clock.monotonicMs() })
     return piece
   }

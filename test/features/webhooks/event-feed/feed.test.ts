@@ -258,7 +258,7 @@ describe('the feed', () => {
     const read = createPageReader(app)
     const made: string[] = []
     const ask = async (name: string, of: typeof actor, after: string, limit: number): Promise<void> => {
-      await read(of, { order: 'oldest', before: undefined, after, types: ALL_TYPES, limit }).catch(() => undefined)
+      await read(of, 'oldest', { after, types: ALL_TYPES, limit }).catch(() => undefined)
       made.push(name)
     }
     await Promise.all([
