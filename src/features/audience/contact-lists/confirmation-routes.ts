@@ -8,7 +8,7 @@ import { conflict, tooManyRequests } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, Nullable } from '#platform/http/schemas.ts'
+import { DataBody, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { auditContact } from './add.ts'
 import { getContact } from './remove.ts'
 import {
@@ -64,11 +64,11 @@ export const contactConfirmationRoutes = (app: App) =>
     },
     {
       params: Type.Object({
-        id: Type.String({ description: 'Id of the list.' }),
+        id: Text('Id of the list.'),
         // Null when its percent-encoding is invalid; then it is not an address either.
-        email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
+        email: TextOrNull('The address, URL-encoded, in any spelling.'),
       }),
-      response: { 202: DataBody(Type.Object({ message: Type.String({ description: 'What happens now.' }) })) },
+      response: { 202: DataBody(Type.Object({ message: Text('What happens now.') })) },
       detail: describeRoute(
         'Send the confirmation again',
         requires('contacts:write'),

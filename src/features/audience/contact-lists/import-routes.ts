@@ -16,7 +16,7 @@ import { CSV_TYPE, csvBody, csvResponseSpec, csvStreamBody } from '#platform/htt
 import { streamDownload } from '#platform/http/download.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, StringEnum, Uuid } from '#platform/http/schemas.ts'
+import { DataBody, StringEnum, Text, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { ANSWERS_DESCRIPTION, parseAnswers } from './answers.ts'
@@ -68,18 +68,18 @@ const readListId = ({ type, metadata }: Operation): unknown =>
   type === 'bulk_import' ? (JSON.parse(metadata ?? '{}') as { list_id?: unknown }).list_id : undefined
 
 const tags = ['Contact lists']
-const params = Type.Object({ id: Type.String({ description: 'Id of the contact list.' }) })
+const params = Type.Object({ id: Text('Id of the contact list.') })
 
 const ImportBegun = Type.Object({
   operation_id: Uuid({
     description: 'Operation that imports the file; `GET /v1/operations/{id}` shows its progress.',
   }),
-  message: Type.String({ description: 'What happens now, in words.' }),
+  message: Text('What happens now, in words.'),
 })
 
 const importParams = Type.Object({
-  id: Type.String({ description: 'Id of the contact list.' }),
-  operation_id: Type.String({ description: 'Operation of the import.' }),
+  id: Text('Id of the contact list.'),
+  operation_id: Text('Operation of the import.'),
 })
 
 const columnsParameter = Type.Optional(Type.String({ maxLength: 8000, description: ANSWERS_DESCRIPTION }))

@@ -6,8 +6,9 @@ import { type Contact, MAX_COUNTED } from '#features/setup/contact-store/find.ts
 import { type ContactList, type ListedContactList, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES, readContactCount } from '#features/setup/contact-store/status.ts'
 import { findTemplateUuid, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/setup/templates/templates.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
+  Count,
   extra,
   FreeMap,
   Nullable,
@@ -15,10 +16,15 @@ import {
   PAGE_FIELDS,
   StrictObject,
   StringEnum,
+  Text,
+  TextOrNull,
+  TimeOrNull,
   Timestamp,
   Uuid,
+  UuidOrNull,
 } from '#platform/http/schemas.ts'
 import { MAX_NAME_LENGTH } from '#platform/http/validation.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
@@ -27,21 +33,19 @@ import { CONSENT_KINDS } from './consent.ts'
 export const LIST_FIELDS = {
   id: Uuid({ description: 'Id of the list.' }),
   account_id: Uuid({ description: 'Id of the account.' }),
-  name: Type.String({ description: 'Name; people see it where they confirm and where they unsubscribe.' }),
-  description: Nullable(Type.String(), { description: 'Purpose of the list; only its account sees it.' }),
+  name: Text('Name; people see it where they confirm and where they unsubscribe.'),
+  description: TextOrNull('Purpose of the list; only its account sees it.'),
   double_opt_in: Type.Boolean({ description: 'Whether new contacts are asked by email to confirm.' }),
-  contact_count: Type.Integer({ description: 'Number of contacts, whatever their status.' }),
+  contact_count: Count('Number of contacts, whatever their status.'),
   welcome_email_enabled: Type.Boolean({
     description: 'Whether a contact that becomes active gets a welcome email, once.',
   }),
-  welcome_email_delay_seconds: Type.Integer({ description: 'Delay of the welcome email in seconds.' }),
-  welcome_email_from_address: Nullable(Type.String(), {
-    description: 'Sender of the welcome email; null: no-reply at the first verified domain.',
-  }),
-  welcome_email_subject: Nullable(Type.String(), { description: 'Subject of the welcome email, in Jinja syntax.' }),
-  welcome_email_html_body: Nullable(Type.String(), { description: 'HTML body of the welcome email, in Jinja syntax.' }),
-  welcome_email_text_body: Nullable(Type.String(), { description: 'Text body of the welcome email, in Jinja syntax.' }),
-  welcome_email_template_id: Nullable(Uuid(), { description: 'Template used in place of the bodies.' }),
+  welcome_email_delay_seconds: Count('Delay of the welcome email in seconds.'),
+  welcome_email_from_address: TextOrNull('Sender of the welcome email; null: no-reply at the first verified domain.'),
+  welcome_email_subject: TextOrNull('Subject of the welcome email, in Jinja syntax.'),
+  welcome_email_html_body: TextOrNull('HTML body of the welcome email, in Jinja syntax.'),
+  welcome_email_text_body: TextOrNull('Text body of the welcome email, in Jinja syntax.'),
+  welcome_email_template_id: UuidOrNull('Template used in place of the bodies.'),
   created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 }
@@ -128,24 +132,19 @@ export const toListInput = (body: Static<typeof ContactListBody>): ListInput => 
 })
 
 /** Reads the count, so do not call it in the transaction that changes it. */
-export const listWire = (db: Database, list: ContactList, accountUuid: string): ContactListRecord => ({
-  id: formatUuid(list.uuid),
-  account_id: accountUuid,
-  name: list.name,
-  description: list.description,
-  double_opt_in: list.doubleOptIn,
-  contact_count: readContactCount(db, list.accountId, list.id),
-  welcome_email_enabled: list.welcomeEnabled,
-  welcome_email_delay_seconds: list.welcomeDelaySeconds,
-  welcome_email_from_address: list.welcomeFrom,
-  welcome_email_subject: list.welcomeSubject,
-  welcome_email_html_body: list.welcomeHtml,
-  welcome_email_text_body: list.welcomeText,
-  welcome_email_template_id:
-    list.welcomeTemplateId === null ? null : (findTemplateUuid(db, list.welcomeTemplateId) ?? null),
-  created_at: isoTime(list.createdAt),
-  updated_at: isoTime(list.updatedAt),
-})
+export const listWire = (db: Database, list: ContactList, account_id: string): ContactListRecord =>
+  toWire(ContactListRecord, list, {
+    account_id,
+    contact_count: readContactCount(db, list.accountId, list.id),
+    welcome_email_enabled: list.welcomeEnabled,
+    welcome_email_delay_seconds: list.welcomeDelaySeconds,
+    welcome_email_from_address: list.welcomeFrom,
+    welcome_email_subject: list.welcomeSubject,
+    welcome_email_html_body: list.welcomeHtml,
+    welcome_email_text_body: list.welcomeText,
+    welcome_email_template_id:
+      list.welcomeTemplateId === null ? null : (findTemplateUuid(db, list.welcomeTemplateId) ?? null),
+  })
 
 export const listRowWire = (db: Database, list: ListedContactList, accountUuid: string): ContactListRow => ({
   ...listWire(db, list, accountUuid),
@@ -159,19 +158,18 @@ export const ContactRecord = Type.Object({
   id: Uuid({ description: 'Id of the contact.' }),
   account_id: Uuid({ description: 'Id of the account.' }),
   list_id: Uuid({ description: 'Id of its list.' }),
-  email: Type.String({ description: 'Address as it was provided; its domain in A-labels.' }),
+  email: Text('Address as it was provided; its domain in A-labels.'),
   metadata: Type.Record(Type.String(), Type.Unknown(), {
     description: 'Your own data; templates read it as `contact`.',
   }),
   status: StringEnum(CONTACT_STATUSES, { description: STATUS_WORDS }),
   subscribed_at: Timestamp({ description: 'When it was added, confirmed, or resubscribed.' }),
   confirmed_at: extra(
-    Nullable(Timestamp(), {
-      description:
-        'When its recipient last confirmed with the link of a confirmation email; null: never, also where `confirmed` was true.',
-    }),
+    TimeOrNull(
+      'When its recipient last confirmed with the link of a confirmation email; null: never, also where `confirmed` was true.',
+    ),
   ),
-  unsubscribed_at: Nullable(Timestamp(), { description: 'When it left the list; null: it has not.' }),
+  unsubscribed_at: TimeOrNull('When it left the list; null: it has not.'),
   // Not null: an older client of the interface refuses the field.
   welcome_email_sent_at: Type.Optional(
     Timestamp({ description: 'When its welcome email was accepted; absent: not yet.' }),
@@ -183,7 +181,7 @@ export type ContactRecord = Static<typeof ContactRecord>
 export const ContactQuery = Type.Object({
   ...PAGE_FIELDS,
   status: Type.Optional(StringEnum(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
-  email: Type.Optional(Type.String({ description: 'Only this address, in any spelling.' })),
+  email: Type.Optional(Text('Only this address, in any spelling.')),
   starts_with: Type.Optional(
     Type.String({
       minLength: 1,
@@ -199,7 +197,7 @@ export const MAX_METADATA_BYTES = 16 * KiB
 /** Maximum number of contacts in one request. */
 export const MAX_CONTACTS_PER_REQUEST = 10_000
 
-const Email = Type.String({ description: 'Address; a display name is dropped.' })
+const Email = Text('Address; a display name is dropped.')
 const Metadata = Nullable(FreeMap(), {
   description: `Your own data, at most ${MAX_METADATA_BYTES} bytes of JSON; templates read it as \`contact\`.`,
 })
@@ -246,13 +244,11 @@ export const AddedContacts = Type.Object({
     [
       ContactRecord,
       Type.Object({
-        inserted: Type.Integer({ description: 'Number of contacts that are new on the list.' }),
+        inserted: Count('Number of contacts that are new on the list.'),
         duplicates: extra(
-          Type.Integer({
-            description: 'Number of contacts that were already on the list, or occurred twice; they stay as they are.',
-          }),
+          Count('Number of contacts that were already on the list, or occurred twice; they stay as they are.'),
         ),
-        total_requested: Type.Integer({ description: 'Number of contacts in the request.' }),
+        total_requested: Count('Number of contacts in the request.'),
       }),
     ],
     { description: 'For `email`, the contact; for `contacts`, their counts.' },
@@ -261,7 +257,7 @@ export const AddedContacts = Type.Object({
     Type.Array(
       Type.Object({
         index: Type.Integer({ minimum: 0, description: 'Position in the request, from 0.' }),
-        error: Type.String({ description: 'Why it was not added.' }),
+        error: Text('Why it was not added.'),
       }),
       { description: 'The `contacts` that were not added; one that is already on the list is not an error.' },
     ),
@@ -275,25 +271,23 @@ export const AddedContacts = Type.Object({
 const findLinkConfirmation = ({ confirmedAt, createdAt }: Contact): Millis | null =>
   confirmedAt === createdAt ? null : confirmedAt
 
-export const contactWire = (contact: Contact, list: ContactList, accountUuid: string): ContactRecord => ({
-  id: formatUuid(contact.uuid),
-  account_id: accountUuid,
-  list_id: formatUuid(list.uuid),
-  email: contact.email,
-  metadata: contact.metadata === null ? {} : JSON.parse(contact.metadata),
-  status: contact.status,
-  subscribed_at: isoTime(contact.subscribedAt),
-  confirmed_at: isoTimeOrNull(findLinkConfirmation(contact)),
-  unsubscribed_at: isoTimeOrNull(contact.unsubscribedAt),
-  ...(contact.welcomeSentAt !== null && { welcome_email_sent_at: isoTime(contact.welcomeSentAt) }),
-  created_at: isoTime(contact.createdAt),
-})
+export const contactWire = (contact: Contact, list: ContactList, account_id: string): ContactRecord =>
+  toWire(
+    ContactRecord,
+    { ...contact, welcomeEmailSentAt: contact.welcomeSentAt },
+    {
+      account_id,
+      list_id: formatUuid(list.uuid),
+      metadata: contact.metadata === null ? {} : JSON.parse(contact.metadata),
+      confirmed_at: isoTimeOrNull(findLinkConfirmation(contact)),
+    },
+  )
 
 /** What an import would read from the beginning of a file. */
 export const ImportPreviewRecord = Type.Object({
   columns: Type.Array(
     Type.Object({
-      name: Nullable(Type.String(), { description: 'As the file names it; null: the file has no header.' }),
+      name: TextOrNull('As the file names it; null: the file has no header.'),
       kind: StringEnum(['email', 'metadata', 'field', 'passed over', ...CONSENT_KINDS], {
         description:
           'email, metadata (a JSON object), field (metadata of this name), passed over (ignored), status (its words say it), or the status that yes in it means: subscribed, confirmed, unsubscribed, bounced or complained.',
@@ -303,25 +297,25 @@ export const ImportPreviewRecord = Type.Object({
   ),
   contacts: Type.Array(
     Type.Object({
-      line: Type.Integer({ description: 'Line in the file, from 1.' }),
-      email: Type.String({ description: 'Address.' }),
+      line: Count('Line in the file, from 1.'),
+      email: Text('Address.'),
       status: Nullable(StringEnum(CONTACT_STATUSES), { description: 'Status; null: as the list says.' }),
       metadata: Type.Record(Type.String(), Type.Unknown(), { description: 'Metadata.' }),
     }),
     { description: 'The first contacts.' },
   ),
-  checked: Type.Integer({ description: 'Number of lines that were checked.' }),
-  invalid: Type.Integer({ description: 'Number of them that would not be imported.' }),
+  checked: Count('Number of lines that were checked.'),
+  invalid: Count('Number of them that would not be imported.'),
   problems: Type.Array(
     Type.Object({
-      line: Type.Integer({ description: 'Line in the file, from 1.' }),
-      error: Type.String({ description: 'Why it would not be imported.' }),
+      line: Count('Line in the file, from 1.'),
+      error: Text('Why it would not be imported.'),
     }),
     { description: 'The first 100 of these.' },
   ),
   questions: Type.Array(
     Type.Object({
-      column: Type.String({ description: 'Its name; empty: it has none.' }),
+      column: Text('Its name; empty: it has none.'),
       values: Type.Array(Type.String(), { description: 'Its first 20 values that are not understood.' }),
     }),
     {

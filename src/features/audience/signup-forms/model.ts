@@ -1,16 +1,17 @@
 /** @module Wire shapes of signup forms. */
 import { type Static, Type } from '@sinclair/typebox'
 import { invalid } from '#platform/errors.ts'
-import { isoTime } from '#platform/http/envelope.ts'
 import {
   mapFromPhp,
-  Nullable,
   OptionalNullable,
   StrictObject,
   StringEnum,
+  Text,
+  TextOrNull,
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { FIELD_TYPES, MAX_FIELDS, MAX_LABEL_LENGTH, readFields } from './custom-fields.ts'
@@ -154,18 +155,16 @@ export const FormRecord = Type.Object({
   id: Uuid({ description: 'Id of the form.' }),
   account_id: Uuid({ description: 'Id of the account.' }),
   list_id: Uuid({ description: 'Contact list of the form.' }),
-  slug: Type.String({ description: 'Last part of `form_url`; it stays when the title changes.' }),
-  title: Type.String({ description: 'Heading of the page.' }),
-  description: Nullable(Type.String(), { description: 'Text below the title.' }),
-  from_address: Nullable(Type.String(), {
-    description: 'Sender of confirmations; null: no-reply at the first verified domain.',
-  }),
-  redirect_url: Nullable(Type.String(), { description: 'Where a visitor is redirected after signing up.' }),
-  success_message: Nullable(Type.String(), { description: 'Text that a visitor sees after signing up.' }),
+  slug: Text('Last part of `form_url`; it stays when the title changes.'),
+  title: Text('Heading of the page.'),
+  description: TextOrNull('Text below the title.'),
+  from_address: TextOrNull('Sender of confirmations; null: no-reply at the first verified domain.'),
+  redirect_url: TextOrNull('Where a visitor is redirected after signing up.'),
+  success_message: TextOrNull('Text that a visitor sees after signing up.'),
   custom_fields: Type.Array(
     Type.Object({
-      name: Type.String({ description: "Name in the contact's metadata." }),
-      label: Type.String({ description: 'Label that a visitor sees.' }),
+      name: Text("Name in the contact's metadata."),
+      label: Text('Label that a visitor sees.'),
       type: StringEnum(FIELD_TYPES, { description: 'Type of the field.' }),
       required: Type.Boolean({ description: 'Whether it must be filled in.' }),
     }),
@@ -174,8 +173,8 @@ export const FormRecord = Type.Object({
   theme: Type.Object(toOptionalFields(THEME), { description: 'Differences from the default look.' }),
   messages: Type.Object(toOptionalFields(messageFields), { description: 'Differences from the English defaults.' }),
   is_active: Type.Boolean({ description: 'Whether the page is available.' }),
-  form_url: Type.String({ description: 'URL of the page.' }),
-  embed_code: Type.String({ description: 'HTML that embeds the form in another page.' }),
+  form_url: Text('URL of the page.'),
+  embed_code: Text('HTML that embeds the form in another page.'),
   created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 })
@@ -211,22 +210,13 @@ export const toFormChange = (body: Static<typeof FormChangeBody>): FormChange =>
   }
 }
 
-export const formWire = (form: SignupForm, config: Pick<Config, 'publicUrl'>): FormRecord => ({
-  id: formatUuid(form.uuid),
-  account_id: formatUuid(form.accountUuid),
-  list_id: formatUuid(form.listUuid),
-  slug: form.slug,
-  title: form.title,
-  description: form.description,
-  from_address: form.fromAddress,
-  redirect_url: form.redirectUrl,
-  success_message: form.successMessage,
-  custom_fields: [...form.customFields],
-  theme: form.theme,
-  messages: form.messages,
-  is_active: form.isActive,
-  form_url: formUrl(config, form),
-  embed_code: embedCode(config, form),
-  created_at: isoTime(form.createdAt),
-  updated_at: isoTime(form.updatedAt),
-})
+export const formWire = (form: SignupForm, config: Pick<Config, 'publicUrl'>): FormRecord =>
+  toWire(FormRecord, form, {
+    account_id: formatUuid(form.accountUuid),
+    list_id: formatUuid(form.listUuid),
+    custom_fields: [...form.customFields],
+    theme: form.theme,
+    messages: form.messages,
+    form_url: formUrl(config, form),
+    embed_code: embedCode(config, form),
+  })
