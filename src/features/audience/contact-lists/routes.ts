@@ -13,7 +13,7 @@ import { invalid } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'
 import { addContact, addContacts } from './add.ts'
 import {
@@ -35,11 +35,11 @@ import {
 import { changeContact, getContact, removeContact } from './remove.ts'
 
 const tags = ['Contact lists']
-const params = Type.Object({ id: Type.String({ description: 'Id of the list.' }) })
+const params = Type.Object({ id: Text('Id of the list.') })
 const contactParams = Type.Object({
-  id: Type.String({ description: 'Id of the list.' }),
+  id: Text('Id of the list.'),
   // Null when its percent-encoding is invalid; then it is not an address either.
-  email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
+  email: TextOrNull('The address, URL-encoded, in any spelling.'),
 })
 const SAME_NAME = 'The account already has a contact list with this name'
 const WELCOME_SCOPE =
@@ -56,11 +56,8 @@ export const contactListRoutes = (app: App) => {
       ({ actor, query }) => {
         const page = parsePage(query)
         const { lists, total } = listContactLists(app.db, actor.accountId, page)
-        return pageBody(
-          lists.map((row) => listRowWire(app.db, row, actor.accountUuid)),
-          { ...page, total },
-          idKey(lists),
-        )
+        const rows = lists.map((row) => listRowWire(app.db, row, actor.accountUuid))
+        return pageBody(rows, { ...page, total }, idKey(lists))
       },
       {
         query: PageQuery,
@@ -133,15 +130,10 @@ export const contactListRoutes = (app: App) => {
         if (email !== undefined && startsWith !== undefined)
           throw invalid('starts_with', 'Set either email, for one address, or starts_with, but not both.')
         const { contacts, total, lastKey } = listContacts(app.db, of, { status, email, startsWith }, page)
-        return pageBody(
-          contacts.map((contact) => contactWire(contact, of, actor.accountUuid)),
-          {
-            ...page,
-            total,
-            ...(total >= MAX_COUNTED && startsWith !== undefined && { hasMore: contacts.length === page.limit }),
-          },
-          lastKey,
-        )
+        const rows = contacts.map((contact) => contactWire(contact, of, actor.accountUuid))
+        const isUncounted = total >= MAX_COUNTED && startsWith !== undefined
+        const more = isUncounted && { hasMore: contacts.length === page.limit }
+        return pageBody(rows, { ...page, total, ...more }, lastKey)
       },
       {
         params,

@@ -6,12 +6,12 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
-import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
 import { FormChangeBody, FormRecord, formWire, NewForm, toFormChange, toFormInput } from './model.ts'
 import { changeForm, createForm, deleteForm, getForm, listForms, type SignupForm, toggleForm } from './signup-forms.ts'
 
 const tags = ['Signup forms']
-const params = Type.Object({ id: Type.String({ description: 'Id of the signup form.' }) })
+const params = Type.Object({ id: Text('Id of the signup form.') })
 
 export const signupFormRoutes = (app: App) => {
   const wire = (form: SignupForm) => formWire(form, app.config)

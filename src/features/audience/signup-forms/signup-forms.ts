@@ -135,11 +135,7 @@ export function findFormBySlug(db: Database, slug: string): SignupForm | undefin
 }
 
 /** A page of the account's forms, newest first. */
-export const listForms = (
-  db: Database,
-  accountId: number,
-  page: RowWindow,
-): { forms: SignupForm[]; total: number } => ({
+export const listForms = (db: Database, accountId: number, page: RowWindow) => ({
   forms: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toSignupForm),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })

@@ -8,7 +8,7 @@ import { CSV_TYPE, csvBody, csvResponseSpec } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { liftTimeLimit, restoreTimeLimit } from '#platform/http/request-context.ts'
-import { DataBody, Nullable, PageBody, parsePage } from '#platform/http/schemas.ts'
+import { DataBody, PageBody, parsePage, TextOrNull } from '#platform/http/schemas.ts'
 import { exportChunks } from './export.ts'
 import { importSuppressions } from './import.ts'
 import {
@@ -24,7 +24,7 @@ import { addSuppression, listSuppressions, removeSuppression } from './suppressi
 const tags = ['Suppressions']
 const params = Type.Object({
   // Null when its percent-encoding is invalid; then it is not an address either.
-  email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
+  email: TextOrNull('The address, URL-encoded, in any spelling.'),
 })
 
 export const suppressionRoutes = (app: App) =>
@@ -34,17 +34,10 @@ export const suppressionRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { suppressions, total } = listSuppressions(
-          app.db,
-          actor.accountId,
-          { reason: query.reason, address: query.email },
-          page,
-        )
-        return pageBody(
-          suppressions.map((suppression) => suppressionWire(suppression, actor.accountUuid)),
-          { ...page, total },
-          idKey(suppressions),
-        )
+        const filter = { reason: query.reason, address: query.email }
+        const { suppressions, total } = listSuppressions(app.db, actor.accountId, filter, page)
+        const rows = suppressions.map((row) => suppressionWire(row, actor.accountUuid))
+        return pageBody(rows, { ...page, total }, idKey(suppressions))
       },
       {
         query: SuppressionQuery,

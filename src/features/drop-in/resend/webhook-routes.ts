@@ -23,7 +23,7 @@ export const resendWebhookRoutes = (app: App) =>
     .get(
       '/',
       ({ actor: { accountId }, query }) => {
-        const { webhooks } = listWebhooks(app.db, accountId, { limit: MAX_WEBHOOKS, offset: 0 })
+        const { rows: webhooks } = listWebhooks(app.db, accountId, { limit: MAX_WEBHOOKS, offset: 0 })
         return pageOf(query, webhooks.map(toListedWebhook))
       },
       { detail: requires('webhooks:read') },

@@ -41,11 +41,7 @@ export function uncountContact(tx: Tx, mailboxId: number, address: string): void
   sql(tx.db).dropEmpty.run(mailboxId, address)
 }
 
-export const listContacts = (
-  db: Database,
-  mailbox: Pick<Mailbox, 'id'>,
-  page: RowWindow,
-): { contacts: Contact[]; total: number } => ({
+export const listContacts = (db: Database, mailbox: Pick<Mailbox, 'id'>, page: RowWindow) => ({
   contacts: sql(db).page.all(mailbox.id, ...belowTimeAndText(page), page.limit, page.offset),
   total: sql(db).count.get(mailbox.id)?.n ?? 0,
 })

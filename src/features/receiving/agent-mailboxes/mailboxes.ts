@@ -131,12 +131,8 @@ export function findMailbox(db: Database, domain: string, localPart: string): Ma
   return undefined
 }
 
-export const listMailboxes = (
-  db: Database,
-  accountId: number,
-  page: RowWindow,
-): { mailboxes: Mailbox[]; total: number } => ({
-  mailboxes: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
+export const listMailboxes = (db: Database, accountId: number, page: RowWindow) => ({
+  rows: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 

@@ -137,14 +137,10 @@ export const messageRoutes = (app: App) =>
         ),
       },
     )
-    .delete(
-      '/:id/messages/:mid',
-      async ({ actor, params, set }) => {
-        await deleteMessage(app, actor, params.id, params.mid)
-        set.status = 204
-      },
-      { params: MessageParams, detail: describeRoute('Delete a message', requires('mailboxes:write')) },
-    )
+    .delete('/:id/messages/:mid', ({ actor, params }) => deleteMessage(app, actor, params.id, params.mid), {
+      params: MessageParams,
+      detail: describeRoute('Delete a message', requires('mailboxes:write')),
+    })
     .put(
       '/:id/messages/:mid/labels',
       async ({ actor, params, body }) => {

@@ -62,8 +62,8 @@ const mailboxRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const range = parseRowRange(query)
-        const { mailboxes, total } = listMailboxes(app.db, actor.accountId, range)
-        return pageBody(mailboxes.map(toMailboxWire), { ...range, total }, idKey(mailboxes))
+        const { rows, total } = listMailboxes(app.db, actor.accountId, range)
+        return pageBody(rows.map(toMailboxWire), { ...range, total }, idKey(rows))
       },
       {
         query: RowRangeQuery,
@@ -92,21 +92,14 @@ const mailboxRoutes = (app: App) =>
       response: DataBody(MailboxRecord),
       detail: describeRoute('Get an agent mailbox', requires('mailboxes:read')),
     })
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteMailbox(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params: MailboxParams,
-        detail: describeRoute(
-          'Delete an agent mailbox',
-          requires('mailboxes:write'),
-          'Deletes it with its contents, immediately. From then on its address is treated like any other of the domain.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteMailbox(app, actor, params.id), {
+      params: MailboxParams,
+      detail: describeRoute(
+        'Delete an agent mailbox',
+        requires('mailboxes:write'),
+        'Deletes it with its contents, immediately. From then on its address is treated like any other of the domain.',
+      ),
+    })
 
 const overviewRoutes = (app: App) =>
   new Elysia({ tags })
@@ -237,10 +230,7 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
     )
     .post(
       '/:id/messages/:mid/ack',
-      async ({ actor, params, body, set }) => {
-        await ackMessage(app, actor, params.id, params.mid, body.lease_token)
-        set.status = 204
-      },
+      ({ actor, params, body }) => ackMessage(app, actor, params.id, params.mid, body.lease_token),
       {
         params: MessageParams,
         body: LeaseEnd,
@@ -254,10 +244,7 @@ const consumerRoutes = (app: App, longPolls: LongPolls) =>
     )
     .post(
       '/:id/messages/:mid/nack',
-      async ({ actor, params, body, set }) => {
-        await nackMessage(app, actor, params.id, params.mid, body.lease_token)
-        set.status = 204
-      },
+      ({ actor, params, body }) => nackMessage(app, actor, params.id, params.mid, body.lease_token),
       {
         params: MessageParams,
         body: LeaseEnd,

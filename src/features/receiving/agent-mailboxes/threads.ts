@@ -108,11 +108,7 @@ export function getThread(db: Database, mailbox: Pick<Mailbox, 'id'>, id: string
   return thread
 }
 
-export const listThreads = (
-  db: Database,
-  mailbox: Pick<Mailbox, 'id' | 'threadCount'>,
-  page: RowWindow,
-): { threads: Thread[]; total: number } => ({
+export const listThreads = (db: Database, mailbox: Pick<Mailbox, 'id' | 'threadCount'>, page: RowWindow) => ({
   threads: sql(db).page.all(mailbox.id, ...belowTimeAndId(page), page.limit, page.offset),
   total: mailbox.threadCount,
 })

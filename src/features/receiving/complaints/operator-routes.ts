@@ -44,11 +44,8 @@ export const operatorComplaintRoutes = (app: App) =>
         await recordView(app, actor, { name: 'complaints' })
         const page = parsePage(query)
         const found = listComplaints(app.db, findFilteredAccountId(app, query.account_id), page)
-        return pageBody(
-          found.complaints.map((complaint) => toComplaintWire(app, complaint)),
-          { ...page, total: found.total },
-          found.lastKey,
-        )
+        const rows = found.complaints.map((complaint) => toComplaintWire(app, complaint))
+        return pageBody(rows, { ...page, total: found.total }, found.lastKey)
       },
       {
         query: OfAccountQuery,

@@ -78,35 +78,21 @@ export const operatorMailRoutes = (app: App, { readText, retry }: OperatorMailRo
         },
       },
     )
-    .post(
-      '/:id/retry',
-      async ({ actor, params, set }) => {
-        await retry(app, params.id, toServiceActor(actor))
-        set.status = 204
-      },
-      {
-        params,
-        detail: operatorRoute(
-          'Process a message for the operator again',
-          'A bounce or complaint that could not be read takes effect; other mail returns to the list.',
-          {
-            404: MAIL_NOT_FOUND,
-            409: ['no_destination', 'None of its recipients belongs to this host, or a mailbox is full.'],
-          },
-        ),
-      },
-    )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteOperatorMail(app, params.id, toServiceActor(actor))
-        set.status = 204
-      },
-      {
-        params,
-        detail: operatorRoute('Delete a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
-      },
-    )
+    .post('/:id/retry', ({ actor, params }) => retry(app, params.id, toServiceActor(actor)), {
+      params,
+      detail: operatorRoute(
+        'Process a message for the operator again',
+        'A bounce or complaint that could not be read takes effect; other mail returns to the list.',
+        {
+          404: MAIL_NOT_FOUND,
+          409: ['no_destination', 'None of its recipients belongs to this host, or a mailbox is full.'],
+        },
+      ),
+    })
+    .delete('/:id', ({ actor, params }) => deleteOperatorMail(app, params.id, toServiceActor(actor)), {
+      params,
+      detail: operatorRoute('Delete a message for the operator', undefined, { 404: MAIL_NOT_FOUND }),
+    })
 
 /** A message with its text and the beginning of its source. Throws 404 for an unknown id. */
 async function readOperatorMail(app: App, readText: MailTextReader, id: string): Promise<OperatorMailDetail> {

@@ -110,12 +110,8 @@ export function getRouteWebhook(db: Database, accountId: number, id: string): We
   return webhook
 }
 
-export const listRoutes = (
-  db: Database,
-  accountId: number,
-  page: RowWindow,
-): { routes: InboundRoute[]; total: number } => ({
-  routes: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toRoute),
+export const listRoutes = (db: Database, accountId: number, page: RowWindow) => ({
+  rows: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toRoute),
   total: countRoutes(db, accountId),
 })
 

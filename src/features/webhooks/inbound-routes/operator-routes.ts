@@ -38,8 +38,8 @@ export const operatorWebhookRoutes = (app: App) => {
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'webhooks' })
         const page = parsePage(query)
-        const { webhooks, total } = listWebhooksOfAll(app.db, findFilteredAccountId(app, query.account_id), page)
-        return pageBody(webhooks.map(toWire), { ...page, total }, idKey(webhooks))
+        const { rows, total } = listWebhooksOfAll(app.db, findFilteredAccountId(app, query.account_id), page)
+        return pageBody(rows.map(toWire), { ...page, total }, idKey(rows))
       },
       {
         query: OfAccountQuery,

@@ -84,12 +84,9 @@ export const inboundRouteRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { routes, total } = listRoutes(app.db, actor.accountId, page)
-        return pageBody(
-          routes.map((route) => toRouteWire(route, actor.accountUuid)),
-          { ...page, total },
-          idKey(routes),
-        )
+        const { rows, total } = listRoutes(app.db, actor.accountId, page)
+        const routes = rows.map((row) => toRouteWire(row, actor.accountUuid))
+        return pageBody(routes, { ...page, total }, idKey(rows))
       },
       {
         query: PageQuery,
@@ -184,21 +181,14 @@ export const inboundRouteRoutes = (app: App) =>
         ),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteRoute(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Delete an inbound route',
-          requires('inbound:write'),
-          'Its mail is kept; nothing more is posted, and its deliveries are deleted.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteRoute(app, actor, params.id), {
+      params,
+      detail: describeRoute(
+        'Delete an inbound route',
+        requires('inbound:write'),
+        'Its mail is kept; nothing more is posted, and its deliveries are deleted.',
+      ),
+    })
     .post(
       '/:id/test',
       async ({ actor, params }) => dataBody(toTestWire(await sendTestEvent(app, actor, params.id, getRouteWebhook))),
@@ -219,11 +209,9 @@ export const inboundRouteRoutes = (app: App) =>
         const webhook = findRouteWebhook(app.db, getRoute(app.db, actor.accountId, params.id).id)
         const page = parsePage(query)
         if (!webhook) return pageBody([], { ...page, total: 0 })
-        const { deliveries, total } = listDeliveries(app.db, webhook, { status: query.status }, page)
-        return pageBody(
-          deliveries.map((delivery) => toRouteDeliveryWire(delivery, webhook, app.keys)),
-          { ...page, total },
-        )
+        const { rows, total } = listDeliveries(app.db, webhook, { status: query.status }, page)
+        const deliveries = rows.map((row) => toRouteDeliveryWire(row, webhook, app.keys))
+        return pageBody(deliveries, { ...page, total })
       },
       {
         params,

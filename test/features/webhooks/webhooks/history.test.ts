@@ -115,13 +115,10 @@ test('a long history counts and lists its newest 10,000 deliveries, under each f
     { status: 'delivered' },
     { event: 'sent', status: 'delivered' },
   ] as const) {
-    const { deliveries, total } = listDeliveries(app.db, webhook, filter, { limit: 25, offset: MAX_LISTED - 10 })
-    expect([total, deliveries.map(({ createdAt }) => createdAt)]).toEqual([
-      10_000,
-      [20, 19, 18, 17, 16, 15, 14, 13, 12, 11],
-    ])
+    const { rows, total } = listDeliveries(app.db, webhook, filter, { limit: 25, offset: MAX_LISTED - 10 })
+    expect([total, rows.map(({ createdAt }) => createdAt)]).toEqual([10_000, [20, 19, 18, 17, 16, 15, 14, 13, 12, 11]])
     const past = listDeliveries(app.db, webhook, filter, { limit: 25, offset: MAX_LISTED })
-    expect(past).toEqual({ deliveries: [], total: 10_000 })
+    expect(past).toEqual({ rows: [], total: 10_000 })
   }
 })
 

@@ -44,11 +44,8 @@ export const inboundRoutes = (app: App) => {
         // Filtered lists have a maximum length.
         const isFiltered = Object.values(filter).some((value) => value !== undefined)
         const { emails, total } = listInbound(app.db, actor.accountId, filter, page)
-        return pageBody(
-          emails.map((email) => toInboundWire(email, actor.accountUuid)),
-          { ...page, total },
-          isFiltered ? undefined : idKey(emails),
-        )
+        const rows = emails.map((email) => toInboundWire(email, actor.accountUuid))
+        return pageBody(rows, { ...page, total }, isFiltered ? undefined : idKey(emails))
       },
       {
         query: InboundQuery,
@@ -82,21 +79,14 @@ export const inboundRoutes = (app: App) => {
         detail: describeRoute('Get an inbound email', requires('inbound:read')),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteInbound(app, actor, params.id ?? '')
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Delete an inbound email',
-          requires('inbound:write'),
-          'Pending webhook deliveries of it are cancelled.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteInbound(app, actor, params.id ?? ''), {
+      params,
+      detail: describeRoute(
+        'Delete an inbound email',
+        requires('inbound:write'),
+        'Pending webhook deliveries of it are cancelled.',
+      ),
+    })
     .get(
       '/:id/raw',
       ({ actor, params, request }) => {

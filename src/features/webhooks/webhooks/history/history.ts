@@ -9,6 +9,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { deriveEventUuid, toEventCode } from '#features/core/events/record.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { prepareStatements } from '#platform/db/open.ts'
+import type { RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -105,23 +106,16 @@ export function listDeliveries(
   db: Database,
   { id, accountId }: Pick<Webhook, 'id' | 'accountId'>,
   { status, event }: DeliveryFilter,
-  { limit, offset }: { readonly limit: number; readonly offset: number },
-): { deliveries: Delivery[]; total: number } {
+  { limit, offset }: RowWindow,
+) {
   const code = status === undefined ? [] : [deliveryStatusCode(status)]
   const values = event === undefined ? code : [event, ...code]
   const byStatus = event === undefined ? 'byStatus' : 'byBoth'
   const filter = status === undefined ? (event === undefined ? 'all' : 'byEvent') : byStatus
   const total = counts(db)[filter].get(accountId, id, MAX_LISTED, offset, ...values)?.n ?? 0
   const pageSize = Math.min(limit, total - offset)
-  return {
-    deliveries:
-      pageSize <= 0
-        ? []
-        : pages(db)
-            [filter].all(accountId, id, pageSize, offset, ...values)
-            .map(toDelivery),
-    total,
-  }
+  const rows = pageSize <= 0 ? [] : pages(db)[filter].all(accountId, id, pageSize, offset, ...values)
+  return { rows: rows.map(toDelivery), total }
 }
 
 /** A webhook's delivery; throws 404 when it has none with this id. */

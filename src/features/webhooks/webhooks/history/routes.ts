@@ -76,12 +76,9 @@ export const webhookRoutes = (app: App) =>
       '/',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { webhooks, total } = listWebhooks(app.db, actor.accountId, page)
-        return pageBody(
-          webhooks.map((webhook) => toWebhookWire(webhook, actor.accountUuid)),
-          { ...page, total },
-          idKey(webhooks),
-        )
+        const { rows, total } = listWebhooks(app.db, actor.accountId, page)
+        const webhooks = rows.map((row) => toWebhookWire(row, actor.accountUuid))
+        return pageBody(webhooks, { ...page, total }, idKey(rows))
       },
       {
         query: PageQuery,
@@ -134,21 +131,14 @@ export const webhookRoutes = (app: App) =>
         ),
       },
     )
-    .delete(
-      '/:id',
-      async ({ actor, params, set }) => {
-        await deleteWebhook(app, actor, params.id)
-        set.status = 204
-      },
-      {
-        params,
-        detail: describeRoute(
-          'Delete a webhook',
-          requires('webhooks:write'),
-          'Nothing more is sent, and its history is deleted.',
-        ),
-      },
-    )
+    .delete('/:id', ({ actor, params }) => deleteWebhook(app, actor, params.id), {
+      params,
+      detail: describeRoute(
+        'Delete a webhook',
+        requires('webhooks:write'),
+        'Nothing more is sent, and its history is deleted.',
+      ),
+    })
     .post('/:id/test', async ({ actor, params }) => dataBody(toTestWire(await sendTestEvent(app, actor, params.id))), {
       params,
       response: DataBody(TestResult),
@@ -163,11 +153,9 @@ export const webhookRoutes = (app: App) =>
       ({ actor, params, query }) => {
         const webhook = getWebhook(app.db, actor.accountId, params.id)
         const page = parsePage(query)
-        const { deliveries, total } = listDeliveries(app.db, webhook, query, page)
-        return pageBody(
-          deliveries.map((delivery) => toDeliveryWire(delivery, webhook, app.keys)),
-          { ...page, total },
-        )
+        const { rows, total } = listDeliveries(app.db, webhook, query, page)
+        const deliveries = rows.map((row) => toDeliveryWire(row, webhook, app.keys))
+        return pageBody(deliveries, { ...page, total })
       },
       {
         params,

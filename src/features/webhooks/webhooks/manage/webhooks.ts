@@ -117,23 +117,15 @@ export function getWebhook(db: Database, accountId: number, id: string): Webhook
 export type FindWebhook = (db: Database, accountId: number, id: string) => Webhook
 
 /** Webhooks of all accounts or of one, including those of inbound routes, newest first; for the operator only. */
-export const listWebhooksOfAll = (
-  db: Database,
-  accountId: number | undefined,
-  page: RowWindow,
-): { webhooks: Webhook[]; total: number } => ({
-  webhooks: sql(db)
+export const listWebhooksOfAll = (db: Database, accountId: number | undefined, page: RowWindow) => ({
+  rows: sql(db)
     .pageOfAll.all(accountId ?? null, belowId(page), page.limit, page.offset)
     .map(toWebhook),
   total: sql(db).countOfAll.get(accountId ?? null)?.n ?? 0,
 })
 
-export const listWebhooks = (
-  db: Database,
-  accountId: number,
-  page: RowWindow,
-): { webhooks: Webhook[]; total: number } => ({
-  webhooks: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toWebhook),
+export const listWebhooks = (db: Database, accountId: number, page: RowWindow) => ({
+  rows: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toWebhook),
   total: countWebhooks(db, accountId),
 })
 
