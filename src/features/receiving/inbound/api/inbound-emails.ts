@@ -74,54 +74,49 @@ const SELECT_LISTED = buildSelect(selectListedAttachments('i.attachments'))
 /** Limit of the inbound emails that a filtered list reaches and counts. */
 export const MAX_FILTERED_EMAILS = 10_000
 
-/** Conditions that, together with one status, let an index return rows in id order. */
-const WHERE_ACCOUNT = 'INDEXED BY inbound_emails_status WHERE account_id = ?1'
-const WHERE_DOMAIN = 'INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?2'
+/**
+ * The newest MAX_FILTERED_EMAILS that match a condition and status ?2, if any. An index has the rows of each status in
+ * id order, and SQLite merges them.
+ */
+const selectNewest = (where: string): string => {
+  const ofEachStatus = INBOUND_STATUSES.map((status) => inboundStatusCode(status)).map(
+    (code) => `SELECT id FROM inbound_emails ${where} AND status = ${code} AND coalesce(?2, ${code}) = ${code}`,
+  )
+  return `SELECT id FROM (${ofEachStatus.join(' UNION ALL ')} ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS})`
+}
 // `account_id` is missing because the lookup of the route's row id has checked it.
-const WHERE_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE route_id = ?2'
-const ALL_STATUS_CODES = INBOUND_STATUSES.map((status) => String(inboundStatusCode(status)))
+const SELECT_OF_ROUTE = selectNewest('INDEXED BY inbound_emails_route_status WHERE route_id = ?4')
+const matchingAll = (ids: string): string => `SELECT id FROM inbound_emails WHERE id IN (${ids})
+   AND status = coalesce(?2, status) AND domain_uuid = coalesce(?3, domain_uuid) AND (?4 IS NULL OR route_id = ?4)`
 
-/** The newest MAX_FILTERED_EMAILS. Each status is sorted by id, and SQLite merges them. */
-const selectNewest = (where: string, statuses: readonly string[]): string =>
-  `SELECT id FROM (${statuses.map((status) => `SELECT id FROM inbound_emails ${where} AND status = ${status}`).join(' UNION ALL ')}
-   ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS})`
-
-/** Limits the rows to one domain: a route may have belonged to several. */
-const selectOfDomain = (ids: string, domain: string): string =>
-  `SELECT id FROM inbound_emails WHERE id IN (${ids}) AND domain_uuid = ${domain}`
-
-/** The newest of one sender; the other filters, or null, apply to these rows only. */
-const SELECT_NEWEST_OF_SENDER = `SELECT id FROM inbound_emails WHERE id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_from
-   WHERE account_id = ?1 AND lower(from_address) = lower(?2) ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS})
-   AND status = coalesce(?3, status) AND (?4 IS NULL OR domain_uuid = ?4) AND (?5 IS NULL OR route_id = ?5)`
-
-/** The query for each combination of filters, and its number of parameters. */
-const FILTERS = {
-  bySender: [SELECT_NEWEST_OF_SENDER, 5],
-  byStatus: [selectNewest(WHERE_ACCOUNT, ['?2']), 2],
-  byDomain: [selectNewest(WHERE_DOMAIN, ALL_STATUS_CODES), 2],
-  byDomainAndStatus: [selectNewest(WHERE_DOMAIN, ['?3']), 3],
-  byRoute: [selectNewest(WHERE_ROUTE, ALL_STATUS_CODES), 2],
-  byRouteAndStatus: [selectNewest(WHERE_ROUTE, ['?3']), 3],
-  byRouteAndDomain: [selectOfDomain(selectNewest(WHERE_ROUTE, ALL_STATUS_CODES), '?3'), 3],
-  byAll: [selectOfDomain(selectNewest(WHERE_ROUTE, ['?3']), '?4'), 4],
-} as const
-type FilterName = keyof typeof FILTERS
+/** By what the newest are found. All have the parameters account, status, domain, row of the route, and sender. */
+const FILTERED = {
+  status: selectNewest('INDEXED BY inbound_emails_status WHERE account_id = ?1'),
+  domain: selectNewest('INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?3'),
+  route: SELECT_OF_ROUTE,
+  // A route may have belonged to several domains.
+  routeAndDomain: matchingAll(SELECT_OF_ROUTE),
+  sender: matchingAll(`SELECT id FROM inbound_emails INDEXED BY inbound_emails_from
+   WHERE account_id = ?1 AND lower(from_address) = lower(?5) ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS}`),
+}
 type SqlValue = number | string | Uint8Array | null
 
-const prepareFilters = <T>(prepare: (ids: string, values: number) => T) =>
-  Object.fromEntries(Object.entries(FILTERS).map(([name, [ids, values]]) => [name, prepare(ids, values)])) as Record<
-    FilterName,
+const prepareFiltered = <T>(prepare: (ids: string) => T) =>
+  Object.fromEntries(Object.entries(FILTERED).map(([name, ids]) => [name, prepare(ids)])) as Record<
+    keyof typeof FILTERED,
     T
   >
 
 const filteredCount = prepareStatements((db) =>
-  prepareFilters((ids) => db.prepare<{ n: number }, SqlValue[]>(`SELECT COUNT(*) AS n FROM (${ids})`)),
+  // Uses ?5, so that all have the same parameters.
+  prepareFiltered((ids) =>
+    db.prepare<{ n: number }, SqlValue[]>(`SELECT COUNT(*) AS n FROM (${ids}) WHERE ?5 IS NULL OR ?5 <> ''`),
+  ),
 )
 const filteredPage = prepareStatements((db) =>
-  prepareFilters((ids, values) =>
+  prepareFiltered((ids) =>
     db.prepare<Row, SqlValue[]>(
-      `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?${values + 1} OFFSET ?${values + 2}) ORDER BY i.id DESC`,
+      `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?6 OFFSET ?7) ORDER BY i.id DESC`,
     ),
   ),
 )
@@ -230,19 +225,13 @@ function listFiltered(
   const route = parseFilterId('route_id', route_id, '/v1/inbound-routes')
   const routeRow = route && sql(db).routeId.get(route, accountId)
   if (route && !routeRow) return { emails: [], total: 0 }
-  const code = status === undefined ? [] : [inboundStatusCode(status)]
   const sender = parseSender(from)
-  const [name, values] = resolveFilter({ domain, routeId: routeRow?.id, code, sender })
-  const total = filteredCount(db)[name].get(accountId, ...values)?.n ?? 0
-  return {
-    emails:
-      offset >= total
-        ? []
-        : filteredPage(db)
-            [name].all(accountId, ...values, limit, offset)
-            .map(toInboundEmail),
-    total,
-  }
+  const name = sender ? 'sender' : route ? (domain ? 'routeAndDomain' : 'route') : domain ? 'domain' : 'status'
+  const code = status === undefined ? null : inboundStatusCode(status)
+  const values = [accountId, code, domain ?? null, routeRow?.id ?? null, sender ?? null]
+  const total = filteredCount(db)[name].get(...values)?.n ?? 0
+  const rows = offset >= total ? [] : filteredPage(db)[name].all(...values, limit, offset)
+  return { emails: rows.map(toInboundEmail), total }
 }
 
 function parseFilterId(field: string, text: string | undefined, path: string): UuidBytes | undefined {
@@ -257,27 +246,6 @@ function parseSender(text: string | undefined): string | undefined {
   if (address !== undefined && !address.includes('@'))
     throw invalid('from', 'from must be a whole address, such as ada@example.com.')
   return address
-}
-
-interface RequestedFilter {
-  readonly domain: UuidBytes | undefined
-  /** Row id. */
-  readonly routeId: number | undefined
-  /** One status code; empty: every status. */
-  readonly code: readonly number[]
-  readonly sender: string | undefined
-}
-
-/** The query for the requested filter, and its values after the account id. */
-function resolveFilter({ domain, routeId, code, sender }: RequestedFilter): readonly [FilterName, SqlValue[]] {
-  if (sender !== undefined) return ['bySender', [sender, code[0] ?? null, domain ?? null, routeId ?? null]]
-  const isAnyStatus = code.length === 0
-  if (routeId !== undefined) {
-    return domain
-      ? [isAnyStatus ? 'byRouteAndDomain' : 'byAll', [routeId, ...code, domain]]
-      : [isAnyStatus ? 'byRoute' : 'byRouteAndStatus', [routeId, ...code]]
-  }
-  return domain ? [isAnyStatus ? 'byDomain' : 'byDomainAndStatus', [domain, ...code]] : ['byStatus', [...code]]
 }
 
 export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
