@@ -115,8 +115,7 @@ describe('the octets after DATA', () => {
 /** The address, then the parameters; or the kind of error. */
 function read(command: 'MAIL' | 'RCPT', line: string): unknown {
   const path = parsePath(command, line)
-  if (path.kind === 'syntax') return 'syntax'
-  if (path.kind === 'unknown parameter') return `unknown ${path.name}`
+  if ('code' in path) return path.code === 555 ? `unknown ${path.text.split(' ').at(-1)}` : 'syntax'
   return [path.address, Object.fromEntries(path.parameters), ...(path.needsSmtpUtf8 ? ['SMTPUTF8'] : [])]
 }
 

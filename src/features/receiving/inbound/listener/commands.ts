@@ -114,23 +114,13 @@ export const createTooLargeForHostReply = (maxBytes: number): Reply => ({
   text: `5.3.4 Message size exceeds the limit of ${Math.floor(maxBytes / MiB)} MiB for this recipient`,
 })
 
-export const createUnknownParameterReply = (name: string): Reply => ({
-  code: 555,
-  text: `5.5.4 Unsupported parameter ${name}`,
-})
-
-export const createMissingValueReply = (name: string): Reply => ({
-  code: 501,
-  text: `5.5.4 Error: ${name} parameter requires a value`,
-})
-
 /** For a client that sends a command before the greeting. Replies to HELO and EHLO have no enhanced code. */
 export const createEarlyTalkerReply = (hostname: string, command: string): Reply => ({
   code: 421,
   text: `${/^(?:HELO|EHLO)$/.test(command) ? '' : '4.4.2 '}${hostname} You talk too soon`,
 })
 
-export interface PathArguments {
+interface PathArguments {
   /** `''`: the null reverse-path. The domain in A-labels. */
   readonly address: string
   /** Upper-case keyword -> value; true: no value. */
@@ -138,11 +128,6 @@ export interface PathArguments {
   /** Whether the address needs SMTPUTF8. */
   readonly needsSmtpUtf8: boolean
 }
-
-export type PathResult =
-  | ({ readonly kind: 'ok' } & PathArguments)
-  | { readonly kind: 'syntax' }
-  | { readonly kind: 'unknown parameter'; readonly name: string }
 
 /**
  * RFC 5321 §4.5.3.1.3: a path of 256 octets, without its angle brackets. Local parts have no limit of their own: those
@@ -164,9 +149,9 @@ const VALUE = /^[\x21-\x3c\x3e-\x7e\u0080-\u{10ffff}]+$/u
 /** RFC 5321 §4.1.2 At-domain list of a source route: accepted and ignored (appendix C). */
 const SOURCE_ROUTE = /^@[^\s,:@<>]+(?:,@[^\s,:@<>]+)*:/
 
-/** Reads `MAIL FROM:<…> …` or `RCPT TO:<…> …`. Never throws. */
-export function parsePath(command: 'MAIL' | 'RCPT', line: string): PathResult {
-  const syntax: PathResult = { kind: 'syntax' }
+/** Reads `MAIL FROM:<…> …` or `RCPT TO:<…> …`; returns why it is rejected. Never throws. */
+export function parsePath(command: 'MAIL' | 'RCPT', line: string): PathArguments | Reply {
+  const syntax = command === 'MAIL' ? REPLIES.badSender : REPLIES.badRecipient
   const start = (command === 'MAIL' ? /^MAIL FROM\s*:\s*</i : /^RCPT TO\s*:\s*</i).exec(line)
   if (!start) return syntax
   const afterBracket = line.slice(start[0].length)
@@ -183,12 +168,12 @@ export function parsePath(command: 'MAIL' | 'RCPT', line: string): PathResult {
     const key = name.toUpperCase()
     if (!KEYWORD.test(name)) return syntax
     if (!(command === 'MAIL' ? MAIL_PARAMETERS : RCPT_PARAMETERS).has(key))
-      return { kind: 'unknown parameter', name: key }
+      return { code: 555, text: `5.5.4 Unsupported parameter ${key}` }
     const value = rest.length === 0 ? true : rest.join('=')
     if (parameters.has(key) || (value !== true && !VALUE.test(value))) return syntax
     parameters.set(key, value)
   }
-  return { kind: 'ok', address, parameters, needsSmtpUtf8: !ASCII_ONLY.test(address) }
+  return { address, parameters, needsSmtpUtf8: !ASCII_ONLY.test(address) }
 }
 
 /** The index of the `>` that closes a path, respecting quotes; -1: none. */
@@ -246,42 +231,38 @@ export function parseHelo(command: 'HELO' | 'EHLO', line: string): string | Repl
   return name.toLowerCase()
 }
 
-/** The path and parameters of MAIL, or why they are rejected; `checkMailParameters` checks the values. */
-export function parseMail(line: string): PathArguments | Reply {
+/** What MAIL says of the message that follows. */
+export interface MailTransaction {
+  readonly mailFrom: string
+  /** The size that MAIL declared (RFC 1870); 0: none. */
+  readonly announcedBytes: number
+  readonly hasSmtpUtf8: boolean
+}
+
+/** The arguments of MAIL, or why they are rejected. */
+export function parseMail(line: string, maxMessageBytes: number): MailTransaction | Reply {
   const path = parsePath('MAIL', line)
-  const rejection = checkPath(path, path.kind === 'ok' && path.parameters.has('SMTPUTF8'))
-  if (rejection) return rejection
-  if (path.kind !== 'ok') return REPLIES.badSender
-  const valueless = ['BODY', 'SIZE'].find((name) => path.parameters.get(name) === true)
-  return valueless === undefined ? path : createMissingValueReply(valueless)
-}
-
-/** Why parameters of MAIL are rejected; undefined: they are accepted. */
-export function checkMailParameters({ parameters }: PathArguments, maxMessageBytes: number): Reply | undefined {
-  const size = parameters.get('SIZE')
-  if (typeof size === 'string') {
-    // RFC 1870 §3.
-    if (!/^\d{1,20}$/.test(size)) return REPLIES.badSize
-    if (Number(size) > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
-  }
-  const body = parameters.get('BODY')
-  if (typeof body === 'string' && !/^(?:7BIT|8BITMIME)$/i.test(body)) return REPLIES.badBody
+  if ('code' in path) return path
+  const { address: mailFrom, parameters } = path
+  const hasSmtpUtf8 = parameters.has('SMTPUTF8')
+  // RFC 6531 §3.4.
+  if (path.needsSmtpUtf8 && !hasSmtpUtf8) return REPLIES.needsSmtpUtf8
+  const valueless = ['BODY', 'SIZE'].find((name) => parameters.get(name) === true)
+  if (valueless !== undefined) return { code: 501, text: `5.5.4 Error: ${valueless} parameter requires a value` }
+  const size = String(parameters.get('SIZE') ?? 0)
+  // RFC 1870 §3.
+  if (!/^\d{1,20}$/.test(size)) return REPLIES.badSize
+  if (Number(size) > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
+  if (!/^(?:7BIT|8BITMIME)$/i.test(String(parameters.get('BODY') ?? '7BIT'))) return REPLIES.badBody
   if ((parameters.get('SMTPUTF8') ?? true) !== true) return REPLIES.badSmtpUtf8
-  return undefined
-}
-
-/** The message size that MAIL declared (RFC 1870); 0: none. */
-export function readAnnouncedBytes({ parameters }: PathArguments): number {
-  const size = parameters.get('SIZE')
-  return typeof size === 'string' ? Number(size) : 0
+  return { mailFrom, announcedBytes: Number(size), hasSmtpUtf8 }
 }
 
 /** The address in RCPT, or why it is rejected. */
 export function parseRcpt(line: string, hasSmtpUtf8: boolean): string | Reply {
   const path = parsePath('RCPT', line)
-  const rejection = checkPath(path, hasSmtpUtf8)
-  if (rejection) return rejection
-  return path.kind === 'ok' ? path.address : REPLIES.badRecipient
+  if ('code' in path) return path
+  return path.needsSmtpUtf8 && !hasSmtpUtf8 ? REPLIES.needsSmtpUtf8 : path.address
 }
 
 /** A recipient that has no domain, such as `root`. */
@@ -305,12 +286,6 @@ export interface ChunkArguments {
 export function parseBdat(line: string): ChunkArguments | Reply {
   const match = /^BDAT +(\d{1,15})( +LAST)? *$/i.exec(line)
   return match ? { sizeBytes: Number(match[1]), isLast: match[2] !== undefined } : REPLIES.bdatSyntax
-}
-
-function checkPath(path: PathResult, hasSmtpUtf8: boolean): Reply | undefined {
-  if (path.kind === 'unknown parameter') return createUnknownParameterReply(path.name)
-  // RFC 6531 §3.4.
-  return path.kind === 'ok' && path.needsSmtpUtf8 && !hasSmtpUtf8 ? REPLIES.needsSmtpUtf8 : undefined
 }
 
 export type AuthStep =

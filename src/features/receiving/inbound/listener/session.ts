@@ -19,7 +19,6 @@ import {
   AuthExchange,
   type AuthStep,
   type ChunkArguments,
-  checkMailParameters,
   countArguments,
   createChunkReply,
   createEarlyTalkerReply,
@@ -27,6 +26,7 @@ import {
   createTooLargeReply,
   formatReply,
   isHttpRequest,
+  type MailTransaction,
   parseBdat,
   parseCommand,
   parseHelo,
@@ -35,7 +35,6 @@ import {
   parseSubmittedRcpt,
   REPLIES,
   type Reply,
-  readAnnouncedBytes,
 } from './commands.ts'
 import { ArrivingMessage, CommandInput, DataDecoder } from './input.ts'
 import type { Credentials, ListenerLimits, SubmissionHandlers } from './protocol.ts'
@@ -92,12 +91,6 @@ type State =
   /** The last reply was sent; input is discarded. */
   | 'closing'
   | 'closed'
-
-interface MailTransaction {
-  readonly mailFrom: string
-  readonly announcedBytes: number
-  readonly hasSmtpUtf8: boolean
-}
 
 interface AnyAddress {
   readonly kind: 'any'
@@ -515,17 +508,12 @@ export class InboundSession {
     const { submission, maxMessageBytes } = this.#host
     if (submission && !this.#login) return this.#tls === null ? REPLIES.needsTls : REPLIES.needsLogin
     // The reverse-path of a submitted message has no effect, so it may be a local name.
-    const mail = parseMail(submission ? line.replace(/<[^<>@]+>/, '<>') : line)
+    const mail = parseMail(submission ? line.replace(/<[^<>@]+>/, '<>') : line, maxMessageBytes)
     if ('code' in mail) return mail
     if (this.#envelope) return REPLIES.nestedMail
-    const rejection =
-      checkMailParameters(mail, maxMessageBytes) ?? (submission ? undefined : this.#host.checkRates(this.#address))
+    const rejection = submission ? undefined : this.#host.checkRates(this.#address)
     if (rejection) return rejection
-    this.#envelope = {
-      mailFrom: mail.address,
-      announcedBytes: readAnnouncedBytes(mail),
-      hasSmtpUtf8: mail.parameters.has('SMTPUTF8'),
-    }
+    this.#envelope = mail
     return REPLIES.mailAccepted
   }
 
