@@ -10,8 +10,8 @@ import type { LatencyClass, WebhookQueue } from './webhook-queue.ts'
 type ExtraLatencyClass = Exclude<LatencyClass, 'unproven'>
 
 /**
- * Maximum concurrent attempts over all webhooks, not counting the first attempt of each. Slow endpoints have slots of
- * their own; otherwise they would occupy those of all others.
+ * Maximum concurrent attempts over all webhooks, not counting those that begin while their webhook has none. Slow
+ * endpoints have slots of their own; otherwise they would occupy those of all others.
  */
 const MAX_EXTRA_ATTEMPTS: Readonly<Record<ExtraLatencyClass, number>> = { fast: 500, slow: 250 }
 /** Maximum per account, so that no tenant occupies all slots. */
@@ -46,12 +46,8 @@ export interface Slot {
 export class Slots {
   readonly #maxPerWebhook: number
   #attempts = 0
-  /**
-   * Attempts beyond the first of each webhook, by account and by queue, and by the latency class that the webhook had
-   * when the attempt began.
-   */
+  /** Attempts that began beside another one of their webhook, by the latency class that it had then and by account. */
   readonly #extra = { fast: new Counts(), slow: new Counts() }
-  readonly #extraByQueue = { fast: new Counts<WebhookQueue>(), slow: new Counts<WebhookQueue>() }
   /** Attempts of inbound routes by account, including first ones. */
   readonly #routeAttempts = new Counts()
   readonly #characters = new Counts()
@@ -88,7 +84,7 @@ export class Slots {
     let held = 0
     queue.running++
     this.#attempts++
-    this.#countExtra(queue, extra, 1)
+    if (extra) this.#extra[extra].add(accountId, 1)
     this.#routeAttempts.add(accountId, routeAttempts)
     return {
       holdBody: (characters) => {
@@ -100,7 +96,7 @@ export class Slots {
         isReleased = true
         queue.running--
         this.#attempts--
-        this.#countExtra(queue, this.#findClassToRelease(queue, extra), -1)
+        if (extra) this.#extra[extra].add(accountId, -1)
         this.#routeAttempts.add(accountId, -routeAttempts)
         this.#characters.add(accountId, -held)
         onReleased()
@@ -140,20 +136,5 @@ export class Slots {
       extra.of(accountId) < MAX_EXTRA_ATTEMPTS_PER_ACCOUNT[latencyClass] &&
       extra.total < MAX_EXTRA_ATTEMPTS[latencyClass]
     )
-  }
-
-  /**
-   * The latency class whose slot is released: the class of the attempt, or for a first attempt, the class of any other
-   * attempt of the same webhook.
-   */
-  #findClassToRelease(queue: WebhookQueue, own: ExtraLatencyClass | undefined): ExtraLatencyClass | undefined {
-    const hasLeft = (latencyClass: ExtraLatencyClass): boolean => this.#extraByQueue[latencyClass].of(queue) > 0
-    return own !== undefined && hasLeft(own) ? own : (['slow', 'fast'] as const).find(hasLeft)
-  }
-
-  #countExtra(queue: WebhookQueue, latencyClass: ExtraLatencyClass | undefined, delta: 1 | -1): void {
-    if (latencyClass === undefined) return
-    this.#extraByQueue[latencyClass].add(queue, delta)
-    this.#extra[latencyClass].add(queue.webhook.accountId, delta)
   }
 }

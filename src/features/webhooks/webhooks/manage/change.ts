@@ -8,7 +8,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { EVENT_TYPES, readLastSeqIn } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
@@ -38,8 +38,8 @@ const sql = prepareStatements((db) => ({
   ofAccount: db.prepare<{ id: number }, [number]>(
     'SELECT id FROM webhooks WHERE account_id = ? AND deleted_at IS NULL',
   ),
-  insert: db.prepare(
-    'INSERT INTO webhooks (uuid, account_id, url, description, events, format, secret, cursor_seq, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+  insert: db.prepare<{ id: number }, [Record<string, string | number | Uint8Array | null>]>(
+    `${insertSql('webhooks', 'uuid accountId url description events format secret cursorSeq createdAt updatedAt isActive routeId')} RETURNING id`,
   ),
   // `updated_at` always increases, even while the clock stands still: a different value shows that the webhook was
   // changed since an attempt began.
@@ -88,32 +88,43 @@ export async function createWebhook(
         'webhook_limit_reached',
         `An account has at most ${MAX_WEBHOOKS} webhooks; delete one, or add the events to an existing one.`,
       )
-    const now = app.eventTime()
-    const cursorSeq = readLastSeqIn(tx, actor.accountId)
+    const { accountId } = actor
+    const { url } = input
     const description = toDescription(input.description)
-    sql(tx.db).insert.run(
-      uuid,
-      actor.accountId,
-      input.url,
-      description,
-      JSON.stringify(events),
-      payloadFormatCode(format),
-      sealed,
-      cursorSeq,
-      now,
-      now,
-    )
-    const created = getWebhook(tx.db, actor.accountId, id)
+    insertWebhook(app, tx, { uuid, accountId, url, description, events, format, secret: sealed })
     auditChange(app, tx, actor, 'webhook.created', id, {
-      url: input.url,
+      url,
       events,
       ...(format !== 'tassis' && { format }),
       ...(description !== null && { description }),
     })
-    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: created.id }))
-    return created
+    return getWebhook(tx.db, accountId, id)
   })
   return { webhook, secret: clear }
+}
+
+type NewWebhook = Pick<Webhook, 'uuid' | 'accountId' | 'url' | 'events' | 'secret'> &
+  Partial<Pick<Webhook, 'description' | 'format' | 'isActive' | 'routeId'>>
+
+/** Stores a webhook that gets events from now on, and notifies the dispatcher. */
+export function insertWebhook(
+  app: App,
+  tx: Tx,
+  { events, format = 'tassis', isActive = true, description = null, routeId = null, ...webhook }: NewWebhook,
+): void {
+  const now = app.eventTime()
+  const inserted = sql(tx.db).insert.get({
+    ...webhook,
+    description,
+    events: JSON.stringify(events),
+    format: payloadFormatCode(format),
+    cursorSeq: readLastSeqIn(tx, webhook.accountId),
+    createdAt: now,
+    updatedAt: now,
+    isActive: isActive ? 1 : 0,
+    routeId,
+  })
+  if (inserted) tx.afterCommit(() => app.webhookChanged.emit({ webhookId: inserted.id }))
 }
 
 /**

@@ -4,7 +4,6 @@
  * other.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { readLastSeqIn } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
@@ -12,6 +11,7 @@ import {
   DEACTIVATED_REASON,
   DELETED_REASON,
   endPendingBeforeChange,
+  insertWebhook,
   tryEndPending,
   writeChange,
   writeDeletion,
@@ -23,13 +23,6 @@ import { findRouteWebhook } from './webhooks.ts'
 export const ROUTE_EVENTS = ['email.inbound'] as const
 
 const sql = prepareStatements((db) => ({
-  insert: db.prepare<
-    { id: number },
-    [UuidBytes, number, string, string, Uint8Array, number, number, number, number, number]
-  >(
-    `INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at, is_active, route_id)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-  ),
   // Marks a webhook as deactivated by its user, even if failures had deactivated it before.
   forgetOff: db.prepare('UPDATE webhooks SET off_by_failures = 0 WHERE id = ?'),
 }))
@@ -54,25 +47,11 @@ export function setRouteWebhook(app: App, tx: Tx, actor: Actor, route: RouteTarg
   if (before) {
     writeChange(app, tx, before, { url: route.url ?? before.url, events: ROUTE_EVENTS, isActive })
     if (!isActive) sql(tx.db).forgetOff.run(before.id)
-  } else if (route.url !== null) insertWebhook(app, tx, route, route.url)
+  } else if (route.url !== null) {
+    const { id: routeId, uuid, accountId, url } = route
+    insertWebhook(app, tx, { uuid, accountId, url, events: ROUTE_EVENTS, secret: new Uint8Array(), isActive, routeId })
+  }
   if (route.url !== null) ensureInboundSecret(app, tx, actor)
-}
-
-function insertWebhook(app: App, tx: Tx, { id, uuid, accountId, isActive }: RouteTarget, url: string): void {
-  const now = app.eventTime()
-  const created = sql(tx.db).insert.get(
-    uuid,
-    accountId,
-    url,
-    JSON.stringify(ROUTE_EVENTS),
-    new Uint8Array(),
-    readLastSeqIn(tx, accountId),
-    now,
-    now,
-    isActive ? 1 : 0,
-    id,
-  )
-  if (created) tx.afterCommit(() => app.webhookChanged.emit({ webhookId: created.id }))
 }
 
 /** Ends the pending deliveries of an inactive route webhook, before the route is changed. */
