@@ -8,7 +8,7 @@ import { removeOrphanedForms } from '#features/audience/signup-forms/signup-form
 import { dropRawMail, purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { reconcileAll } from '#features/people/billing/reconcile.ts'
-import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/removal.ts'
 import { purgeReports } from '#features/receiving/domain-reports/store.ts'
 import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'

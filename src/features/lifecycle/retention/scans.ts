@@ -8,13 +8,17 @@ import {
   listOperationsAfter,
   type OldOperation,
 } from '#features/core/operations/purge.ts'
-import { removeMessage } from '#features/receiving/agent-mailboxes/messages.ts'
-import { findOldMessage, listMessagesAfter, type OldMessage } from '#features/receiving/agent-mailboxes/removal.ts'
+import {
+  findMessageById,
+  listMessagesAfter,
+  type MailboxMessage,
+  removeMessage,
+} from '#features/receiving/agent-mailboxes/messages.ts'
 import { deleteComplaints, findLastComplaintAt } from '#features/receiving/complaints/removal.ts'
 import {
   findInboundById,
+  type InboundEmail,
   listInboundAfter,
-  type OldInbound,
   removeInbound,
 } from '#features/receiving/inbound/api/inbound-emails.ts'
 import {
@@ -118,7 +122,7 @@ export const operationScan: Scan<OldOperation> = {
 }
 
 /** Inbound emails. */
-export const inboundScan: Scan<OldInbound> = {
+export const inboundScan: Scan<InboundEmail> = {
   name: 'inbound',
   after: listInboundAfter,
   byId: findInboundById,
@@ -129,10 +133,10 @@ export const inboundScan: Scan<OldInbound> = {
 }
 
 /** Messages of agent mailboxes, received and sent. */
-export const mailboxScan: Scan<OldMessage> = {
+export const mailboxScan: Scan<MailboxMessage> = {
   name: 'mailboxes',
   after: listMessagesAfter,
-  byId: findOldMessage,
+  byId: findMessageById,
   retire(app, tx, message) {
     removeMessage(app, tx, message)
     return true

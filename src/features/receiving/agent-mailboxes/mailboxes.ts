@@ -8,9 +8,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
-import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
-import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
@@ -19,8 +17,7 @@ import { formatUuid, newUuid, parseUuid, randomBelow, type UuidBytes } from '#pl
 import type { Millis } from '#platform/time/clock.ts'
 import { GiB } from '#platform/units.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { unindexMessage } from './search.ts'
-import type { agentMailboxes, mailboxMessages } from './tables.ts'
+import type { agentMailboxes } from './tables.ts'
 
 /** A row of `agent_mailboxes`, with its address and the public id of its account. The row of its domain may be deleted. */
 export interface Mailbox extends Readonly<Omit<typeof agentMailboxes.$inferSelect, 'deletedAt'>> {
@@ -42,11 +39,6 @@ const SELECT = `SELECT m.id, m.uuid, m.account_id AS accountId, accounts.uuid AS
 
 const SELECT_DOMAIN =
   'SELECT id, domain, verified_at AS verifiedAt, inbound_enabled AS inboundEnabled FROM domains WHERE account_id = ? AND deleted_at IS NULL'
-
-type MessageContent = Pick<
-  typeof mailboxMessages.$inferSelect,
-  'textRef' | 'strippedRef' | 'htmlRef' | 'attachments' | 'rawRef'
->
 
 const sql = prepareStatements((db) => ({
   byId: db.prepare<Mailbox, [number]>(`${SELECT} WHERE m.id = ? AND m.deleted_at IS NULL`),
@@ -77,25 +69,6 @@ const sql = prepareStatements((db) => ({
     'INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, display_name, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   ),
   markDeleted: db.prepare('UPDATE agent_mailboxes SET deleted_at = ?, updated_at = ? WHERE id = ?'),
-  deleted: db.prepare<{ id: number; uuid: Uint8Array }, [number]>(
-    'SELECT id, uuid FROM agent_mailboxes INDEXED BY agent_mailboxes_deleted WHERE deleted_at IS NOT NULL AND id > ? ORDER BY id LIMIT 1',
-  ),
-  someMessages: db.prepare<{ id: number }, [number, number]>(
-    'SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_message_id WHERE mailbox_id = ? LIMIT ?',
-  ),
-  deleteMessage: db.prepare<MessageContent, [number]>(
-    'DELETE FROM mailbox_messages WHERE id = ? RETURNING text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef',
-  ),
-  deleteThreads: db.prepare(
-    'DELETE FROM mailbox_threads WHERE id IN (SELECT id FROM mailbox_threads WHERE mailbox_id = ? LIMIT ?)',
-  ),
-  deleteContacts: db.prepare(
-    'DELETE FROM mailbox_contacts WHERE mailbox_id = ?1 AND address IN (SELECT address FROM mailbox_contacts WHERE mailbox_id = ?1 LIMIT ?2)',
-  ),
-  deleteAutoReplies: db.prepare(
-    'DELETE FROM mailbox_auto_replies WHERE mailbox_id = ?1 AND address IN (SELECT address FROM mailbox_auto_replies WHERE mailbox_id = ?1 LIMIT ?2)',
-  ),
-  delete: db.prepare('DELETE FROM agent_mailboxes WHERE id = ? AND deleted_at IS NOT NULL'),
   // The index contains all columns that are read.
   ofAccount: db.prepare<{ count: number; bytes: number }, [number]>(
     `SELECT total(unread_count) AS count, total(unread_bytes) AS bytes FROM agent_mailboxes INDEXED BY agent_mailboxes_unread
@@ -107,8 +80,6 @@ const MAX_MAILBOXES = 10_000
 const MAX_DISPLAY_NAME_LENGTH = 200
 /** Attempts to find a free random local part; two collisions in a row are likely only with millions of mailboxes. */
 const MAX_LOCAL_PART_ATTEMPTS = 10
-/** Rows of each table deleted in one transaction, which takes some milliseconds. */
-const BATCH_SIZE = 100
 
 /** The account's mailbox with this public id; throws 404. */
 export function getMailbox(db: Database, accountId: number, id: string): Mailbox {
@@ -181,44 +152,6 @@ export function deleteMailbox(app: App, actor: Actor, id: string): Promise<void>
     // Wakes the long polls of this mailbox, which then fail with 404.
     tx.afterCommit(() => app.mailboxChanged.emit({ mailboxId: mailbox.id }))
   })
-}
-
-/**
- * Deletes the rows of deleted mailboxes, batch by batch, with their search index entries and content references;
- * returns the number of mailboxes. Never called concurrently.
- */
-export async function removeDeletedMailboxes(app: App): Promise<number> {
-  let removed = 0
-  for (let after = 0; ; ) {
-    const mailbox = sql(app.db).deleted.get(after)
-    if (!mailbox) return removed
-    after = mailbox.id
-    while (!(await app.commit.writeFromReserve((tx) => removeBatch(app, tx, mailbox.id))));
-    app.log.info({ mailbox: formatUuid(mailbox.uuid) }, 'deleted mailbox removed with its messages')
-    removed++
-  }
-}
-
-/** Deletes some rows of a deleted mailbox. Returns true when all rows, including the mailbox itself, are deleted. */
-function removeBatch(app: App, tx: Tx, mailboxId: number): boolean {
-  const statements = sql(tx.db)
-  const messages = statements.someMessages.all(mailboxId, BATCH_SIZE)
-  for (const { id } of messages) {
-    unindexMessage(tx, id)
-    const parts = statements.deleteMessage.get(id)
-    if (!parts) continue
-    const attachments = JSON.parse(parts.attachments) as readonly { readonly ref?: number }[]
-    dropContent(app, tx, {
-      content: [parts.textRef, parts.strippedRef, parts.htmlRef, ...attachments.map(({ ref }) => ref)],
-      rawMail: [parts.rawRef],
-    })
-  }
-  if (messages.length === BATCH_SIZE) return false
-  const { deleteThreads, deleteContacts, deleteAutoReplies } = statements
-  for (const remove of [deleteThreads, deleteContacts, deleteAutoReplies])
-    if (remove.run(mailboxId, BATCH_SIZE).changes === BATCH_SIZE) return false
-  statements.delete.run(mailboxId)
-  return true
 }
 
 /** The domain for a new mailbox; throws 422 when it cannot receive. */

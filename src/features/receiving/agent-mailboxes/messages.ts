@@ -58,6 +58,9 @@ const SELECT_UNPARSED =
 const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE m.uuid = ? AND m.mailbox_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE m.id = ?`),
+  after: db.prepare<Row, [number, number]>(
+    `${SELECT} JOIN agent_mailboxes b ON b.id = m.mailbox_id AND b.deleted_at IS NULL WHERE m.id > ? ORDER BY m.id LIMIT ?`,
+  ),
   ofAccount: db.prepare<Row, [Uint8Array, number]>(
     `${SELECT} JOIN agent_mailboxes b ON b.id = m.mailbox_id WHERE m.uuid = ? AND b.account_id = ? AND b.deleted_at IS NULL`,
   ),
@@ -136,6 +139,12 @@ export function findMessageById(db: Database, id: number): MailboxMessage | unde
   const row = sql(db).byId.get(id)
   return row ? toMailboxMessage(row) : undefined
 }
+
+/**
+ * Messages after a row id, in order; row ids ascend with created_at. Those of a deleted mailbox are deleted with it.
+ */
+export const listMessagesAfter = (db: Database, id: number, limit: number): MailboxMessage[] =>
+  sql(db).after.all(id, limit).map(toMailboxMessage)
 
 export const MESSAGE_STATUSES = ['all', 'unread', 'read'] as const
 export type MessageStatus = (typeof MESSAGE_STATUSES)[number]
@@ -242,25 +251,10 @@ export function deleteMessage(app: App, actor: Actor, id: string, mid: string): 
   })
 }
 
-export type RemovableMessage = Pick<
-  MailboxMessage,
-  | 'id'
-  | 'mailboxId'
-  | 'threadId'
-  | 'emailId'
-  | 'readAt'
-  | 'sizeBytes'
-  | 'fromAddress'
-  | 'textRef'
-  | 'strippedRef'
-  | 'htmlRef'
-  | 'rawRef'
-> & { readonly attachments: readonly { readonly ref?: number }[] }
-
 /**
  * Deletes a message, updates all counts and drops its content references. The last message takes its thread with it.
  */
-export function removeMessage(app: Pick<App, 'contentDropped'>, tx: Tx, message: RemovableMessage): void {
+export function removeMessage(app: Pick<App, 'contentDropped'>, tx: Tx, message: MailboxMessage): void {
   const statements = sql(tx.db)
   const { mailboxId } = message
   unindexMessage(tx, message.id)

@@ -1,6 +1,5 @@
 /**
- * @module Deletes messages of mailboxes: by age for retention, whatever their state, and by person for privacy.
- * Corrects counts, and deletes contacts and auto-reply records. Quotations of a person in the messages of others
+ * @module Deletes messages of mailboxes: those of a deleted mailbox, and by person for privacy. Corrects counts, and deletes contacts and auto-reply records. Quotations of a person in the messages of others
  * stay.
  */
 import type { Database } from 'bun:sqlite'
@@ -13,23 +12,13 @@ import {
 } from '#features/receiving/received/person.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { findMessageById, type MailboxMessage, type RemovableMessage, removeMessage } from './messages.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { findMessageById, type MailboxMessage, removeMessage } from './messages.ts'
 
 interface HeaderRow
   extends Pick<MailboxMessage, 'id' | 'mailFrom' | 'fromHeader' | 'fromAddress' | 'toHeader' | 'ccHeader' | 'replyTo'> {
   readonly isOwn: number
 }
-
-export interface OldMessage extends RemovableMessage {
-  readonly createdAt: Millis
-}
-
-type OldRow = Omit<OldMessage, 'attachments'> & { readonly attachments: string }
-
-const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, size_bytes AS sizeBytes, from_address AS fromAddress,
-  text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt
-  FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id AND deleted_at IS NULL`
 
 const sql = prepareStatements((db) => ({
   after: db.prepare<HeaderRow, [number, number, number]>(
@@ -45,11 +34,19 @@ const sql = prepareStatements((db) => ({
   contact: db.prepare(
     'DELETE FROM mailbox_contacts WHERE address = ?2 AND mailbox_id IN (SELECT id FROM agent_mailboxes WHERE account_id = ?1)',
   ),
-  old: db.prepare<OldRow, [number, number]>(`${SELECT} WHERE m.id > ? ORDER BY m.id LIMIT ?`),
-  oldById: db.prepare<OldRow, [number]>(`${SELECT} WHERE m.id = ?`),
   autoReply: db.prepare(
     'DELETE FROM mailbox_auto_replies WHERE address = ?2 AND mailbox_id IN (SELECT id FROM agent_mailboxes WHERE account_id = ?1)',
   ),
+  deleted: db.prepare<{ id: number; uuid: Uint8Array }, [number]>(
+    'SELECT id, uuid FROM agent_mailboxes INDEXED BY agent_mailboxes_deleted WHERE deleted_at IS NOT NULL AND id > ? ORDER BY id LIMIT 1',
+  ),
+  someMessages: db.prepare<{ id: number }, [number, number]>(
+    'SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_message_id WHERE mailbox_id = ? LIMIT ?',
+  ),
+  deleteAutoReplies: db.prepare(
+    'DELETE FROM mailbox_auto_replies WHERE mailbox_id = ?1 AND address IN (SELECT address FROM mailbox_auto_replies WHERE mailbox_id = ?1 LIMIT ?2)',
+  ),
+  deleteMailbox: db.prepare('DELETE FROM agent_mailboxes WHERE id = ? AND deleted_at IS NOT NULL'),
 }))
 
 /** Scans some messages of all mailboxes for those of the account that are from or to a person. */
@@ -72,18 +69,32 @@ export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: rea
 export const eraseCorrespondent = (tx: Tx, accountId: number, addressKey: string): number =>
   sql(tx.db).contact.run(accountId, addressKey).changes + sql(tx.db).autoReply.run(accountId, addressKey).changes
 
-/**
- * Messages after a row id, in order; row ids ascend with created_at. Those of a deleted mailbox are deleted with it.
- */
-export const listMessagesAfter = (db: Database, id: number, limit: number): OldMessage[] =>
-  sql(db).old.all(id, limit).map(toOldMessage)
+/** Rows deleted in one transaction, which takes some milliseconds. */
+const BATCH_SIZE = 50
 
-export function findOldMessage(db: Database, id: number): OldMessage | undefined {
-  const row = sql(db).oldById.get(id)
-  return row ? toOldMessage(row) : undefined
+/**
+ * Deletes the rows of deleted mailboxes, batch by batch, with their search index entries and content references;
+ * returns the number of mailboxes. Never called concurrently.
+ */
+export async function removeDeletedMailboxes(app: App): Promise<number> {
+  let removed = 0
+  for (let after = 0; ; ) {
+    const mailbox = sql(app.db).deleted.get(after)
+    if (!mailbox) return removed
+    after = mailbox.id
+    while (!(await app.commit.writeFromReserve((tx) => removeBatch(app, tx, mailbox.id))));
+    app.log.info({ mailbox: formatUuid(mailbox.uuid) }, 'deleted mailbox removed with its messages')
+    removed++
+  }
 }
 
-const toOldMessage = (row: OldRow): OldMessage => ({
-  ...row,
-  attachments: JSON.parse(row.attachments) as OldMessage['attachments'],
-})
+/** Deletes some rows of a deleted mailbox. Returns true when all rows, including the mailbox itself, are deleted. */
+function removeBatch(app: App, tx: Tx, mailboxId: number): boolean {
+  const { someMessages, deleteAutoReplies, deleteMailbox } = sql(tx.db)
+  const ids = someMessages.all(mailboxId, BATCH_SIZE).map(({ id }) => id)
+  // The last message of a thread and of a contact takes these with it.
+  for (const message of ids.flatMap((id) => findMessageById(tx.db, id) ?? [])) removeMessage(app, tx, message)
+  if (ids.length === BATCH_SIZE || deleteAutoReplies.run(mailboxId, BATCH_SIZE).changes === BATCH_SIZE) return false
+  deleteMailbox.run(mailboxId)
+  return true
+}

@@ -9,8 +9,8 @@ import {
   MAX_UNREAD_BYTES_PER_MAILBOX,
   MAX_UNREAD_PER_MAILBOX,
   type Mailbox,
-  removeDeletedMailboxes,
 } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/removal.ts'
 import {
   compactSearchIndex,
   indexMessage,

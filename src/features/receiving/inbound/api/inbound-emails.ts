@@ -155,10 +155,7 @@ const sql = prepareStatements((db) => ({
      from_header AS fromHeader, to_header AS toHeader, cc_header AS ccHeader
      FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
   ),
-  oldAfter: db.prepare<OldRow, [number, number]>(
-    `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments,
-     raw_ref AS rawRef, created_at AS createdAt FROM inbound_emails WHERE id > ? ORDER BY id LIMIT ?`,
-  ),
+  after: db.prepare<Row, [number, number]>(`${SELECT} WHERE i.id > ? ORDER BY i.id LIMIT ?`),
   delete: db.prepare('DELETE FROM inbound_emails WHERE id = ?'),
 }))
 
@@ -260,13 +257,8 @@ export function deleteInbound(app: App, actor: Actor, id: string): Promise<void>
   })
 }
 
-export type RemovableInbound = Pick<
-  InboundEmail,
-  'id' | 'accountId' | 'headersRef' | 'textRef' | 'htmlRef' | 'rawRef'
-> & { readonly attachments: readonly { readonly ref?: number }[] }
-
 /** Deletes an inbound email and drops its content references; other inbound emails of the same message keep theirs. */
-export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: RemovableInbound): void {
+export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: InboundEmail): void {
   const { headersRef, textRef, htmlRef, attachments, rawRef } = email
   sql(tx.db).delete.run(email.id)
   countInbound(tx, email.accountId, -1)
@@ -301,14 +293,6 @@ export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: read
   return emails.length
 }
 
-export interface OldInbound extends RemovableInbound {
-  readonly createdAt: Millis
-}
-
-type OldRow = Omit<OldInbound, 'attachments'> & { readonly attachments: string }
-
 /** Inbound emails after a row id, in order; row ids ascend with created_at. */
-export const listInboundAfter = (db: Database, id: number, limit: number): OldInbound[] =>
-  sql(db)
-    .oldAfter.all(id, limit)
-    .map((row) => ({ ...row, attachments: JSON.parse(row.attachments) as OldInbound['attachments'] }))
+export const listInboundAfter = (db: Database, id: number, limit: number): InboundEmail[] =>
+  sql(db).after.all(id, limit).map(toInboundEmail)
