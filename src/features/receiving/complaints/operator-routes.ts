@@ -1,16 +1,47 @@
 /** @module /v1/operator/complaints: spam complaints about the mail of all accounts. */
+import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { findFilteredAccountId, searchAccounts } from '#features/core/accounts/accounts.ts'
+import { findAccount, findFilteredAccountId, searchAccounts } from '#features/core/accounts/accounts.ts'
 import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { idKey, pageBody } from '#platform/http/envelope.ts'
-import { PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import {
+  Count,
+  Nullable,
+  PageBody,
+  PageQuery,
+  parsePage,
+  Text,
+  TextOrNull,
+  Timestamp,
+  Uuid,
+  UuidOrNull,
+} from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { ComplaintRate, OperatorComplaint, toComplaintWire } from './model.ts'
-import { listComplaints, readComplaintRate } from './rate.ts'
+import { listComplaints, readComplaintRate, type StoredComplaint } from './rate.ts'
+
+const OperatorComplaint = Type.Object({
+  id: Text('Id of the complaint.'),
+  account_id: UuidOrNull('Id of the account; null: it is deleted.'),
+  account: TextOrNull('Name of the account; null: it is deleted.'),
+  email_id: UuidOrNull('Id of the email; null: it is deleted.'),
+  complainer: TextOrNull('Address that complained; null: the report does not name it.'),
+  feedback_type: Text('abuse, fraud, virus, not-spam or other.'),
+  feedback_loop: TextOrNull('Provider that provably sent the report; null: no proof, so it pauses no account.'),
+  reporter: TextOrNull('Program or server that sent the report.'),
+  created_at: Timestamp({ description: 'When it arrived.' }),
+})
+const ComplaintRate = Type.Object({
+  account_id: Uuid({ description: 'Id of the account.' }),
+  account: Text('Name of the account.'),
+  delivered: Count('Delivered recipients, without sandbox mail.'),
+  complaints: Count('Complaints.'),
+  rate: Nullable(Type.Number(), { description: 'Complaints per delivered recipient; null: none delivered.' }),
+})
 
 const RATE_DAYS = 30
 
@@ -45,7 +76,7 @@ export const operatorComplaintRoutes = (app: App) =>
         const page = parsePage(query)
         const found = listComplaints(app.db, findFilteredAccountId(app, query.account_id), page)
         const rows = found.complaints.map((complaint) => toComplaintWire(app, complaint))
-        return pageBody(rows, { ...page, total: found.total }, found.lastKey)
+        return pageBody(rows, { ...page, total: found.total }, idKey(found.complaints))
       },
       {
         query: OfAccountQuery,
@@ -53,3 +84,14 @@ export const operatorComplaintRoutes = (app: App) =>
         detail: operatorRoute('List spam complaints', 'Newest first.'),
       },
     )
+
+const toComplaintWire = (app: App, complaint: StoredComplaint) => {
+  const account = findAccount(app.config, app.db, complaint.accountId)
+  return toWire(OperatorComplaint, complaint, {
+    id: String(complaint.id),
+    account_id: account ? formatUuid(account.uuid) : null,
+    account: account?.name ?? null,
+    email_id: complaint.emailUuid && formatUuid(complaint.emailUuid),
+    complainer: complaint.address,
+  })
+}

@@ -6,8 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
 import { SANDBOX_DELIVERED_METRIC } from '#features/sending/queue/settle.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { belowId, belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
-import { idKey, timeKey } from '#platform/http/envelope.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { FeedbackType } from '#protocols/arf/report.ts'
@@ -30,25 +29,16 @@ const sql = prepareStatements((db) => ({
   sum: db.prepare<{ value: number }, [number, string, number, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ?',
   ),
-  page: db.prepare<StoredComplaint, [number, number, number]>(
-    selectComplaints('WHERE id < ? ORDER BY id DESC LIMIT ? OFFSET ?'),
+  page: db.prepare<StoredComplaint, [number | null, number, number, number]>(
+    `SELECT complaints.id, complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
+     feedback_loop AS feedbackLoop, reporter, complaints.created_at AS createdAt
+     FROM (SELECT * FROM complaints WHERE account_id = coalesce(?, account_id) AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) complaints
+     LEFT JOIN emails ON emails.id = complaints.email_id LEFT JOIN recipients ON recipients.id = complaints.recipient_id ORDER BY complaints.id DESC`,
   ),
-  pageOf: db.prepare<StoredComplaint, [number, number, number, number, number]>(
-    selectComplaints(
-      'WHERE account_id = ? AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?',
-    ),
+  count: db.prepare<{ n: number }, [number | null]>(
+    'SELECT COUNT(*) AS n FROM complaints WHERE account_id = coalesce(?, account_id)',
   ),
-  count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM complaints'),
-  countOf: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM complaints WHERE account_id = ?'),
 }))
-
-/** @param rows which rows, in which order */
-function selectComplaints(rows: string): string {
-  return `SELECT complaints.id, complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
-    feedback_loop AS feedbackLoop, reporter,
-    complaints.created_at AS createdAt FROM (SELECT * FROM complaints ${rows}) complaints
-    LEFT JOIN emails ON emails.id = complaints.email_id LEFT JOIN recipients ON recipients.id = complaints.recipient_id ORDER BY complaints.id DESC`
-}
 
 /**
  * The rate of an account from the hour of `from` to the hour of `to`, both included. A complaint counts in the hour in
@@ -73,18 +63,8 @@ export interface StoredComplaint
   readonly address: string | null
 }
 
-/** A page of the complaints, `not-spam` included, newest first, of all accounts unless one is passed, with the number on all pages. */
-export function listComplaints(
-  db: Database,
-  accountId: number | undefined,
-  window: RowWindow,
-): { readonly complaints: StoredComplaint[]; readonly total: number; readonly lastKey: RowKey | undefined } {
-  const { page, pageOf, count, countOf } = sql(db)
-  const { limit, offset } = window
-  if (accountId === undefined) {
-    const complaints = page.all(belowId(window), limit, offset)
-    return { complaints, total: count.get()?.n ?? 0, lastKey: idKey(complaints) }
-  }
-  const complaints = pageOf.all(accountId, ...belowTimeAndId(window), limit, offset)
-  return { complaints, total: countOf.get(accountId)?.n ?? 0, lastKey: timeKey(complaints, (row) => row.createdAt) }
-}
+/** A page of the complaints, `not-spam` included, newest first, of all accounts unless one is passed. */
+export const listComplaints = (db: Database, accountId: number | undefined, window: RowWindow) => ({
+  complaints: sql(db).page.all(accountId ?? null, belowId(window), window.limit, window.offset),
+  total: sql(db).count.get(accountId ?? null)?.n ?? 0,
+})

@@ -1,16 +1,56 @@
 /** @module /v1/operator/reports: DMARC and TLS reports that other hosts send. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { invalid, notFound } from '#platform/errors.ts'
-import { dataBody, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
+import { dataBody, idKey, isoTime, isoTimeOrNull, pageBody } from '#platform/http/envelope.ts'
+import {
+  Bytes,
+  DataBody,
+  Filter,
+  PAGE_FIELDS,
+  PageBody,
+  parsePage,
+  Text,
+  TextOrNull,
+  TimeOrNull,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { KiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
-import { DomainReport, DomainReportDetail, ReportsQuery, toReportView } from './model.ts'
-import { findReport, listReports } from './store.ts'
+import { findReport, listReports, type StoredReport } from './store.ts'
+
+const ReportsQuery = Type.Object({ ...PAGE_FIELDS, domain: Filter('Only reports about this domain.') })
+const REPORT_FIELDS = {
+  id: Uuid({ description: 'Id of the report.' }),
+  kind: Text('`dmarc` or `tls`.'),
+  account: TextOrNull('Name of the account that has the domain; null: none has.'),
+  domain: Text('Domain that it is about.'),
+  organisation: Text('Who reports.'),
+  report_id: Text('Id that the reporter gave it.'),
+  period_start: TimeOrNull('Start of its period.'),
+  period_end: TimeOrNull('End of its period.'),
+  size_bytes: Bytes('Size of its content'),
+  received_at: Timestamp({ description: 'When it arrived.' }),
+}
+const DomainReport = Type.Object(REPORT_FIELDS)
+type DomainReport = Static<typeof DomainReport>
+const DomainReportDetail = Type.Object({
+  ...REPORT_FIELDS,
+  content: Text('The unpacked XML or JSON; its first part when it is very long.'),
+  is_truncated: Type.Boolean({ description: 'Whether `content` is only the first part.' }),
+})
+
+const toReportView = (stored: StoredReport): DomainReport =>
+  toWire(DomainReport, stored, {
+    period_start: isoTimeOrNull(stored.beginAt),
+    period_end: isoTimeOrNull(stored.endAt),
+    received_at: isoTime(stored.createdAt),
+  })
 
 const MAX_CONTENT_BYTES = 512 * KiB
 
@@ -23,8 +63,8 @@ export const operatorReportRoutes = (app: App) =>
         await recordView(app, actor, { name: 'domain_reports' })
         const page = parsePage(query)
         const domain = query.domain === undefined ? undefined : parseDomainName(query.domain.trim())
-        const { reports, total, lastKey } = listReports(app.db, domain, page)
-        return pageBody(reports.map(toReportView), { ...page, total }, lastKey)
+        const { reports, total } = listReports(app.db, domain, page)
+        return pageBody(reports.map(toReportView), { ...page, total }, idKey(reports))
       },
       {
         query: ReportsQuery,

@@ -9,9 +9,8 @@ import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
-import { belowId, belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
-import { idKey, timeKey } from '#platform/http/envelope.ts'
 import { newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
@@ -47,14 +46,12 @@ const sql = prepareStatements((db) => ({
       'uuid kind accountId domain coveredBy organisation reportId beginAt endAt contentRef sizeBytes createdAt',
     )} ON CONFLICT (kind, organisation, report_id, domain) DO NOTHING`,
   ),
-  page: db.prepare<StoredReport, [number, number, number]>(
-    `${SELECT} WHERE r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<StoredReport, [string | null, number, number, number]>(
+    `${SELECT} WHERE r.domain = coalesce(?, r.domain) AND r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
   ),
-  pageOfDomain: db.prepare<StoredReport, [string, number, number, number, number]>(
-    `${SELECT} WHERE r.domain = ? AND (r.created_at, r.id) < (?, ?) ORDER BY r.created_at DESC, r.id DESC LIMIT ? OFFSET ?`,
+  count: db.prepare<{ n: number }, [string | null]>(
+    'SELECT COUNT(*) AS n FROM received_reports WHERE domain = coalesce(?, domain)',
   ),
-  count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM received_reports'),
-  countOfDomain: db.prepare<{ n: number }, [string]>('SELECT COUNT(*) AS n FROM received_reports WHERE domain = ?'),
   byUuid: db.prepare<StoredReport, [Uint8Array]>(`${SELECT} WHERE r.uuid = ?`),
   // Ids ascend with created_at.
   oldest: db.prepare<{ id: number; createdAt: number }, [number]>(
@@ -136,23 +133,13 @@ function findOwner(db: Database, hostname: string, domain: string): ReportOwner 
 const isHostDomain = (hostname: string, name: string): boolean => `.${hostname.toLowerCase()}`.endsWith(`.${name}`)
 
 /**
- * A page of the reports, newest first, with the number on all pages.
+ * A page of the reports, newest first.
  * @param domain in A-labels; undefined: of all domains
  */
-export function listReports(
-  db: Database,
-  domain: string | undefined,
-  window: RowWindow,
-): { readonly reports: StoredReport[]; readonly total: number; readonly lastKey: RowKey | undefined } {
-  const { page, pageOfDomain, count, countOfDomain } = sql(db)
-  const { limit, offset } = window
-  if (domain === undefined) {
-    const reports = page.all(belowId(window), limit, offset)
-    return { reports, total: count.get()?.n ?? 0, lastKey: idKey(reports) }
-  }
-  const reports = pageOfDomain.all(domain, ...belowTimeAndId(window), limit, offset)
-  return { reports, total: countOfDomain.get(domain)?.n ?? 0, lastKey: timeKey(reports, (row) => row.createdAt) }
-}
+export const listReports = (db: Database, domain: string | undefined, window: RowWindow) => ({
+  reports: sql(db).page.all(domain ?? null, belowId(window), window.limit, window.offset),
+  total: sql(db).count.get(domain ?? null)?.n ?? 0,
+})
 
 /** Throws 404 for an unknown id. */
 export function findReport(db: Database, id: string): StoredReport {

@@ -1,17 +1,61 @@
 /** @module /v1/operator/mail: mail for the operator. Paths, schemas and one call each. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import type { AuditActor } from '#features/core/audit-logs/audit.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
 import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
-import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, PageBody, parsePage, Text } from '#platform/http/schemas.ts'
+import { dataBody, idKey, isoTime, pageBody } from '#platform/http/envelope.ts'
+import {
+  Bytes,
+  DataBody,
+  PAGE_FIELDS,
+  PageBody,
+  parsePage,
+  StringEnum,
+  Text,
+  TextOrNull,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
-import { MailQuery, OperatorMailDetail, OperatorMailRecord, toMailView } from './model.ts'
-import { deleteOperatorMail, findOperatorMail, listOperatorMail, type OperatorMail, readBeginning } from './store.ts'
+import {
+  deleteOperatorMail,
+  findOperatorMail,
+  listOperatorMail,
+  OPERATOR_MAIL_KINDS,
+  type OperatorMail,
+  readBeginning,
+} from './store.ts'
+
+const MailQuery = Type.Object({
+  ...PAGE_FIELDS,
+  kind: Type.Optional(StringEnum(OPERATOR_MAIL_KINDS, { description: 'Only mail of this kind.' })),
+})
+const MAIL_FIELDS = {
+  id: Uuid({ description: 'Id of the message.' }),
+  kind: Text('postmaster, abuse, bounce, complaint, unsubscribe, report or other.'),
+  reason: Text('Why the operator gets it.'),
+  mail_from: Text('Sender of the envelope; empty for the null reverse-path.'),
+  rcpt_to: Type.Array(Type.String(), { description: 'Recipients of the envelope.' }),
+  from: TextOrNull('From as in the header; null: none.'),
+  subject: Text('Subject.'),
+  source_ip: Text('Address from which it came.'),
+  size_bytes: Bytes('Size of the message'),
+  received_at: Timestamp({ description: 'When it arrived.' }),
+}
+const OperatorMailRecord = Type.Object(MAIL_FIELDS)
+const OperatorMailDetail = Type.Object({
+  ...MAIL_FIELDS,
+  text: TextOrNull('Its text, as far as it is shown; null: none, or it cannot be parsed.'),
+  source: TextOrNull('Its source, the first part; null: it is no longer stored.'),
+})
+type OperatorMailDetail = Static<typeof OperatorMailDetail>
+
+const toMailView = (mail: OperatorMail) => toWire(OperatorMailRecord, mail, { received_at: isoTime(mail.createdAt) })
 
 const params = Type.Object({ id: Text('Id of the message.') })
 const MAIL_NOT_FOUND = ['operator_mail_not_found', 'No message has this id.'] as const

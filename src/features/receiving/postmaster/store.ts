@@ -69,27 +69,23 @@ const sql = prepareStatements((db) => ({
   ofNetwork: db.prepare<{ n: number; bytes: number }, [string, number]>(
     'SELECT COUNT(*) AS n, total(size_bytes) AS bytes FROM operator_mail WHERE network = ? AND created_at > ?',
   ),
-  page: db.prepare<Row, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM operator_mail WHERE id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  page: db.prepare<Row, [string | null, number, number, number]>(
+    `SELECT ${COLUMNS} FROM operator_mail WHERE kind = coalesce(?, kind) AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
-  pageOfKind: db.prepare<Row, [string, number, number, number]>(
-    `SELECT ${COLUMNS} FROM operator_mail WHERE kind = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  count: db.prepare<{ n: number }, [string | null]>(
+    'SELECT COUNT(*) AS n FROM operator_mail WHERE kind = coalesce(?, kind)',
   ),
-  counts: db.prepare<{ kind: string; n: number }, []>('SELECT kind, COUNT(*) AS n FROM operator_mail GROUP BY kind'),
   byUuid: db.prepare<Row, [UuidBytes]>(`SELECT ${COLUMNS} FROM operator_mail WHERE uuid = ?`),
   delete: db.prepare<DeletedRow, [UuidBytes]>('DELETE FROM operator_mail WHERE uuid = ? RETURNING raw_ref AS rawRef'),
   deleteOld: db.prepare<DeletedRow, [number, number]>(
     'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE created_at < ? ORDER BY created_at LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
-  oldestKept: db.prepare<{ id: number }, [string, number]>(
-    'SELECT id FROM operator_mail WHERE kind = ? ORDER BY id DESC LIMIT 1 OFFSET ?',
+  newestBeyond: db.prepare<{ id: number | null }, [string, number, number]>(
+    `SELECT max(id) AS id FROM (SELECT id, count(*) OVER newer AS n, sum(size_bytes) OVER newer AS bytes FROM operator_mail
+     WHERE kind = ? WINDOW newer AS (ORDER BY id DESC)) WHERE n > ? OR bytes > ?`,
   ),
-  newestBeyond: db.prepare<{ id: number | null }, [string, number]>(
-    `SELECT max(id) AS id FROM (SELECT id, sum(size_bytes) OVER (ORDER BY id DESC) AS bytes FROM operator_mail WHERE kind = ?)
-     WHERE bytes > ?`,
-  ),
-  deleteBefore: db.prepare<DeletedRow, [string, number, number]>(
-    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE kind = ? AND id < ? ORDER BY id LIMIT ?) RETURNING raw_ref AS rawRef',
+  deleteUpTo: db.prepare<DeletedRow, [string, number, number]>(
+    'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE kind = ? AND id <= ? ORDER BY id LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
   after: db.prepare<Row, [number, number]>(`SELECT ${COLUMNS} FROM operator_mail WHERE id > ? ORDER BY id LIMIT ?`),
   erase: db.prepare<DeletedRow, [number]>('DELETE FROM operator_mail WHERE id = ? RETURNING raw_ref AS rawRef'),
@@ -110,7 +106,10 @@ export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void
   const network = networksOf(envelope.sourceIp).at(-1) ?? envelope.sourceIp
   const { n, bytes } = sql(tx.db).ofNetwork.get(network, envelope.receivedAt - days(1)) ?? { n: 0, bytes: 0 }
   if (n >= MAX_MESSAGES_OF_SOURCE_PER_DAY || bytes + envelope.sizeBytes > MAX_BYTES_OF_SOURCE_PER_DAY) {
-    tx.afterCommit(() => countDropped(app))
+    tx.afterCommit(() => {
+      getDropStats(app).unlogged++
+      logDropped(app)
+    })
     return
   }
   sql(tx.db).insert.run({
@@ -134,11 +133,6 @@ interface DropStats {
 const getDropStats = perOwner((_: App): DropStats => ({ unlogged: 0, loggedAtMs: Number.NEGATIVE_INFINITY }))
 const LOG_INTERVAL_MS = minutes(10)
 
-function countDropped(app: App): void {
-  getDropStats(app).unlogged++
-  logDropped(app)
-}
-
 /**
  * Logs the number of messages dropped since the last log line. Limits the log lines, because remote clients cause them.
  */
@@ -156,21 +150,16 @@ function logDropped(app: App): void {
 
 const toOperatorMail = ({ rcptTo, ...row }: Row): OperatorMail => ({ ...row, rcptTo: JSON.parse(rcptTo) as string[] })
 
-const countMail = (db: Database, kind: OperatorMailKind | undefined): number =>
-  sql(db)
-    .counts.all()
-    .reduce((sum, row) => (kind === undefined || row.kind === kind ? sum + row.n : sum), 0)
-
 /** Messages, newest first, optionally of one kind, with the number of all. */
-export function listOperatorMail(
+export const listOperatorMail = (
   db: Database,
   { kind, limit, offset = 0, after }: Partial<RowWindow> & { kind?: OperatorMailKind | undefined; limit: number },
-): { readonly mail: OperatorMail[]; readonly total: number } {
-  const { page, pageOfKind } = sql(db)
-  const below = belowId({ after })
-  const rows = kind === undefined ? page.all(below, limit, offset) : pageOfKind.all(kind, below, limit, offset)
-  return { mail: rows.map(toOperatorMail), total: countMail(db, kind) }
-}
+) => ({
+  mail: sql(db)
+    .page.all(kind ?? null, belowId({ after }), limit, offset)
+    .map(toOperatorMail),
+  total: sql(db).count.get(kind ?? null)?.n ?? 0,
+})
 
 /** Throws 404 for an unknown id. */
 export function findOperatorMail(db: Database, id: string): OperatorMail {
@@ -222,15 +211,10 @@ export async function purgeOperatorMail(app: App): Promise<number> {
   const before = app.confirmedNow() - days(app.config.inboundRawDays)
   let removed = await deleteInBatches(app, (tx) => dropMessages(app, tx, sql(tx.db).deleteOld.all(before, BATCH_SIZE)))
   for (const kind of OPERATOR_MAIL_KINDS) {
-    const oldest = sql(app.db).oldestKept.get(kind, MAX_OPERATOR_MAIL - 1)
-    if (oldest)
+    const beyond = sql(app.db).newestBeyond.get(kind, MAX_OPERATOR_MAIL, MAX_OPERATOR_MAIL_BYTES)?.id
+    if (beyond)
       removed += await deleteInBatches(app, (tx) =>
-        dropMessages(app, tx, sql(tx.db).deleteBefore.all(kind, oldest.id, BATCH_SIZE)),
-      )
-    const newestBeyondLimit = sql(app.db).newestBeyond.get(kind, MAX_OPERATOR_MAIL_BYTES)?.id
-    if (newestBeyondLimit)
-      removed += await deleteInBatches(app, (tx) =>
-        dropMessages(app, tx, sql(tx.db).deleteBefore.all(kind, newestBeyondLimit + 1, BATCH_SIZE)),
+        dropMessages(app, tx, sql(tx.db).deleteUpTo.all(kind, beyond, BATCH_SIZE)),
       )
   }
   logDropped(app)
