@@ -30,10 +30,7 @@ const MAX_LEASES_PER_BATCH = 100
 
 interface Waiter {
   readonly actor: Actor
-  isWaiting: boolean
   isDisconnected: boolean
-  /** Removes the request from the queue; a lease or an error follows. */
-  leave(): void
   resolve(lease: Lease): void
   reject(error: unknown): void
 }
@@ -49,21 +46,28 @@ interface MailboxQueue {
   timer: Timer | undefined
 }
 
-/** The waiting requests, by mailbox. Listens to changes while any request waits. */
+/** The waiting requests, by mailbox. */
 export class LongPolls {
   readonly #app: App
   readonly #stopSignal: AbortSignal
   readonly #queues = new Map<number, MailboxQueue>()
   /** Number of waiting requests, by account. */
   readonly #waiting = new Counts()
-  #stopListening: (() => void)[] = []
 
   /** @param stopSignal aborted when the service stops: all requests end */
   constructor(app: App, stopSignal: AbortSignal) {
     this.#app = app
     this.#stopSignal = stopSignal
+    const stopListening = [
+      app.mailboxChanged.listen(({ mailboxId }) => {
+        const waiting = this.#queues.get(mailboxId)
+        if (waiting) void this.#serve(waiting)
+      }),
+      listenForAccessChanges(app, (accountId) => this.#rejectRevoked(accountId)),
+    ]
     stopSignal.addEventListener('abort', () => {
-      for (const queue of [...this.#queues.values()]) this.#rejectAll(queue, createStoppingError)
+      for (const queue of this.#queues.values()) this.#rejectAll(queue, createStoppingError)
+      for (const stop of stopListening) stop()
     })
   }
 
@@ -72,30 +76,13 @@ export class LongPolls {
     if (found) return found
     const queue: MailboxQueue = { mailboxId, waiters: new Set(), serving: undefined, isStale: false, timer: undefined }
     this.#queues.set(mailboxId, queue)
-    if (this.#stopListening.length === 0)
-      this.#stopListening = [
-        this.#app.mailboxChanged.listen((changed) => {
-          const waiting = this.#queues.get(changed.mailboxId)
-          if (waiting) void this.#serve(waiting)
-        }),
-        listenForAccessChanges(this.#app, (accountId) => this.#rejectRevoked(accountId)),
-      ]
     return queue
   }
 
-  #addWaiter(queue: MailboxQueue, waiter: Waiter): void {
-    waiter.isWaiting = true
-    queue.waiters.add(waiter)
-    const { accountId } = waiter.actor
-    this.#waiting.add(accountId, 1)
-  }
-
-  #removeWaiter(queue: MailboxQueue, waiter: Waiter): void {
-    if (!waiter.isWaiting) return
-    waiter.isWaiting = false
-    queue.waiters.delete(waiter)
-    const { accountId } = waiter.actor
-    this.#waiting.add(accountId, -1)
+  /** Removes a request from its queue, for a lease or an error that follows. */
+  #leave(queue: MailboxQueue, waiter: Waiter): void {
+    if (!queue.waiters.delete(waiter)) return
+    this.#waiting.add(waiter.actor.accountId, -1)
     this.#closeWhenEmpty(queue)
   }
 
@@ -103,29 +90,27 @@ export class LongPolls {
     if (queue.waiters.size > 0 || queue.serving) return
     queue.timer?.cancel()
     this.#queues.delete(queue.mailboxId)
-    if (this.#queues.size > 0) return
-    for (const stop of this.#stopListening) stop()
-    this.#stopListening = []
   }
 
-  #rejectIfRevoked(waiter: Waiter): boolean {
+  #reject(queue: MailboxQueue, waiter: Waiter, error: unknown): void {
+    this.#leave(queue, waiter)
+    waiter.reject(error)
+  }
+
+  #rejectIfRevoked(queue: MailboxQueue, waiter: Waiter): boolean {
     if (waiter.actor.mayStillAct?.() !== false) return false
-    waiter.leave()
-    waiter.reject(unauthorized())
+    this.#reject(queue, waiter, unauthorized())
     return true
   }
 
   #rejectRevoked(accountId: number): void {
     if (this.#waiting.of(accountId) === 0) return
-    for (const queue of [...this.#queues.values()])
-      for (const waiter of [...queue.waiters]) if (waiter.actor.accountId === accountId) this.#rejectIfRevoked(waiter)
+    for (const queue of this.#queues.values())
+      for (const waiter of queue.waiters) if (waiter.actor.accountId === accountId) this.#rejectIfRevoked(queue, waiter)
   }
 
   #rejectAll(queue: MailboxQueue, error: () => unknown): void {
-    for (const waiter of [...queue.waiters]) {
-      waiter.leave()
-      waiter.reject(error())
-    }
+    for (const waiter of queue.waiters) this.#reject(queue, waiter, error())
   }
 
   /**
@@ -166,11 +151,11 @@ export class LongPolls {
         const now = this.#app.clock.now()
         releaseExpired(tx, queue.mailboxId, now)
         for (const waiter of [...queue.waiters].slice(0, MAX_LEASES_PER_BATCH)) {
-          if (this.#rejectIfRevoked(waiter)) continue
+          if (this.#rejectIfRevoked(queue, waiter)) continue
           // From here on the request cannot time out: it owns the message once the lease is on disk.
           const lease = leaseOldestMessage(tx, queue.mailboxId, now)
           if (!lease) break
-          waiter.leave()
+          this.#leave(queue, waiter)
           served.push({ waiter, lease })
         }
       })
@@ -215,36 +200,24 @@ export class LongPolls {
       throw tooManyRequests('too_many_waiting', 'Too many long polls; try again later.', RETRY_AFTER_SECONDS)
     const queue = this.#getQueue(mailbox.id)
     const { promise, resolve, reject } = Promise.withResolvers<Lease>()
-    let timer: Timer | undefined
-    const waiter: Waiter = {
-      actor,
-      isWaiting: false,
-      isDisconnected: false,
-      leave: () => {
-        timer?.cancel()
-        this.#removeWaiter(queue, waiter)
-      },
-      resolve,
-      reject,
-    }
+    const waiter: Waiter = { actor, isDisconnected: false, resolve, reject }
     const onTimeout = () => {
-      if (!waiter.isWaiting) return
-      waiter.leave()
-      reject(createNoMessageError())
+      if (queue.waiters.has(waiter)) this.#reject(queue, waiter, createNoMessageError())
     }
     const onDisconnected = () => {
       waiter.isDisconnected = true
-      waiter.leave()
-      reject(createClientGoneError())
+      this.#reject(queue, waiter, createClientGoneError())
     }
-    this.#addWaiter(queue, waiter)
+    queue.waiters.add(waiter)
+    this.#waiting.add(actor.accountId, 1)
     signal.addEventListener('abort', onDisconnected, { once: true })
-    if (waitMs > 0) timer = this.#app.clock.after(waitMs, onTimeout)
+    const timer = waitMs > 0 ? this.#app.clock.after(waitMs, onTimeout) : undefined
     const served = this.#serve(queue)
     if (waitMs <= 0) void served.then(onTimeout)
     try {
       return await promise
     } finally {
+      timer?.cancel()
       signal.removeEventListener('abort', onDisconnected)
     }
   }
