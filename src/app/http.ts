@@ -1,6 +1,5 @@
 /** @module Joins the routes and pages of every feature into the HTTP server. */
 import type { AnyElysia } from 'elysia'
-import { contactConfirmationRoutes } from '#features/audience/contact-lists/confirmation-routes.ts'
 import { contactFileRoutes } from '#features/audience/contact-lists/import-routes.ts'
 import { operatorContactListRoutes } from '#features/audience/contact-lists/operator-routes.ts'
 import { confirmPages } from '#features/audience/contact-lists/pages.ts'
@@ -229,7 +228,6 @@ export function createRoutes(
     templateRoutes(app, { previews }),
     contactListRoutes(app),
     contactFileRoutes(app),
-    contactConfirmationRoutes(app),
     suppressionRoutes(app),
     inboundRoutes(app),
     inboundDeliveryRoutes(app),

@@ -1,21 +1,22 @@
 /**
- * @module /v1/contact-lists and the contacts on them: paths, schemas and one call each. Files and confirmations have
- * separate routes.
+ * @module /v1/contact-lists and the contacts on them: paths, schemas and one call each. Files have
+ * routes of their own.
  */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { changeList, createList, deleteList, MAX_LISTS } from '#features/setup/contact-store/change-list.ts'
 import { listContacts, MAX_COUNTED } from '#features/setup/contact-store/find.ts'
 import { getList, listContactLists, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
-import { invalid } from '#platform/errors.ts'
+import { suppressionOf } from '#features/setup/suppression-store/check.ts'
+import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'
-import { addContact, addContacts } from './add.ts'
+import { addContact, addContacts, auditContact } from './add.ts'
 import {
   AddedContacts,
   ContactChangeBody,
@@ -33,6 +34,13 @@ import {
   toListInput,
 } from './model.ts'
 import { changeContact, getContact, removeContact } from './remove.ts'
+import {
+  getConfirmationWaitMs,
+  MAX_CONFIRMATIONS_PER_DAY,
+  MIN_CONFIRMATION_INTERVAL_MS,
+  requireConfirmable,
+  scheduleConfirmation,
+} from './subscription-mails.ts'
 
 const tags = ['Contact lists']
 const params = Type.Object({ id: Text('Id of the list.') })
@@ -46,6 +54,42 @@ const WELCOME_SCOPE =
   'Enabling the welcome email, or changing it while it is enabled, also requires the scope `emails:send`.'
 const TEMPLATE_ERRORS =
   'If a part of the welcome email can never be rendered, the response is a 422 `template_error` with the position of the error.'
+
+/**
+ * Sends another confirmation request to a contact that is not active; it replaces the earlier ones. Resolves when the
+ * request is on disk. Throws 404 for list and contact, 409 `contact_active`, `contact_suppressed` and
+ * `contact_unsubscribed`, 422 `no_verified_domain`, 429 `confirmation_too_often`.
+ */
+const resendConfirmation = (app: App, actor: Actor, listId: string, email: string): Promise<void> =>
+  app.commit.write((tx) => {
+    const { accountId } = actor
+    const { contact, list } = getContact(tx.db, accountId, listId, email)
+    if (contact.status === 'active')
+      throw conflict('contact_active', 'The contact is active: it needs no confirmation.')
+    const suppression = suppressionOf(tx.db, { accountId, address: contact.email, transactional: true, streamId: 0 })
+    const reason = suppression?.reason ?? (isUndeliverable(contact.status) ? contact.status : undefined)
+    if (reason !== undefined)
+      throw conflict('contact_suppressed', `This address is suppressed (${reason}), so no confirmation is sent.`)
+    if (contact.status === 'unsubscribed')
+      throw conflict(
+        'contact_unsubscribed',
+        'The contact left the list. Only the person can resubscribe: with a signup form of the list, or with the unsubscribe link in a message of the list.',
+      )
+    requireConfirmable(app, accountId)
+    const waitMs = getConfirmationWaitMs(tx.db, contact, app.eventTime())
+    if (waitMs > 0)
+      throw tooManyRequests(
+        'confirmation_too_often',
+        'The last confirmation request was sent a short while ago; try again later.',
+        waitMs / 1000,
+      )
+    scheduleConfirmation(app, tx, { contactId: contact.id, accountId, isBulk: false })
+    auditContact(app, tx, actor, 'confirmation_requested', contact, list)
+  })
+
+const isUndeliverable = (status: string): boolean => status === 'bounced' || status === 'complained'
+
+const MINUTES = MIN_CONFIRMATION_INTERVAL_MS / 60_000
 
 export const contactListRoutes = (app: App) => {
   const findProblems = createCheck(ContactItem, 'contact')
@@ -211,4 +255,27 @@ export const contactListRoutes = (app: App) => {
         'It may be added again. If it unsubscribed, its address stays on the suppression list.',
       ),
     })
+    .post(
+      '/:id/contacts/:email/confirmation',
+      async ({ actor, params, status }) => {
+        await resendConfirmation(app, actor, params.id, params.email ?? '')
+        return status(202, dataBody({ message: 'A confirmation request is being sent to the contact.' }))
+      },
+      {
+        params: contactParams,
+        response: { 202: DataBody(Type.Object({ message: Text('What happens now.') })) },
+        detail: describeRoute(
+          'Send the confirmation again',
+          requires('contacts:write'),
+          `For a contact that is \`pending\`. The links of earlier confirmations no longer work. At most one in ${MINUTES} minutes and ${MAX_CONFIRMATIONS_PER_DAY} a day.`,
+          errorResponses({
+            409: [
+              'contact_active',
+              'The contact has confirmed, is suppressed (`contact_suppressed`), or has left (`contact_unsubscribed`).',
+            ],
+            429: ['confirmation_too_often', 'The last confirmation request was sent a short while ago.'],
+          }),
+        ),
+      },
+    )
 }
