@@ -45,9 +45,7 @@ const buildSelect = (
 const SELECT = buildSelect('m.attachments')
 const SELECT_LISTED = buildSelect(selectListedAttachments('m.attachments'))
 
-/**
- * The subquery finds the rows of a page from the index alone; only these rows are joined. Ids ascend with created_at.
- */
+/** The subquery finds the rows of a page from the index alone. Ids ascend with created_at. */
 const selectPage = (index: string, where: string) =>
   `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where} AND (created_at, id) < (?, ?)
    ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) ORDER BY m.id DESC`
@@ -116,10 +114,10 @@ export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: stri
   return toMailboxMessage(row)
 }
 
-export function findMessageOfAccount(db: Database, accountId: number, uuid: UuidBytes): MailboxMessage | undefined {
-  const row = sql(db).ofAccount.get(uuid, accountId)
-  return row ? toMailboxMessage(row) : undefined
-}
+const toFound = (row: Row | null): MailboxMessage | undefined => (row ? toMailboxMessage(row) : undefined)
+
+export const findMessageOfAccount = (db: Database, accountId: number, uuid: UuidBytes) =>
+  toFound(sql(db).ofAccount.get(uuid, accountId))
 
 /** An unparsed message, of which only the header is stored, with the fields that identify it to the operator. */
 export interface UnparsedMessage {
@@ -135,14 +133,9 @@ export const listUnparsedMessagesAfter = (db: Database, after: number, limit: nu
 export const findUnparsedMessage = (db: Database, uuid: UuidBytes): UnparsedMessage | undefined =>
   sql(db).unparsedByUuid.get(uuid) ?? undefined
 
-export function findMessageById(db: Database, id: number): MailboxMessage | undefined {
-  const row = sql(db).byId.get(id)
-  return row ? toMailboxMessage(row) : undefined
-}
+export const findMessageById = (db: Database, id: number) => toFound(sql(db).byId.get(id))
 
-/**
- * Messages after a row id, in order; row ids ascend with created_at. Those of a deleted mailbox are deleted with it.
- */
+/** Messages after a row id, in order, but for those of deleted mailboxes. */
 export const listMessagesAfter = (db: Database, id: number, limit: number): MailboxMessage[] =>
   sql(db).after.all(id, limit).map(toMailboxMessage)
 
@@ -251,9 +244,7 @@ export function deleteMessage(app: App, actor: Actor, id: string, mid: string): 
   })
 }
 
-/**
- * Deletes a message, updates all counts and drops its content references. The last message takes its thread with it.
- */
+/** Deletes a message, its counts and its content references. The last message takes its thread with it. */
 export function removeMessage(app: Pick<App, 'contentDropped'>, tx: Tx, message: MailboxMessage): void {
   const statements = sql(tx.db)
   const { mailboxId } = message

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
@@ -55,10 +55,11 @@ const sql = prepareStatements((db) => ({
   >(
     `SELECT from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, size_bytes AS sizeBytes FROM emails WHERE id = ?`,
   ),
-  insertSent: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
-    `INSERT INTO mailbox_messages (uuid, mailbox_id, thread_id, email_id, message_id, in_reply_to, references_header, mail_from, from_header,
-     from_address, to_header, subject, text_ref, html_ref, attachments, size_bytes, labels, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?) RETURNING id`,
+  insertSent: db.prepare<{ id: number }, [Record<string, string | number | Uint8Array | null>]>(
+    `${insertSql(
+      'mailbox_messages',
+      'uuid mailboxId threadId emailId messageId inReplyTo referencesHeader mailFrom fromHeader fromAddress toHeader subject textRef htmlRef attachments sizeBytes labels createdAt',
+    )} RETURNING id`,
   ),
 }))
 
@@ -145,25 +146,19 @@ export function storeSentReply(
   const uuid = newUuid()
   const threadId = addToThread(tx, mailbox, { ...reply, subject: email.subject, at })
   const from = parseMailbox(email.from)
-  const inserted = sql(tx.db).insertSent.get(
-    uuid,
-    mailbox.id,
-    threadId,
-    reply.emailId,
-    reply.messageId,
-    reply.inReplyTo,
-    reply.references.length > 0 ? reply.references.join(' ') : null,
-    mailbox.address,
-    email.from,
-    normaliseAddress(from.kind === 'ok' ? from.address : mailbox.address),
-    reply.to,
-    email.subject,
-    email.textRef,
-    email.htmlRef,
-    email.attachments ?? '[]',
-    email.sizeBytes,
-    at,
-  )
+  const { subject, textRef, htmlRef, attachments, sizeBytes } = email
+  const { emailId, messageId, inReplyTo, references } = reply
+  const inserted = sql(tx.db).insertSent.get({
+    ...{ uuid, mailboxId: mailbox.id, threadId, emailId, messageId, inReplyTo, subject, textRef, htmlRef, sizeBytes },
+    referencesHeader: references.length > 0 ? references.join(' ') : null,
+    mailFrom: mailbox.address,
+    fromHeader: email.from,
+    fromAddress: normaliseAddress(from.kind === 'ok' ? from.address : mailbox.address),
+    toHeader: reply.to,
+    attachments: attachments ?? '[]',
+    labels: '[]',
+    createdAt: at,
+  })
   if (!inserted) throw new Error('the reply was not stored')
   indexMessage(tx, inserted.id, {
     mailboxId: mailbox.id,

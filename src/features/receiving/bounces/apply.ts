@@ -18,7 +18,7 @@ import { isUnknownDomain, normaliseReply } from '#features/sending/delivery/verd
 import { bounceLate, confirmUncertain } from '#features/sending/queue/attempt-transitions.ts'
 import { findEmailLogFields, findVerpRecipient, messageIdOf } from '#features/sending/queue/email.ts'
 import { findByClientMessageId } from '#features/sending/queue/search.ts'
-import { type Status, statusName } from '#features/sending/queue/status.ts'
+import { statusName } from '#features/sending/queue/status.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -99,10 +99,7 @@ export function matchDeliveryReport(
     : unmatched('The email has several recipients, and nothing proves which one the report is about.')
 }
 
-/**
- * Finds the recipient by the Message-ID that a client chose, at an address of its account: a client may choose any, and
- * that of another account.
- */
+/** By the Message-ID that a client chose, at an address of its account: a client may choose any. */
 function matchByClientMessageId(db: Database, report: Dsn, accountId: number | undefined): BounceMatch {
   const { originalMessageId: messageId } = report
   const ids = accountId && messageId !== null ? findByClientMessageId(db, accountId, messageId, 2) : []
@@ -151,8 +148,8 @@ export function findEmailByMessageId(db: Database, messageId: string | null): Em
   return email && messageIdOf(email.uuid, email.from).toLowerCase() === messageId?.toLowerCase() ? email : undefined
 }
 
-const ignored = (why: string): BounceMatch => ({ kind: 'ignored', why })
-const unmatched = (why: string): BounceMatch => ({ kind: 'unmatched', why })
+const ignored = (why: string) => ({ kind: 'ignored', why }) as const
+const unmatched = (why: string) => ({ kind: 'unmatched', why }) as const
 
 export interface ReportedBounce {
   /** As for direct replies: only a rejection of the recipient itself is `hard`. */
@@ -215,20 +212,13 @@ function toReply(status: string | null, diagnostic: string): SmtpReply {
 }
 
 export type BounceResult =
-  | { readonly kind: 'applied'; readonly recipient: ChangedRecipient }
+  | { readonly kind: 'applied'; readonly status: 'bounced' | 'sent' }
   /** The report is about our mail and changes nothing. `why` is a sentence. */
   | { readonly kind: 'ignored'; readonly why: string }
   /** Nothing changes yet: our session with the receiver has not ended. A later attempt may succeed. */
   | { readonly kind: 'early'; readonly why: string }
   /** The report names no email, or one that it may not change. */
   | { readonly kind: 'unmatched'; readonly why: string }
-
-export interface ChangedRecipient {
-  readonly recipientId: number
-  readonly emailId: number
-  readonly accountId: number
-  readonly status: 'bounced' | 'sent'
-}
 
 export interface BounceContext {
   /** Proven by the MAC of the return path that received the report. */
@@ -242,17 +232,22 @@ export interface BounceContext {
 export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): BounceResult {
   const matched = matchDeliveryReport({ db: tx.db, keys: app.keys }, report, at)
   if (matched.kind !== 'matched') return matched
-  if (isEarly(matched.recipient, matched.reported)) return { kind: 'early', why: EARLY_REASON }
-  const result = applyToRecipient(app, tx, matched.recipient, matched.reported, at.now)
-  if (typeof result === 'string') return { kind: 'ignored', why: result }
-  const { emailId, recipientId, status } = result
-  tx.afterCommit(() =>
-    app.log.info(
-      { ...findEmailLogFields(app.db, emailId), recipient: recipientId, status, reply: matched.reported.diagnostic },
-      'delivery report applied',
-    ),
-  )
-  return { kind: 'applied', recipient: result }
+  const { recipient, reported } = matched
+  if (isEarly(recipient, reported)) return { kind: 'early', why: EARLY_REASON }
+  const result = applyToRecipient(app, tx, recipient, reported, at.now)
+  if (result.kind === 'applied')
+    tx.afterCommit(() =>
+      app.log.info(
+        {
+          ...findEmailLogFields(app.db, recipient.emailId),
+          recipient: recipient.recipientId,
+          status: result.status,
+          reply: reported.diagnostic,
+        },
+        'delivery report applied',
+      ),
+    )
+  return result
 }
 
 const EARLY_REASON = 'The receiver has the message, and our session with it has not ended yet.'
@@ -271,33 +266,26 @@ function applyToRecipient(
   recipient: MatchedRecipient,
   reported: DsnRecipient,
   now: Millis,
-): ChangedRecipient | string {
-  if (recipient.sandbox === 1) return 'The report is about sandbox mail, which was never sent.'
+): BounceResult {
+  if (recipient.sandbox === 1) return ignored('The report is about sandbox mail, which was never sent.')
   const status = statusName(recipient.status)
   switch (reported.action) {
     case 'delayed':
-      return 'The report announces a delay only.'
+      return ignored('The report announces a delay only.')
     case 'none':
-      return 'The report states neither failure nor delivery.'
+      return ignored('The report states neither failure nor delivery.')
     case 'failed':
       return applyFailure(app, tx, recipient, reported, now)
-        ? toChangedRecipient(recipient, 'bounced')
-        : describeSettled(status)
+        ? { kind: 'applied', status: 'bounced' }
+        : ignored(`The recipient is already ${status}.`)
     case 'delivered':
     case 'relayed':
     case 'expanded':
       return confirmDelivery(tx, recipient, reported, now)
-        ? toChangedRecipient(recipient, 'sent')
-        : describeSettled(status)
+        ? { kind: 'applied', status: 'sent' }
+        : ignored(`The recipient is already ${status}.`)
   }
 }
-
-const describeSettled = (status: Status): string => `The recipient is already ${status}.`
-
-const toChangedRecipient = (
-  { recipientId, emailId, accountId }: MatchedRecipient,
-  status: 'bounced' | 'sent',
-): ChangedRecipient => ({ recipientId, emailId, accountId, status })
 
 function applyFailure(app: App, tx: Tx, recipient: MatchedRecipient, reported: DsnRecipient, now: Millis): boolean {
   const { recipientId, emailId } = recipient

@@ -27,16 +27,9 @@ import type { complaints } from './tables.ts'
 /** Outcome of a report. `why` is a sentence. */
 export type ComplaintResult =
   /** A recipient complained: event, suppression and counter were written. */
-  | {
-      readonly kind: 'applied'
-      readonly accountId: number
-      readonly emailId: number
-      readonly recipientId: number
-      /** Whether this complaint added the address to the suppression list. */
-      readonly isSuppressed: boolean
-    }
+  | { readonly kind: 'applied'; readonly recipientId: number }
   /** The report is about our email but does not identify the recipient: it only counts towards the rate. */
-  | { readonly kind: 'counted'; readonly accountId: number; readonly emailId: number }
+  | { readonly kind: 'counted'; readonly emailId: number }
   /** The report is about our mail but is no complaint, or repeats one. */
   | { readonly kind: 'ignored'; readonly why: string }
   /** The report does not identify an email of ours. */
@@ -121,24 +114,23 @@ function applyRecipientComplaint(
     addProofToEarlier(tx, { email, recipient, report, at })
     return ignored('This recipient has already complained about the email.')
   }
-  const { accountId } = email
   const { address } = recipient
   record(tx, {
-    accountId,
+    accountId: email.accountId,
     type: 'complained',
     at: at.now,
     emailId: email.id,
     recipientId: recipient.id,
     data: { complainer: address, feedback_type: report.feedbackType },
   })
-  const isSuppressed = suppressAfterOutcome(app, tx, email, { address, reason: COMPLAINT })
+  suppressAfterOutcome(app, tx, email, { address, reason: COMPLAINT })
   tx.afterCommit(() =>
     app.log.info(
       { ...findEmailLogFields(app.db, email.id), recipient: recipient.id, type: report.feedbackType },
       'complaint received',
     ),
   )
-  return { kind: 'applied', accountId, emailId: email.id, recipientId: recipient.id, isSuppressed }
+  return { kind: 'applied', recipientId: recipient.id }
 }
 
 interface NewComplaint {
@@ -149,10 +141,7 @@ interface NewComplaint {
   readonly at: ReportOrigin
 }
 
-/**
- * Anyone who knows the Message-ID can send such reports repeatedly, so at most one report of each kind is stored per
- * recipient.
- */
+/** Anyone who knows the Message-ID can send such reports, so at most one of each kind is stored per recipient. */
 function countEmailComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
   const { email, report, at } = complaint
   const similar = findSimilarRows(tx, complaint)
@@ -163,13 +152,10 @@ function countEmailComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
   }
   insertComplaint(tx, complaint)
   if (report.feedbackType === NOT_SPAM) return ignored(NOT_SPAM_REASON)
-  return { kind: 'counted', accountId: email.accountId, emailId: email.id }
+  return { kind: 'counted', emailId: email.id }
 }
 
-/**
- * A forged report that arrived first must not displace the provider's report: the existing row takes over the
- * provider's proof.
- */
+/** A forged report that arrived first takes over the proof of the provider's report. */
 function addProofToEarlier(tx: Tx, complaint: NewComplaint): void {
   const { recipient, at } = complaint
   if (at.feedbackLoop === undefined) return
@@ -190,10 +176,7 @@ function storeNotSpamReport(tx: Tx, notSpamReport: NewComplaint): ComplaintResul
   return ignored(NOT_SPAM_REASON)
 }
 
-/**
- * Rows of the same email, oldest first: complaints of all types for a complaint, not-spam reports for a not-spam
- * report.
- */
+/** Rows of the same email, oldest first: either complaints or not-spam reports. */
 const findSimilarRows = (tx: Tx, { email, report }: NewComplaint): ComplaintRow[] =>
   sql(tx.db)
     .ofEmail.all(email.id)

@@ -35,10 +35,7 @@ const PROVIDERS_BY_SENDER = new Map(
   Object.entries(data.senders).flatMap(([provider, senders]) => senders.map((sender) => [sender, provider] as const)),
 )
 
-/**
- * The provider whose feedback loop sent a message; undefined: no known loop, or no proof. SPF proves the envelope
- * sender, an aligned DKIM signature proves From.
- */
+/** The provider whose feedback loop sent a message, proven by SPF or an aligned DKIM signature. */
 export function findFeedbackLoop(
   { feedbackLoops }: Pick<Config, 'feedbackLoops'>,
   { envelope, message, authentication }: Pick<ReceivedMail, 'envelope' | 'message' | 'authentication'>,
@@ -152,10 +149,7 @@ function findProvenRecipient(db: Database, keys: App['keys'], report: FeedbackRe
   return distinct.size === 1 ? ids[0] : undefined
 }
 
-/**
- * Returns the recipient that a link names, or LOST_RECIPIENT if its row now belongs to another recipient, as after a
- * restored backup.
- */
+/** The recipient that a link names, or LOST_RECIPIENT if another has its row, as after a restored backup. */
 function findRecipientOfLink(db: Database, { recipientId, emailId, address }: UnsubscribeFacts): number {
   const row = sql(db).recipient.get(recipientId)
   const isOtherRecipient =

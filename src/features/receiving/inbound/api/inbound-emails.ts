@@ -74,10 +74,7 @@ const SELECT_LISTED = buildSelect(selectListedAttachments('i.attachments'))
 /** Limit of the inbound emails that a filtered list reaches and counts. */
 export const MAX_FILTERED_EMAILS = 10_000
 
-/**
- * The newest MAX_FILTERED_EMAILS that match a condition and status ?2, if any. An index has the rows of each status in
- * id order, and SQLite merges them.
- */
+/** The newest under a condition, and of status ?2 if any. SQLite merges the rows of each status, in id order. */
 const selectNewest = (where: string): string => {
   const ofEachStatus = INBOUND_STATUSES.map((status) => inboundStatusCode(status)).map(
     (code) => `SELECT id FROM inbound_emails ${where} AND status = ${code} AND coalesce(?2, ${code}) = ${code}`,
@@ -167,10 +164,11 @@ const toInboundEmail = (row: Row): InboundEmail => ({
   authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
 })
 
+const toFound = (row: Row | null | undefined): InboundEmail | undefined => (row ? toInboundEmail(row) : undefined)
+
 export function findInbound(db: Database, accountId: number, id: string): InboundEmail | undefined {
   const uuid = parseUuid(id)
-  const row = uuid && sql(db).byUuid.get(uuid, accountId)
-  return row ? toInboundEmail(row) : undefined
+  return toFound(uuid && sql(db).byUuid.get(uuid, accountId))
 }
 
 /** The account's inbound email with this public id; throws 404. */
@@ -273,15 +271,10 @@ export const listUnparsedInboundAfter = (db: Database, after: number, limit: num
     .unparsed.all(inboundStatusCode('failed'), after, limit)
     .map(({ id }) => id)
 
-export function findUnparsedInbound(db: Database, uuid: UuidBytes): InboundEmail | undefined {
-  const row = sql(db).unparsedByUuid.get(uuid, inboundStatusCode('failed'))
-  return row ? toInboundEmail(row) : undefined
-}
+export const findUnparsedInbound = (db: Database, uuid: UuidBytes) =>
+  toFound(sql(db).unparsedByUuid.get(uuid, inboundStatusCode('failed')))
 
-export function findInboundById(db: Database, id: number): InboundEmail | undefined {
-  const row = sql(db).byId.get(id)
-  return row ? toInboundEmail(row) : undefined
-}
+export const findInboundById = (db: Database, id: number) => toFound(sql(db).byId.get(id))
 
 /** Scans some inbound emails of an account for those from or to a person. */
 export const findInboundOfPerson = (db: Database, search: PersonSearch): FoundMessages =>

@@ -34,10 +34,7 @@ export interface PreparedMessage {
   readonly canWait?: boolean
 }
 
-/**
- * Thrown by `applyEffects` to roll back: the message may wait, and the outcome that its report is about is not known
- * yet.
- */
+/** Rolls back: the message may wait, and the outcome that its report is about is not known yet. */
 export class NotReadyError extends Error {}
 
 /** A mailbox that received the message and may answer it automatically in the thread of the message. */
@@ -61,10 +58,7 @@ export function splitAddress(address: string): { readonly localPart: string; rea
   return { localPart: address.slice(0, at), domain: toALabels(domain) ?? domain.toLowerCase() }
 }
 
-/**
- * Applies a message to all of its destinations. Throws `NotReadyError` for a message that may wait; message content
- * causes no other exception.
- */
+/** Applies a message to all of its destinations. Throws only `NotReadyError`, for a message that may wait. */
 export function applyEffects(
   app: App,
   tx: Tx,
@@ -104,24 +98,18 @@ function applyToReturnPath(
 ): void {
   const { received } = prepared
   const { report, message, envelope } = received
-  if (report?.kind === 'feedback') {
-    const at = { recipientId, feedbackLoop: findFeedbackLoop(app.config, received), rawRef: envelope.rawRef, now }
-    const result = applyComplaint(app, tx, report.report, at)
-    if (result.kind === 'unmatched') storeForOperator(app, tx, 'complaint', [address], received, result.why)
-  } else if (report?.kind === 'delivery') {
-    const result = applyBounce(app, tx, report.report, { recipientId, now })
+  const result = applyReport(app, tx, received, { recipientId, now })
+  if (result) {
     if (result.kind === 'early' && prepared.canWait) throw new NotReadyError(result.why)
-    if (result.kind === 'unmatched') storeForOperator(app, tx, 'bounce', [address], received, result.why)
+    const kind = report?.kind === 'feedback' ? 'complaint' : 'bounce'
+    if (result.kind === 'unmatched') storeForOperator(app, tx, kind, [address], received, result.why)
   } else if (received.problem !== undefined || !isIgnorable(message, envelope.mailFrom)) {
     const what = received.problem ?? 'It is not a readable report.'
     storeForOperator(app, tx, 'bounce', [address], received, `The message came to a return path. ${what}`)
   }
 }
 
-/**
- * Whether mail to a return path may be ignored: out-of-office replies and receipts, which every return path receives.
- * Other mail without a report goes to the operator.
- */
+/** Out-of-office replies and receipts, which every return path receives. Other mail without a report is kept. */
 const isIgnorable = (message: StoredMessage, mailFrom: string): boolean =>
   (message.isAutomatic && mailFrom !== '') || isAutoReplyOrReceipt(message, mailFrom)
 
@@ -155,24 +143,16 @@ const REPORT_KINDS: Readonly<Record<ParsedReport['kind'], OperatorMailKind>> = {
   aggregate: 'report',
 }
 
-/**
- * Stored once per kind of role mailbox, however many of our addresses the message names: every domain has a postmaster.
- */
+/** Stored once per kind of role mailbox, because every domain has a postmaster. */
 function applyToHost(app: App, tx: Tx, addresses: readonly string[], prepared: PreparedMessage, now: Millis): void {
   const { received, reportProblem, reportRefusal } = prepared
-  const { report, envelope } = received
+  const { report } = received
   if (addresses.length === 0 || (report?.kind === 'aggregate' && reportRefusal === undefined)) return
-  let reason = reportRefusal ?? received.problem ?? 'The message is addressed to the operator.'
-  if (report?.kind === 'feedback') {
-    const at = { feedbackLoop: findFeedbackLoop(app.config, received), rawRef: envelope.rawRef, now }
-    const result = applyComplaint(app, tx, report.report, at)
-    if (result.kind !== 'unmatched') return
-    reason = result.why
-  } else if (report?.kind === 'delivery') {
-    const result = applyBounce(app, tx, report.report, { now })
-    if (result.kind !== 'unmatched') return
-    reason = result.why
-  } else if (reportProblem !== undefined) reason = `The report cannot be read: ${reportProblem}`
+  const result = applyReport(app, tx, received, { now })
+  if (result && result.kind !== 'unmatched') return
+  const problem = reportProblem === undefined ? undefined : `The report cannot be read: ${reportProblem}`
+  const reason =
+    result?.why ?? problem ?? reportRefusal ?? received.problem ?? 'The message is addressed to the operator.'
   const findKind = (address: string): OperatorMailKind =>
     report ? REPORT_KINDS[report.kind] : (HOST_MAILBOX_KINDS[toRouteKey(splitAddress(address).localPart)] ?? 'other')
   for (const [kind, rcptTo] of Map.groupBy(addresses, findKind))
@@ -234,31 +214,28 @@ function applyToDomains(
       delivered.length === 0 ? message.strippedRef : undefined,
     ],
   })
-  applyTenantReports(app, tx, destinations, received, now)
+  // Some servers send bounces to From, and some feedback loops report to an address of the sender. Such a report may
+  // affect only the emails of the tenant whose address received it.
+  for (const accountId of new Set(destinations.map((destination) => destination.accountId)))
+    applyReport(app, tx, received, { accountId, now })
   const storedIds = [...delivered.map(({ uuid }) => uuid), ...stored.filter((uuid) => uuid !== undefined)]
   return { mailboxes: delivered, storedIds: storedIds.map(formatUuid) }
 }
 
 /**
- * Some servers send bounces to From, and some feedback loops report to an address of the sender. Such a report may
- * affect only the emails of the tenant whose address received it.
+ * Applies the delivery or feedback report of a message; undefined: it has none.
+ * @param at.recipientId proven by the address that received it
+ * @param at.accountId only emails of this account may change
  */
-function applyTenantReports(
+export function applyReport(
   app: App,
   tx: Tx,
-  destinations: readonly DomainDestination[],
   received: ReceivedMail,
-  now: Millis,
-): void {
-  for (const accountId of new Set(destinations.map((destination) => destination.accountId)))
-    applyTenantReport(app, tx, accountId, received, now)
-}
-
-/** Applies a report that a tenant's address received to that tenant's own emails. */
-export function applyTenantReport(app: App, tx: Tx, accountId: number, received: ReceivedMail, now: Millis): void {
+  at: { readonly recipientId?: number; readonly accountId?: number; readonly now: Millis },
+) {
   const { report, envelope } = received
-  const feedbackLoop = report?.kind === 'feedback' ? findFeedbackLoop(app.config, received) : undefined
-  if (report?.kind === 'delivery') applyBounce(app, tx, report.report, { accountId, now })
-  else if (report?.kind === 'feedback')
-    applyComplaint(app, tx, report.report, { accountId, feedbackLoop, rawRef: envelope.rawRef, now })
+  if (report?.kind === 'delivery') return applyBounce(app, tx, report.report, at)
+  if (report?.kind !== 'feedback') return undefined
+  const feedbackLoop = findFeedbackLoop(app.config, received)
+  return applyComplaint(app, tx, report.report, { ...at, feedbackLoop, rawRef: envelope.rawRef })
 }

@@ -26,7 +26,7 @@ import {
   listUnparsedInboundAfter,
 } from '../api/inbound-emails.ts'
 import { createRecipientDecider } from './decide.ts'
-import { applyTenantReport } from './effects.ts'
+import { applyReport } from './effects.ts'
 import type { UnparsedMessage as UnparsedView } from './operator-model.ts'
 import { type ParseResult, type Parser, RawUnreadableError, removeAttachmentFiles } from './parser.ts'
 import { enqueue, LAST_ATTEMPT_COUNT } from './queue.ts'
@@ -123,10 +123,7 @@ export async function retryUnparsed(
   return problem
 }
 
-/**
- * Returns the reason, a sentence, when the message cannot be parsed; then nothing has changed.
- * @param alsoWrite called in the transaction that amends the rows
- */
+/** Amends the rows; returns the reason, a sentence, when the message cannot be parsed and nothing has changed. */
 async function parseAndAmend(
   app: App,
   parser: Parser,
@@ -150,7 +147,7 @@ async function parseAndAmend(
     const classification = target.wantsClassification ? await classifyMessage(app, message) : undefined
     const isAmended = await app.commit.writeFromReserve((tx) => {
       if (!target.amend(tx, received, classification)) return false
-      applyTenantReport(app, tx, target.accountId, received, app.eventTime())
+      applyReport(app, tx, received, { accountId: target.accountId, now: app.eventTime() })
       alsoWrite(tx)
       return true
     })

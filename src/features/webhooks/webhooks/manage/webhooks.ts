@@ -15,10 +15,7 @@ import type { webhooks } from '../tables.ts'
 
 type StoredWebhook = typeof webhooks.$inferSelect
 
-/**
- * A row of `webhooks`. `secret` is sealed, and empty for a route webhook, which is signed with the account's inbound
- * secret and has the public id of its route.
- */
+/** `secret` is sealed; empty for the webhook of a route, which has its public id and the account's inbound secret. */
 export interface Webhook extends Readonly<Omit<StoredWebhook, 'events' | 'format' | 'noticeSentAt'>> {
   /** Names in WEBHOOK_EVENTS. */
   readonly events: readonly string[]
@@ -83,23 +80,18 @@ const toWebhook = (row: Row): Webhook => ({
   format: payloadFormatName(row.format),
 })
 
+const toFound = (row: Row | null | undefined): Webhook | undefined => (row ? toWebhook(row) : undefined)
+
 /** The webhook of a row id, even if inactive or deleted. */
-export function findWebhookById(db: Database, id: number): Webhook | undefined {
-  const row = sql(db).byId.get(id)
-  return row ? toWebhook(row) : undefined
-}
+export const findWebhookById = (db: Database, id: number) => toFound(sql(db).byId.get(id))
 
 /** The webhook of an inbound route; undefined when the route never had a URL. */
-export function findRouteWebhook(db: Database, routeId: number): Webhook | undefined {
-  const row = sql(db).ofRoute.get(routeId)
-  return row ? toWebhook(row) : undefined
-}
+export const findRouteWebhook = (db: Database, routeId: number) => toFound(sql(db).ofRoute.get(routeId))
 
 /** The webhook with a public id, of any account, including those of inbound routes; for the operator only. */
 export function findWebhook(db: Database, id: string): Webhook | undefined {
   const uuid = parseUuid(id)
-  const row = uuid && sql(db).byUuidOfAll.get(uuid)
-  return row ? toWebhook(row) : undefined
+  return toFound(uuid && sql(db).byUuidOfAll.get(uuid))
 }
 
 /** All active webhooks of all accounts, including those of inbound routes. */
