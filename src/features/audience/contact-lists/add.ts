@@ -112,9 +112,7 @@ export function addInTransaction(
 const isStopped = (status: ContactStatus | undefined): status is StoppedStatus =>
   status !== undefined && status !== 'active' && status !== 'pending'
 
-/**
- * The suppression that keeps a status in effect: without it, adding the address again would create an active contact.
- */
+/** Keeps a status in effect: without it, adding the address again would create an active contact. */
 const SUPPRESSION_BY_STATUS: Readonly<
   Record<StoppedStatus, { readonly reason: string; readonly covers: SuppressionScope }>
 > = {
@@ -123,10 +121,7 @@ const SUPPRESSION_BY_STATUS: Readonly<
   complained: { reason: COMPLAINT, covers: 'all' },
 }
 
-/**
- * Throws 422 `no_verified_domain` when the list's contacts must confirm and the account has no sender for the
- * confirmation request.
- */
+/** Throws 422 `no_verified_domain` when the contacts must confirm and no sender could ask them. */
 function requireAddable(app: App, list: ContactList, isConfirmed: boolean): void {
   if (list.doubleOptIn && !isConfirmed) requireConfirmable(app, list.accountId)
 }

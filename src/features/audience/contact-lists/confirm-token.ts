@@ -21,10 +21,7 @@ export interface ConfirmFacts {
   /** Row ids. */
   readonly listId: number
   readonly contactId: number
-  /**
-   * When the confirmation was requested. The contact row has the time of the latest request, and only the link of that
-   * request is valid.
-   */
+  /** When the confirmation was requested: only the link of the latest request is valid. */
   readonly since: Millis
   /**
    * When the email was created: the link works for `CONFIRMATION_DAYS` from then on. For contacts added in bulk, this

@@ -36,10 +36,7 @@ const sql = prepareStatements((db) => ({
   account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
 }))
 
-/**
- * The state of a token's link.
- * @param now event time
- */
+/** The state of a token's link at an event time. */
 export function readLinkState({ db }: Pick<App, 'db'>, facts: ConfirmFacts, now: Millis): LinkState {
   const contact = findContactById(db, facts.contactId)
   const list = findListById(db, facts.listId)

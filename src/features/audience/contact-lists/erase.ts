@@ -29,10 +29,7 @@ export interface ErasedPerson {
   readonly addressKey: string
 }
 
-/**
- * Deletes the contacts of an address in all lists of an account: at most one per list, about 0.1 ms each. Returns how
- * many.
- */
+/** Deletes the contacts of an address in all lists of an account, at most one per list. Returns how many. */
 export function eraseContacts(tx: Tx, { accountId, addressKey }: ErasedPerson): number {
   const contacts = sql(tx.db).contacts.all(accountId, addressKey)
   for (const { id } of contacts) {

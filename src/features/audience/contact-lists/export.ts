@@ -35,10 +35,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/**
- * The file of a list, oldest contact first, in chunks that are read on demand. Concurrent changes may or may not be
- * included.
- */
+/** The file of a list, oldest contact first. Concurrent changes may or may not be included. */
 export function* exportChunks(db: Database, listId: number, status?: ContactStatus): Generator<Uint8Array> {
   yield Buffer.from(EXPORT_HEADER)
   for (let after = 0; ; ) {

@@ -25,19 +25,13 @@ interface MailLimit {
   readonly count: number
 }
 
-/**
- * Maximum number of confirmations and welcomes that the forms of one account cause for one mailbox, by period. The
- * longer the period, the fewer are allowed per day.
- */
+/** Confirmations and welcomes that the forms of one account cause for one mailbox: fewer per day in the long run. */
 const ACCOUNT_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: days(1), count: 10 },
   { withinMs: days(7), count: 20 },
   { withinMs: days(30), count: 30 },
 ]
-/**
- * Maximum number that the forms of all accounts together cause for one mailbox: otherwise an attacker could flood a
- * mailbox through the forms of many accounts.
- */
+/** Of the forms of all accounts together: otherwise many accounts could flood a mailbox. */
 const SHARED_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: hours(1), count: 10 },
   { withinMs: days(1), count: 20 },
@@ -75,11 +69,7 @@ const digestSharedMailbox = (app: Pick<App, 'keys'>, { addressKey }: Pick<Submis
 const digestContact = (app: Pick<App, 'keys'>, { listId, addressKey }: Submission): Uint8Array =>
   digest(app, `contact ${listId} ${addressKey}`)
 
-/**
- * Whether the forms of this account, or of all accounts, have reached a limit of mail for a mailbox, so that they may
- * cause no more for now.
- * @param now event time
- */
+/** Whether the forms of this account, or of all, may cause no more mail for a mailbox at an event time. */
 export function isMailLimitReached(app: Pick<App, 'keys'>, db: Database, submission: Submission, now: Millis): boolean {
   const { mailsOfAccount, mailsOfAll } = sql(db)
   const since = now - SUBMISSION_RETENTION_MS
@@ -122,10 +112,7 @@ export function recordSubmission(
 export const eraseSubmissions = (app: Pick<App, 'keys'>, tx: Tx, submission: Submission): number =>
   sql(tx.db).eraseContact.run(digestContact(app, submission)).changes
 
-/**
- * Deletes the count of mail that the forms of an account caused for the mailbox of an address. Other spellings that
- * lead to the mailbox can then be submitted again as well.
- */
+/** Deletes the count of mail for the mailbox of an address, in all its spellings. */
 export const eraseMailboxSubmissions = (
   app: Pick<App, 'keys'>,
   tx: Tx,

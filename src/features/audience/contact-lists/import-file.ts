@@ -8,10 +8,7 @@ import { yieldToEventLoop } from '#platform/time/clock.ts'
 import type { Answers } from './answers.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
-/**
- * A position between two records, as the octets and whole lines before it. Both 0: before the first record, whatever
- * the length of the header.
- */
+/** A position between two records: the octets and whole lines before it; both 0 before the first record. */
 export interface FilePosition {
   readonly doneBytes: number
   readonly doneLines: number

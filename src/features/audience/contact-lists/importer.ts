@@ -31,9 +31,7 @@ import {
 } from './imports.ts'
 import { removeLeftovers, removeSpooledFile, toSpoolPath } from './spool.ts'
 
-/**
- * Maximum number of invalid lines reported; all are counted. They are stored with each batch, so each message is short.
- */
+/** Of the invalid lines that are reported; all are counted. */
 const MAX_ERRORS = 100
 const MAX_ERROR_LENGTH = 300
 

@@ -264,10 +264,7 @@ export const AddedContacts = Type.Object({
   ),
 })
 
-/**
- * A contact added as active has `confirmedAt` equal to `createdAt`: the account stated its consent, and the recipient
- * never confirmed it.
- */
+/** A contact added as active has `confirmedAt` equal to `createdAt`: its recipient never confirmed. */
 const findLinkConfirmation = ({ confirmedAt, createdAt }: Contact): Millis | null =>
   confirmedAt === createdAt ? null : confirmedAt
 

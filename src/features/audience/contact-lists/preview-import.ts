@@ -20,10 +20,7 @@ const BYTES_PER_WORK_UNIT = 128
 /** Lines read at a time: at most some milliseconds. */
 const LINES_PER_STEP = 500
 
-/**
- * @param options `isWhole`: whether `start` is the whole file; if not, a record that its end cuts is not checked
- * Throws 404 for the list, and 422 `invalid_csv` as the import would.
- */
+/** Of the beginning of a file a record that its end cuts is not checked. Throws 404 and 422 as the import would. */
 export async function previewImport(
   app: App,
   actor: Actor,

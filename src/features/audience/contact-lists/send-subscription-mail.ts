@@ -95,10 +95,7 @@ function findReason(db: Database, { accountId, topic, kind }: SubscriptionMail):
   return suppression ? undefined : { contact, list }
 }
 
-/**
- * Called in the transaction that accepts the email: deletes its notice, unless things have changed since the email was
- * built.
- */
+/** Deletes the notice in the transaction that accepts its email, unless things have changed since it was built. */
 function claimNotice(
   tx: Tx,
   mail: SubscriptionMail,

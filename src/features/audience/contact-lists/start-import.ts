@@ -21,10 +21,7 @@ import { requireConfirmable } from './subscription-mails.ts'
 
 /** Maximum number of files of one account that are received at the same time. */
 const MAX_ARRIVING_FILES = 4
-/**
- * Maximum number of files of one account that wait or are being imported; each takes disk space, so their total size is
- * limited as well.
- */
+/** Files of one account that wait or are being imported; their total size is limited as well. */
 const MAX_WAITING_FILES = 100
 /** Size of one file; the data folder holds it until it is imported. */
 export const MAX_IMPORT_BYTES = 512 * MiB

@@ -32,10 +32,7 @@ const sql = prepareStatements((db) => ({
   account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
 }))
 
-/**
- * The fraction of the plan's contact limit that forms may fill: visitors must not use up the capacity for contacts that
- * the account adds itself.
- */
+/** The fraction of the plan's contact limit that forms may fill: the rest is for the account itself. */
 const MAX_FORM_FRACTION = 0.9
 
 /** The result that the form's visitor sees. */
@@ -173,10 +170,7 @@ function requestConfirmationAgain(
   return toConfirmationStatus(isAgain)
 }
 
-/**
- * Existing metadata stays, whoever submits the form: it may come from the account. Only new keys are added, within the
- * size limit.
- */
+/** Existing metadata stays, because it may come from the account; only new keys are added, within the size limit. */
 function mergeMetadata(tx: Tx, { id, metadata: before }: Contact, posted: string): void {
   const known = before === null ? {} : (JSON.parse(before) as Record<string, unknown>)
   const json = JSON.stringify({ ...(JSON.parse(posted) as Record<string, unknown>), ...known })

@@ -28,16 +28,10 @@ export interface ConfirmationData {
   readonly language?: string | undefined
 }
 
-/**
- * Limits per contact, whoever requests the confirmation: anyone can enter an address in a form, and must not be able to
- * fill another person's mailbox.
- */
+/** Limits per contact, whoever requests: nobody may fill another person's mailbox. */
 export const MIN_CONFIRMATION_INTERVAL_MS = hours(1)
 export const MAX_CONFIRMATIONS_PER_DAY = 3
-/**
- * After this many unanswered confirmation requests to one contact, further requests through forms wait longer: 7 days
- * after the third, 30 days after the seventh.
- */
+/** After so many unanswered requests to one contact, forms wait longer. */
 const FORM_WAIT_STEPS: readonly { readonly asked: number; readonly waitMs: number }[] = [
   { asked: 7, waitMs: days(30) },
   { asked: 3, waitMs: days(7) },
@@ -59,21 +53,14 @@ export function findNoReplySender(db: Database, accountId: number): string | und
   return row ? `no-reply@${row.domain}` : undefined
 }
 
-/**
- * The sender of a confirmation; undefined while the account has no verified domain. The domain of a form's sender may
- * have lost its verification since the form was created.
- * @param from sender of the form, in header form
- */
+/** The sender of a confirmation: that of the form, if its domain is still verified, or the default; undefined: none. */
 export function findConfirmationSender(db: Database, accountId: number, from?: string | null): string | undefined {
   return from && findSendingDomain(db, accountId, domainOfMailbox(from))?.isVerified
     ? from
     : findNoReplySender(db, accountId)
 }
 
-/**
- * Throws 422 `no_verified_domain` when the account has no address that could send a confirmation.
- * @param from sender of the form, in header form
- */
+/** Throws 422 `no_verified_domain` when the account has no address that could send a confirmation. */
 export function requireConfirmable({ db }: Pick<App, 'db'>, accountId: number, from?: string): void {
   if (findConfirmationSender(db, accountId, from) === undefined)
     throw new AppError(
@@ -88,10 +75,7 @@ export interface NewConfirmation extends ConfirmationData {
   /** Row id of a contact that is not active. */
   readonly contactId: number
   readonly accountId: number
-  /**
-   * The contact was added in bulk: its request waits, so that bulk confirmations leave at the pace of
-   * `subscription-notices.ts`.
-   */
+  /** Added in bulk: its request waits for the pace of `subscription-notices.ts`. */
   readonly isBulk: boolean
 }
 
@@ -128,11 +112,7 @@ export function cancelSubscriptionMails(tx: Tx, contactId: number): void {
   for (const kind of SUBSCRIPTION_MAIL_KINDS) cancelNotice(tx, kind, contactId)
 }
 
-/**
- * How long to wait before a contact may get another confirmation request; 0: no wait. If a request still waits, there
- * is no wait: the contact gets no second email.
- * @param now event time
- */
+/** How long to wait before another request to a contact; 0 also while one waits, because there is no second email. */
 export function getConfirmationWaitMs(
   db: Database,
   contact: Pick<Contact, 'id' | 'confirmingSince' | 'earlierRequests'>,
@@ -147,11 +127,7 @@ export function getConfirmationWaitMs(
   return Math.max(0, last + MIN_CONFIRMATION_INTERVAL_MS - now, first + days(1) - now)
 }
 
-/**
- * How long to wait before a form may cause another confirmation request: at least `getConfirmationWaitMs`, and longer
- * the more requests the contact has left unanswered.
- * @param now event time
- */
+/** The same for a form: longer, the more requests the contact has left unanswered. */
 export function getFormWaitMs(db: Database, contact: Contact, now: Millis): number {
   const { id, confirmingSince } = contact
   if (confirmingSince === null || findWaitingConfirmation(db, id)) return 0
@@ -160,10 +136,7 @@ export function getFormWaitMs(db: Database, contact: Contact, now: Millis): numb
   return Math.max(getConfirmationWaitMs(db, contact, now), confirmingSince + waitMs - now)
 }
 
-/**
- * Schedules the welcome of a contact that has just become active, after the delay of its list. Does nothing when the
- * list has no welcome, or when the contact has had one before.
- */
+/** Schedules the welcome of a contact that has just become active, once, if its list has one. */
 export function scheduleWelcome(
   app: Pick<App, 'clock' | 'noticeDue'>,
   tx: Tx,

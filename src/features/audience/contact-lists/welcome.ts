@@ -50,10 +50,7 @@ export async function createWelcomeDraft(app: App, welcome: Welcome, rendering: 
   return { ...draft, listId: list.id, templateId: list.welcomeTemplateId ?? undefined }
 }
 
-/**
- * The template takes precedence over the list's bodies; a subject of the list takes precedence over the template's, as
- * when sending.
- */
+/** A template takes precedence over the list's bodies; the list's subject takes precedence over the template's. */
 function toTemplateSource(app: App, list: ContactList): TemplateSource {
   const subject = list.welcomeSubject ?? undefined
   if (list.welcomeTemplateId === null)

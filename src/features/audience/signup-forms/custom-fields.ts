@@ -91,10 +91,7 @@ export const isTicked = (provided: unknown): boolean =>
   provided === 1 ||
   (typeof provided === 'string' && !isOverlong(provided) && !UNTICKED.has(provided.trim().toLowerCase()))
 
-/**
- * The text in its stored form: without control characters, on one line unless `isMultiline`. Undefined for a value that
- * is not text, or is too long to read.
- */
+/** The text without control characters, on one line unless `isMultiline`; undefined: no text, or too long to read. */
 export function cleanAnswer(provided: unknown, isMultiline = false): string | undefined {
   if (provided === undefined || provided === null) return ''
   if (typeof provided === 'number') return String(provided)

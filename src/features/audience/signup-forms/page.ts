@@ -12,10 +12,7 @@ import { type Theme, themeStyle } from './theme.ts'
 export const EMAIL_FIELD = 'email'
 /** The longest address in SMTP (RFC 5321 §4.5.3.1.3), plus space for characters pasted around it. */
 export const MAX_EMAIL_LENGTH = 320
-/**
- * A field that people do not see and bots fill in. No custom field can have this name, and no browser autofills it:
- * otherwise a visitor who uses autofill would be taken for a bot.
- */
+/** A field that people do not see and bots fill in. Neither a custom field nor an autofill has this name. */
 export const TRAP_FIELD = 'homepage-url'
 
 /** A form as the page shows it. */
@@ -39,10 +36,7 @@ export interface FieldProblem {
 
 const EMPTY: FilledForm = { readValue: () => undefined, problems: [] }
 
-/**
- * Anchor of the result on an embedded page: after the form is sent, a browser scrolls there if the frame is too low to
- * show it.
- */
+/** Anchor of the result on an embedded page: browsers scroll there if the frame is too low. */
 const RESULT_ID = 'answer'
 
 /** The form, empty or with a visitor's input. */
@@ -216,10 +210,7 @@ function fieldAttributes({ name, type }: CustomField): Html {
   return html` maxlength="${MAX_ANSWER_LENGTH}"${autocomplete}`
 }
 
-/**
- * All problems in one place, each with a link to its field: before the fields, or in a frame at the button that was
- * pressed.
- */
+/** All problems, each with a link to its field: before the fields, or in a frame at the button. */
 function problemSummary({ form, isEmbedded }: FormView, { problems, notice }: FilledForm): Html | false {
   if (problems.length === 0 && notice === undefined) return false
   const labelOf = (name: string) => form.customFields.find((field) => field.name === name)?.label

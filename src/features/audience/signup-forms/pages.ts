@@ -35,10 +35,7 @@ import {
 import { findFormBySlug, type SignupForm } from './signup-forms.ts'
 import { EMBED_QUERY, SUBSCRIBE_PATH } from './urls.ts'
 
-/**
- * An account's own front ends post from other sites. Requests carry no credentials here, so allowing every origin
- * grants no access.
- */
+/** An account's own front ends post from other sites, without credentials. */
 const CORS = { 'access-control-allow-origin': '*' }
 const PREFLIGHT = {
   ...CORS,
@@ -51,10 +48,7 @@ const hidden = { detail: { hide: true } }
 /** Retry-After when the account cannot send confirmations; only its owner can change that. */
 const RETRY_AFTER_SECONDS = minutes(10) / 1000
 
-/**
- * The limit of mail that a network may cause for all accounts together, as a multiple of the limit for one account:
- * many people share a carrier's address.
- */
+/** A network may cause so many times as much for all accounts: many people share a carrier's address. */
 const ALL_ACCOUNTS_FACTOR = 5
 
 /** Confirmation and welcome emails that posts may cause. */
@@ -121,9 +115,7 @@ class SignupService {
     return this.#postLimiter.take(address)
   }
 
-  /**
-   * The form to show; undefined under the tracking host of another account, whose name the form could otherwise misuse.
-   */
+  /** The form to show; undefined under the tracking host of another account, whose name it could misuse. */
   findForm(request: Request, slug: string): SignupForm | undefined {
     const form = findFormBySlug(this.#app.db, slug)
     if (!form?.isActive) return undefined
@@ -297,10 +289,7 @@ function readAnswers(form: SignupForm, fields: Fields) {
   return { metadata: longestAnswer ? metadata : undefined, problems: problems }
 }
 
-/**
- * The sentences that report the outcome of a post. A visitor who still has to confirm is always asked to, whatever the
- * account's success message.
- */
+/** The sentences that report the outcome of a post. A visitor who has to confirm is always asked to. */
 function toResultSentences({ successMessage, messages }: SignupForm, status: SubscribeStatus): string[] {
   switch (status) {
     case 'subscribed':
@@ -313,10 +302,7 @@ function toResultSentences({ successMessage, messages }: SignupForm, status: Sub
   }
 }
 
-/**
- * The URL to redirect a visitor to after a new subscription or confirmation request. After any other outcome undefined,
- * because the visitor must read the page.
- */
+/** Where to redirect a visitor who is new; after any other outcome undefined, because the page must be read. */
 function findRedirect({ redirectUrl }: SignupForm, status: SubscribeStatus): URL | undefined {
   const isNew = status === 'subscribed' || status === 'confirmation_sent'
   const url = isNew && redirectUrl !== null ? URL.parse(redirectUrl) : null

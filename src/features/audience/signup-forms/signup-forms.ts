@@ -39,10 +39,7 @@ const TRANSLITERATIONS: Readonly<Record<string, string>> = {
 /** The format of slugs; any other text in a request matches no form. */
 const SLUG_PATTERN = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
-/**
- * Creates a slug for a title, such as `newsletter-a1b2c3`. A title without ASCII letters and digits gives
- * `form-a1b2c3`.
- */
+/** A slug for a title: `newsletter-a1b2c3`; without ASCII letters and digits `form-a1b2c3`. */
 function createSlug(title: string): string {
   const random = Array.from({ length: RANDOM_LENGTH }, () => randomBelow(RADIX).toString(RADIX)).join('')
   return `${slugify(title) || 'form'}-${random}`
@@ -270,10 +267,7 @@ function requireRedirectUrl(text: string | null | undefined): void {
     throw invalid('redirect_url', 'redirect_url must be an http or https URL without credentials.')
 }
 
-/**
- * The sender in its stored form. Confirmations need a verified sender: the provided one, or the default, which is
- * determined when an email is sent.
- */
+/** The sender in its stored form; null: the default, which is determined when an email is sent. */
 function resolveSender(db: Database, list: ContactList, text: string | null): string | null {
   if (text === null) {
     if (list.doubleOptIn && findNoReplySender(db, list.accountId) === undefined)

@@ -68,10 +68,7 @@ const COLOUR_PATTERN = new RegExp(
   String.raw`^(?:#(?:[0-9a-f]{3}|[0-9a-f]{4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,20}|(?:rgb|hsl)a?\( ?${NUMBER_PATTERN}(?: ?[ ,/] ?${NUMBER_PATTERN}){2,3} ?\))$`,
 )
 
-/**
- * The colour of a CSS text: hexadecimal, rgb(), hsl() or by name; undefined for anything else, also for keywords
- * without a fixed value.
- */
+/** The colour of a CSS text; undefined for anything else, also for keywords without a fixed value. */
 export function readColour(text: string): Colour | undefined {
   const lower = text.toLowerCase()
   if (!COLOUR_PATTERN.test(lower)) return undefined
@@ -160,10 +157,7 @@ function toPaperVariables(background: Colour | undefined, text: Colour | undefin
   ]
 }
 
-/**
- * The account chose its border and accent colours for light backgrounds: replaces them where a dark background would
- * hide them.
- */
+/** Replaces border and accent colours where a dark background would hide them. */
 function toDarkVariables({ border, accent }: { border: Colour | undefined; accent: Colour | undefined }): Variables {
   const isVisible = (colour: Colour) => computeContrast(colour, readColour(DARK.card) ?? black) >= MIN_EDGE_CONTRAST
   return [

@@ -41,10 +41,7 @@ export const indexWords = <Value extends string>(
 
 /** Lower case, letters and digits only. */
 const ROLES_BY_NAME = indexWords<Role>(data.columns)
-/**
- * Names of an address column in a file without an email column: in a file with an email column, an address is a postal
- * address.
- */
+/** Names of an address column; in a file with an email column, an address is a postal address. */
 const FALLBACK_ADDRESS_NAMES: readonly string[] = data.address_columns
 
 export const EXPECTED =
@@ -93,11 +90,7 @@ const REASONS_BY_NAME = indexWords<typeof HARD_BOUNCE | typeof COMPLAINT | typeo
 /** An SMTP reply in place of a reason: a permanent rejection. */
 const SMTP_REJECTION = /^\W*5\d\d\b|^\W*5\.\d{1,3}\.\d{1,3}\b/
 
-/**
- * Translates the reason in another service's export to ours. An unknown reason is kept, truncated if long: skipping the
- * line would let the address get mail again.
- * @param origin text of its origin column
- */
+/** Our reason for another service's; an unknown one is kept, because skipping it would let the address get mail. */
 export function toKnownReason(text: string, origin: string): string {
   const known = findKnownReason(text)
   // Postmark: a "manual suppression" whose origin is the recipient is an unsubscription.

@@ -23,11 +23,7 @@ const LINES_PER_BATCH = 1000
 /** However many files are read at the same time, each chunk gets its own tick of the event loop. */
 const yieldFairly = createFairYield()
 
-/**
- * The lines of a file in order, in batches; yields to the event loop between them. Skips empty lines. Throws 422
- * `invalid_csv` at the first line that shows that the file is invalid.
- * @param onColumns called once with the columns
- */
+/** The lines of a file that are not empty, in batches between ticks. Throws 422 `invalid_csv` for an invalid file. */
 export async function* readCsv(
   file: Uint8Array,
   onColumns: (columns: Columns) => void = () => undefined,

@@ -133,20 +133,14 @@ export const listSuppressionsAfter = (
 export const findSuppressionById = (db: Database, accountId: number, id: number): Suppression | undefined =>
   sql(db).byId.get(accountId, id) ?? undefined
 
-/**
- * An address that can be put on the list, or why it cannot. Also accepts the keyed hash of an erased address, which
- * lists and exports show in place of the address.
- */
+/** An address that can be put on the list, or why it cannot; also the keyed hash of an erased address. */
 export function parseSuppressedAddress(text: string): { readonly address: string } | { readonly reason: string } {
   if (isErasedKey(text)) return { address: text }
   const parsed = parseMailbox(text)
   return parsed.kind === 'ok' ? { address: parsed.address } : { reason: parsed.reason }
 }
 
-/**
- * The key of the address that a request gives, with or without a display name; text that is no address is made a key as
- * it is.
- */
+/** The key of the address that a request gives; text that is no address is made a key as it is. */
 function toKey(text: string): string {
   const listed = parseSuppressedAddress(text)
   return toSuppressionKey('address' in listed ? listed.address : text)
@@ -163,15 +157,10 @@ export function parseReason(text: string | null | undefined): { readonly reason:
 /** Other services' words for an unsubscription. Stored literally, they would also stop receipts and password resets. */
 const UNSUBSCRIBE_WORD = /^\s*(?:list[-_ ]?)?unsubscribed?\s*$/i
 
-/**
- * Of suppressed addresses, only those that unsubscribed may still get transactional mail: their scope is marketing, all
- * others' is all.
- */
+/** Only addresses that unsubscribed may still get transactional mail. */
 export const toScope = (reason: string): SuppressionScope => (reason === UNSUBSCRIBE ? 'marketing' : 'all')
 
-/**
- * Adds an address to the list; returns the existing row if one has the same scope. Throws 422 for an invalid address.
- */
+/** Adds an address; returns the existing row if one has the same scope. Throws 422 for an invalid address. */
 export function addSuppression(
   app: App,
   actor: Actor,

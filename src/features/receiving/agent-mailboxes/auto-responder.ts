@@ -54,11 +54,7 @@ const ENFORCED_POLICIES: readonly (string | null)[] = ['quarantine', 'reject']
 /** Maximum addresses of To that are checked; a mailbox named after that many others is not addressed personally. */
 const MAX_ADDRESSES = 100
 
-/**
- * Decides whether a program may answer a message, and at which address: the envelope sender, never Reply-To or From
- * (RFC 3834 §4).
- * @param mailbox the mailbox that would reply; lower case, domain in A-labels
- */
+/** Whether a program may answer, and at which address: the envelope sender, never Reply-To or From (RFC 3834 §4). */
 export function decideAutoReply(
   mailbox: { readonly localPart: string; readonly domain: string },
   { envelope, message, authentication }: ReceivedMail & { readonly message: StoredMessage },
@@ -125,10 +121,7 @@ const sql = prepareStatements((db) => ({
 
 /** RFC 3834 §2 suggests one reply in several days; senders who ask questions expect replies more often. */
 const MIN_REPLY_INTERVAL_MS = days(1)
-/**
- * Limit of one mailbox, over all recipients, because remote clients trigger the replies. It also limits the rows of a
- * day.
- */
+/** Of one mailbox, because remote clients trigger the replies; it also limits the rows of a day. */
 export const MAX_REPLIES_PER_HOUR = 100
 /**
  * Maximum mailboxes of an account that may reply to one address within `MIN_REPLY_INTERVAL_MS`. Otherwise one message
@@ -138,11 +131,7 @@ const MAX_MAILBOXES_PER_ADDRESS = 5
 /** Expired rows deleted with each reply. */
 const PURGE_BATCH_SIZE = 10
 
-/**
- * Replies to a message if its mailbox has a matching rule and RFC 3834 allows it. Called once per message, after the
- * message is on disk. Never rejects: the message has been received either way.
- * @param threadId row id of the thread that the message was added to
- */
+/** Replies to a stored message if its mailbox has a matching rule and RFC 3834 allows it. Never rejects. */
 export async function autoRespond(
   app: App,
   mailbox: Mailbox,
@@ -230,10 +219,7 @@ function findClaimRefusal(db: Database, mailbox: Mailbox, address: string, now: 
   return toAddress < MAX_MAILBOXES_PER_ADDRESS && sinceHour < MAX_REPLIES_PER_HOUR ? undefined : 'too_many'
 }
 
-/**
- * Records a reply to an address, or returns why no reply may be sent. Of two concurrent messages the second finds the
- * record of the first.
- */
+/** Records a reply to an address, or returns why none may be sent: of two messages at once, only one is answered. */
 function claimReply(tx: Tx, mailbox: Mailbox, address: string, now: Millis): ClaimRefusal | undefined {
   sql(tx.db).trim.run(mailbox.id, now - MIN_REPLY_INTERVAL_MS, PURGE_BATCH_SIZE)
   const refusal = findClaimRefusal(tx.db, mailbox, address, now)

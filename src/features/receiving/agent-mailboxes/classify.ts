@@ -34,10 +34,7 @@ export interface Classification {
 const MAX_TEXT_LENGTH = 4000
 /** Characters of each header in the prompt. */
 const MAX_HEADER_LENGTH = 300
-/**
- * Maximum length of HTML that is converted when a message has no text: far more than MAX_TEXT_LENGTH characters of text
- * need.
- */
+/** Of the HTML that is converted when a message has no text. */
 const MAX_HTML_LENGTH = 100_000
 const MAX_RESPONSE_BYTES = 64 * KiB
 /** From the call to the response, including the wait for a slot. */
@@ -115,10 +112,7 @@ function parseClassification(content: string): Classification | undefined {
   return { label, confidence }
 }
 
-/**
- * Logs at most one line a minute, with the number of failures that were not logged. Never logs the message, the
- * response or the key.
- */
+/** Logs at most one line a minute, with the number of the others; never the message, the response or the key. */
 function logFailure(app: App, reason: string): void {
   const endpoint = getEndpoint(app)
   const now = app.clock.monotonicMs()

@@ -25,10 +25,7 @@ const sql = prepareStatements((db) => ({
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM mailbox_contacts WHERE mailbox_id = ?'),
 }))
 
-/**
- * Counts a message of a sender.
- * @param contact.address normalised
- */
+/** Counts a message of a sender, whose address is normalised. */
 export const countContact = (
   tx: Tx,
   mailboxId: number,

@@ -49,10 +49,7 @@ export interface DeliveryExtra {
   readonly classification?: { readonly label: string; readonly confidence: number } | undefined
 }
 
-/**
- * Stores a message in a mailbox: row, thread, search index, counts, the event `mailbox.message.received`. Long polls
- * are woken when it is on disk.
- */
+/** Stores a message in a mailbox: row, thread, search index, counts and event. Then long polls are woken. */
 export function deliverToMailbox(
   app: App,
   tx: Tx,
@@ -146,10 +143,7 @@ function toParsedColumns({ message, envelope, authentication }: ReceivedMail, { 
   }
 }
 
-/**
- * Maximum length of HTML that is converted for the search when a message has no text. A newsletter of this length fills
- * the indexed text, and takes about 10 ms.
- */
+/** Of the HTML that is converted for the search: a newsletter fills the indexed text in about 10 ms. */
 const MAX_HTML_LENGTH = 100_000
 const convertHtmlToText = perOwner(({ html }: StoredMessage) => htmlToText((html ?? '').slice(0, MAX_HTML_LENGTH)))
 

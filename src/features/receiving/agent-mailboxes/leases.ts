@@ -68,10 +68,7 @@ export function findNearestExpiry(db: Database, mailboxId: number, now: Millis):
   return sql(db).nearest.get(mailboxId, now + MAX_REMAINING_MS)?.at ?? undefined
 }
 
-/**
- * Releases expired leases. Called before `leaseOldestMessage`, so that the released messages are leased again in their
- * order.
- */
+/** Releases expired leases; before `leaseOldestMessage`, so that these messages are leased again in their order. */
 export function releaseExpired(tx: Tx, mailboxId: number, now: Millis): void {
   const { takeBack } = sql(tx.db)
   takeBack.run(mailboxId, 0, now, MAX_RELEASED)

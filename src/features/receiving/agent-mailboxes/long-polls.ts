@@ -113,10 +113,7 @@ export class LongPolls {
     for (const waiter of queue.waiters) this.#reject(queue, waiter, error())
   }
 
-  /**
-   * Serves a mailbox until no request waits or no message is left. One run at a time, so that many changes need one
-   * query.
-   */
+  /** Serves a mailbox until no request waits or no message is left, one run at a time. */
   #serve(queue: MailboxQueue): Promise<void> {
     queue.isStale = true
     queue.serving ??= this.#serveUntilQuiet(queue).finally(() => {

@@ -90,10 +90,7 @@ export function getMailbox(db: Database, accountId: number, id: string): Mailbox
 
 export const findMailboxById = (db: Database, id: number): Mailbox | undefined => sql(db).byId.get(id) ?? undefined
 
-/**
- * Finds the mailbox of an address by the whole local part, otherwise by the part before its plus. Ignores case.
- * @param domain A-labels, lower case
- */
+/** The mailbox of an address, by the whole local part, otherwise by the part before its plus. Ignores case. */
 export function findMailbox(db: Database, domain: string, localPart: string): Mailbox | undefined {
   for (const candidate of listLookupKeys(localPart)) {
     const found = sql(db).byAddress.get(domain, candidate)
@@ -113,10 +110,7 @@ export interface NewMailboxInput {
   readonly domain_id?: string | null | undefined
 }
 
-/**
- * Creates a mailbox. Throws 422 for a domain that does not receive or a local part that is not allowed, 409 for an
- * address in use.
- */
+/** Creates a mailbox. Throws 422 for a domain or local part that is not allowed, 409 for an address in use. */
 export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): Promise<Mailbox> {
   const displayName = requireValidDisplayName(input.display_name ?? null)
   const requestedLocalPart = typeof input.local_part === 'string' ? requireValidLocalPart(input.local_part) : undefined

@@ -62,10 +62,7 @@ export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: rea
   return messages.length
 }
 
-/**
- * Deletes the contacts and auto-reply records of an address in the account's mailboxes. Returns the number of rows.
- * @param addressKey normalised
- */
+/** Deletes what an account's mailboxes have of a normalised address. Returns the number of rows. */
 export const eraseCorrespondent = (tx: Tx, accountId: number, addressKey: string): number =>
   sql(tx.db).contact.run(accountId, addressKey).changes + sql(tx.db).autoReply.run(accountId, addressKey).changes
 

@@ -29,10 +29,7 @@ export interface ParentMessage {
   readonly references: readonly string[]
 }
 
-/**
- * Message-IDs that a header can carry. `compose.ts` would encode ids of 900 characters, because they contain no space
- * at which a line could end.
- */
+/** Message-IDs that a header can carry: `compose.ts` would encode longer ones. */
 const MESSAGE_ID = /<[!-;=?-~]{1,500}>/g
 /** Length of a line (RFC 5322 §2.1.1) without the field name. */
 const MAX_REFERENCES_OCTETS = 998 - 'References: '.length
@@ -119,10 +116,7 @@ export async function replyToMessage(
   return { id, status, message_id, to, subject, ...(replayed && { replayed }), ...(mismatch && { mismatch }) }
 }
 
-/**
- * The addresses of Reply-To, otherwise of From, in header form; never the mailbox itself, whose consumer would reply to
- * itself forever.
- */
+/** The addresses of Reply-To, otherwise of From, in header form; never the mailbox itself. */
 function findReplyRecipients(
   mailbox: Mailbox,
   message: Pick<MailboxMessage, 'replyTo' | 'fromHeader' | 'fromAddress'>,
@@ -146,10 +140,7 @@ export const isAddressOfMailbox = (
   { localPart, domain }: Pick<HeaderMailbox, 'localPart' | 'domain'>,
 ): boolean => domain === mailbox.domain && listLookupKeys(localPart).includes(mailbox.localPart)
 
-/**
- * Creates the draft of a reply from a mailbox. Its headers are ours, so the limits on callers' headers do not apply;
- * they are part of the idempotency fingerprint.
- */
+/** The draft of a reply. Its headers are ours, without the limits on those of callers, and part of the fingerprint. */
 export function createReplyDraft(
   app: App,
   mailbox: Mailbox,

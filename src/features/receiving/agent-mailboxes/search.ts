@@ -52,11 +52,7 @@ export const unindexMessage = (tx: Tx, id: number): void => void sql(tx.db).dele
 export const compactSearchIndex = (app: Pick<App, 'commit'>): Promise<void> =>
   compactFullText(app.commit, 'mailbox_search')
 
-/**
- * Row ids of the messages of a mailbox that contain all words, newest first, at most MAX_SEARCH_RESULTS. Throws 422 for
- * an invalid search.
- * @param text as typed by a person, without syntax
- */
+/** Row ids of the messages that contain all words, newest first. Throws 422 for an invalid search. */
 export function searchMessageIds(db: Database, mailboxId: number, text: string): number[] {
   const query = `mailbox : "${toMailboxWord(mailboxId)}" AND {subject sender body} : (${toAllWordsQuery('q', text)})`
   return sql(db)

@@ -132,10 +132,7 @@ function findOwner(db: Database, hostname: string, domain: string): ReportOwner 
 /** Reports about the host's own mail name its hostname or the organisational domain above it. */
 const isHostDomain = (hostname: string, name: string): boolean => `.${hostname.toLowerCase()}`.endsWith(`.${name}`)
 
-/**
- * A page of the reports, newest first.
- * @param domain in A-labels; undefined: of all domains
- */
+/** A page of the reports, newest first, about a domain in A-labels or about all. */
 export const listReports = (db: Database, domain: string | undefined, window: RowWindow) => ({
   reports: sql(db).page.all(domain ?? null, belowId(window), window.limit, window.offset),
   total: sql(db).count.get(domain ?? null)?.n ?? 0,

@@ -133,9 +133,7 @@ interface DropStats {
 const getDropStats = perOwner((_: App): DropStats => ({ unlogged: 0, loggedAtMs: Number.NEGATIVE_INFINITY }))
 const LOG_INTERVAL_MS = minutes(10)
 
-/**
- * Logs the number of messages dropped since the last log line. Limits the log lines, because remote clients cause them.
- */
+/** Logs the number of messages dropped since the last log line, now and then. */
 function logDropped(app: App): void {
   const dropStats = getDropStats(app)
   const nowMs = app.clock.monotonicMs()
@@ -179,10 +177,7 @@ export async function deleteOperatorMail(app: App, id: string, actor: AuditActor
   })
 }
 
-/**
- * Deletes the row of a message that is processed again; the caller now owns the raw content. Throws 404 for an unknown
- * id.
- */
+/** Deletes the row of a message that is processed again; the caller now owns its raw content. Throws 404. */
 export function removeOperatorMailForRetry(tx: Tx, id: string): OperatorMail {
   const mail = findOperatorMail(tx.db, id)
   sql(tx.db).delete.run(mail.uuid)

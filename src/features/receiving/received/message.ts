@@ -67,10 +67,7 @@ export type Destination =
 
 export interface CompleteMessage extends SessionFacts {
   readonly destinations: readonly Destination[]
-  /**
-   * Small messages in memory; large ones in a zstd file, with the first 16 bytes of the SHA-256 of its uncompressed
-   * content.
-   */
+  /** Small ones in memory; large ones in a zstd file, with the start of the SHA-256 of their content. */
   readonly content:
     | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
     | { readonly kind: 'file'; readonly path: string; readonly hash: Uint8Array }
@@ -86,9 +83,6 @@ export interface Rejection {
 export interface ListenerHandlers {
   /** Called at RCPT: the destination, or why the address is rejected. Client input never makes it throw. */
   decide(address: string, sourceIp: string): Destination | Rejection
-  /**
-   * Called after the final dot. Resolves when the message is on disk and 250 may be sent; rejects with an AppError 507
-   * when storage is full.
-   */
+  /** Called after the final dot. Resolves when 250 may be sent; rejects with a 507 when storage is full. */
   receive(message: CompleteMessage): Promise<void>
 }

@@ -54,10 +54,7 @@ function readTruncatedText(app: Pick<App, 'content'>, ref: number | null, maxByt
   }
 }
 
-/**
- * The bodies of a mailbox message as JSON, each truncated after `maxBytes`; `truncated` if any was, and whether content
- * is missing.
- */
+/** The bodies of a mailbox message, each truncated after `maxBytes`, and whether any was or is missing. */
 export function readTruncatedBodies(
   app: Pick<App, 'content'>,
   refs: { readonly textRef: number | null; readonly strippedRef: number | null; readonly htmlRef: number | null },
@@ -118,9 +115,7 @@ export const toAttachmentWire = (attachment: AttachmentJson): AttachmentWire => 
   disposition: attachment.disposition ?? 'attachment',
 })
 
-/**
- * Limit for the attachment JSON of a listed message. Messages can have 1,000 attachments, and a list has 100 messages.
- */
+/** Of a listed message: messages can have 1,000 attachments, and a list has 100 messages. */
 const MAX_LISTED_BYTES = 32 * KiB
 /** Number of attachments listed for a message above that limit. */
 export const MAX_LISTED_ATTACHMENTS = 20
@@ -144,10 +139,7 @@ export interface RawMessage extends Omit<Envelope, 'sizeBytes'> {
   readonly authentication: AuthenticationResult | null
 }
 
-/**
- * Resolves with the message as a file; 404 when it is past the retention of raw messages, 410 when it is corrupt.
- * @param name file name without extension
- */
+/** The message as a file; 404 when it is past the retention of raw messages, 410 when it is corrupt. */
 export async function createRawDownload(
   app: Pick<App, 'rawMail' | 'config' | 'clock' | 'memory' | 'log'>,
   request: Request,
@@ -219,10 +211,7 @@ const toSingleLine = (text: string): string => text.replace(/[\x00-\x1f\x7f]/g, 
 
 const formatRfc5322Date = (at: Millis): string => new Date(at).toUTCString().replace('GMT', '+0000')
 
-/**
- * The raw message of an inbound email, one of its attachments, an attachment of an email that was sent, or one of a
- * message in an agent mailbox.
- */
+/** Of an inbound email the raw message or an attachment; an attachment of a sent or a mailbox message. */
 const FILE_KINDS = ['raw', 'received', 'sent', 'mailbox'] as const
 
 export interface LinkedFile {
@@ -244,10 +233,7 @@ const TTL_MS = hours(1)
 const UUID_BYTES = 16
 const MAX_TOKEN_LENGTH = sealedTokenLength(1 + UUID_BYTES + 3 * MAX_VARINT_BYTES)
 
-/**
- * A link to a file. The links of one hour are the same, so that they can be cached.
- * @param path of the route that opens the link
- */
+/** A link to a file, opened by a route at `path`. Those of one hour are the same, so that they can be cached. */
 export function createFileLink({ keys, config, clock }: App, path: string, file: LinkedFile): FileLink {
   const expiresAt = Math.ceil(clock.now() / TTL_MS) * TTL_MS + TTL_MS
   const token = sealToken(keys, CONTEXT, [

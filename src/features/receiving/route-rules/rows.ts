@@ -12,9 +12,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import type { inboundRoutes } from './tables.ts'
 
-/**
- * How a pattern is compared. The position is the stored code, and at equal priority the earlier type wins: append only.
- */
+/** How a pattern is compared. The position is the stored code, and the earlier wins: append only. */
 export const MATCH_TYPES = ['exact', 'prefix', 'catch_all'] as const
 
 export type MatchType = (typeof MATCH_TYPES)[number]

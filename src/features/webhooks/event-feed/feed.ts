@@ -204,10 +204,7 @@ export function parseAfter(field: string, text: string | undefined, range: FeedR
 
 const isEventType = (name: string): name is EventType => (EVENT_TYPES as readonly string[]).includes(name)
 
-/**
- * Parses a comma-separated list of types; a missing list means all types. Throws 422 `unknown_event`, which lists the
- * known types, for an unknown one.
- */
+/** Parses a comma-separated list of types; missing: all. Throws 422 `unknown_event`, which lists them. */
 export function parseTypes(text: string | undefined): TypeMask {
   if (text === undefined) return ALL_TYPES
   let mask: TypeMask = 0

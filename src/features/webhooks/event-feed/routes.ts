@@ -116,10 +116,7 @@ const StreamHeaders = Type.Object(
   { additionalProperties: true },
 )
 
-/**
- * The plugin of /v1/events.
- * @param streams the open streams of all requests
- */
+/** The plugin of /v1/events. */
 export const eventRoutes = (app: App, streams: FeedStreams) => {
   const readJson = createPageReader(app)
   const noteFirstRead = createFirstReadNote(app)

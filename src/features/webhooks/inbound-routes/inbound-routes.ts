@@ -99,10 +99,7 @@ export function findRouteById(db: Database, id: number): InboundRoute | undefine
   return row ? toRoute(row) : undefined
 }
 
-/**
- * The webhook of the account's route. Throws 404 when there is no such route, 409 `webhook_inactive` when the route
- * never had a URL.
- */
+/** The webhook of the account's route. Throws 404, and 409 `webhook_inactive` when it never had a URL. */
 export function getRouteWebhook(db: Database, accountId: number, id: string): Webhook {
   const webhook = findRouteWebhook(db, getRoute(db, accountId, id).id)
   if (!webhook)
@@ -182,10 +179,7 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
   return changed
 }
 
-/**
- * Deletes a route: the next matching route gets its mail, and nothing more is posted to its URL. Mail that it received
- * is kept. Throws 404.
- */
+/** Deletes a route; the next matching one gets its mail. Mail that it received is kept. Throws 404. */
 export async function deleteRoute(app: App, actor: Actor, id: string): Promise<void> {
   const webhookId = await app.commit.writeFromReserve((tx) =>
     removeRoute(app, tx, actor, getRoute(tx.db, actor.accountId, id)),
@@ -278,9 +272,6 @@ function requireUnique(db: Database, { domain, pattern, matchType }: CheckedRout
     )
 }
 
-/**
- * The addresses of a route as one label: `support@example.com`, `sales-*@example.com` for a prefix, `*@example.com` for
- * all.
- */
+/** The addresses of a route as one label: `support@example.com`, `sales-*@example.com`, `*@example.com`. */
 export const formatRouteLabel = ({ pattern, matchType, domain }: InboundRoute): string =>
   `${pattern}${matchType === 'exact' ? '' : '*'}@${domain}`

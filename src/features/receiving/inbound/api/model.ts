@@ -133,11 +133,7 @@ export const toInboundWire = (email: InboundEmail, account_id: string): InboundR
     raw_size: email.sizeBytes,
   })
 
-/**
- * Header fields by name; a repeated field becomes an array. Excludes fields that claim to be our authentication results
- * (RFC 8601 §5).
- * @param hostname our own
- */
+/** Header fields by name, a repeated one as an array, without forged results of our own (RFC 8601 §5). */
 export function toHeadersWire(
   headers: readonly (readonly [name: string, value: string])[],
   hostname: string,
@@ -184,10 +180,7 @@ export const INBOUND_PAYLOAD_FIELDS = {
   error_message: Type.Optional(TextOrNull('Why the message could not be parsed; absent otherwise.')),
 }
 
-/**
- * The fields of `email.inbound` beyond the common ones; undefined: the account has no such inbound email.
- * @param inboundUuid public id, as text
- */
+/** The fields of `email.inbound` beyond the common ones; undefined: the account has no such inbound email. */
 export function buildInboundPayload(
   app: Pick<App, 'db' | 'content' | 'config'>,
   accountId: number,

@@ -62,10 +62,7 @@ export interface ListenerOptions {
   readonly hostname: string
   readonly config: CertificateConfig & Pick<Config, 'minFreeDisk'>
   readonly traffic: TrafficLimits
-  /**
-   * Folder for large arriving messages: used by the listener only, on the disk of the content store; created if
-   * missing.
-   */
+  /** For large arriving messages: used by the listener only, on the disk of the content store. */
   readonly spoolFolder: string
   /** Called at RCPT, so that a client does not transfer a message for which there is no disk space. */
   readonly isDiskLow?: () => Promise<boolean>
@@ -80,10 +77,7 @@ export interface Listener {
   readonly endpoints: readonly Endpoint[]
   /** Open sessions, as the Worker reported them at the last check: every 10 s. */
   readonly sessions: number
-  /**
-   * Accepts no new connections, gives messages in progress at most `graceMs`, then ends all sessions. Resolves when
-   * every call of `receive` has ended.
-   */
+  /** Gives messages in progress at most `graceMs`, then ends all sessions. Resolves when every `receive` has ended. */
   close(graceMs: number): Promise<void>
 }
 
@@ -352,10 +346,7 @@ class InboundListener implements Listener {
     return localError
   }
 
-  /**
-   * Has a complete message stored, and then deletes its file. Never rejects.
-   * @param store resolves with the reply; null: the message is on disk
-   */
+  /** Has a complete message stored, and then deletes its file; the answer null: it is on disk. Never rejects. */
   async #take<T>({ content }: CompleteMessage | SubmittedMessage, store: () => Promise<T>): Promise<T | Rejection> {
     const path = content.kind === 'file' ? content.path : undefined
     if (path !== undefined) this.#handedOverFiles.add(path)

@@ -27,15 +27,9 @@ export interface ListenerLimits {
   readonly slowGraceMs: number
   /** Interval of the time limit checks. */
   readonly sweepMs: number
-  /**
-   * Maximum command line; RFC 5321 §4.5.3.1.4 requires 512, our extensions add less than 100, but long sender addresses
-   * need more.
-   */
+  /** Command line; RFC 5321 §4.5.3.1.4 requires 512, but long sender addresses need more. */
   readonly commandLineBytes: number
-  /**
-   * Octets that may be pipelined behind an unanswered command: 100 recipients with the longest names, or 700 usual
-   * ones.
-   */
+  /** Octets pipelined behind an unanswered command: 100 recipients with the longest names. */
   readonly pipelinedBytes: number
   /** The same after login, where chunks may follow each other without a reply (RFC 3030 §2). */
   readonly pipelinedChunkBytes: number
@@ -47,10 +41,7 @@ export interface ListenerLimits {
   readonly protocolErrors: number
   /** Permanently rejected recipients: a client with more is guessing names. */
   readonly rejectedRecipients: number
-  /**
-   * Maximum size of a message without a tenant's recipient: a bounce, complaint, unsubscribe request or report. DMARC
-   * reports may have 10 MiB; nothing larger is expected.
-   */
+  /** Of a message without a tenant's recipient. DMARC reports may have 10 MiB. */
   readonly hostMessageBytes: number
   /** Up to this size a message is passed in memory, above it in a file. */
   readonly inlineBytes: number

@@ -37,10 +37,7 @@ class ConnectionSlots {
   readonly #onEvicted: (session: InboundSession) => void
   readonly #slots = new Set<Slot>()
   readonly #perNetwork = new Counts<string>()
-  /**
-   * Slots by the largest network that one customer may have: an IPv6 /48 contains 65,536 of the networks in
-   * `#perNetwork`.
-   */
+  /** By the largest network that one customer may have: an IPv6 /48 has 65,536 of the others. */
   readonly #perWideNetwork = new Counts<string>()
 
   /** @param onEvicted ends a session whose slot another one received */
@@ -52,10 +49,7 @@ class ConnectionSlots {
     this.#onEvicted = onEvicted
   }
 
-  /**
-   * Acquires a slot for a connection from an address. Returns why there is none: its network is at its limit, or all
-   * are in use.
-   */
+  /** A slot for a connection, or why there is none: its network is at its limit, or all are in use. */
   acquire(address: string): Slot | 'network' | 'all' {
     const networks = networksOf(address)
     const [network = address] = networks
@@ -83,11 +77,7 @@ class ConnectionSlots {
     this.#perWideNetwork.add(slot.wideNetwork, -1)
   }
 
-  /**
-   * The session to evict: the most dispensable, then of the network with the most slots, then the longest without
-   * progress.
-   * @param heldCount slots that the newcomer's network already has
-   */
+  /** The most dispensable session, of the network with the most slots, that is longest without progress. */
   #findVictim(heldCount: number): Slot | undefined {
     let victim: (Rank & { readonly slot: Slot }) | undefined
     for (const slot of this.#slots) {

@@ -281,10 +281,7 @@ export class InboundSession {
     this.#socket.write(formatReply(code, lines))
   }
 
-  /**
-   * Restarts the time for the client's next step. Not called for NOOP, RSET and other commands that only keep a
-   * connection open.
-   */
+  /** Restarts the time for the client's next step; not for NOOP, RSET and the like. */
   #recordProgress(): void {
     this.#progressAtMs = this.#host.clock.monotonicMs()
   }

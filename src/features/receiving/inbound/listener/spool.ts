@@ -50,10 +50,7 @@ export class Spool {
     this.#blockBytes = Math.min(MAX_BLOCK_BYTES, Math.max(MIN_BLOCK_BYTES, blockBytes))
   }
 
-  /**
-   * Starts a message from a network. When files reach their limit, the network with the most data loses its largest
-   * message.
-   */
+  /** Starts a message. When files reach their limit, the network with the most data loses its largest message. */
   createEntry(network: string): SpoolEntry {
     return new SpoolEntry(this.#options, this.#blockBytes, this.#state, network)
   }
@@ -75,10 +72,7 @@ export class SpoolEntry {
   readonly #blockBytes: number
   readonly #state: SpoolState
   readonly #network: string
-  /**
-   * The part of a message in memory that precedes `#block`, as a list, because copying blocks into larger ones would
-   * leave garbage.
-   */
+  /** The part in memory that precedes `#block`, as a list, because copying would leave garbage. */
   #fullBlocks: Uint8Array[] = []
   /** The end of a message in memory, or the octets that are not yet in the file. */
   #block: Uint8Array = new Uint8Array(0)
@@ -111,10 +105,7 @@ export class SpoolEntry {
     }
   }
 
-  /**
-   * Returns the complete message; a file is synced. Rejects with the system's error, or with `code` ENOSPC at the limit
-   * of all files.
-   */
+  /** The complete message; a file is synced. Rejects with the system's error; ENOSPC at the limit of all files. */
   async finish(): Promise<CompleteMessage['content']> {
     if (this.#failure !== undefined) throw this.#failure
     if (this.#isDropped) throw new Error('the message was dropped')
@@ -253,10 +244,7 @@ export class SpoolEntry {
     this.#state.uncheckedBytes = 0
   }
 
-  /**
-   * Frees file space if necessary, by failing messages of the network with the most data. Returns false when this
-   * network has the most.
-   */
+  /** Frees file space, from the network with the most data; false: it is this one. */
   #ensureFileCapacity(bytes: number): boolean {
     const { open } = this.#state
     while (this.#state.spooledBytes + bytes > this.#options.spoolBytes) {

@@ -164,10 +164,7 @@ function readCertificate(certFile: string, keyFile: string): ReadCertificate {
 
 const readText = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
 
-/**
- * Our own certificate, from its file or newly created. Most mail servers have a self-signed one, and few senders check
- * it (RFC 7435).
- */
+/** Our own certificate. Most mail servers have a self-signed one, and few senders check it (RFC 7435). */
 async function openOwnCertificate(options: CertificateOptions): Promise<Certificate> {
   const { config, hostname, listener = 'SMTP', clock, log } = options
   const path = join(config.dataDir, OWN_FILES[listener])

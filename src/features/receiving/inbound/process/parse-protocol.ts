@@ -11,10 +11,7 @@ import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 /** A message in the store of raw messages, and facts from its session. */
 export interface ParseRequest extends SessionFacts {
   readonly rawRef: number
-  /**
-   * A message that a client of ours submits, in place of a stored one. It is not authenticated, and its attachments stay
-   * in memory.
-   */
+  /** A message that a client submits, in place of a stored one: without authentication and files. */
   readonly submitted?: CompleteMessage['content']
   /** Our hostname, which authentication results name. */
   readonly hostname: string
@@ -41,10 +38,7 @@ export interface ParseResult extends ParsedContent {
   readonly isGivenUp?: boolean
 }
 
-/**
- * The result for a message that is stored unparsed, because parsing failed repeatedly.
- * @param problem a sentence
- */
+/** The result, with a sentence, for a message that is stored unparsed because parsing failed repeatedly. */
 export const createGivenUpResult = (problem: string): ParseResult => ({
   problem,
   strippedText: null,

@@ -63,10 +63,7 @@ interface Job {
   startMs: number
   /** Set while it is authenticated. */
   content?: ParsedContent
-  /**
-   * The Worker died while parsing this message and authenticating others: parsing it alone shows whether it was the
-   * cause.
-   */
+  /** The Worker died while parsing this message and authenticating others: parsing it alone shows the cause. */
   readonly isSuspect: boolean
 }
 
@@ -265,10 +262,7 @@ class WorkerQueue {
     if (this.#running === from) sendToWorker(from.worker, { type: 'dns', id, answer })
   }
 
-  /**
-   * Resolves the messages of a dead Worker, and continues with a new one.
-   * @param problem why the message that the Worker was parsing is given up
-   */
+  /** Resolves the messages of a dead Worker, and continues with a new one. The one that it was parsing is given up. */
   #replaceWorker(dead: RunningWorker, reason: string, problem: string): void {
     this.#running = undefined
     dead.worker.terminate()

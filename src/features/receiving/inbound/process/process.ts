@@ -71,10 +71,7 @@ const LARGE_AUTHENTICATION_MS = seconds(5)
  * limit. A parsed message takes its size again in memory.
  */
 const MAX_BYTES_IN_PROGRESS = 16 * MiB
-/**
- * Size of the small messages that were submitted to the parser and are not parsed yet. Kept low, because their order
- * can no longer change.
- */
+/** Of the small messages that wait in the parser. Low, because their order can no longer change. */
 const MAX_SMALL_BYTES_UNPARSED = 2 * MiB
 const MAX_LARGE_UNPARSED = 1
 /** Queue entries in the fair queue; later entries join it in order of arrival. */
@@ -89,17 +86,11 @@ const queueFull: Rejection = {
   text: '4.3.2 Too many queued messages from your network; try again later',
 }
 const READ_BATCH_SIZE = 500
-/**
- * The last slots are for networks that have no slot yet, because messages hold slots for long when the sender's DNS is
- * silent.
- */
+/** For networks that have no slot yet, because messages hold slots for long when DNS is silent. */
 const RESERVED_IN_PROGRESS = MAX_IN_PROGRESS / 4
 /** After this many deaths of the process with a message alone in progress, it is stored with its header only. */
 const MAX_DEATHS_ALONE = 3
-/**
- * After this many deaths a message is stored without its header, because it killed the process even when only its
- * header was read.
- */
+/** After so many, a message is stored without its header: even reading that killed the process. */
 const MAX_DEATHS_OVER_HEADER = MAX_DEATHS_ALONE + 2
 /** After this many failed reads of its raw form a message is stored without it. */
 const MAX_FAILED_READS = 5
@@ -113,10 +104,7 @@ const RETRY_DELAYS = { minMs: seconds(5), maxMs: minutes(5) }
 const MAX_EARLY_ATTEMPTS = 8
 /** Early reports that may wait; further ones are applied without waiting. */
 const MAX_EARLY_WAITING = 1000
-/**
- * While this many messages wait for storage, no new message is begun, because storage is the cause and not the
- * messages.
- */
+/** While so many wait for storage, no new message is begun: storage is the cause. */
 const MAX_WAITING_FOR_STORAGE = 32
 const STOP_GRACE_MS = seconds(8)
 /** Octets read for the header of an unparseable message. */
@@ -268,10 +256,7 @@ export class InboundProcessor {
     )
   }
 
-  /**
-   * The suspect with the fewest deaths alone: repeated deaths then never hit the same harmless message, and the message
-   * that causes them comes last.
-   */
+  /** The one with the fewest deaths alone, so that the message that causes them comes last. */
   #nextSuspect(): QueuedMessage | undefined {
     let next = 0
     for (const [index, { attempts }] of this.#suspects.entries())
@@ -428,10 +413,7 @@ export class InboundProcessor {
       await this.#respond(effects, prepared.received)
   }
 
-  /**
-   * Undefined when the service stops. Does not race with one shared promise, which would retain every result as long as
-   * the service runs.
-   */
+  /** Undefined when the service stops. One promise for all would retain every result. */
   async #waitUntilClosed<T>(work: Promise<T>): Promise<T | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<T | undefined>()
     const end = () => resolve(undefined)

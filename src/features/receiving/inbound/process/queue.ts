@@ -75,10 +75,7 @@ export const findQueueEntry = (db: Database, id: number): QueueEntry | undefined
  */
 const ATTEMPTED_WITH_OTHERS = 1
 
-/**
- * Number of attempts for a message that the operator retries: it is processed alone, and given up if the process dies
- * once.
- */
+/** Of a message that the operator retries: it is processed alone, and given up if the process dies once. */
 export const LAST_ATTEMPT_COUNT = ATTEMPTED_WITH_OTHERS + 2
 
 type AttemptCount = Pick<QueueEntry, 'id' | 'attempts'>
@@ -95,10 +92,7 @@ export function beginAttempt(tx: Tx, { id, attempts }: AttemptCount): void {
   sql(tx.db).setAttempts.run(attempts + 1, id)
 }
 
-/**
- * Undoes `beginAttempt`: the attempt ended without the death of the process.
- * @param entry as it was before
- */
+/** Undoes `beginAttempt` with the entry before it: the attempt ended without the death of the process. */
 export function uncountAttempt(tx: Tx, { id, attempts }: AttemptCount): void {
   sql(tx.db).setAttempts.run(attempts, id)
 }
@@ -112,10 +106,7 @@ interface StoredRawMessage extends Envelope {
   readonly destinations: readonly Destination[]
 }
 
-/**
- * Adds a message to the queue.
- * @param attempts as in the queue entry
- */
+/** Adds a message to the queue. */
 export function enqueue(app: App, tx: Tx, message: StoredRawMessage, attempts = 0): void {
   sql(tx.db).insert.run({ ...message, destinations: JSON.stringify(message.destinations), attempts })
   tx.afterCommit(() => app.mailReceived.emit())
@@ -143,10 +134,7 @@ export const LARGE_MESSAGE_BYTES = 512 * KiB
 
 export const isLarge = ({ sizeBytes }: { readonly sizeBytes: number }): boolean => sizeBytes > LARGE_MESSAGE_BYTES
 
-/**
- * Estimated cost of a message before it is parsed, in milliseconds of a parse Worker; the actual time is charged
- * afterwards.
- */
+/** Estimated cost of a message until it is parsed; the actual time is charged afterwards. */
 const BYTES_PER_MS = 64 * KiB
 
 export interface QueuedMessage {
@@ -199,10 +187,7 @@ export const ownerOf = ({ sourceIp, destinations }: Pick<QueueEntrySummary, 'sou
 
 export const networkOfOwner = (owner: Owner): string => String(owner).split(' ')[0] ?? ''
 
-/**
- * Mail for several accounts gets no account as owner: otherwise its sender would use up the turns of all these
- * accounts.
- */
+/** Mail for several accounts has none as owner: its sender would use up the turns of all of them. */
 function accountOf(destinations: readonly Destination[]): string {
   const accounts = new Set(destinations.map((to) => (to.kind === 'domain' ? to.accountId : to.kind)))
   const [account] = accounts

@@ -35,10 +35,7 @@ type ContentApp = Pick<App, 'content' | 'clock'>
 
 const BATCH_BYTES = 1 * MiB
 
-/**
- * The message with its parts stored as blobs; mail to our own addresses (reports, bounces) needs none.
- * @param isForTenants whether a destination is a tenant's domain
- */
+/** The message with its parts stored as blobs; mail to our own addresses alone (reports, bounces) needs none. */
 export async function storeParts(
   app: ContentApp,
   message: ParsedMessage,
@@ -120,10 +117,7 @@ export async function storeReportContent(
 /** Smaller buffers are left to the garbage collector. */
 const MIN_RELEASED_BYTES = 16 * KiB
 
-/**
- * Frees the memory of an attachment immediately: the collector ignores the size of buffers and would free it much
- * later.
- */
+/** Frees the memory of an attachment immediately: the collector ignores the size of buffers. */
 export function releaseBuffer({ buffer, length }: Uint8Array): void {
   if (length >= MIN_RELEASED_BYTES && buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0)
 }

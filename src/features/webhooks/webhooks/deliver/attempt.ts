@@ -44,10 +44,7 @@ export interface AttemptResult {
   readonly retryAfterMs: number
 }
 
-/**
- * Makes an attempt. The time in the signatures is that of the attempt, so each retry has new ones. Never throws for
- * network failures.
- */
+/** Makes an attempt, signed with its own time. Never throws for network failures. */
 export async function makeAttempt(
   app: Pick<App, 'clock' | 'config' | 'fetch'>,
   request: AttemptRequest,

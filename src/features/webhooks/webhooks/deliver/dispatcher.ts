@@ -25,15 +25,9 @@ import { type RegistryEntry, type Task, WebhookQueue, WebhookRegistry } from './
 
 /** How long a cursor that skipped unsubscribed events may stay unstored. */
 const CURSOR_STORE_DELAY_MS = seconds(10)
-/**
- * Maximum number of attempts begun in one tick: some milliseconds of work. An event may be for a hundred webhooks, and
- * a thousand retries may be due together.
- */
+/** Attempts begun in one tick. An event may be for a hundred webhooks, and a thousand retries due together. */
 const MAX_BEGUN_PER_TICK = 32
-/**
- * Reading this many events counts as much as beginning one attempt, because a hundred webhooks may each have many
- * unsubscribed events to skip.
- */
+/** Reading so many events counts as one attempt: a hundred webhooks may each skip many. */
 const EVENTS_READ_PER_ATTEMPT = 50
 /** To one webhook; at most five while it responds slower than a second, one while it fails. */
 const MAX_CONCURRENT_REQUESTS = 10
@@ -73,10 +67,7 @@ export class WebhookDispatcher {
     })
   }
 
-  /**
-   * Resumes the work of the last run, then listens. Call before anything else writes events, so that all existing
-   * events are durable.
-   */
+  /** Resumes the work of the last run, then listens. Call it before anything else writes events. */
   start(): void {
     const { db, eventsRecorded, webhookChanged } = this.#app
     this.#stopListening = [
@@ -94,10 +85,7 @@ export class WebhookDispatcher {
     this.#track(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
   }
 
-  /**
-   * Loads webhooks in batches: each loaded webhook begins an attempt, and thousands of attempts together would delay
-   * all other work.
-   */
+  /** In batches: each loaded webhook begins an attempt, which thousands must not do together. */
   async #loadAll(ids: readonly number[]): Promise<void> {
     for (const [index, id] of ids.entries()) {
       if (index > 0 && index % LOADED_PER_BATCH === 0) await yieldToEventLoop()
@@ -106,10 +94,7 @@ export class WebhookDispatcher {
     }
   }
 
-  /**
-   * Begins nothing more and waits for the attempts in flight. Those that exceed `graceMs` are aborted, and repeated
-   * after the next start.
-   */
+  /** Waits for the attempts in flight; those that exceed `graceMs` are repeated after the next start. */
   async stop(graceMs = STOP_GRACE_MS): Promise<void> {
     this.#isStopping = true
     for (const stopListening of this.#stopListening) stopListening()
@@ -129,10 +114,7 @@ export class WebhookDispatcher {
     return this.#slots.attempts
   }
 
-  /**
-   * Loads a webhook that is new, was changed, or has a due delivery. Never throws, because a signal calls it.
-   * @param isResumed whether one attempt may begin in spite of a backoff
-   */
+  /** Loads a new or changed webhook; a resumed one may begin one attempt in spite of a backoff. Never throws. */
   #load(id: number, isResumed = false): void {
     const { clock, db, log } = this.#app
     if (this.#isStopping) return
@@ -177,10 +159,7 @@ export class WebhookDispatcher {
     if (entry) this.#pump(entry)
   }
 
-  /**
-   * Begins all attempts that may begin now, and schedules the next check. Never throws, because signals and timers call
-   * it.
-   */
+  /** Begins all attempts that may begin now, and schedules the next check. Never throws. */
   #pump(entry: RegistryEntry): void {
     if (this.#isStopping) return
     const { clock, db, log } = this.#app
@@ -197,10 +176,7 @@ export class WebhookDispatcher {
     this.#storeCursorLater(entry)
   }
 
-  /**
-   * Begins due stored deliveries and new events alternately. Returns when the next future one is due; undefined when
-   * none is known.
-   */
+  /** Begins due stored deliveries and new events alternately. Returns when the next known one is due. */
   #beginDue(entry: RegistryEntry): Millis | undefined {
     const { queue } = entry
     if (this.#waitsForNextTick(queue)) return undefined
@@ -247,10 +223,7 @@ export class WebhookDispatcher {
     this.#track(this.#run(entry, task, slot))
   }
 
-  /**
-   * Counts work in the current tick, and schedules the next one.
-   * @param cost in attempts begun
-   */
+  /** Counts work in the current tick, in attempts, and schedules the next one. */
   #addCost(cost: number): void {
     if (this.#costInTick === 0 && cost > 0) void yieldToEventLoop().then(() => this.#startTick())
     this.#costInTick += cost
@@ -282,10 +255,7 @@ export class WebhookDispatcher {
     void logged.finally(() => this.#running.delete(logged))
   }
 
-  /**
-   * Makes an attempt, then releases its slot. An attempt without a stored outcome stays begun, so the cursor never
-   * passes it.
-   */
+  /** Makes an attempt, then releases its slot. The cursor never passes an attempt without a stored outcome. */
   async #run(entry: RegistryEntry, task: Task, slot: Slot): Promise<void> {
     const { queue } = entry
     try {
@@ -316,9 +286,7 @@ export class WebhookDispatcher {
     this.#load(webhook.id)
   }
 
-  /**
-   * Unsubscribed events move the cursor too. It is stored occasionally, so that a restart need not examine them again.
-   */
+  /** Stores now and then how far unsubscribed events moved the cursor: a restart need not examine them again. */
   #storeCursorLater(entry: RegistryEntry): void {
     if (entry.cursorTimer || entry.queue.cursor <= entry.storedCursor) return
     entry.cursorTimer = this.#app.clock.after(CURSOR_STORE_DELAY_MS, () => {

@@ -48,20 +48,14 @@ export function eraseEventDeliveries(tx: Tx, accountId: number, seqs: readonly n
   return erased
 }
 
-/**
- * Whether an event is, or was, about an erased person or deleted received mail: a response to the event may repeat
- * their data.
- */
+/** Whether an event is about an erased person or deleted mail, whose data a response may repeat. */
 export const isAboutErased = (db: Database, accountId: number, seq: number): boolean =>
   sql(db).isGone.get(ERASED_ADDRESS, accountId, seq)?.isGone === 1
 
 /** Rows examined in one transaction: some 3 ms. */
 const BATCH_SIZE = 500
 
-/**
- * Scans a batch of deliveries after a row, and erases matching ones of the account.
- * @returns `next` the row to continue after; undefined at the end
- */
+/** Erases matching deliveries of the account in a batch after a row; `next` is undefined at the end. */
 export function eraseDeliveries(
   tx: Tx,
   scan: { readonly accountId: number; readonly after: number; readonly matches: (text: string) => boolean },

@@ -43,10 +43,7 @@ export const BACKOFF: BackoffDelays = { minMs: seconds(1), maxMs: minutes(30), f
 /** After a failure of this service itself, which does not count. */
 export const OWN_FAILURE_BACKOFF: BackoffDelays = { minMs: seconds(1), maxMs: seconds(60) }
 
-/**
- * Delay after attempt number `attempts`; undefined when that was the last.
- * @param fraction of the jitter, 0 to 1
- */
+/** Delay after attempt number `attempts`, with a fraction of the jitter; undefined when that was the last. */
 export function computeRetryDelayMs(attempts: number, fraction: number): number | undefined {
   const delay = RETRY_DELAYS_MS[attempts - 1]
   return delay === undefined ? undefined : delay + Math.round(fraction * JITTER_MS)
@@ -71,10 +68,7 @@ export class Streak {
   #backoffUntilMs = Number.NEGATIVE_INFINITY
   #mayBeginEarly = false
 
-  /**
-   * Restores failures and the remaining backoff from the row after a restart. Otherwise a service that crashes
-   * repeatedly would retry without a backoff.
-   */
+  /** Restores failures and backoff: a service that crashes repeatedly would retry without one. */
   constructor(
     { failureCount, lastFailureAt }: Pick<Webhook, 'failureCount' | 'lastFailureAt'>,
     now: Millis,
@@ -149,10 +143,7 @@ const MIN_SILENT_HOSTS = 3
  * endpoints are silent for longer than this, their failures count.
  */
 const MAX_SUCCESS_AGE_MS = days(1)
-/**
- * A failure that recurs within this time continues an earlier one, so it is not logged again. Exceeds the longest
- * backoff after one, plus an attempt.
- */
+/** A failure that recurs within this time is not logged again. Exceeds the longest backoff after one. */
 const REPORT_INTERVAL_MS = minutes(2)
 
 /** Why there was no response. */
@@ -181,10 +172,7 @@ export class OwnFailureDetector {
     this.#silentHosts.clear()
   }
 
-  /**
-   * Whether an attempt without a response failed because of us.
-   * @param lastSuccessAt when the webhook last accepted an event; null: never
-   */
+  /** Whether an attempt without a response failed because of us. */
   isOwnFailure(url: string, { cause, reason }: FetchFailure, lastSuccessAt: Millis | null): boolean {
     if (cause === 'own') {
       this.#report('own', reason)

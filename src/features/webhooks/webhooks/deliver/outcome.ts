@@ -149,11 +149,7 @@ function updateInboundEmail(
   if (status === 'undeliverable') markInboundUndeliverable(app, tx, accountId, seq, error)
 }
 
-/**
- * Records that an event could not be read, without counting a failure. The event stays in the history, where it can be
- * replayed.
- * @param retryAt when to read it again after a transient error; undefined: never
- */
+/** Records that an event could not be read, without a failure; it may be replayed. Without `retryAt` it is given up. */
 export function writeUnreadable(
   app: App,
   tx: Tx,

@@ -18,21 +18,13 @@ const MAX_EXTRA_ATTEMPTS: Readonly<Record<ExtraLatencyClass, number>> = { fast: 
 const MAX_EXTRA_ATTEMPTS_PER_ACCOUNT: Readonly<Record<ExtraLatencyClass, number>> = { fast: 50, slow: 10 }
 /** Concurrent attempts of a slow endpoint: enough for 200,000 events a day at two seconds each. */
 const MAX_PER_SLOW_WEBHOOK = 5
-/**
- * Concurrent attempts of all inbound routes of an account. There are too many routes to allow each one an attempt, so
- * routes beyond this limit wait.
- */
+/** Of all inbound routes of an account, which are too many to allow each one an attempt. */
 const MAX_ROUTE_ATTEMPTS_PER_ACCOUNT = 50
-/**
- * Length of the bodies in flight per account, because received mail may be large. Webhooks beyond it wait for capacity.
- */
+/** Length of the bodies in flight per account, because received mail may be large. */
 const MAX_BODY_LENGTH_PER_ACCOUNT = 8 * MiB
 /** Length of the bodies in flight over all accounts. */
 const MAX_TOTAL_BODY_LENGTH = 32 * MiB
-/**
- * Length that each account may use even when the total is exhausted: enough for many events, which are small, or for
- * one mail.
- */
+/** Length that each account may use even when the total is exhausted: enough for one mail. */
 const GUARANTEED_BODY_LENGTH = 256 * KiB
 
 /** What one attempt uses of the shared limits. */
@@ -63,10 +55,7 @@ export class Slots {
     return this.#attempts
   }
 
-  /**
-   * Whether a queue may begin another attempt. A queue that may not, although it has none in flight, is recorded for
-   * `pumpWaiting`.
-   */
+  /** Whether a queue may begin another attempt. One that may not, and has none, is noted for `pumpWaiting`. */
   hasCapacity(queue: WebhookQueue): boolean {
     const { accountId, routeId } = queue.webhook
     const isFree = this.#hasBodyCapacity(accountId) && (routeId === null || this.#hasRouteCapacity(accountId))

@@ -25,17 +25,12 @@ import type { DueDelivery, Task, WebhookQueue } from './webhook-queue.ts'
 
 /** An endpoint that takes longer than this has few concurrent attempts; one that failed has one. */
 const SLOW_MS = seconds(1)
-/**
- * Maximum number of reads before an event counts as corrupt, and of writes when the database rejects only this outcome.
- */
+/** Reads before an event counts as corrupt, and writes of an outcome that alone is rejected. */
 const MAX_ATTEMPTS = 5
 /** Pause before an event is read again after that many transient failures. */
 const UNREAD_RETRY_DELAY_MS = minutes(1)
 
-/**
- * `written` is the stored outcome, with the cursor stored together with it; it is missing when the task ended without
- * an attempt.
- */
+/** `written`: the stored outcome with its cursor; missing when the task ended without an attempt. */
 export interface TaskResult {
   readonly written?: WriteResult & { readonly cursor: number }
 }
@@ -78,10 +73,7 @@ export class TaskRunner {
     this.#aborting.abort()
   }
 
-  /**
-   * Runs a task from its payload to its stored outcome. Undefined: nothing was stored, because the service is stopping
-   * or the write was abandoned.
-   */
+  /** Runs a task to its stored outcome; undefined: nothing was stored, and the next start repeats it. */
   async run(queue: WebhookQueue, task: Task, slot: Slot): Promise<TaskResult | typeof PUT_BACK | undefined> {
     const { commit } = this.#app
     const stored = task.kind === 'stored' ? task : undefined
@@ -152,9 +144,7 @@ export class TaskRunner {
     return PUT_BACK
   }
 
-  /**
-   * Records that the event could not be read. Undefined when the service is stopping; then the next start tries again.
-   */
+  /** Records that the event could not be read; undefined when the service is stopping. */
   async #writeUnreadable(webhook: Webhook, task: Task, retryAt: Millis | undefined): Promise<TaskResult | undefined> {
     if (this.#isStopping) return undefined
     return await this.#store(() =>
@@ -165,9 +155,7 @@ export class TaskRunner {
     )
   }
 
-  /**
-   * Ends a stored delivery without an attempt; undefined when that could not be stored because the service is stopping.
-   */
+  /** Ends a stored delivery without an attempt; undefined when the service is stopping. */
   async #endStored(webhook: Webhook, delivery: DueDelivery, reason: string): Promise<TaskResult | undefined> {
     return await this.#store(() =>
       this.#app.commit.writeFromReserve((tx): TaskResult => {
@@ -177,10 +165,7 @@ export class TaskRunner {
     )
   }
 
-  /**
-   * Reads the body to send, repeatedly for a while when the database fails. Its length is counted immediately, before
-   * another attempt begins.
-   */
+  /** Reads the body, repeatedly for a while when the database fails, and counts its length immediately. */
   async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | 'damaged' | 'unread' | undefined> {
     const read = (): EventBody | undefined => {
       const body = this.#buildBody(queue, task)

@@ -97,10 +97,7 @@ export interface DueDelivery extends Pick<StoredRow, DeliveryColumn> {
 
 export type Task = WaitingEvent | DueDelivery
 
-/**
- * How the last attempt ended: it succeeded quickly, it succeeded slowly, or it failed or has not been made yet. This
- * limits the number of concurrent attempts.
- */
+/** How the last attempt ended, which limits the number of concurrent ones. */
 export type LatencyClass = 'fast' | 'slow' | 'unproven'
 
 export class WebhookQueue {
@@ -152,10 +149,7 @@ export class WebhookQueue {
     else this.#waiting = this.#waiting.filter(({ event }) => webhook.events.includes(event))
   }
 
-  /**
-   * Reads again from the cursor for events that were skipped, because replays leave events after the cursor to the
-   * queue.
-   */
+  /** Reads again from the cursor, because replays leave events after it to the queue. */
   #readAgain(): void {
     const from = this.cursor
     this.#waiting = []
@@ -254,10 +248,7 @@ export class WebhookQueue {
     else this.#storedInFlight.delete(task.id)
   }
 
-  /**
-   * Puts back what was not delivered and has no stored outcome; it is next again, if the webhook still subscribes to
-   * it.
-   */
+  /** Puts back what has no stored outcome; it is next again, if the webhook still subscribes to it. */
   putBack(task: Task): void {
     this.end(task)
     const { isActive, events, cursorSeq } = this.webhook
@@ -317,10 +308,7 @@ const isBeyondRetrySchedule = (at: Millis, now: Millis): boolean => at - now > M
 
 type OrderColumn = 'seq' | 'emailId' | 'recipientId'
 
-/**
- * Events of one recipient share a key, as do those of an email without a recipient; an event without an email has its
- * own.
- */
+/** Events of one recipient, or of an email without one, share a key; others have their own. */
 const toOrderKey = ({ seq, id, emailId, recipientId }: Pick<StoredRow, OrderColumn> & { readonly id?: number }) =>
   recipientId !== null
     ? `recipient ${recipientId}`
@@ -378,10 +366,7 @@ export class WebhookRegistry {
     if (routeId !== null) this.#routesOfAccount.get(accountId)?.delete(routeId)
   }
 
-  /**
-   * Webhooks that an account's events after `before`, up to `lastSeq`, may concern. Never throws, because a signal
-   * calls it.
-   */
+  /** Webhooks that events after `before`, up to `lastSeq`, may concern. Never throws. */
   findConcerned(accountId: number, before: number | undefined, lastSeq: number): readonly number[] {
     return [...(this.#byAccount.get(accountId) ?? []), ...this.#findRoutesWithMail(accountId, before, lastSeq)]
   }

@@ -51,10 +51,7 @@ const SELECT = `SELECT d.id, d.uuid, d.seq, d.event, d.payload, d.status, attemp
   CASE WHEN events.type = ${toEventCode('email.inbound')} AND json_valid(events.data) THEN events.data ->> 'inbound_email_id' END AS inboundEmailId
   FROM webhook_deliveries d LEFT JOIN events ON events.account_id = ?1 AND events.seq = d.seq LEFT JOIN emails ON emails.id = events.email_id`
 
-/**
- * Builds a query from one condition, or from several that exclude each other. The rows of each condition are read from
- * an index in id order, and SQLite merges them.
- */
+/** By conditions that exclude each other: SQLite merges the rows of each, in id order. */
 const selectIds = (conditions: readonly string[]): string =>
   conditions
     .map((condition) => `SELECT id FROM webhook_deliveries WHERE webhook_id = ?2 ${condition}`)
@@ -99,9 +96,7 @@ export interface DeliveryFilter {
   readonly event?: string | undefined
 }
 
-/**
- * A page of a webhook's deliveries, newest first. Pages and total cover only the newest MAX_LISTED under the filter.
- */
+/** A page of a webhook's deliveries, newest first; page and total cover only the newest MAX_LISTED. */
 export function listDeliveries(
   db: Database,
   { id, accountId }: Pick<Webhook, 'id' | 'accountId'>,
@@ -135,17 +130,11 @@ export interface DeliveryRequest {
   readonly delivery: Delivery
   /** The body as it is sent; null when the event is no longer kept. */
   readonly payload: string | null
-  /**
-   * The headers of the last attempt; null when there was none. The signatures are left out when the secret was replaced
-   * since then.
-   */
+  /** Of the last attempt; null: none. Without signatures when the secret was replaced since then. */
   readonly headers: Readonly<Record<string, string>> | null
 }
 
-/**
- * A delivery with its request. Throws 404, and 403 when the actor may not read the mail that it carries.
- * @param find finds the webhook of `id`
- */
+/** A delivery with its request. Throws 404, and 403 when the actor may not read the mail that it carries. */
 export function readDeliveryRequest(
   app: App,
   actor: Actor,

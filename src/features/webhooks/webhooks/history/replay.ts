@@ -37,10 +37,7 @@ const MAX_PENDING = 100_000
 const READ_BATCH_SIZE = 5000
 /** Deliveries inserted in one transaction: a few milliseconds. */
 const WRITE_BATCH_SIZE = 200
-/**
- * How far an event's time may be before that of an earlier event. The time is read before the event waits for its
- * transaction, so the order can differ.
- */
+/** How far an event's time may be before that of an earlier event, which waited longer for its transaction. */
 const MAX_DISORDER_MS = minutes(1)
 
 interface EventRow {
@@ -103,10 +100,7 @@ function requireSubscribed(webhook: Webhook, event: string): void {
     )
 }
 
-/**
- * Throws unless the delivery can be replayed. Runs before the transaction, because a payload may be read from files. If
- * the event is deleted after that, the attempt reports it.
- */
+/** Throws unless the delivery can be replayed. Before the transaction, because a payload may be read from files. */
 function requireReplayable(app: App, actor: Actor, webhook: Webhook, deliveryId: string): void {
   const { seq, event, payload } = getDelivery(app.db, webhook, deliveryId)
   requireBodyScopes(actor, [event])
@@ -286,10 +280,7 @@ function parseTime(field: string, text: string): Millis {
   return time
 }
 
-/**
- * The first position whose event happened at `time` or later; `last + 1` when there is none. A binary search, because
- * times grow with positions.
- */
+/** The first position whose event happened at `time` or later; `last + 1`: none. Times grow with positions. */
 function findFirstSeqAt(db: Database, accountId: number, last: number, time: Millis): number {
   let low = 1
   let high = last + 1

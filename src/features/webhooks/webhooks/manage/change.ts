@@ -175,18 +175,12 @@ export async function changeWebhook(
   return changed
 }
 
-/**
- * Ends the pending deliveries of an inactive webhook before it is reactivated: otherwise they would be sent along with
- * the new deliveries.
- */
+/** Ends the pending deliveries of an inactive webhook, which would be sent when it is reactivated. */
 export async function endPendingBeforeChange(app: App, { id, isActive }: Webhook): Promise<void> {
   if (!isActive) await endPending(app, id, DEACTIVATED_REASON)
 }
 
-/**
- * Writes the new fields of a webhook, reactivates it if needed, and notifies the dispatcher. Call
- * `endPendingBeforeChange` first.
- */
+/** Writes the new fields, and notifies the dispatcher. Call `endPendingBeforeChange` first. */
 export function writeChange(
   app: App,
   tx: Tx,
@@ -224,10 +218,7 @@ export function deleteAccountWebhooks(app: App, tx: Tx, accountId: number): void
   for (const { id } of sql(tx.db).ofAccount.all(accountId)) writeDeletion(app, tx, id)
 }
 
-/**
- * Ends the pending deliveries of an inactive or deleted webhook. That state is already durable, so
- * `purgeWebhookHistory` can end the rest after an error.
- */
+/** Ends pending deliveries of an inactive or deleted webhook; after an error the purge ends the rest. */
 export async function tryEndPending(app: App, webhookId: number, error: string): Promise<void> {
   try {
     await endPending(app, webhookId, error)

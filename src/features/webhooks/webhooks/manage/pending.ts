@@ -51,11 +51,7 @@ export function insertPending(tx: Tx, delivery: NewDelivery, now: Millis): UuidB
 
 export const countPending = (db: Database, webhookId: number): number => sql(db).count.get(webhookId)?.n ?? 0
 
-/**
- * Ends the pending deliveries of a deactivated or deleted webhook, batch by batch. Tests stay pending, because inactive
- * webhooks get them too.
- * @param error added to the error of the last attempt in the history
- */
+/** Ends the pending deliveries of a deactivated or deleted webhook, batch by batch, but for tests. */
 export async function endPending(app: App, webhookId: number, error: string): Promise<void> {
   for (let ended = BATCH_SIZE; ended === BATCH_SIZE; )
     ended = await app.commit.writeFromReserve((tx) => endPendingBatch(app, tx, webhookId, error))

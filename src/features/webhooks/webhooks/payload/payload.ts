@@ -192,10 +192,7 @@ function readInsight(db: Database, accountId: number, id: string): Record<string
   return row ? { insight_id: id, summary: row.summary, findings: JSON.parse(row.findings) } : undefined
 }
 
-/**
- * The id of a request in Standard Webhooks: that of its event, or that of the delivery when the event is not in the
- * feed.
- */
+/** The id of a request in Standard Webhooks: that of its event, or of a delivery without one. */
 export const toMessageId = (
   keys: KeyRing,
   accountId: number,

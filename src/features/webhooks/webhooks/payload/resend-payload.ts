@@ -67,10 +67,7 @@ function toMore({ type, at, data }: EmailEvent): Record<string, unknown> {
   return {}
 }
 
-/**
- * The payload of received mail.
- * @param received the fields of `email.inbound`, as `buildInboundPayload` returns them
- */
+/** The payload of received mail, from the fields of `email.inbound`. */
 export function toResendReceived(at: number, received: Record<string, unknown>): Record<string, unknown> {
   const attachments = received['attachments'] as readonly Readonly<Record<string, unknown>>[]
   const recipients = received['rcpt_to']
