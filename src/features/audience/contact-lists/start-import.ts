@@ -109,9 +109,6 @@ function storeImport(
     type: 'bulk_import',
     status: 'pending',
     total: lines,
-    completed: 0,
-    failed: 0,
-    errorSummary: null,
     metadata: {
       list_id: listId,
       confirmed,

@@ -1,7 +1,7 @@
 /** @module Wire form of the account: for its users, and for operators. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import {
   Count,
   extra,
@@ -14,6 +14,7 @@ import {
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
   ACCOUNT_SENDING_STATES,
@@ -71,20 +72,14 @@ export const AccountChange = StrictObject(
 )
 export type AccountChange = Static<typeof AccountChange>
 
-export const toAccountWire = ({ account, usedThisMonth, quotaResetAt, pause }: AccountState): AccountRecord => ({
-  id: formatUuid(account.uuid),
-  name: account.name,
-  email: account.email,
-  plan: account.plan,
-  monthly_quota: account.monthlyQuota,
-  emails_sent_this_month: usedThisMonth,
-  quota_reset_at: isoTime(quotaResetAt),
-  tracking_default: account.trackingDefault,
-  tracking_privacy: account.trackingPrivacy,
-  created_at: isoTime(account.createdAt),
-  ...(account.eventsReadAt !== null && { events_read_at: isoTime(account.eventsReadAt) }),
-  ...(pause && { paused: { since: isoTime(pause.since), source: pause.source, reason: pause.reason } }),
-})
+export function toAccountWire({ account, usedThisMonth, quotaResetAt, pause }: AccountState): AccountRecord {
+  const row = { ...account, paused: null }
+  return toWire(AccountRecord, row, {
+    emails_sent_this_month: usedThisMonth,
+    quota_reset_at: isoTime(quotaResetAt),
+    ...(pause && { paused: { since: isoTime(pause.since), source: pause.source, reason: pause.reason } }),
+  })
+}
 
 /** Of a list of operators about all accounts or one. */
 export const OfAccountQuery = Type.Object({ ...PAGE_FIELDS, account_id: Filter('Only of the account with this id.') })
@@ -109,20 +104,12 @@ export const OPERATOR_ACCOUNT_FIELDS = {
 export const OperatorAccount = Type.Object(OPERATOR_ACCOUNT_FIELDS)
 export type OperatorAccount = Static<typeof OperatorAccount>
 
-export function toOperatorAccount(app: App, account: Account): OperatorAccount {
-  return {
-    id: formatUuid(account.uuid),
-    name: account.name,
-    email: account.email,
-    plan: account.plan,
+export const toOperatorAccount = (app: App, account: Account): OperatorAccount =>
+  toWire(OperatorAccount, account, {
     parent_account_id: findParentUuid(app, account),
-    disabled_at: isoTimeOrNull(account.disabledAt),
     monthly_quota: account.monthlyQuota >= UNLIMITED ? null : account.monthlyQuota,
     used_this_month: readMonthlyUsage(app.db, account.id, monthOf(app.clock.now())),
-    paused_at: isoTimeOrNull(account.pausedAt),
-    created_at: isoTime(account.createdAt),
-  }
-}
+  })
 
 function findParentUuid(app: App, { parentId }: Account): string | null {
   const parent = parentId === null ? undefined : findAccount(app.config, app.db, parentId)

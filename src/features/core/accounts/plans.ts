@@ -16,13 +16,22 @@ export const toPlan = (text: string): Plan => (isPlan(text) ? text : 'free')
 /** Means "unlimited" in fields that must hold a 32-bit number. */
 export const UNLIMITED = 2_147_483_647
 
-/** Resources that a plan limits by number. */
-export type LimitedResource = 'domains' | 'templates' | 'webhooks' | 'contact_lists' | 'sub_accounts'
-/**
- * Resources that a plan limits by stored amount: contacts, and MiB of contacts, templates, newsletters and
- * suppressions.
- */
-export type StoredResource = 'contacts' | 'stored_mib'
+/** Resources that a plan limits by number, and how many of them an account may have in each plan. */
+const COUNT_LIMITS = {
+  domains: [3, 10, 50, 250, 1000, UNLIMITED],
+  templates: [20, 100, 500, 2000, 10_000, UNLIMITED],
+  webhooks: [5, 10, 25, 50, 100, UNLIMITED],
+  contact_lists: [5, 20, 100, 500, 2000, UNLIMITED],
+  sub_accounts: [0, 0, 10, 100, 1000, UNLIMITED],
+}
+/** Resources that a plan limits by stored amount: contacts, and MiB of contacts, templates, newsletters and suppressions. */
+const STORAGE_LIMITS = {
+  contacts: [25_000, 100_000, 1_000_000, 5_000_000, 20_000_000, UNLIMITED],
+  stored_mib: [128, 512, 4096, 16_384, 65_536, UNLIMITED],
+}
+const LIMITS = { ...COUNT_LIMITS, ...STORAGE_LIMITS }
+export type LimitedResource = keyof typeof COUNT_LIMITS
+export type StoredResource = keyof typeof STORAGE_LIMITS
 
 export interface PlanTerms {
   readonly plan: Plan
@@ -53,33 +62,6 @@ export function getEnforcedQuota(config: PlanConfig, plan: Plan, own: number | n
   return isHeld ? Math.min(getPlanQuota(config, 'free'), getPlanQuota(config, plan)) : getPlanQuota(config, plan)
 }
 
-const createLimits = (
-  domains: number,
-  templates: number,
-  webhooks: number,
-  contactLists: number,
-  subAccounts: number,
-  contacts: number,
-  storedMib: number,
-): Record<LimitedResource | StoredResource, number> => ({
-  domains,
-  templates,
-  webhooks,
-  contact_lists: contactLists,
-  sub_accounts: subAccounts,
-  contacts,
-  stored_mib: storedMib,
-})
-
-const DEFAULT_LIMITS: Readonly<Record<Plan, Readonly<Record<LimitedResource | StoredResource, number>>>> = {
-  free: createLimits(3, 20, 5, 5, 0, 25_000, 128),
-  starter: createLimits(10, 100, 10, 20, 0, 100_000, 512),
-  pro: createLimits(50, 500, 25, 100, 10, 1_000_000, 4096),
-  business: createLimits(250, 2000, 50, 500, 100, 5_000_000, 16_384),
-  enterprise: createLimits(1000, 10_000, 100, 2000, 1000, 20_000_000, 65_536),
-  unlimited: createLimits(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED),
-}
-
 const DEFAULT_QUOTAS: Readonly<Record<Plan, number>> = {
   free: 3000,
   starter: 10_000,
@@ -93,15 +75,9 @@ type Override = { readonly limits: Partial<Record<LimitedResource | StoredResour
   -readonly [K in keyof Omit<PlanTerms, 'plan' | 'limits'>]?: PlanTerms[K]
 }
 
-const LIMIT_BY_FIELD = new Map<string, LimitedResource | StoredResource>([
-  ['max_domains', 'domains'],
-  ['max_templates', 'templates'],
-  ['max_webhooks', 'webhooks'],
-  ['max_contact_lists', 'contact_lists'],
-  ['max_sub_accounts', 'sub_accounts'],
-  ['max_contacts', 'contacts'],
-  ['max_stored_mib', 'stored_mib'],
-])
+const LIMIT_BY_FIELD: ReadonlyMap<string, keyof typeof LIMITS> = new Map(
+  (Object.keys(LIMITS) as (keyof typeof LIMITS)[]).map((resource) => [`max_${resource}`, resource]),
+)
 
 /** The fields that `TASSIS_PLANS` can set. */
 const SETTING_FIELDS = [
@@ -133,14 +109,14 @@ export const findPlanByPrice = (config: PlanConfig, priceId: string): Plan | und
 function readTerms(config: PlanConfig): Map<Plan, PlanTerms> {
   const overrides = readOverrides(config.plans)
   return new Map(
-    PLANS.map((plan): [Plan, PlanTerms] => {
+    PLANS.map((plan, index): [Plan, PlanTerms] => {
       const { limits, ...override } = overrides.get(plan) ?? { limits: {} }
       return [
         plan,
         {
           plan,
           monthlyQuota: DEFAULT_QUOTAS[plan],
-          limits: { ...DEFAULT_LIMITS[plan], ...limits },
+          limits: { ...getDefaultLimits(index), ...limits },
           trackingEnabled: true,
           // Operators who send their own mail are not paused by their own service.
           isWatched: plan !== 'unlimited',
@@ -152,6 +128,11 @@ function readTerms(config: PlanConfig): Map<Plan, PlanTerms> {
     }),
   )
 }
+
+const getDefaultLimits = (planIndex: number) =>
+  Object.fromEntries(
+    Object.entries(LIMITS).map(([resource, limits]) => [resource, limits[planIndex] ?? UNLIMITED]),
+  ) as PlanTerms['limits']
 
 /** Throws ConfigError for an unknown plan or field and for an invalid value. */
 function readOverrides(entries: readonly string[]): Map<Plan, Override> {

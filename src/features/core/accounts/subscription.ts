@@ -45,9 +45,12 @@ const sql = prepareStatements((db) => ({
   setCustomer: db.prepare('UPDATE accounts SET stripe_customer_id = ?, updated_at = ? WHERE id = ?'),
   setPlan: db.prepare('UPDATE accounts SET plan = ?, quota_held = 0, updated_at = ? WHERE id = ?'),
   setQuota: db.prepare('UPDATE accounts SET monthly_quota = ?, updated_at = ? WHERE id = ?'),
-  setSubscription: db.prepare(
-    `UPDATE accounts SET plan = ?, quota_held = ?, stripe_subscription_id = ?, subscription_status = ?, billing_email = ?, trial_ends_at = ?,
-     updated_at = ? WHERE id = ?`,
+  setSubscription: db.prepare<
+    unknown,
+    [Omit<Subscription, 'quotaHeld'> & Record<'quotaHeld' | 'now' | 'accountId', number>]
+  >(
+    `UPDATE accounts SET plan = $plan, quota_held = $quotaHeld, stripe_subscription_id = $subscriptionId, subscription_status = $status,
+     billing_email = $billingEmail, trial_ends_at = $trialEndsAt, updated_at = $now WHERE id = $accountId`,
   ),
   followPlan: db.prepare('UPDATE accounts SET plan = ?, updated_at = ? WHERE parent_id = ?'),
 }))
@@ -95,16 +98,6 @@ export const setQuota = (tx: Tx, accountId: number, monthlyQuota: number | null,
 
 /** Stores the subscription of an account. Its sub-accounts follow its plan. */
 export function setSubscription(tx: Tx, accountId: number, subscription: Subscription, now: Millis): void {
-  const { plan } = subscription
-  sql(tx.db).setSubscription.run(
-    plan,
-    subscription.quotaHeld ? 1 : 0,
-    subscription.subscriptionId,
-    subscription.status,
-    subscription.billingEmail,
-    subscription.trialEndsAt,
-    now,
-    accountId,
-  )
-  sql(tx.db).followPlan.run(plan, now, accountId)
+  sql(tx.db).setSubscription.run({ ...subscription, quotaHeld: Number(subscription.quotaHeld), now, accountId })
+  sql(tx.db).followPlan.run(subscription.plan, now, accountId)
 }

@@ -5,9 +5,10 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { computeDigest, computeHash, createSalt, findNextInChain, setChainHead } from './chain.ts'
+import type { auditLogs } from './tables.ts'
 
 export interface AuditEntry {
   /** `resource.verb` in the past tense: `domain.created`. */
@@ -19,9 +20,11 @@ export interface AuditEntry {
 }
 
 const sql = prepareStatements((db) => ({
-  insert: db.prepare(
-    `INSERT INTO audit_logs (id, uuid, account_id, actor_type, actor_id, action, resource_type, resource_id, ip_address, metadata, created_at,
-     salt, digest, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  insert: db.prepare<unknown, [typeof auditLogs.$inferSelect]>(
+    insertSql(
+      'audit_logs',
+      'id uuid accountId actorType actorId action resourceType resourceId ipAddress metadata createdAt salt digest hash',
+    ),
   ),
 }))
 
@@ -64,22 +67,7 @@ export function audit(app: Pick<App, 'eventTime'>, tx: Pick<Tx, 'db'>, actor: Au
   const salt = createSalt()
   const digest = computeDigest(salt, personal)
   const hash = computeHash(before, lasting, digest)
-  sql(tx.db).insert.run(
-    id,
-    lasting.uuid,
-    lasting.accountId,
-    lasting.actorType,
-    personal.actorId,
-    lasting.action,
-    lasting.resourceType,
-    personal.resourceId,
-    personal.ipAddress,
-    personal.metadata,
-    lasting.createdAt,
-    salt,
-    digest,
-    hash,
-  )
+  sql(tx.db).insert.run({ ...lasting, ...personal, salt, digest, hash })
   setChainHead(tx.db, id, hash)
 }
 

@@ -1,8 +1,7 @@
 /** @module Wire form of audit log entries. */
 import { type Static, Type } from '@sinclair/typebox'
-import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { toWire } from '#platform/http/wire.ts'
 import type { StoredAuditEntry } from './read.ts'
 
 export const AuditLogRecord = Type.Object({
@@ -32,15 +31,5 @@ export function parseAuditMetadata(text: string | null): unknown {
   }
 }
 
-export const toAuditLogWire = (entry: StoredAuditEntry, accountUuid: string): AuditLogRecord => ({
-  id: formatUuid(entry.uuid),
-  account_id: accountUuid,
-  actor_type: entry.actorType,
-  actor_id: entry.actorId,
-  action: entry.action,
-  resource_type: entry.resourceType,
-  resource_id: entry.resourceId,
-  ip_address: entry.ipAddress,
-  metadata: parseAuditMetadata(entry.metadata),
-  created_at: isoTime(entry.createdAt),
-})
+export const toAuditLogWire = (entry: StoredAuditEntry, account_id: string): AuditLogRecord =>
+  toWire(AuditLogRecord, entry, { account_id, metadata: parseAuditMetadata(entry.metadata) })

@@ -37,6 +37,9 @@ const sql = prepareStatements((db) => ({
   ),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM audit_logs WHERE account_id = ?'),
   byId: db.prepare<StoredAuditEntry, [number]>(`SELECT ${COLUMNS} FROM audit_logs WHERE id = ?`),
+  after: db.prepare<StoredAuditEntry, [number, number, number]>(
+    `SELECT ${COLUMNS} FROM audit_logs WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
+  ),
   timeOf: db.prepare<{ id: number; createdAt: Millis }, [number]>(
     'SELECT id, created_at AS createdAt FROM audit_logs WHERE id >= ? ORDER BY id LIMIT 1',
   ),
@@ -104,6 +107,10 @@ export async function listAuditEntries(
   }
   return { entries: ids.flatMap((id) => statements.byId.get(id) ?? []), total }
 }
+
+/** Entries of an account after one, oldest first. */
+export const listAuditEntriesAfter = (db: Database, accountId: number, id: number, limit: number): StoredAuditEntry[] =>
+  sql(db).after.all(accountId, id, limit)
 
 const toFilterValues = ({ action, actorType, actorId, resourceType, resourceId }: AuditFilter): FilterValues => [
   action ?? null,

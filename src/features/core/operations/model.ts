@@ -1,8 +1,7 @@
 /** @module Wire form of operations. */
 import { type Static, Type } from '@sinclair/typebox'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { toWire } from '#platform/http/wire.ts'
 import type { Operation } from './operations.ts'
 
 export const OperationRecord = Type.Object({
@@ -34,21 +33,13 @@ export const toOperationWire = (
   operation: Operation,
   accountUuid: string,
   emails?: Readonly<Record<string, number>>,
-): OperationRecord => ({
-  id: formatUuid(operation.uuid),
-  account_id: accountUuid,
-  operation_type: operation.type,
-  status: operation.status,
-  total_items: operation.totalItems,
-  completed_items: operation.completedItems,
-  failed_items: operation.failedItems,
-  error_summary: toErrorSummary(operation.errorSummary ?? summariseFailures(emails)),
-  metadata: toMetadata(operation, emails),
-  created_at: isoTime(operation.createdAt),
-  updated_at: isoTime(operation.updatedAt),
-  completed_at: isoTimeOrNull(operation.completedAt),
-  expires_at: isoTime(operation.expiresAt),
-})
+): OperationRecord =>
+  toWire(OperationRecord, operation, {
+    account_id: accountUuid,
+    operation_type: operation.type,
+    error_summary: toErrorSummary(operation.errorSummary ?? summariseFailures(emails)),
+    metadata: toMetadata(operation, emails),
+  })
 
 const toErrorSummary = (message: string | null): OperationRecord['error_summary'] =>
   message === null ? null : { message }

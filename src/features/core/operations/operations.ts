@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
@@ -51,9 +51,8 @@ const sql = prepareStatements((db) => ({
   ),
   removeAll: db.prepare('DELETE FROM operations WHERE account_id = ?'),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM operations WHERE account_id = ?'),
-  insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
-    `INSERT INTO operations (uuid, account_id, operation_type, status, total_items, completed_items, failed_items, error_summary, metadata, created_at,
-     updated_at, completed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  insert: db.prepare<{ id: number }, [Omit<typeof operations.$inferSelect, 'id'>]>(
+    `${insertSql('operations', 'uuid accountId operationType status totalItems completedItems failedItems errorSummary metadata createdAt updatedAt completedAt expiresAt')} RETURNING id`,
   ),
   progress: db.prepare(
     `UPDATE operations SET status = coalesce(?1, status), total_items = coalesce(?2, total_items), completed_items = coalesce(?3, completed_items),
@@ -76,21 +75,21 @@ export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOp
   const uuid = newUuid()
   const now = app.eventTime()
   const hasEnded = operation.status === 'completed' || operation.status === 'failed'
-  const row = sql(tx.db).insert.get(
+  const row = sql(tx.db).insert.get({
     uuid,
-    actor.accountId,
-    operation.type,
-    operation.status,
-    operation.total,
-    operation.completed ?? 0,
-    operation.failed ?? 0,
-    truncateSummary(operation.errorSummary ?? null),
-    operation.metadata ? JSON.stringify(operation.metadata) : null,
-    now,
-    now,
-    hasEnded ? now : null,
-    now + RETENTION_MS,
-  )
+    accountId: actor.accountId,
+    operationType: operation.type,
+    status: operation.status,
+    totalItems: operation.total,
+    completedItems: operation.completed ?? 0,
+    failedItems: operation.failed ?? 0,
+    errorSummary: truncateSummary(operation.errorSummary ?? null),
+    metadata: operation.metadata ? JSON.stringify(operation.metadata) : null,
+    createdAt: now,
+    updatedAt: now,
+    completedAt: hasEnded ? now : null,
+    expiresAt: now + RETENTION_MS,
+  })
   if (!row) throw new Error('operation not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
 }

@@ -126,9 +126,6 @@ function beginDeletion(app: App, tx: Tx, actor: Actor, account: DeletedAccount):
     type: 'account_deletion',
     status: 'processing',
     total: 0,
-    completed: 0,
-    failed: 0,
-    errorSummary: null,
   })
   sql(tx.db).insert.run(account.id, operationId, app.clock.now(), now)
   auditChange(app, tx, subject, 'account.deleted', subject.accountUuid, { operation_id: uuid })

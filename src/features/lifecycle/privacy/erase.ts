@@ -73,9 +73,6 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
       type: 'gdpr_erase',
       status: 'processing',
       total: 0,
-      completed: 0,
-      failed: 0,
-      errorSummary: null,
       metadata: { rows_deleted: 0 },
     })
     const dueAt = app.clock.now() + LEASE_MS

@@ -14,7 +14,7 @@ import { toAccountWire } from '#features/core/accounts/model.ts'
 import { listSubAccounts } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { toAuditLogWire } from '#features/core/audit-logs/model.ts'
-import type { StoredAuditEntry } from '#features/core/audit-logs/read.ts'
+import { listAuditEntriesAfter, type StoredAuditEntry } from '#features/core/audit-logs/read.ts'
 import { toOperationWire } from '#features/core/operations/model.ts'
 import { getOperation } from '#features/core/operations/operations.ts'
 import { listInvitations } from '#features/people/team/invitations.ts'
@@ -75,11 +75,6 @@ const sql = prepareStatements((db) => ({
   ),
   deadLetters: db.prepare<{ id: number }, [number, number, number]>(
     `SELECT id FROM dead_letters WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
-  ),
-  log: db.prepare<StoredAuditEntry, [number, number, number]>(
-    `SELECT id, uuid, account_id AS accountId, actor_type AS actorType, actor_id AS actorId, action, resource_type AS resourceType,
-     resource_id AS resourceId, ip_address AS ipAddress, metadata, created_at AS createdAt
-     FROM audit_logs WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
   ),
 }))
 
@@ -274,7 +269,7 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
   sub_accounts: subAccounts,
   audit_logs: ({ db }, { accountId, accountUuid }) =>
     generate<StoredAuditEntry>(
-      (last) => sql(db).log.all(accountId, last?.id ?? 0, LARGE_BATCH),
+      (last) => listAuditEntriesAfter(db, accountId, last?.id ?? 0, LARGE_BATCH),
       (entry) => toAuditLogWire(entry, accountUuid),
     ),
   // Last, so that it includes events caused by the other parts.

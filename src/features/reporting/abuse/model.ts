@@ -2,7 +2,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { OPERATOR_ACCOUNT_FIELDS } from '#features/core/accounts/model.ts'
 import { POOL_FIELDS } from '#features/sending/delivery/control/pools.ts'
-import { isoTime } from '#platform/http/envelope.ts'
 import {
   Count,
   Nullable,
@@ -15,6 +14,7 @@ import {
   Uuid,
   UuidOrNull,
 } from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AbuseFinding } from './findings.ts'
 
@@ -87,14 +87,12 @@ export const Finding = Type.Object({
 })
 export type Finding = Static<typeof Finding>
 
-export const toFindingWire = (finding: AbuseFinding): Finding => ({
-  id: String(finding.id),
-  account_id: formatUuid(finding.accountUuid),
-  account: finding.accountName,
-  source: finding.source,
-  reason: finding.reason,
-  paused: finding.paused === 1,
-  email_id: finding.emailUuid && formatUuid(finding.emailUuid),
-  detail: finding.detail === null ? null : JSON.parse(finding.detail),
-  created_at: isoTime(finding.createdAt),
-})
+export const toFindingWire = ({ accountUuid, accountName, ...finding }: AbuseFinding): Finding =>
+  toWire(Finding, finding, {
+    id: String(finding.id),
+    account_id: formatUuid(accountUuid),
+    account: accountName,
+    paused: finding.paused === 1,
+    email_id: finding.emailUuid && formatUuid(finding.emailUuid),
+    detail: finding.detail === null ? null : JSON.parse(finding.detail),
+  })
