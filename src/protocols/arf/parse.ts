@@ -1,7 +1,6 @@
 /**
- * @module Recognises and reads feedback reports: those of RFC 5965, including redacted ones (RFC 6590); Microsoft's,
- * which only return the message; and X-ARF in text form. Reports of failed authentication (RFC 6591) are not
- * complaints. Does not look up the recipient. Every field comes from a remote client, so the length of each is
+ * @module Recognises and reads feedback reports: those of RFC 5965, including redacted ones (RFC 6590), and Microsoft's,
+ * which only return the message. Reports of failed authentication (RFC 6591) are not complaints. Does not look up the recipient. Every field comes from a remote client, so the length of each is
  * limited.
  */
 import { decodeFields, parseMessageId, readHead } from '../mime/header-fields.ts'
@@ -23,8 +22,7 @@ export function parseFeedbackReport(message: ParsedMessage): FeedbackReport | un
   if (report) return buildStandardReport(report, returned)
   if (!returned) return undefined
   const microsoft = [...returned.values(MICROSOFT_RECIPIENT), ...readHeader(message, MICROSOFT_RECIPIENT)]
-  if (microsoft.length > 0) return buildReport('abuse', { returned, namedRecipients: microsoft })
-  return parseXarf(message, returned)
+  return microsoft.length > 0 ? buildReport('abuse', { returned, namedRecipients: microsoft }) : undefined
 }
 
 /** The field in which Microsoft's feedback loop names the complaining recipient; such a report has no other mark. */
@@ -123,13 +121,9 @@ function findReportFields(message: ParsedMessage): Fields | undefined {
   const isReport = readHeader(message, 'content-type').some((value) =>
     /report-type\s*=\s*"?feedback-report/i.test(value),
   )
-  return isReport ? findFieldsInText(message.text, /^feedback-type:/im) : undefined
-}
-
-/** Returns the fields of a text, beginning where `first` matches. */
-function findFieldsInText(text: string | null, first: RegExp): Fields | undefined {
-  const start = text?.slice(0, MAX_HEADER_BYTES).search(first) ?? -1
-  return start === -1 ? undefined : parseFields(removeBlankLines(text?.slice(start, start + MAX_HEADER_BYTES) ?? ''))
+  const text = isReport ? (message.text?.slice(0, MAX_HEADER_BYTES) ?? '') : ''
+  const start = text.search(/^feedback-type:/im)
+  return start === -1 ? undefined : parseFields(removeBlankLines(text.slice(start)))
 }
 
 /** Returns the header of the reported message; undefined when it was not returned. */
@@ -172,15 +166,3 @@ const readHeader = ({ headers }: ParsedMessage, fieldName: string): string[] =>
 
 const cleanValues = (fields: readonly (readonly [name: string, value: string])[]): string[] =>
   fields.slice(0, MAX_FIELDS).map(([, value]) => value.trim().slice(0, MAX_VALUE_LENGTH))
-
-/** Reads X-ARF 0.1 and 0.2. A header field announces such a report, whose fields are in a second text part. */
-function parseXarf(message: ParsedMessage, returned: Fields): FeedbackReport | undefined {
-  if (readHeader(message, 'x-arf').length === 0 && readHeader(message, 'x-xarf').length === 0) return undefined
-  const attached = message.attachments.filter(({ contentType }) => contentType === 'text/plain').slice(0, MAX_FIELDS)
-  const report = [...attached.map(decodeStart), message.text]
-    .map((text) => findFieldsInText(text, /^(?:reported-from|report-type|category):/im))
-    .find((fields) => fields !== undefined && fields.values('report-type').length > 0)
-  const type = TYPES.get(readFirstWord(report?.values('report-type')[0] ?? ''))
-  // X-ARF also reports login attacks and the like, which are not about mail.
-  return type && buildReport(type, { report, returned })
-}

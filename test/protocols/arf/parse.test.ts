@@ -93,12 +93,6 @@ const SHAPES: Readonly<Record<string, Partial<FeedbackReport> | undefined>> = {
   'opt-out': { ...RETURNED, feedbackType: 'other', userAgent: 'ProviderFBL/1.4', originalRcptTo: BOB },
   'blank-lines': { ...RETURNED, userAgent: 'OddLoop/0.1', originalRcptTo: BOB },
   'fields-as-text': { ...RETURNED, ...IP, userAgent: 'PlainLoop/1', originalRcptTo: BOB },
-  'x-arf': {
-    ...RETURNED,
-    userAgent: 'DeskReporter 3',
-    originalMailFrom: null,
-    ownLocalParts: [UNSUBSCRIBE],
-  },
   'login-attack': undefined,
   'auth-failure': undefined,
   'forwarded-by-a-person': undefined,

@@ -27,7 +27,6 @@ const SHAPES: Readonly<Record<string, 'address' | 'link' | 'name' | 'email'>> = 
   'opt-out': 'address',
   'blank-lines': 'address',
   'fields-as-text': 'address',
-  'x-arf': 'address',
 }
 const TYPES: Readonly<Record<string, string>> = { fraud: 'fraud', virus: 'virus', 'opt-out': 'other' }
 
