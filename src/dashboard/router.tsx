@@ -6,26 +6,34 @@ import {
   lazyRouteComponent,
   type RouteComponent,
 } from '@tanstack/react-router'
+import { type Filters, readFilters, readList } from './parts/filters.ts'
 import { ErrorState } from './parts/page.tsx'
 import { keep, parseCursor, parsePage, readKnown, readText, type Search } from './parts/search.ts'
 import { Shell } from './parts/shell.tsx'
 import { parseAnalyticsFilters } from './screens/analytics/filters.ts'
-import { parseContactSearch } from './screens/audience/contact-search.ts'
 import { parseStep } from './screens/broadcasts/steps.ts'
-import { EMAIL_TABS, parseFilters } from './screens/emails/filters.ts'
-import { DELIVERY_STATES, INBOUND_TABS, parseInboundFilters } from './screens/inbound/filters.ts'
-import { CAPTURED_TABS, parseInboxSearch } from './screens/sandbox/search.ts'
 import {
-  parseAccountFilters,
-  parseMailFilters,
-  parseQueueFilters,
-  parseSettingFilters,
-  parseUnparsedFilters,
-} from './screens/server/filters.ts'
-import { parseAuditSearch } from './screens/settings/audit-filters.ts'
-import { parseSuppressionFilters } from './screens/suppressions/filters.ts'
+  ACCOUNT_FILTER,
+  ACCOUNT_FILTERS,
+  AUDIT_FILTERS,
+  CAPTURED_FILTERS,
+  CAPTURED_TABS,
+  CONTACT_FILTERS,
+  DELIVERY_FILTERS,
+  EMAIL_FILTERS,
+  EMAIL_TABS,
+  INBOUND_FILTERS,
+  INBOUND_TABS,
+  OPERATOR_MAIL_FILTERS,
+  QUEUE_FILTERS,
+  REPORT_FILTERS,
+  ROUTE_DELIVERY_FILTERS,
+  SETTING_FILTERS,
+  SUPPRESSION_FILTERS,
+  TEMPLATE_FILTERS,
+  THREAD_FILTERS,
+} from './screens/filters.ts'
 import { EDITOR_TABS } from './screens/templates/texts.ts'
-import { type DeliveryFilters, parseDeliveryFilters } from './screens/webhooks/filters.ts'
 
 /** The route that all screens are below: the frame around them. */
 const root = createRootRoute({
@@ -52,15 +60,16 @@ const filtered = <const Path extends string, Query extends object>(
     validateSearch: (search: Record<string, unknown>): Query => parse(search),
   })
 
-/** Reads the filters of a list, and its page. */
-const withPage =
-  <Filters extends object>(parse: (search: Search) => Filters) =>
-  (search: Search): Filters & { readonly page?: number } => ({ ...parse(search), ...parsePage(search) })
+/** A list, with its filters and the cursor of a page after the first. */
+const list = <const Path extends string, const Table extends Filters>(path: Path, load: Load, filters: Table) =>
+  filtered(path, load, readList(filters))
 
-/** Reads the filters of a list, and the cursor of a page after the first. */
+const NONE = {}
+
+/** Reads what else the URL of a list has, and the cursor. */
 const withCursor =
-  <Filters extends object>(parse: (search: Search) => Filters) =>
-  (search: Search): Filters & { readonly cursor?: string } => ({ ...parse(search), ...parseCursor(search) })
+  <Query extends object>(parse: (search: Search) => Query) =>
+  (search: Search): Query & { readonly cursor?: string } => ({ ...parse(search), ...parseCursor(search) })
 
 /** Reads one text. */
 const withText =
@@ -74,7 +83,7 @@ const withTab =
     keep('tab', readKnown(tabs, tab))
 
 /** The inbox stays in place while its messages are opened below it. */
-const sandbox = filtered('/sandbox', () => import('./screens/sandbox.tsx'), parseInboxSearch)
+const sandbox = list('/sandbox', () => import('./screens/sandbox.tsx'), CAPTURED_FILTERS)
 const nothingOpen = createRoute({
   getParentRoute: () => sandbox,
   path: '/',
@@ -87,16 +96,13 @@ const captured = createRoute({
   component: lazyRouteComponent(() => import('./screens/sandbox.tsx'), 'MessageScreen'),
 })
 
-const MAX_WORDS_LENGTH = 200
-
 /** One webhook: its settings, or a page of its deliveries. */
-interface WebhookSearch extends DeliveryFilters {
-  readonly tab?: 'settings'
-  readonly page?: number
-}
+const parseWebhook = (search: Search) => ({
+  ...withTab(['settings'])(search),
+  ...readList(DELIVERY_FILTERS)(search),
+})
 
-const parseWebhook = (search: Search): WebhookSearch =>
-  search['tab'] === 'settings' ? { tab: 'settings' } : { ...parseDeliveryFilters(search), ...parsePage(search) }
+const parseUnparsed = ({ after }: Search) => keep('after', /^\d{1,15}-\d{1,15}$/.exec(readText(after) ?? '')?.[0])
 
 function parseVersion(search: Search): { readonly version?: number } {
   const version = Number(search['version'])
@@ -107,64 +113,60 @@ const UUID = /^[0-9a-f-]{36}$/i
 
 const routeTree = root.addChildren([
   screen('/', () => import('./screens/overview.tsx')),
-  filtered('/emails', () => import('./screens/emails.tsx'), withCursor(parseFilters)),
+  list('/emails', () => import('./screens/emails.tsx'), EMAIL_FILTERS),
   filtered('/emails/$id', () => import('./screens/email.tsx'), withTab(EMAIL_TABS)),
-  filtered('/domains', () => import('./screens/domains.tsx'), parsePage),
+  list('/domains', () => import('./screens/domains.tsx'), NONE),
   screen('/domains/new', () => import('./screens/domain-new.tsx')),
   screen('/domains/$id', () => import('./screens/domain.tsx')),
-  filtered('/webhooks', () => import('./screens/webhooks.tsx'), parsePage),
+  list('/webhooks', () => import('./screens/webhooks.tsx'), NONE),
   screen('/webhooks/new', () => import('./screens/webhook-new.tsx')),
   filtered('/webhooks/$id', () => import('./screens/webhook.tsx'), parseWebhook),
   screen('/webhooks/$id/deliveries/$deliveryId', () => import('./screens/webhook-delivery.tsx')),
   screen('/keys', () => import('./screens/keys.tsx')),
   screen('/keys/new', () => import('./screens/key-new.tsx')),
   screen('/keys/$id', () => import('./screens/key.tsx')),
-  filtered('/suppressions', () => import('./screens/suppressions.tsx'), withCursor(parseSuppressionFilters)),
+  list('/suppressions', () => import('./screens/suppressions.tsx'), SUPPRESSION_FILTERS),
   screen('/suppressions/import', () => import('./screens/suppressions-import.tsx')),
   sandbox.addChildren([nothingOpen, captured]),
-  filtered('/templates', () => import('./screens/templates.tsx'), withPage(withText('search', MAX_WORDS_LENGTH))),
+  list('/templates', () => import('./screens/templates.tsx'), TEMPLATE_FILTERS),
   // `example`, or the id of another template.
   filtered('/templates/new', () => import('./screens/template-new.tsx'), withText('from')),
   filtered('/templates/$id', () => import('./screens/template.tsx'), withTab(EDITOR_TABS)),
   filtered('/templates/$id/versions', () => import('./screens/template-versions.tsx'), parseVersion),
-  filtered('/audience', () => import('./screens/audience.tsx'), parsePage),
-  filtered('/audience/lists/$id', () => import('./screens/audience-list.tsx'), withCursor(parseContactSearch)),
+  list('/audience', () => import('./screens/audience.tsx'), NONE),
+  list('/audience/lists/$id', () => import('./screens/audience-list.tsx'), CONTACT_FILTERS),
   screen('/audience/lists/$id/contacts/$email', () => import('./screens/audience-contact.tsx')),
   filtered('/audience/lists/$id/import', () => import('./screens/audience-import.tsx'), withText('operation')),
-  filtered('/audience/forms', () => import('./screens/audience-forms.tsx'), parsePage),
+  list('/audience/forms', () => import('./screens/audience-forms.tsx'), NONE),
   screen('/audience/forms/$id', () => import('./screens/audience-form.tsx')),
   filtered(
     '/broadcasts',
     () => import('./screens/broadcasts.tsx'),
-    withPage(({ show }) => keep('show', readKnown(['drafts'], show))),
+    withCursor(({ show }) => keep('show', readKnown(['drafts'], show))),
   ),
   // A broadcast that is not stored yet has a list, once it is chosen.
   filtered('/broadcasts/new', () => import('./screens/broadcast-new.tsx'), withText('list')),
   filtered('/broadcasts/drafts/$id', () => import('./screens/broadcast-draft.tsx'), parseStep),
   screen('/broadcasts/$id', () => import('./screens/broadcast.tsx')),
-  filtered('/inbound', () => import('./screens/inbound.tsx'), withCursor(parseInboundFilters)),
+  list('/inbound', () => import('./screens/inbound.tsx'), INBOUND_FILTERS),
   filtered('/inbound/$id', () => import('./screens/inbound-email.tsx'), withTab(INBOUND_TABS)),
-  filtered('/inbound/routes', () => import('./screens/inbound-routes.tsx'), parsePage),
+  list('/inbound/routes', () => import('./screens/inbound-routes.tsx'), NONE),
   screen('/inbound/routes/new', async () => ({
     default: (await import('./screens/inbound-route.tsx')).InboundRouteNewScreen,
   })),
-  filtered(
-    '/inbound/routes/$id',
-    () => import('./screens/inbound-route.tsx'),
-    withPage(({ status }) => keep('status', readKnown(DELIVERY_STATES, status))),
-  ),
-  filtered('/inbound/mailboxes', () => import('./screens/mailboxes.tsx'), parsePage),
-  filtered('/inbound/mailboxes/$id', () => import('./screens/mailbox.tsx'), withPage(withText('q', MAX_WORDS_LENGTH))),
+  list('/inbound/routes/$id', () => import('./screens/inbound-route.tsx'), ROUTE_DELIVERY_FILTERS),
+  list('/inbound/mailboxes', () => import('./screens/mailboxes.tsx'), NONE),
+  list('/inbound/mailboxes/$id', () => import('./screens/mailbox.tsx'), THREAD_FILTERS),
   filtered('/inbound/mailboxes/$id/threads/$thread', () => import('./screens/thread.tsx'), parsePage),
   filtered('/analytics', () => import('./screens/analytics.tsx'), parseAnalyticsFilters),
-  filtered('/analytics/insights', () => import('./screens/insights.tsx'), parsePage),
+  list('/analytics/insights', () => import('./screens/insights.tsx'), NONE),
   screen('/settings', () => import('./screens/settings.tsx')),
-  filtered('/settings/team', () => import('./screens/settings/team.tsx'), parsePage),
+  list('/settings/team', () => import('./screens/settings/team.tsx'), NONE),
   screen('/settings/profile', () => import('./screens/settings/profile.tsx')),
-  filtered('/settings/streams', () => import('./screens/settings/streams.tsx'), parsePage),
+  list('/settings/streams', () => import('./screens/settings/streams.tsx'), NONE),
   screen('/settings/streams/$id', () => import('./screens/settings/stream.tsx')),
   screen('/settings/wording', () => import('./screens/settings/wording.tsx')),
-  filtered('/settings/accounts', () => import('./screens/settings/sub-accounts.tsx'), parsePage),
+  list('/settings/accounts', () => import('./screens/settings/sub-accounts.tsx'), NONE),
   screen('/settings/accounts/$id', () => import('./screens/settings/sub-account.tsx')),
   // Where the payment provider sends the browser back.
   filtered(
@@ -172,7 +174,7 @@ const routeTree = root.addChildren([
     () => import('./screens/settings/plan.tsx'),
     ({ purchase }) => keep('purchase', readKnown(['done', 'cancelled'], purchase)),
   ),
-  filtered('/settings/audit', () => import('./screens/settings/audit.tsx'), parseAuditSearch),
+  list('/settings/audit', () => import('./screens/settings/audit.tsx'), AUDIT_FILTERS),
   // The erasure whose progress is shown.
   filtered(
     '/settings/privacy',
@@ -180,19 +182,23 @@ const routeTree = root.addChildren([
     ({ operation }) => keep('operation', UUID.exec(readText(operation) ?? '')?.[0]),
   ),
   screen('/server', () => import('./screens/server.tsx')),
-  filtered('/server/queue', () => import('./screens/server/queue.tsx'), withPage(parseQueueFilters)),
-  filtered('/server/providers', () => import('./screens/server/providers.tsx'), withPage(withText('provider'))),
-  filtered('/server/received', () => import('./screens/server/received.tsx'), withPage(parseUnparsedFilters)),
+  filtered(
+    '/server/queue',
+    () => import('./screens/server/queue.tsx'),
+    withCursor((search) => ({ ...readFilters(QUEUE_FILTERS)(search), ...withText('lane')(search) })),
+  ),
+  filtered('/server/providers', () => import('./screens/server/providers.tsx'), withCursor(withText('provider'))),
+  filtered('/server/received', () => import('./screens/server/received.tsx'), withCursor(parseUnparsed)),
   screen('/server/disk', () => import('./screens/server/disk.tsx')),
-  filtered('/server/accounts', () => import('./screens/server/accounts.tsx'), withPage(parseAccountFilters)),
+  list('/server/accounts', () => import('./screens/server/accounts.tsx'), ACCOUNT_FILTERS),
   screen('/server/accounts/$id', () => import('./screens/server/account.tsx')),
-  filtered('/server/findings', () => import('./screens/server/findings.tsx'), withPage(withText('account'))),
-  filtered('/server/complaints', () => import('./screens/server/complaints.tsx'), withPage(withText('account'))),
-  filtered('/server/reports', () => import('./screens/server/reports.tsx'), withPage(withText('domain'))),
+  list('/server/findings', () => import('./screens/server/findings.tsx'), ACCOUNT_FILTER),
+  list('/server/complaints', () => import('./screens/server/complaints.tsx'), ACCOUNT_FILTER),
+  list('/server/reports', () => import('./screens/server/reports.tsx'), REPORT_FILTERS),
   screen('/server/reports/$id', async () => ({ default: (await import('./screens/server/reports.tsx')).ReportScreen })),
-  filtered('/server/mail', () => import('./screens/server/mail.tsx'), withPage(parseMailFilters)),
+  list('/server/mail', () => import('./screens/server/mail.tsx'), OPERATOR_MAIL_FILTERS),
   screen('/server/mail/$id', async () => ({ default: (await import('./screens/server/mail.tsx')).MessageScreen })),
-  filtered('/server/settings', () => import('./screens/server/settings.tsx'), parseSettingFilters),
+  filtered('/server/settings', () => import('./screens/server/settings.tsx'), readFilters(SETTING_FILTERS)),
 ])
 
 export const router = createRouter({ routeTree, basepath: '/app', defaultPreload: 'intent' })

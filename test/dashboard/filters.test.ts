@@ -1,57 +1,59 @@
 /** @module The filters of lists: what of the query of a URL they are, and how `/v1` takes them. */
 import { expect, test } from 'bun:test'
+import { type Filters, readFilters, readList, toQuery } from '#dashboard/parts/filters.ts'
 import { parseAnalyticsFilters } from '#dashboard/screens/analytics/filters.ts'
-import { parseContactSearch } from '#dashboard/screens/audience/contact-search.ts'
 import { parseStep } from '#dashboard/screens/broadcasts/steps.ts'
-import { parseFilters, toEmailQuery } from '#dashboard/screens/emails/filters.ts'
-import { parseInboundFilters, toInboundQuery } from '#dashboard/screens/inbound/filters.ts'
-import { parseInboxSearch } from '#dashboard/screens/sandbox/search.ts'
 import {
-  parseAccountFilters,
-  parseMailFilters,
-  parseQueueFilters,
-  parseSettingFilters,
-  parseUnparsedFilters,
-} from '#dashboard/screens/server/filters.ts'
-import { hasFilters, parseAuditSearch, toAuditQuery } from '#dashboard/screens/settings/audit-filters.ts'
-import { parseSuppressionFilters } from '#dashboard/screens/suppressions/filters.ts'
-import { parseDeliveryFilters } from '#dashboard/screens/webhooks/filters.ts'
+  ACCOUNT_FILTERS,
+  AUDIT_FILTERS,
+  CAPTURED_FILTERS,
+  CONTACT_FILTERS,
+  DELIVERY_FILTERS,
+  EMAIL_FILTERS,
+  INBOUND_FILTERS,
+  OPERATOR_MAIL_FILTERS,
+  QUEUE_FILTERS,
+  SETTING_FILTERS,
+  SUPPRESSION_FILTERS,
+} from '#dashboard/screens/filters.ts'
 import { DELIVERY_STATUSES } from '#features/webhooks/webhooks/event-names.ts'
+
+const parse: (filters: Filters) => (search: Readonly<Record<string, unknown>>) => unknown = readList
 
 const DAYS = { from_date: '2026-11-21', to_date: 'yesterday' }
 const LONG = 'x'.repeat(1000)
 
 test.each([
   [
-    parseFilters,
+    parse(EMAIL_FILTERS),
     { to: ' bob@gmail.com ', tag: 42, subject: true, from: '  ', stream: ['a'], status: 'unheard of' },
     { to: 'bob@gmail.com', tag: '42', subject: 'true' },
   ],
-  [parseFilters, { ...DAYS, domain: LONG }, { from_date: DAYS.from_date, domain: 'x'.repeat(500) }],
+  [parse(EMAIL_FILTERS), { ...DAYS, domain: LONG }, { from_date: DAYS.from_date, domain: 'x'.repeat(500) }],
   [
-    parseInboundFilters,
-    { from: ` ada@example.org${LONG}`, status: 'unheard of', domain: 42, route: ['a'] },
-    { from: `ada@example.org${'x'.repeat(305)}`, domain: '42' },
+    parse(INBOUND_FILTERS),
+    { from: ` ada@example.org${LONG}`, status: 'unheard of', domain_id: 42, route_id: ['a'] },
+    { from: `ada@example.org${'x'.repeat(485)}`, domain_id: '42' },
   ],
   [
-    parseAuditSearch,
+    parse(AUDIT_FILTERS),
     { ...DAYS, action: ' domain.created ', actor_type: 'robot', actor_id: '', resource_id: 42, cursor: 'c' },
     { action: 'domain.created', resource_id: '42', from_date: DAYS.from_date, cursor: 'c' },
   ],
-  [parseAuditSearch, { actor_type: 'toString', action: LONG }, { action: 'x'.repeat(512) }],
-  ...DELIVERY_STATUSES.map((status) => [parseDeliveryFilters, { status }, { status }] as const),
-  [parseDeliveryFilters, { status: 'constructor', event: ['sent'], page: 2 }, {}],
-  [parseDeliveryFilters, { status: 3, event: 'test' }, { event: 'test' }],
+  [parse(AUDIT_FILTERS), { actor_type: 'toString', action: LONG }, { action: 'x'.repeat(512) }],
+  ...DELIVERY_STATUSES.map((status) => [parse(DELIVERY_FILTERS), { status }, { status }] as const),
+  [parse(DELIVERY_FILTERS), { status: 'constructor', event: ['sent'], page: 2 }, {}],
+  [parse(DELIVERY_FILTERS), { status: 3, event: 'test' }, { event: 'test' }],
   [
-    parseSuppressionFilters,
+    parse(SUPPRESSION_FILTERS),
     { email: ' bob@example.com ', reason: 42, page: 3 },
     { email: 'bob@example.com', reason: '42' },
   ],
-  [parseSuppressionFilters, { email: '', reason: ['a'] }, {}],
-  [parseContactSearch, { q: '  Bob ', status: 'active' }, { q: 'Bob', status: 'active' }],
-  [parseContactSearch, { q: 42, status: 'x' }, { q: '42' }],
-  [parseInboxSearch, { q: ' x ', unread: 'true', cursor: 'c' }, { q: 'x', unread: true, cursor: 'c' }],
-  [parseInboxSearch, { q: '', unread: 'no', tab: 'html' }, {}],
+  [parse(SUPPRESSION_FILTERS), { email: '', reason: ['a'] }, {}],
+  [parse(CONTACT_FILTERS), { starts_with: '  Bob ', status: 'active' }, { starts_with: 'Bob', status: 'active' }],
+  [parse(CONTACT_FILTERS), { starts_with: 42, status: 'x' }, { starts_with: '42' }],
+  [parse(CAPTURED_FILTERS), { q: ' x ', unread: 'true', cursor: 'c' }, { q: 'x', unread: 'true', cursor: 'c' }],
+  [parse(CAPTURED_FILTERS), { q: '', unread: 'no', tab: 'html' }, {}],
   [parseStep, { step: 'test' }, { step: 'test' }],
   [parseStep, { step: 'x' }, {}],
   [
@@ -66,32 +68,26 @@ test.each([
   ],
   [parseAnalyticsFilters, { period: '14d', from: 'x', interval: 'year', hidden: 'x,y', domains: 3 }, {}],
   [parseAnalyticsFilters, { hidden: 'opens,nothing,sent' }, { hidden: 'sent,opens' }],
-  [parseQueueFilters, { domain: ' example.com ', account: 7, lane: '' }, { domain: 'example.com', account: '7' }],
-  [parseAccountFilters, { q: LONG, state: 'gone' }, { q: 'x'.repeat(500) }],
-  [parseAccountFilters, { state: 'paused' }, { state: 'paused' }],
-  [parseMailFilters, { kind: '<script>' }, {}],
-  [parseMailFilters, { kind: 'abuse' }, { kind: 'abuse' }],
-  [parseUnparsedFilters, { after: '7-8' }, { after: '7-8' }],
-  [parseUnparsedFilters, { after: '7-8;' }, {}],
-  [parseSettingFilters, { q: { a: 1 }, set: 'true' }, { set: true }],
-] as const)('%p of the query %o leaves out what is no filter', (parse, search, filters) => {
-  expect(parse({ ...search, other: 'x' })).toEqual(filters as never)
+  [
+    parse(QUEUE_FILTERS),
+    { domain: ' example.com ', account_id: 7, lane: '' },
+    { domain: 'example.com', account_id: '7' },
+  ],
+  [parse(ACCOUNT_FILTERS), { q: LONG, state: 'gone' }, { q: 'x'.repeat(500) }],
+  [parse(ACCOUNT_FILTERS), { state: 'paused' }, { state: 'paused' }],
+  [parse(OPERATOR_MAIL_FILTERS), { kind: '<script>' }, {}],
+  [parse(OPERATOR_MAIL_FILTERS), { kind: 'abuse' }, { kind: 'abuse' }],
+  [readFilters(SETTING_FILTERS), { q: { a: 1 }, set: 'true' }, { set: 'true' }],
+] as const)('%p of the query %o leaves out what is no filter', (read, search, filters) => {
+  expect(read({ ...search, other: 'x' })).toEqual(filters as never)
 })
 
-test('filters are those of /v1; a range of days covers both days in the zone of the reader', () => {
+test('a range of days covers both days in the zone of the reader', () => {
   const range = {
     from_date: new Date('2026-11-21T00:00:00.000').toISOString(),
     to_date: new Date('2026-11-22T23:59:59.999').toISOString(),
   }
   const days = { from_date: '2026-11-21', to_date: '2026-11-22' }
-  expect(toEmailQuery({ to: 'a@b.test', ...days })).toEqual({ to: 'a@b.test', ...range })
-  expect(toEmailQuery({ from_date: '2026-13-45' })).toMatchObject({ from_date: '2026-13-45' })
-  expect(toAuditQuery(days)).toEqual(range)
-  expect([hasFilters({ cursor: 'c' }), hasFilters({ actor_type: 'user' })]).toEqual([false, true])
-  expect(toInboundQuery({ from: 'a@b.test', status: 'failed', domain: 'd', route: 'r' })).toEqual({
-    from: 'a@b.test',
-    status: 'failed',
-    domain_id: 'd',
-    route_id: 'r',
-  })
+  expect(toQuery({ to: 'a@b.test', ...days })).toEqual({ to: 'a@b.test', ...range })
+  expect(toQuery({ from_date: '2026-13-45' })).toEqual({ from_date: '2026-13-45' })
 })

@@ -113,7 +113,7 @@ describeInBrowser('received mail in the dashboard', (open) => {
     await goTo('/inbound?from=BOB%40customer.test')
     await page.getByText('From Bob').waitFor()
     expect(await page.locator('[data-row]').count()).toBe(1)
-    await page.getByRole('button', { name: 'Remove all' }).click()
+    await page.getByRole('button', { name: 'Remove the filter Sender' }).click()
     await page.getByText('From Ada').waitFor()
     await page.locator('h1').click()
     await page.keyboard.press('/')
@@ -122,12 +122,12 @@ describeInBrowser('received mail in the dashboard', (open) => {
     await page.waitForURL(/from=ada/)
     await page.getByText('From Bob').waitFor({ state: 'detached' })
     await page.getByLabel('Status').selectOption('failed')
-    await page.getByRole('heading', { name: 'No mail matches these filters' }).waitFor()
-    await page.getByRole('link', { name: 'Remove the filters' }).click()
+    await page.getByRole('heading', { name: 'No message matches these filters' }).waitFor()
+    await page.getByRole('button', { name: 'Remove the filters' }).click()
     await page.getByText('From Bob').waitFor()
     await dashboard.load('/inbound?from=ada')
     await page.getByText('from must be a whole address').first().waitFor()
-    expect(await page.getByLabel('Sender').inputValue()).toBe('ada')
+    expect(await page.getByRole('searchbox', { name: 'Sender' }).inputValue()).toBe('ada')
   })
 
   test('has routes that are created, tested, changed, replayed and deleted', async () => {
@@ -267,7 +267,7 @@ describeInBrowser('received mail in the dashboard', (open) => {
     await page.getByLabel('Search the messages').fill('nowhere')
     await page.keyboard.press('Enter')
     await page.getByText('No message has all of these words').waitFor()
-    await page.getByLabel('Search the messages').fill('first step')
+    await page.getByRole('searchbox').fill('first step')
     await page.keyboard.press('Enter')
     await page.getByRole('link', { name: 'Re: A question' }).waitFor()
 

@@ -92,7 +92,7 @@ describeInBrowser('captured mail in the dashboard', (open) => {
     await page.waitForURL(/q=first/)
     await row(page, 'The third').waitFor({ state: 'detached' })
     await page.getByLabel('Only unread').check()
-    await page.waitForURL(/unread=true/)
+    await page.waitForURL(/unread=/)
     await rows(page).first().locator('a').click()
     await heading(page, 'The first').waitFor()
     expect(page.url()).toContain('q=first')
@@ -100,8 +100,8 @@ describeInBrowser('captured mail in the dashboard', (open) => {
     // It stays until the list is shown again.
     await page.locator('[data-row][data-unread=false]', { hasText: 'The first' }).waitFor()
     await goTo('/sandbox?q=nothing')
-    await heading(page, 'No captured email matches').waitFor()
-    await page.getByRole('button', { name: 'Show all' }).click()
+    await heading(page, 'No captured email matches these filters').waitFor()
+    await page.getByRole('button', { name: 'Remove the filters' }).click()
     await row(page, 'The third').waitFor()
 
     await page.getByRole('button', { name: 'Delete all' }).click()

@@ -248,7 +248,7 @@ async function show({ page, goTo }: DashboardPage, [path, text]: Screen): Promis
 
 test('every screen of an account is listed here', async () => {
   const router = await Bun.file(join(import.meta.dir, '../../src/dashboard/router.tsx')).text()
-  const paths = [...router.matchAll(/(?:\bpath: |\bscreen\(|\bfiltered\(\s*|^ {2})'([^']+)'/gm)].map(
+  const paths = [...router.matchAll(/(?:\bpath: |\bscreen\(|\blist\(|\bfiltered\(\s*|^ {2})'([^']+)'/gm)].map(
     ([, path = '']) => path,
   )
   expect(paths.length).toBeGreaterThan(50)

@@ -16,7 +16,6 @@ import {
   describeSelector,
   toRuleSelector,
 } from '#dashboard/screens/server/queue-format.ts'
-import { mergeRows } from '#dashboard/screens/server/steady-rows.ts'
 
 test('the navigation has the server only for operators', () => {
   const labels = (isOperator: boolean) => listNavigation(isOperator).map(({ label }) => label)
@@ -59,13 +58,6 @@ test('details of a finding become text', () => {
     '{"a":"<b>"}',
     'null',
   ])
-})
-
-test('a refreshed list keeps its order: rows change in place, and rows that are gone stay', () => {
-  const row = (id: string, count: number) => ({ id, count })
-  expect(
-    mergeRows([row('a', 1), row('b', 1), row('c', 1)], [row('d', 2), row('c', 2), row('a', 2)], ({ id }) => id),
-  ).toEqual([row('a', 2), row('b', 1), row('c', 2)])
 })
 
 test('findings of the checks: failures first, delivery alerts elsewhere, the rest counted', () => {

@@ -165,7 +165,7 @@ describeInBrowser('the server in the dashboard', (open) => {
     await using dashboard = await open(service, '', { session })
     const { page } = dashboard
     await page.clock.install()
-    await dashboard.goTo(`/server/findings?account=${actor.accountUuid}`)
+    await dashboard.goTo(`/server/findings?account_id=${actor.accountUuid}`)
     await page.getByText('First finding').waitFor()
     await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
     const top = () => page.getByText('First finding').evaluate('(element) => element.getBoundingClientRect().top')
@@ -184,7 +184,7 @@ describeInBrowser('the server in the dashboard', (open) => {
     expect(await top()).toBe(before)
     await page.getByRole('button', { name: '1 new' }).click()
     await page.getByText('Second finding').waitFor()
-    await page.getByRole('button', { name: 'Show all accounts' }).click()
+    await page.getByRole('button', { name: 'Remove the filter Account' }).click()
     await page.waitForURL(/\/server\/findings$/)
   })
 

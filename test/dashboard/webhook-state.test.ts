@@ -118,14 +118,18 @@ test('what a failing webhook may have missed begins before its first failure, no
   )
 })
 
-test('rows stay where they are, with their newest state; only newer ones count as new', () => {
-  const row = (id: string, minute: number, status = 'pending') => ({ id, created_at: at(minute), status })
-  const shown = [row('b', 2), row('a', 1)]
-  const toTime = ({ created_at: time }: { readonly created_at: string }) => time
-  const merged = updateRows(shown, [row('d', 4), row('c', 3), row('b', 2, 'delivered')], toTime)
-  expect(merged).toEqual({ rows: [row('b', 2, 'delivered'), row('a', 1)], newCount: 2 })
+test('rows stay where they are, with their newest state; only those before them count as new', () => {
+  const row = (id: string, status = 'pending') => ({ id, status })
+  const toId = ({ id }: { readonly id: string }) => id
+  const shown = [row('b'), row('a')]
+  expect(updateRows(shown, [row('d'), row('c'), row('b', 'delivered')], toId)).toEqual({
+    rows: [row('b', 'delivered'), row('a')],
+    newCount: 2,
+    hasChanged: true,
+  })
   // A row from a later page, which moved up because another was deleted, is not new.
-  expect(updateRows([row('b', 2)], [row('a', 1)], toTime).newCount).toBe(0)
+  expect(updateRows(shown, [row('b'), row('0')], toId)).toMatchObject({ newCount: 0, hasChanged: true })
+  expect(updateRows(shown, shown, toId)).toMatchObject({ newCount: 0, hasChanged: false })
 })
 
 test('a range covers the whole of its last minute', () => {

@@ -79,7 +79,7 @@ describeInBrowser('the webhooks in the dashboard', (open) => {
     await page.waitForURL(/status=undeliverable/)
     await page.getByRole('link', { name: 'test', exact: true }).waitFor({ state: 'detached' })
     await page.reload()
-    expect(await page.getByLabel('State').inputValue()).toBe('undeliverable')
+    expect(await page.getByLabel('State', { exact: true }).inputValue()).toBe('undeliverable')
     await page.getByRole('link', { name: 'delivered', exact: true }).first().click()
     await heading(page, 'Delivery: delivered')
     const posted = receiver.requests.at(-1)?.text ?? ''

@@ -22,11 +22,11 @@ export const useData = <T>(
   options: Options<{ readonly data: T }, T> = {},
 ) => useQuery({ ...options, queryKey, queryFn, select: toData })
 
+export type PageOptions<Body> = Omit<Options<Body>, 'placeholderData'>
+
 /** Reads a page of a list; the one before stays until it is there. */
-export const usePage = <Body>(
-  { queryKey, queryFn }: Read<PromiseLike<Body>>,
-  options: Omit<Options<Body>, 'placeholderData'> = {},
-) => useQuery({ ...options, queryKey, queryFn, placeholderData: keepPreviousData })
+export const usePage = <Body>({ queryKey, queryFn }: Read<PromiseLike<Body>>, options: PageOptions<Body> = {}) =>
+  useQuery({ ...options, queryKey, queryFn, placeholderData: keepPreviousData })
 
 /** Rows beyond these are not read. */
 const MAX_ROWS = 1000

@@ -2,7 +2,7 @@
 import { Kbd, Modal, NavLink, Stack, Table, Text, TextInput } from '@mantine/core'
 import { useDisclosure, useWindowEvent } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { useSession } from '../api/session.tsx'
 import { bindText } from './form.tsx'
 import { listNavigation, type NavigationItem } from './navigation.ts'
@@ -11,6 +11,19 @@ import { listNavigation, type NavigationItem } from './navigation.ts'
 export const SEARCH_MARK = { 'data-search': '' }
 /** Marks the rows that `j` and `k` move between; each has a link. */
 export const ROW_MARK = { 'data-row': '' }
+
+/** The path of the row that was opened last. */
+let lastOpened: string | undefined
+
+/** Back in a list, the row that was opened has the focus, so that `j` and `k` continue there. */
+export const useFocusOfLastOpened = (): void =>
+  useEffect(() => {
+    const links = document.querySelectorAll<HTMLAnchorElement>('[data-row] a')
+    const opened = [...links].find(({ pathname }) => pathname === lastOpened)
+    if (!opened) return
+    lastOpened = undefined
+    opened.focus()
+  }, [])
 
 const listShortcuts = (navigation: readonly NavigationItem[]): readonly (readonly [keys: string, effect: string])[] => [
   ['/', 'Search on this screen'],
@@ -39,6 +52,10 @@ export function Keyboard() {
   const [isHelpOpen, help] = useDisclosure(false)
   const [isPaletteOpen, palette] = useDisclosure(false)
   const goPressedAt = useRef(Number.NEGATIVE_INFINITY)
+  useWindowEvent('click', ({ target }) => {
+    const opened = target instanceof Element && target.closest<HTMLAnchorElement>('[data-row] a')
+    if (opened) lastOpened = opened.pathname
+  })
   useWindowEvent('keydown', (event) => {
     if (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey)) {
       event.preventDefault()

@@ -121,16 +121,18 @@ export const RequestId = ({ id }: { readonly id: string | undefined }) =>
 interface EmptyStateProps {
   /** What will appear here. */
   readonly title: string
+  readonly text?: ReactNode
   readonly children?: ReactNode
   /** The command that creates the first one. */
   readonly command?: string
 }
 
-export const EmptyState = ({ title, children, command }: EmptyStateProps) => (
+export const EmptyState = ({ title, text, children, command }: EmptyStateProps) => (
   <Stack align="flex-start" py="xl" gap="sm">
     <Title order={2} size="h4">
       {title}
     </Title>
+    {text !== undefined && <Text maw={640}>{text}</Text>}
     {children}
     {command && <CommandBlock command={command} />}
   </Stack>

@@ -1,81 +1,59 @@
-/** @module A list that never jumps: rows change in place, and new ones are counted until the reader asks for them. */
+/** @module A list that never jumps: rows change in place, and others wait until the reader asks for them. */
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { PageOf } from '../api/data.ts'
 
-interface Row {
-  readonly id: string
+interface PageOf<Row> {
+  readonly data: readonly Row[]
 }
 
-interface Shown<T> {
-  readonly key: string
-  readonly page: PageOf<T>
+interface Shown<Page> {
+  readonly list: string
+  readonly page: Page
   /** Whether it was read since the screen was opened, or just before, so that it is replaced no more. */
   readonly isFresh: boolean
 }
 
-export interface LiveRows<T> {
+export interface SteadyRows<Page> {
   /** Undefined while there are none yet. */
-  readonly page: PageOf<T> | undefined
+  readonly page: Page | undefined
+  /** Rows before those that are shown. */
   readonly newCount: number
-  /** Whether there may be more new rows than were counted. */
-  readonly hasMoreNew: boolean
-  showNew(): void
+  /** Whether rows are new, gone or in another order. */
+  readonly hasChanged: boolean
+  show(): void
   /** Reads the list again and shows it: after a change by the reader. */
   reload(): Promise<void>
-  /** Leaves out a row that was deleted; undefined: all. */
-  drop(id: string | undefined): void
 }
 
-/**
- * @param key names the list, with its filters and page
- * @param toTime by which the list is sorted, newest first
- */
-export function useLiveRows<T extends Row>(
-  query: UseQueryResult<PageOf<T>>,
-  key: string,
-  toTime: (row: T) => string,
-): LiveRows<T> {
-  const [shown, setShown] = useState<Shown<T>>()
+/** @param list names the list, with its filters and page */
+export function useSteadyRows<Row, Page extends PageOf<Row>>(
+  query: UseQueryResult<Page & PageOf<Row>>,
+  list: string,
+  toKey: (row: Row) => string,
+): SteadyRows<Page> {
+  const [shown, setShown] = useState<Shown<Page>>()
   const latest = query.isPlaceholderData ? undefined : query.data
-  const current = shown?.key === key ? shown : undefined
+  const current = shown?.list === list ? shown : undefined
   const isFresh = query.isFetchedAfterMount || !query.isStale
   const isReplaced = !current?.isFresh || current.page.data.length === 0
   if (latest && isReplaced && (current?.page !== latest || current.isFresh !== isFresh))
-    setShown({ key, page: latest, isFresh })
-  const show = (page: PageOf<T> | undefined) => page && setShown({ key, page, isFresh: true })
-  const reload = async () => void show((await query.refetch()).data)
-  const drop = (id: string | undefined) => {
-    if (id === undefined) setShown(undefined)
-    else if (current) show({ ...current.page, data: current.page.data.filter((row) => row.id !== id) })
-  }
-  const showNew = () => void show(latest)
-  if (!current || !latest)
-    return { page: current?.page ?? query.data, newCount: 0, hasMoreNew: false, showNew, reload, drop }
-  const { rows, newCount } = updateRows(current.page.data, latest.data, toTime)
-  return {
-    page: { data: rows, pagination: latest.pagination },
-    newCount,
-    hasMoreNew: newCount > 0 && newCount === latest.data.length,
-    showNew,
-    reload,
-    drop,
-  }
+    setShown({ list, page: latest, isFresh })
+  const show = (page: Page | undefined) => page && setShown({ list, page, isFresh: true })
+  const actions = { show: () => void show(latest), reload: async () => void show((await query.refetch()).data) }
+  if (!current || !latest) return { page: current?.page ?? query.data, newCount: 0, hasChanged: false, ...actions }
+  const { rows, ...news } = updateRows(current.page.data, latest.data, toKey)
+  return { page: { ...latest, data: rows }, ...news, ...actions }
 }
 
-/** The shown rows as they are now, and how many rows are newer. One that was not read again stays as it was. */
-export function updateRows<T extends Row>(
-  shown: readonly T[],
-  latest: readonly T[],
-  toTime: (row: T) => string,
-): { readonly rows: readonly T[]; readonly newCount: number } {
-  const latestById = new Map(latest.map((row) => [row.id, row]))
-  const shownById = new Map(shown.map((row) => [row.id, row]))
-  const newest = shown[0] ? toTime(shown[0]) : ''
-  // A row that moved up, such as a thread with a new message, is new too.
-  const newRows = latest.filter((row) => {
-    const before = shownById.get(row.id)
-    return before === undefined ? toTime(row) >= newest : toTime(row) > newest && toTime(row) > toTime(before)
-  })
-  return { rows: shown.map((row) => latestById.get(row.id) ?? row), newCount: newRows.length }
+/** The shown rows as they are now. One that was not read again stays as it was. */
+export function updateRows<Row>(shown: readonly Row[], latest: readonly Row[], toKey: (row: Row) => string) {
+  const latestByKey = new Map(latest.map((row) => [toKey(row), row]))
+  const keys = shown.map(toKey)
+  const known = new Set(keys)
+  const firstKnown = latest.findIndex((row) => known.has(toKey(row)))
+  return {
+    rows: shown.map((row) => latestByKey.get(toKey(row)) ?? row),
+    newCount: firstKnown < 0 ? latest.length : firstKnown,
+    hasChanged: keys.join('\n') !== [...latestByKey.keys()].join('\n'),
+  }
 }

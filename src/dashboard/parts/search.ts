@@ -21,23 +21,6 @@ export const keep = <Name extends string, Value>(
 ): { readonly [K in Name]?: Value } =>
   (value === undefined ? {} : { [name]: value }) as { readonly [K in Name]?: Value }
 
-const DAY = /^\d{4}-\d{2}-\d{2}$/
-
-/** The texts of these names that are valid; a name that ends with `_date` has a day, such as 2026-11-21. */
-export const readTexts = <Name extends string>(
-  search: Search,
-  names: readonly Name[],
-  isValid: (name: Name, text: string) => boolean,
-  maxLength = MAX_TEXT_LENGTH,
-): { readonly [N in Name]?: string } =>
-  Object.fromEntries(
-    names.flatMap((name) => {
-      const text = readText(search[name], maxLength) ?? ''
-      const isRight = name.endsWith('_date') ? DAY.test(text) : isValid(name, text)
-      return text !== '' && isRight ? [[name, text]] : []
-    }),
-  ) as { readonly [N in Name]?: string }
-
 const MAX_CURSOR_LENGTH = 1000
 
 /** The cursor of a page after the first. */

@@ -1,22 +1,22 @@
 /** @module The sign-up forms of the account. */
-import { NativeSelect, Text, TextInput } from '@mantine/core'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { NativeSelect, TextInput } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
 import type { SignupForm } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
-import { usePage, useStore } from '../api/data.ts'
+import { useStore } from '../api/data.ts'
 import { DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
-import { EmptyState, Page } from '../parts/page.tsx'
+import { ListScreen, useList } from '../parts/list.tsx'
+import { EmptyState } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
+import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
 import { useAllLists } from './audience/queries.ts'
 
 export default function AudienceFormsScreen() {
-  const { page = 1 } = useSearch({ from: '/audience/forms' })
-  const query = usePage(read.signupForms.list({ page }))
+  const list = useList({ read: read.signupForms.list })
   const lists = useAllLists()
   const names = new Map(lists.data?.map(({ id, name }) => [id, name]))
   const columns: readonly Column<SignupForm>[] = [
@@ -40,26 +40,23 @@ export default function AudienceFormsScreen() {
     </DialogButton>
   )
   return (
-    <Page title="Sign-up forms" action={isEmpty(query) ? undefined : create}>
-      <AudienceNavigation />
-      <PagedTable
-        query={query}
-        label="Sign-up forms, newest first"
-        columns={columns}
-        path="/audience/forms"
-        page={page}
-        noun="forms"
-        empty={
-          <EmptyState title="Your sign-up forms will appear here">
-            <Text maw={640}>
-              A form is a public page on which people subscribe to one of your lists. You can link to it, or embed it in
-              a page of your own.
-            </Text>
-            {create}
-          </EmptyState>
-        }
-      />
-    </Page>
+    <ListScreen
+      title="Sign-up forms"
+      list={list}
+      label="Sign-up forms, newest first"
+      columns={columns}
+      noun="form"
+      action={create}
+      above={<AudienceNavigation />}
+      empty={
+        <EmptyState
+          title="Your sign-up forms will appear here"
+          text="A form is a public page on which people subscribe to one of your lists. You can link to it, or embed it in a page of your own."
+        >
+          {create}
+        </EmptyState>
+      }
+    />
   )
 }
 

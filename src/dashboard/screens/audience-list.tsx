@@ -1,44 +1,34 @@
 /** @module One contact list: its contacts, and what can be done with it. */
-import { Alert, Button, Checkbox, Group, NativeSelect, Stack, Text, Textarea, TextInput } from '@mantine/core'
+import { Alert, Button, Checkbox, Group, Stack, Text, Textarea, TextInput } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
-import { useData, usePage } from '../api/data.ts'
+import { useData } from '../api/data.ts'
 import { toCurl } from '../parts/commands.ts'
 import {
   ActionButton,
   bindChecked,
-  bindText,
   CODE_INPUT,
   DeleteButton,
   DialogFrame,
   SmallAction,
   useFields,
 } from '../parts/form.tsx'
-import { formatCount, toOptions } from '../parts/format.ts'
+import { formatCount } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
-import { EmptyState, ErrorState, Facts, LoadingState, RecordPage } from '../parts/page.tsx'
-import { useLiveRows } from '../parts/rows.ts'
-import { type Column, CursorPages, DataTable, NewRows, SearchForm } from '../parts/table.tsx'
+import { ListView, useList } from '../parts/list.tsx'
+import { EmptyState, Facts, RecordPage } from '../parts/page.tsx'
+import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import {
-  CONTACT_STATES,
-  CONTACT_STATUS_NAMES,
-  type ContactStatus,
-  parseContactSearch,
-  parseMetadataText,
-  toContactQuery,
-} from './audience/contact-search.ts'
+import { CONTACT_STATES, type ContactStatus, parseMetadataText } from './audience/contact-search.ts'
 import { ListDialog } from './audience/list-form.tsx'
 import { ContactStatusLabel, MetadataLine } from './audience/parts.tsx'
 import { useContactChange } from './audience/queries.ts'
+import { CONTACT_FILTERS } from './filters.ts'
 
 const route = getRouteApi('/audience/lists/$id')
-
-/** A search counts no further. */
-const MAX_COUNTED = 10_000
 
 const REFRESH_MS = 3000
 
@@ -100,7 +90,7 @@ export default function AudienceListScreen() {
             </DeleteButton>
           </Group>
           <OpenImports listId={id} />
-          <Contacts key={revision} list={list} onAdd={() => setDialog('add')} />
+          <Contacts key={revision} contactList={list} onAdd={() => setDialog('add')} />
           {dialog === 'add' && (
             <AddContactDialog
               list={list}
@@ -155,102 +145,57 @@ function OpenImports({ listId }: { readonly listId: string }) {
   )
 }
 
-function Contacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void }) {
-  const { cursor, ...search } = route.useSearch()
-  const navigate = route.useNavigate()
-  const query = usePage(read.contactLists.listContacts(list.id, { ...toContactQuery(search), cursor }))
-  const isFiltered = search.q !== undefined || search.status !== undefined
-  const rows = useLiveRows(query, JSON.stringify([cursor, search]), ({ created_at: at }) => at)
-  const { page } = rows
-  if (page && page.data.length === 0 && !isFiltered && cursor === undefined)
-    return <NoContacts list={list} onAdd={onAdd} />
-  return (
-    <Stack gap="sm">
-      <SearchForm
-        name="Search"
-        maw="none"
-        label="Address"
-        placeholder="The beginning of an address"
-        inputMode="email"
-        value={search.q}
-        onSearch={(q) => void navigate({ search: parseContactSearch({ ...search, q }) })}
-      >
-        <NativeSelect
-          label="State"
-          flex="0 1 14rem"
-          {...bindText(
-            search.status ?? '',
-            (status) => void navigate({ search: parseContactSearch({ ...search, status }) }),
-          )}
-          data={toOptions(CONTACT_STATUS_NAMES, (status) => CONTACT_STATES[status].word, 'Any')}
-        />
-      </SearchForm>
-      {query.error && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
-      {!page && !query.error && <LoadingState />}
-      {page && page.data.length === 0 && (
-        <EmptyState title={isFiltered ? 'No contact matches' : 'There are no contacts on this page'}>
-          <Text>The search finds addresses that begin with the text, such as bob or bob@example.com.</Text>
-          <Button variant="default" onClick={() => void navigate({ search: {} })}>
-            Show all contacts
-          </Button>
-        </EmptyState>
-      )}
-      {page && page.data.length > 0 && (
-        <div style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
-          <NewRows count={rows.newCount} hasMore={rows.hasMoreNew} onShow={rows.showNew} />
-          <ContactTable listId={list.id} contacts={page.data} />
-        </div>
-      )}
-      {page && (
-        <CursorPages
-          next={page.pagination.next_cursor}
-          summary={
-            search.q !== undefined && page.pagination.total >= MAX_COUNTED
-              ? `At least ${formatCount(page.pagination.total, 'contact')}`
-              : formatCount(page.pagination.total, 'contact')
-          }
-        />
-      )}
-    </Stack>
-  )
+interface ContactsProps {
+  readonly contactList: ContactList
+  onAdd(): void
 }
 
-function NoContacts({ list, onAdd }: { readonly list: ContactList; onAdd(): void }) {
+function Contacts({ contactList: { id }, onAdd }: ContactsProps) {
+  const list = useList({
+    read: (query) => read.contactLists.listContacts(id, query),
+    filters: CONTACT_FILTERS,
+    isSteady: true,
+  })
   const body = { email: 'bob@example.com', metadata: { first_name: 'Bob' } }
-  const command = toCurl(`/v1/contact-lists/${list.id}/contacts`, body)
   return (
-    <EmptyState title="The contacts of this list will appear here" command={command}>
-      <Text maw={640}>
-        Add one here, import a CSV file, let people subscribe with a sign-up form, or add them from your program with
-        one of your API keys:
-      </Text>
-      <ActionButton needs="developer" onClick={onAdd}>
-        Add a contact
-      </ActionButton>
-    </EmptyState>
+    <ListView
+      list={list}
+      label="Contacts"
+      columns={toColumns(id)}
+      noun="contact"
+      empty={
+        <EmptyState
+          title="The contacts of this list will appear here"
+          text="Add one here, import a CSV file, let people subscribe with a sign-up form, or add them from your program with one of your API keys:"
+          command={toCurl(`/v1/contact-lists/${id}/contacts`, body)}
+        >
+          <ActionButton needs="developer" onClick={onAdd}>
+            Add a contact
+          </ActionButton>
+        </EmptyState>
+      }
+      advice="The search finds addresses that begin with the text, such as bob or bob@example.com."
+    />
   )
 }
 
-function ContactTable({ listId, contacts }: { readonly listId: string; readonly contacts: readonly Contact[] }) {
-  const columns: readonly Column<Contact>[] = [
-    {
-      header: 'Address',
-      width: '34%',
-      cell: ({ email }) => (
-        <SmallLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }}>
-          <bdi>{email}</bdi>
-        </SmallLink>
-      ),
-    },
-    { header: 'State', width: '22%', cell: ({ status }) => <ContactStatusLabel status={status} /> },
-    {
-      header: 'Metadata',
-      cell: ({ metadata }) => <MetadataLine metadata={metadata} />,
-    },
-    { header: 'Added', width: '16%', cell: ({ created_at: at }) => <Time iso={at} /> },
-  ]
-  return <DataTable label="Contacts" columns={columns} rows={contacts} toKey={({ id }) => id} />
-}
+const toColumns = (listId: string): readonly Column<Contact>[] => [
+  {
+    header: 'Address',
+    width: '34%',
+    cell: ({ email }) => (
+      <SmallLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }}>
+        <bdi>{email}</bdi>
+      </SmallLink>
+    ),
+  },
+  { header: 'State', width: '22%', cell: ({ status }) => <ContactStatusLabel status={status} /> },
+  {
+    header: 'Metadata',
+    cell: ({ metadata }) => <MetadataLine metadata={metadata} />,
+  },
+  { header: 'Added', width: '16%', cell: ({ created_at: at }) => <Time iso={at} /> },
+]
 
 const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']
 

@@ -1,14 +1,13 @@
 /** @module The contact lists of the account. */
 import { Text } from '@mantine/core'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useNavigate } from '@tanstack/react-router'
 import type { ContactListSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { usePage } from '../api/data.ts'
 import { DialogButton } from '../parts/form.tsx'
 import { NameLink } from '../parts/links.tsx'
-import { EmptyState, Page } from '../parts/page.tsx'
-import { useLiveRows } from '../parts/rows.ts'
-import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
+import { ListScreen, useList } from '../parts/list.tsx'
+import { EmptyState } from '../parts/page.tsx'
+import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { ListDialog } from './audience/list-form.tsx'
 import { AudienceNavigation } from './audience/parts.tsx'
@@ -42,8 +41,7 @@ const COLUMNS: readonly Column<ContactListSummary>[] = [
 ]
 
 export default function AudienceScreen() {
-  const { page = 1 } = useSearch({ from: '/audience' })
-  const query = usePage(read.contactLists.list({ page }))
+  const list = useList({ read: read.contactLists.list, isSteady: true })
   const navigate = useNavigate()
   const create = (
     <DialogButton label="New list" needs="developer">
@@ -56,26 +54,22 @@ export default function AudienceScreen() {
     </DialogButton>
   )
   return (
-    <Page title="Audience" action={isEmpty(query) ? undefined : create}>
-      <AudienceNavigation />
-      <PagedTable
-        query={query}
-        list={useLiveRows(query, String(page), ({ created_at: at }) => at)}
-        label="Contact lists, newest first"
-        columns={COLUMNS}
-        path="/audience"
-        page={page}
-        noun="lists"
-        empty={
-          <EmptyState title="Your contact lists will appear here">
-            <Text maw={640}>
-              A list holds people who want mail of one kind, such as a newsletter. They are added by you, from a CSV
-              file, or by a sign-up form, and leave it with the link in each mail. Broadcasts go to a list.
-            </Text>
-            {create}
-          </EmptyState>
-        }
-      />
-    </Page>
+    <ListScreen
+      title="Audience"
+      list={list}
+      label="Contact lists, newest first"
+      columns={COLUMNS}
+      noun="list"
+      action={create}
+      above={<AudienceNavigation />}
+      empty={
+        <EmptyState
+          title="Your contact lists will appear here"
+          text="A list holds people who want mail of one kind, such as a newsletter. They are added by you, from a CSV file, or by a sign-up form, and leave it with the link in each mail. Broadcasts go to a list."
+        >
+          {create}
+        </EmptyState>
+      }
+    />
   )
 }

@@ -1,14 +1,12 @@
 /** @module The broadcasts of the account, with their progress, and the drafts. */
 import { Progress, Stack, Text } from '@mantine/core'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useSearch } from '@tanstack/react-router'
 import type { BroadcastSummary, NewsletterSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { usePage } from '../api/data.ts'
-import { ActionButton } from '../parts/form.tsx'
 import { NameLink, SmallLink } from '../parts/links.tsx'
+import { ActionLink, ListScreen, ListView, useList } from '../parts/list.tsx'
 import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
-import { useLiveRows } from '../parts/rows.ts'
-import { type Column, DataTable, PagedTable } from '../parts/table.tsx'
+import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { isMoving, POLL_MS, SLOW_POLL_MS, useDrafts } from './broadcasts/queries.ts'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
@@ -18,48 +16,51 @@ import { describeProgress, toPercent } from './broadcasts/states.ts'
 const SHOWN_DRAFTS = 5
 
 export default function BroadcastsScreen() {
-  const { show, page = 1 } = useSearch({ from: '/broadcasts' })
-  const navigate = useNavigate()
+  const { show } = useSearch({ from: '/broadcasts' })
   const create = (
-    <ActionButton needs="developer" onClick={() => void navigate({ to: '/broadcasts/new' })}>
+    <ActionLink needs="developer" to="/broadcasts/new">
       New broadcast
-    </ActionButton>
+    </ActionLink>
   )
-  return show === 'drafts' ? <AllDrafts page={page} create={create} /> : <Overview page={page} create={create} />
+  return show === 'drafts' ? <AllDrafts create={create} /> : <Overview create={create} />
 }
 
 interface PartProps {
-  readonly page: number
   readonly create: React.ReactNode
 }
 
-const AllDrafts = ({ page, create }: PartProps) => (
-  <Page title="Drafts" action={create}>
-    <SmallLink to="/broadcasts">All broadcasts</SmallLink>
-    <PagedTable {...DRAFT_TABLE} query={useDrafts(page)} path="/broadcasts" page={page} noun="drafts" />
-  </Page>
+const AllDrafts = ({ create }: PartProps) => (
+  <ListScreen
+    {...DRAFT_TABLE}
+    title="Drafts"
+    list={useList({ read: (query) => read.newsletters.list({ ...query, status: 'draft' }) })}
+    noun="draft"
+    action={create}
+    above={<SmallLink to="/broadcasts">All broadcasts</SmallLink>}
+    empty={<Text>There is no draft.</Text>}
+  />
 )
 
-function Overview({ page, create }: PartProps) {
-  const broadcasts = usePage(read.broadcasts.list({ page, per_page: 25 }), {
+function Overview({ create }: PartProps) {
+  const list = useList({
+    read: read.broadcasts.list,
+    isSteady: true,
     refetchInterval: ({ state: { data } }) => (data?.data.some(isMoving) ? POLL_MS : SLOW_POLL_MS),
   })
-  const list = useLiveRows(broadcasts, String(page), ({ created_at: at }) => at)
-  const drafts = useDrafts(1, SHOWN_DRAFTS)
-  const isEmpty = broadcasts.data?.pagination.total === 0 && drafts.data?.pagination.total === 0
+  const drafts = useDrafts(SHOWN_DRAFTS)
+  const isEmpty = list.isEmpty && drafts.data?.pagination.total === 0
   return (
     <Page title="Broadcasts" action={isEmpty ? undefined : create}>
       {isEmpty ? (
-        <EmptyState title="Your broadcasts will appear here">
-          <Text maw={640}>
-            A broadcast is one message to all subscribed contacts of a list, written for each of them: with their name,
-            and with a link to leave the list. You see how far it is, pause it, and read what came of it.
-          </Text>
+        <EmptyState
+          title="Your broadcasts will appear here"
+          text="A broadcast is one message to all subscribed contacts of a list, written for each of them: with their name, and with a link to leave the list. You see how far it is, pause it, and read what came of it."
+        >
           {create}
         </EmptyState>
       ) : (
         <Stack gap="xl">
-          {page === 1 && (
+          {list.isFirstPage && (
             <QueryView query={drafts}>
               {({ data, pagination }) =>
                 data.length > 0 && (
@@ -76,14 +77,11 @@ function Overview({ page, create }: PartProps) {
             </QueryView>
           )}
           <Section title="Sent and scheduled">
-            <PagedTable
-              query={broadcasts}
+            <ListView
               list={list}
               label="Broadcasts, newest first"
               columns={BROADCAST_COLUMNS}
-              path="/broadcasts"
-              page={page}
-              noun="broadcasts"
+              noun="broadcast"
               empty={<Text>Nothing was sent yet.</Text>}
             />
           </Section>

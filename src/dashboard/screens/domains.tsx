@@ -1,13 +1,11 @@
 /** @module The list of domains. */
 import { Code, Text } from '@mantine/core'
-import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { Domain } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { usePage } from '../api/data.ts'
-import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { EmptyState, Page } from '../parts/page.tsx'
-import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
+import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
+import { EmptyState } from '../parts/page.tsx'
+import type { Column } from '../parts/table.tsx'
 import { DomainStatus, RecordMarks } from './domains/marks.tsx'
 import { useDomainEvents } from './domains/queries.ts'
 
@@ -23,38 +21,32 @@ const COLUMNS: readonly Column<Domain>[] = [
 ]
 
 export default function DomainsScreen() {
-  const { page = 1 } = useSearch({ from: '/domains' })
-  const query = usePage(read.domains.list({ page }))
-  const navigate = useNavigate()
+  const list = useList({ read: read.domains.list })
   useDomainEvents()
   const add = (
-    <ActionButton needs="developer" onClick={() => navigate({ to: '/domains/new' })}>
+    <ActionLink needs="developer" to="/domains/new">
       Add a domain
-    </ActionButton>
+    </ActionLink>
   )
   return (
-    <Page title="Domains" action={isEmpty(query) ? undefined : add}>
-      <PagedTable
-        query={query}
-        label="Domains, newest first"
-        columns={COLUMNS}
-        path="/domains"
-        page={page}
-        noun="domains"
-        empty={
-          <EmptyState title="Your domains will appear here">
-            <Text maw={640}>
-              A domain is what comes after the @ of your sender address, such as example.com. You add a few DNS records
-              to it, so that receivers know that the mail from here is yours. Until a domain is verified, its mail is
-              captured and not sent.
-            </Text>
-            {add}
-            <Text size="sm">
-              On the server: <Code>tassis domains add example.com</Code>
-            </Text>
-          </EmptyState>
-        }
-      />
-    </Page>
+    <ListScreen
+      title="Domains"
+      list={list}
+      label="Domains, newest first"
+      columns={COLUMNS}
+      noun="domain"
+      action={add}
+      empty={
+        <EmptyState
+          title="Your domains will appear here"
+          text="A domain is what comes after the @ of your sender address, such as example.com. You add a few DNS records to it, so that receivers know that the mail from here is yours. Until a domain is verified, its mail is captured and not sent."
+        >
+          {add}
+          <Text size="sm">
+            On the server: <Code>tassis domains add example.com</Code>
+          </Text>
+        </EmptyState>
+      }
+    />
   )
 }

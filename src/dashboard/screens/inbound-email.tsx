@@ -15,10 +15,10 @@ import { Facts, QueryView, RecordPage, Section, useBack } from '../parts/page.ts
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
+import { INBOUND_TABS } from './filters.ts'
 import { Attachments } from './inbound/attachments.tsx'
 import { Checks } from './inbound/checks.tsx'
 import { Deliveries } from './inbound/deliveries.tsx'
-import { INBOUND_TABS, type InboundTab } from './inbound/filters.ts'
 import { formatRoute } from './inbound/format.ts'
 import { InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
@@ -167,7 +167,7 @@ function EmailFacts({ email }: EmailProps) {
   )
 }
 
-function Panel({ name, email }: EmailProps & { readonly name: InboundTab }) {
+function Panel({ name, email }: EmailProps & { readonly name: (typeof INBOUND_TABS)[number] }) {
   if (name === 'source') return <Source raw={read.inboundEmails.getRaw(email.id)} />
   if (name === 'headers') return <Headers headers={email.raw_headers} />
   const body = name === 'html' ? email.html_body : email.text_body

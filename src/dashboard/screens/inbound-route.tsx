@@ -4,8 +4,7 @@ import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { CreateInboundRouteRequest, InboundRoute, UpdateInboundRouteRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData, usePage } from '../api/data.ts'
-import { useReadAgainAfter } from '../api/live.tsx'
+import { useChange, useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import {
   ActionButton,
@@ -17,17 +16,14 @@ import {
   findFieldError,
   SmallAction,
 } from '../parts/form.tsx'
-import { toOptions } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
-import { Facts, Page, QueryView, RecordPage, Section, useEscape } from '../parts/page.tsx'
-import { keep, readKnown } from '../parts/search.ts'
-import { Pages } from '../parts/table.tsx'
+import { ListBody, ListFilters, useList } from '../parts/list.tsx'
+import { Facts, Page, RecordPage, Section, useEscape } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
+import { ROUTE_DELIVERY_FILTERS } from './filters.ts'
 import { Deliveries } from './inbound/deliveries.tsx'
-import { DELIVERY_STATES } from './inbound/filters.ts'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
-import { toDeliveryWord } from './inbound/marks.tsx'
 import { ReplayRange } from './inbound/replay-range.tsx'
 import { RouteState } from './inbound-routes.tsx'
 
@@ -122,7 +118,7 @@ function RouteView({ route }: RouteProps) {
             {route.is_active ? 'Deactivate' : 'Activate'}
           </SmallAction>
           <DeleteRoute route={route} />
-          <SmallLink to="/inbound" search={{ route: route.id }}>
+          <SmallLink to="/inbound" search={{ route_id: route.id }}>
             Its received mail
           </SmallLink>
         </Group>
@@ -277,42 +273,30 @@ function RouteForm({ route, label, isBusy, error, onSave }: RouteFormProps) {
 }
 
 function RouteDeliveries({ route }: RouteProps) {
-  const { page = 1, status } = screen.useSearch()
-  const navigate = screen.useNavigate()
-  const query = usePage(read.inboundRoutes.listDeliveries(route.id, { page, status }))
-  useReadAgainAfter(query, ({ event_type: type }) => type === 'email.inbound' && page === 1)
+  const list = useList({
+    read: (query) => read.inboundRoutes.listDeliveries(route.id, query),
+    filters: ROUTE_DELIVERY_FILTERS,
+    isConcerned: ({ event_type: type }) => type === 'email.inbound',
+  })
   return (
     <Stack gap="sm">
-      <Group align="flex-end" gap="xs">
-        <NativeSelect
-          label="State"
-          value={status ?? ''}
-          data={toOptions(DELIVERY_STATES, toDeliveryWord, 'Any')}
-          onChange={(event) => {
-            const next = readKnown(DELIVERY_STATES, event.currentTarget.value)
-            void navigate({ search: keep('status', next), resetScroll: false })
-          }}
-        />
+      <Group>
         <ReplayRange route={route} />
       </Group>
-      <QueryView query={query}>
-        {({ data, pagination }) => (
-          <>
-            {data.length === 0 ? (
-              <Text>
-                {status
-                  ? 'No delivery is in this state.'
-                  : route.webhook_url === null
-                    ? 'Nothing is posted: the route has no URL.'
-                    : 'Each message that is posted to the URL appears here, with the response.'}
-              </Text>
-            ) : (
-              <Deliveries deliveries={data} hasEmails />
-            )}
-            <Pages path={`/inbound/routes/${route.id}`} page={page} totalPages={pagination.total_pages} />
-          </>
-        )}
-      </QueryView>
+      {!list.isEmpty && <ListFilters list={list} />}
+      <ListBody
+        list={list}
+        noun="delivery"
+        empty={
+          <Text>
+            {route.webhook_url === null
+              ? 'Nothing is posted: the route has no URL.'
+              : 'Each message that is posted to the URL appears here, with the response.'}
+          </Text>
+        }
+      >
+        {(rows) => <Deliveries deliveries={rows} hasEmails />}
+      </ListBody>
     </Stack>
   )
 }

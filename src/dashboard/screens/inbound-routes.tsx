@@ -1,16 +1,16 @@
 /** @module The list of inbound routes, and a test of an address against them. */
 import { Button, Paper, Stack, Text, TextInput } from '@mantine/core'
-import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { InboundRoute, InboundRouteMatch } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, usePage } from '../api/data.ts'
-import { ActionButton, bindText, CODE_INPUT, Form, FormError, findFieldError } from '../parts/form.tsx'
+import { useChange } from '../api/data.ts'
+import { bindText, CODE_INPUT, Form, FormError, findFieldError } from '../parts/form.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
-import { EmptyState, Page, Section } from '../parts/page.tsx'
+import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
+import { EmptyState, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
+import type { Column } from '../parts/table.tsx'
 import { useAllDomains } from './domains/queries.ts'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
@@ -18,76 +18,73 @@ import { useAllRoutes } from './inbound/queries.ts'
 import { toVisible } from './inbound/visible.ts'
 import { SigningSecret } from './webhooks/secret.tsx'
 
-const route = getRouteApi('/inbound/routes')
-
 export default function InboundRoutesScreen() {
-  const { page = 1 } = route.useSearch()
-  const query = usePage(read.inboundRoutes.list({ page }))
+  const list = useList({ read: read.inboundRoutes.list })
   const { data: domains } = useAllDomains()
-  const navigate = useNavigate()
   const hasDomain = domains === undefined || domains.length > 0
   const add = (
-    <ActionButton
+    <ActionLink
       needs="developer"
       reason={hasDomain ? undefined : 'A route belongs to a domain; add a domain first.'}
-      onClick={() => void navigate({ to: '/inbound/routes/new' })}
+      to="/inbound/routes/new"
     >
       Create a route
-    </ActionButton>
+    </ActionLink>
   )
   return (
-    <Page title="Inbound routes" action={isEmpty(query) ? undefined : add}>
-      <InboundNavigation />
-      <PagedTable
-        query={query}
-        label="Routes, newest first"
-        columns={toColumns(new Map(domains?.map(({ id, domain }) => [id, domain])))}
-        path="/inbound/routes"
-        page={page}
-        noun="routes"
-        empty={
-          <EmptyState title="Your routes will appear here">
-            <Text maw={640}>
-              A route says what happens to mail for some addresses of a domain: it is stored, and posted to a URL if the
-              route has one. Mail that no route matches is stored too, but only the newest 1,000 messages of a domain.
-            </Text>
-            {add}
-            {!hasDomain && (
-              <Text>
-                First <InlineLink to="/domains/new">add a domain</InlineLink>.
-              </Text>
-            )}
-          </EmptyState>
-        }
-      >
-        <Text size="sm" c="dimmed" maw={720}>
-          The lowest priority is tried first; at the same priority one address comes before a beginning, and that before
-          all addresses. A mailbox comes before every route.
-        </Text>
-      </PagedTable>
-      <Section title="Test an address">
-        <AddressTest />
-      </Section>
-      <Section title="Signing secret" align="flex-start">
-        <Text size="sm" maw={720}>
-          One secret signs the requests to the URLs of all routes of the account.
-        </Text>
-        <SigningSecret
-          reveal={api.inboundRoutes.revealSecret}
-          rotate={api.inboundRoutes.rotateSecret}
-          title="Replace the secret of all routes?"
-          receiver="receivers"
+    <ListScreen
+      title="Inbound routes"
+      list={list}
+      label="Routes, newest first"
+      columns={toColumns(new Map(domains?.map(({ id, domain }) => [id, domain])))}
+      noun="route"
+      action={add}
+      above={<InboundNavigation />}
+      empty={
+        <EmptyState
+          title="Your routes will appear here"
+          text="A route says what happens to mail for some addresses of a domain: it is stored, and posted to a URL if the route has one. Mail that no route matches is stored too, but only the newest 1,000 messages of a domain."
         >
-          <Text>
-            The new secret signs every later request of every route, including retries. The old one also signs for a
-            day, but only in the header webhook-signature: receivers that verify another header must know the new one
-            first.
-          </Text>
-        </SigningSecret>
-      </Section>
-    </Page>
+          {add}
+          {!hasDomain && (
+            <Text>
+              First <InlineLink to="/domains/new">add a domain</InlineLink>.
+            </Text>
+          )}
+        </EmptyState>
+      }
+      below={<Tools />}
+    />
   )
 }
+
+const Tools = () => (
+  <>
+    <Text size="sm" c="dimmed" maw={720}>
+      The lowest priority is tried first; at the same priority one address comes before a beginning, and that before all
+      addresses. A mailbox comes before every route.
+    </Text>
+    <Section title="Test an address">
+      <AddressTest />
+    </Section>
+    <Section title="Signing secret" align="flex-start">
+      <Text size="sm" maw={720}>
+        One secret signs the requests to the URLs of all routes of the account.
+      </Text>
+      <SigningSecret
+        reveal={api.inboundRoutes.revealSecret}
+        rotate={api.inboundRoutes.rotateSecret}
+        title="Replace the secret of all routes?"
+        receiver="receivers"
+      >
+        <Text>
+          The new secret signs every later request of every route, including retries. The old one also signs for a day,
+          but only in the header webhook-signature: receivers that verify another header must know the new one first.
+        </Text>
+      </SigningSecret>
+    </Section>
+  </>
+)
 
 const toColumns = (names: ReadonlyMap<string, string>): readonly Column<InboundRoute>[] => [
   {

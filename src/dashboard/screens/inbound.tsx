@@ -1,77 +1,53 @@
 /** @module The list of received mail: newest first, with filters, live. */
 import { Code, List, Stack, Text } from '@mantine/core'
-import { getRouteApi } from '@tanstack/react-router'
 import type { InboundEmailSummary } from '#client/api.ts'
-import { TassisError } from '#client/client.ts'
 import { read } from '../api/client.ts'
-import { usePage } from '../api/data.ts'
-import { useReadAgainAfter } from '../api/live.tsx'
 import { formatBytes } from '../parts/format.ts'
-import { InlineLink, NameLink, SmallLink, TextLink } from '../parts/links.tsx'
-import { EmptyState, Page } from '../parts/page.tsx'
-import { useLiveRows } from '../parts/rows.ts'
+import { InlineLink, NameLink, SmallLink } from '../parts/links.tsx'
+import { ListScreen, useList } from '../parts/list.tsx'
+import { EmptyState } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { type Column, CursorPages, DataTable, LiveView } from '../parts/table.tsx'
+import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
-import { InboundFilterBar } from './inbound/filter-bar.tsx'
-import { INBOUND_FILTER_NAMES, toInboundQuery } from './inbound/filters.ts'
+import { INBOUND_FILTERS } from './filters.ts'
+import { formatRoute } from './inbound/format.ts'
 import { InboundNavigation, InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
+import { useAllRoutes } from './inbound/queries.ts'
 import { findDisplayName, toVisible } from './inbound/visible.ts'
 
 /** Mail without a route has no event, so the list is also read again after this time. */
 const REFRESH_MS = 30_000
 
-/** A filtered list is counted no further. */
-const COUNTED = 10_000
-
-const toSummary = (total: number): string =>
-  `${total >= COUNTED ? `${COUNTED.toLocaleString()} or more` : total.toLocaleString()} messages`
-
-const route = getRouteApi('/inbound')
-
 export default function InboundScreen() {
-  const { cursor, ...filters } = route.useSearch()
-  const navigate = route.useNavigate()
-  const values = { ...toInboundQuery(filters), cursor }
-  const isFirstPage = cursor === undefined
-  const query = usePage(read.inboundEmails.list(values), { refetchInterval: isFirstPage ? REFRESH_MS : false })
-  const list = useLiveRows(query, JSON.stringify(values), ({ created_at: at }) => at)
-  useReadAgainAfter(query, ({ event_type: type }) => type === 'email.inbound')
-  const hasFilters = INBOUND_FILTER_NAMES.some((name) => filters[name] !== undefined)
+  const list = useList({
+    read: read.inboundEmails.list,
+    filters: INBOUND_FILTERS,
+    isSteady: true,
+    isConcerned: ({ event_type: type }) => type === 'email.inbound',
+    refetchInterval: REFRESH_MS,
+  })
+  const { data: domains = [] } = useAllDomains()
+  const { data: routes = [] } = useAllRoutes()
+  const names = new Map(domains.map(({ id, domain }) => [id, domain]))
   return (
-    <Page title="Inbound">
-      <InboundNavigation />
-      <InboundFilterBar
-        filters={filters}
-        error={query.error instanceof TassisError ? query.error : undefined}
-        onChange={(next) => void navigate({ search: next })}
-      />
-      <LiveView
-        query={query}
-        list={list}
-        isNewest={isFirstPage}
-        empty={isFirstPage ? hasFilters ? <NothingFound /> : <NothingYet /> : undefined}
-      >
-        {({ data, pagination }) => (
-          <>
-            <InboundTable rows={data} />
-            {data.length === 0 && <Text>There is no mail on this page.</Text>}
-            <CursorPages next={pagination.next_cursor} summary={toSummary(pagination.total)} isByTime />
-          </>
-        )}
-      </LiveView>
-    </Page>
+    <ListScreen
+      title="Inbound"
+      list={list}
+      label="Received mail"
+      columns={COLUMNS}
+      noun="message"
+      choices={{
+        domain_id: names,
+        route_id: new Map(routes.map((route) => [route.id, formatRoute(route, names.get(route.domain_id))])),
+      }}
+      above={<InboundNavigation />}
+      empty={<NothingYet />}
+      advice="A sender is a whole address, as it stands in From."
+    />
   )
 }
-
-const NothingFound = () => (
-  <EmptyState title="No mail matches these filters">
-    <Text>A sender is a whole address, as it stands in From.</Text>
-    <TextLink to="/inbound">Remove the filters</TextLink>
-  </EmptyState>
-)
 
 /** What is still needed before mail arrives, as far as the account can see it. */
 function NothingYet() {
@@ -134,10 +110,6 @@ const COLUMNS: readonly Column<InboundEmailSummary>[] = [
 ]
 
 const MAX_TOOLTIP_LENGTH = 1000
-
-const InboundTable = ({ rows }: { readonly rows: readonly InboundEmailSummary[] }) => (
-  <DataTable label="Received mail" columns={COLUMNS} rows={rows} toKey={({ id }) => id} />
-)
 
 function Sender({ email: { id, from_address: from, from_header: header, mail_from: envelope } }: RowProps) {
   const name = findDisplayName(header)

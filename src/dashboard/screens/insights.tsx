@@ -1,33 +1,30 @@
 /** @module Reports on the stats of the account, with what to do about each finding. */
 import { Alert, Card, Group, Stack, Text, Title } from '@mantine/core'
-import { useSearch } from '@tanstack/react-router'
 import type { Insight } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, usePage } from '../api/data.ts'
+import { useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, FormError, SmallAction } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
+import { ListBody, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
-import { EmptyState, Page, QueryView } from '../parts/page.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { Pages } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import type { Tone } from '../parts/tone.ts'
 
 export default function InsightsScreen() {
-  const { page = 1 } = useSearch({ from: '/analytics/insights' })
   const reason = useAllowed('admin')
-  const query = usePage(read.insights.list({ page, per_page: 10 }), { enabled: reason === undefined })
+  const list = useList({ read: read.insights.list, enabled: reason === undefined })
   const generate = useChange(() => api.insights.generate(), 'insights')
   const run = (
     <ActionButton reason={reason} loading={generate.isPending} onClick={() => generate.mutate()}>
       Generate a report
     </ActionButton>
   )
-  const isEmpty = query.data?.pagination.total === 0
   return (
-    <Page title="Insights" action={isEmpty ? undefined : run}>
+    <Page title="Insights" action={list.isEmpty ? undefined : run}>
       <Text>
         <TextLink to="/analytics">Analytics</TextLink>
       </Text>
@@ -39,27 +36,20 @@ export default function InsightsScreen() {
       {reason !== undefined ? (
         <Alert color="gray">{reason}</Alert>
       ) : (
-        <QueryView query={query}>
-          {({ data, pagination }) =>
-            pagination.total === 0 ? (
-              <EmptyState title="Reports on your mail will appear here">
-                <Text maw={640}>
-                  A report says in plain words what the stats of the last four weeks show, what is wrong and what to do
-                  about it. A language model chosen by the operator of this server writes it; it gets numbers only, no
-                  address and no content.
-                </Text>
-                {run}
-              </EmptyState>
-            ) : (
-              <>
-                {data.map((report) => (
-                  <Report key={report.id} report={report} />
-                ))}
-                <Pages path="/analytics/insights" page={page} totalPages={pagination.total_pages} />
-              </>
-            )
+        <ListBody
+          list={list}
+          noun="report"
+          empty={
+            <EmptyState
+              title="Reports on your mail will appear here"
+              text="A report says in plain words what the stats of the last four weeks show, what is wrong and what to do about it. A language model chosen by the operator of this server writes it; it gets numbers only, no address and no content."
+            >
+              {run}
+            </EmptyState>
           }
-        </QueryView>
+        >
+          {(reports) => reports.map((report) => <Report key={report.id} report={report} />)}
+        </ListBody>
       )}
     </Page>
   )

@@ -1,18 +1,20 @@
 /** @module One agent mailbox: its threads, a search in its messages. */
 import { Group, Stack, Text } from '@mantine/core'
-import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import type { Event, Mailbox, MailboxMessageSummary, MailboxThreadSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useData, usePage } from '../api/data.ts'
+import { useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
+import { FilterForm } from '../parts/filter-form.tsx'
+import { readList } from '../parts/filters.ts'
 import { DeleteButton, findFieldError } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
-import { Facts, QueryView, RecordPage, Section } from '../parts/page.tsx'
-import { useLiveRows } from '../parts/rows.ts'
-import { type Column, DataTable, LiveView, Pages, SearchForm } from '../parts/table.tsx'
+import { ListView, useList } from '../parts/list.tsx'
+import { Facts, RecordPage, Section } from '../parts/page.tsx'
+import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
+import { THREAD_FILTERS } from './filters.ts'
 import { toVisible } from './inbound/visible.ts'
 
 const route = getRouteApi('/inbound/mailboxes/$id')
@@ -21,7 +23,7 @@ const isNewMessage = ({ event_type: type }: Event): boolean => type === 'mailbox
 
 export default function MailboxScreen() {
   const { id } = route.useParams()
-  const { q, page = 1 } = route.useSearch()
+  const { q } = route.useSearch()
   const navigate = route.useNavigate()
   const query = useData(read.mailboxes.get(id))
   useReadAgainAfter(query, isNewMessage)
@@ -37,19 +39,12 @@ export default function MailboxScreen() {
         <Stack gap="lg" key={mailbox.id}>
           <MailboxFacts mailbox={mailbox} />
           <Section title="Threads">
-            <SearchForm
-              name="Search"
-              maw="none"
-              label="Search the messages"
-              placeholder="Whole words of subject, sender or text"
-              value={q}
-              onSearch={(words) => void navigate({ search: words === undefined ? {} : { q: words } })}
+            <FilterForm
+              filters={THREAD_FILTERS}
+              values={{ ...(q !== undefined && { q }) }}
+              onChange={(next) => void navigate({ search: readList(THREAD_FILTERS)(next) })}
             />
-            {q === undefined ? (
-              <Threads mailbox={mailbox} page={page} />
-            ) : (
-              <Found mailboxId={id} words={q} page={page} />
-            )}
+            {q === undefined ? <Threads mailbox={mailbox} /> : <Found mailboxId={id} words={q} />}
           </Section>
         </Stack>
       )}
@@ -111,20 +106,18 @@ const MAX_TOOLTIP_LENGTH = 1000
 const toThreadPath = (mailboxId: string, threadId: string): string =>
   `/inbound/mailboxes/${mailboxId}/threads/${threadId}`
 
-function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
-  const { id } = mailbox
-  const query = useQuery({
-    ...read.mailboxes.listThreads(id, { page }),
-    // A thread keeps its row when a message comes.
-    select: (list) => ({ ...list, data: list.data.map((row) => ({ ...row, id: row.thread_id })) }),
-    placeholderData: keepPreviousData,
+function Threads({ mailbox: { id, address } }: MailboxProps) {
+  const list = useList({
+    read: (query) => read.mailboxes.listThreads(id, query),
+    isSteady: true,
+    // A thread with a new message moves up, which waits for a click too.
+    toKey: ({ thread_id: thread, last_message_at: at }) => `${thread} ${at}`,
+    isConcerned: isNewMessage,
   })
-  const list = useLiveRows(query, `${id} ${page}`, ({ last_message_at: at }) => at)
-  useReadAgainAfter(query, isNewMessage)
   const columns: readonly Column<MailboxThreadSummary>[] = [
     {
       header: 'Subject',
-      cell: ({ id: threadId, subject }) => (
+      cell: ({ thread_id: threadId, subject }) => (
         <SmallLink to={toThreadPath(id, threadId)} lineClamp={2} title={subject.slice(0, MAX_TOOLTIP_LENGTH)}>
           <bdi>{subject || '(no subject)'}</bdi>
         </SmallLink>
@@ -133,28 +126,24 @@ function Threads({ mailbox, page }: MailboxProps & { readonly page: number }) {
     { header: 'Messages', width: '7rem', cell: ({ message_count: count }) => count.toLocaleString() },
     { header: 'Newest', width: '9rem', cell: ({ last_message_at: at }) => <Time iso={at} /> },
   ]
-  const welcome = `Messages to ${mailbox.address} will appear here, each with its replies as one thread.`
   return (
-    <LiveView query={query} list={list} isNewest={page === 1} empty={page === 1 ? <Text>{welcome}</Text> : undefined}>
-      {({ data, pagination }) => (
-        <>
-          <DataTable label="Threads, newest message first" columns={columns} rows={data} toKey={(row) => row.id} />
-          {data.length === 0 && <Text>There are no threads on this page.</Text>}
-          <Pages path={`/inbound/mailboxes/${id}`} page={page} totalPages={pagination.total_pages} />
-        </>
-      )}
-    </LiveView>
+    <ListView
+      list={list}
+      label="Threads, newest message first"
+      columns={columns}
+      noun="thread"
+      empty={<Text>Messages to {address} will appear here, each with its replies as one thread.</Text>}
+    />
   )
 }
 
 interface FoundProps {
   readonly mailboxId: string
   readonly words: string
-  readonly page: number
 }
 
-function Found({ mailboxId, words, page }: FoundProps) {
-  const query = usePage(read.mailboxes.searchMessages(mailboxId, { q: words, page }))
+function Found({ mailboxId, words }: FoundProps) {
+  const list = useList({ read: (query) => read.mailboxes.searchMessages(mailboxId, { ...query, q: words }) })
   const columns: readonly Column<MailboxMessageSummary>[] = [
     {
       header: 'Subject',
@@ -175,20 +164,15 @@ function Found({ mailboxId, words, page }: FoundProps) {
     },
     { header: 'Time', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
-  const wordsError = findFieldError(query.error, 'q')
+  const wordsError = findFieldError(list.query.error, 'q')
   if (wordsError !== undefined) return <Text role="alert">{wordsError}</Text>
   return (
-    <QueryView query={query}>
-      {({ data, pagination }) => (
-        <>
-          {data.length === 0 ? (
-            <Text>No message has all of these words. Whole words are searched: “work” does not find “works”.</Text>
-          ) : (
-            <DataTable label="Messages found, newest first" columns={columns} rows={data} toKey={({ id }) => id} />
-          )}
-          <Pages path={`/inbound/mailboxes/${mailboxId}`} page={page} totalPages={pagination.total_pages} />
-        </>
-      )}
-    </QueryView>
+    <ListView
+      list={list}
+      label="Messages found, newest first"
+      columns={columns}
+      noun="message"
+      empty={<Text>No message has all of these words. Whole words are searched: “work” does not find “works”.</Text>}
+    />
   )
 }

@@ -1,21 +1,19 @@
 /** @module The list of agent mailboxes. */
 import { NativeSelect, Text, TextInput } from '@mantine/core'
-import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { useNavigate } from '@tanstack/react-router'
 import type { Domain, Mailbox } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, usePage } from '../api/data.ts'
-import { useReadAgainAfter } from '../api/live.tsx'
+import { useChange } from '../api/data.ts'
 import { toCurl } from '../parts/commands.ts'
 import { CODE_INPUT, DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
-import { EmptyState, Page } from '../parts/page.tsx'
-import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
+import { ListScreen, useList } from '../parts/list.tsx'
+import { EmptyState } from '../parts/page.tsx'
+import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
 import { InboundNavigation } from './inbound/marks.tsx'
-
-const route = getRouteApi('/inbound/mailboxes')
 
 const COLUMNS: readonly Column<Mailbox>[] = [
   {
@@ -49,9 +47,10 @@ const COLUMNS: readonly Column<Mailbox>[] = [
 const isReceiving = ({ status, inbound_enabled: isEnabled }: Domain): boolean => status === 'verified' && isEnabled
 
 export default function MailboxesScreen() {
-  const { page = 1 } = route.useSearch()
-  const query = usePage(read.mailboxes.list({ page }))
-  useReadAgainAfter(query, ({ event_type: type }) => type === 'mailbox.message.received')
+  const list = useList({
+    read: read.mailboxes.list,
+    isConcerned: ({ event_type: type }) => type === 'mailbox.message.received',
+  })
   const { data: domains } = useAllDomains()
   const first = domains?.find(({ status }) => status === 'verified') ?? domains?.[0]
   const canReceive = domains === undefined || domains.some(isReceiving)
@@ -65,40 +64,35 @@ export default function MailboxesScreen() {
     </DialogButton>
   )
   return (
-    <Page title="Mailboxes" action={isEmpty(query) ? undefined : add}>
-      <InboundNavigation />
-      <PagedTable
-        query={query}
-        label="Mailboxes, newest first"
-        columns={COLUMNS}
-        path="/inbound/mailboxes"
-        page={page}
-        noun="mailboxes"
-        empty={
-          <EmptyState
-            title="Your mailboxes will appear here"
-            {...(canReceive && { command: toCurl('/v1/agent-mailboxes', { local_part: 'agent' }) })}
-          >
-            <Text maw={640}>
-              A mailbox is an address that a program reads: it takes each message, and replies in the same thread. Here
-              you see its threads, and can reply yourself.
+    <ListScreen
+      title="Mailboxes"
+      list={list}
+      label="Mailboxes, newest first"
+      columns={COLUMNS}
+      noun="mailbox"
+      action={add}
+      above={<InboundNavigation />}
+      empty={
+        <EmptyState
+          title="Your mailboxes will appear here"
+          text="A mailbox is an address that a program reads: it takes each message, and replies in the same thread. Here you see its threads, and can reply yourself."
+          {...(canReceive && { command: toCurl('/v1/agent-mailboxes', { local_part: 'agent' }) })}
+        >
+          {add}
+          {!canReceive && (
+            <Text>
+              A mailbox belongs to a verified domain with “Receive mail” on:{' '}
+              {first ? (
+                <InlineLink to={`/domains/${first.id}`}>settings of {first.domain}</InlineLink>
+              ) : (
+                <InlineLink to="/domains/new">add a domain</InlineLink>
+              )}
+              . The server must listen for mail (TASSIS_INBOUND_ADDR).
             </Text>
-            {add}
-            {!canReceive && (
-              <Text>
-                A mailbox belongs to a verified domain with “Receive mail” on:{' '}
-                {first ? (
-                  <InlineLink to={`/domains/${first.id}`}>settings of {first.domain}</InlineLink>
-                ) : (
-                  <InlineLink to="/domains/new">add a domain</InlineLink>
-                )}
-                . The server must listen for mail (TASSIS_INBOUND_ADDR).
-              </Text>
-            )}
-          </EmptyState>
-        }
-      />
-    </Page>
+          )}
+        </EmptyState>
+      }
+    />
   )
 }
 

@@ -1,20 +1,17 @@
 /** @module Captured mail as an inbox: the list beside the open message, or one of both on a narrow screen. */
-import { Button, Checkbox, Group, Stack, Text } from '@mantine/core'
+import { Stack, Text } from '@mantine/core'
 import { useMediaQuery, useWindowEvent } from '@mantine/hooks'
-import { getRouteApi, Outlet, useParams } from '@tanstack/react-router'
+import { Outlet, useNavigate, useParams } from '@tanstack/react-router'
 import { createContext, useContext, useRef, useState } from 'react'
 import { useAllowed } from '../api/session.tsx'
 import { toSendCommand } from '../parts/commands.ts'
-import { ActionButton, bindChecked, DialogFrame } from '../parts/form.tsx'
-import { EmptyState, ErrorState, LoadingState, Page } from '../parts/page.tsx'
-import { NewRows, SearchForm } from '../parts/table.tsx'
+import { ActionButton, DialogFrame } from '../parts/form.tsx'
+import { ListBody, ListFilters } from '../parts/list.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
 import { useExampleDomain } from './domains/queries.ts'
 import { InboxList } from './sandbox/list.tsx'
 import { MessageView } from './sandbox/message.tsx'
 import { useDeleteCaptured, useInbox, useUnreadCount } from './sandbox/queries.ts'
-import type { InboxSearch } from './sandbox/search.ts'
-
-const route = getRouteApi('/sandbox')
 
 /** Below it, the list and the message have a screen each. */
 const NARROW = '(max-width: 67.99em)'
@@ -22,10 +19,9 @@ const NARROW = '(max-width: 67.99em)'
 const DeleteContext = createContext<(deletion: Deletion) => void>(() => undefined)
 
 export default function SandboxScreen() {
-  const { q, unread, cursor } = route.useSearch()
-  const navigate = route.useNavigate()
+  const navigate = useNavigate()
   const { id: openId }: { readonly id?: string } = useParams({ strict: false })
-  const inbox = useInbox({ q, unread: unread && 'true', cursor })
+  const list = useInbox()
   const unreadCount = useUnreadCount()
   const roleReason = useAllowed('developer')
   const [deletion, setDeletion] = useState<Deletion>()
@@ -34,19 +30,17 @@ export default function SandboxScreen() {
   useDeleteKey(openId, ask)
   const onDeleted = ({ id }: Deletion) => {
     setDeletion(undefined)
-    inbox.drop(id)
+    void list.reload()
     if (openId !== undefined && (id === undefined || id === openId))
-      void navigate({ to: '/sandbox', search: (before) => before, replace: true })
+      void navigate({ to: '/sandbox', search: ((before: object) => before) as never, replace: true })
   }
-  const search = (next: InboxSearch) => void navigate({ to: '/sandbox', search: next })
-  const isEmpty = inbox.rows?.length === 0 && !q && !unread && !cursor
   const showsList = !isNarrow || openId === undefined
   return (
     <Page
       title="Sandbox"
       action={
         showsList &&
-        !isEmpty && (
+        !list.isEmpty && (
           <ActionButton variant="default" reason={roleReason} onClick={() => ask({ id: undefined })}>
             Delete all
           </ActionButton>
@@ -54,45 +48,19 @@ export default function SandboxScreen() {
       }
     >
       <DeleteContext value={ask}>
-        {isEmpty && openId === undefined ? (
+        {list.isEmpty && openId === undefined ? (
           <Nothing />
         ) : (
           <div className={isNarrow ? undefined : 'inbox-panes'}>
             {showsList && (
               <Stack gap="xs" component="section" aria-label="Inbox">
-                <Filters
-                  key={`${q} ${unread}`}
-                  search={{ ...(q && { q }), ...(unread && { unread }) }}
-                  onSearch={search}
-                />
-                <Group justify="space-between" gap="xs" mih="1.875rem">
-                  <Text size="sm" role="status">
-                    {unreadCount === undefined ? ' ' : `${unreadCount.toLocaleString()} unread`}
-                  </Text>
-                  <NewRows
-                    isInline
-                    count={cursor ? 0 : inbox.newCount}
-                    hasMore={inbox.hasMoreNew}
-                    onShow={inbox.showNew}
-                  />
-                </Group>
-                {inbox.query.error && <ErrorState error={inbox.query.error} onRetry={() => inbox.query.refetch()} />}
-                {inbox.rows === undefined ? (
-                  !inbox.query.error && <LoadingState />
-                ) : inbox.rows.length === 0 ? (
-                  <NothingFound onClear={() => search({})} />
-                ) : (
-                  <Stack gap="xs" style={{ opacity: inbox.query.isPlaceholderData ? 0.6 : 1 }}>
-                    <InboxList rows={inbox.rows} openId={openId} />
-                    <Pages
-                      next={inbox.page?.pagination.next_cursor}
-                      isFirst={!cursor}
-                      onPage={(next) =>
-                        search({ ...(q && { q }), ...(unread && { unread }), ...(next && { cursor: next }) })
-                      }
-                    />
-                  </Stack>
-                )}
+                <ListFilters list={list} />
+                <Text size="sm" role="status">
+                  {unreadCount === undefined ? '\u00a0' : `${unreadCount.toLocaleString()} unread`}
+                </Text>
+                <ListBody list={list} noun="captured email" empty={null}>
+                  {(rows) => <InboxList rows={rows} openId={openId} />}
+                </ListBody>
               </Stack>
             )}
             {(!isNarrow || openId !== undefined) && <Outlet />}
@@ -127,29 +95,6 @@ const useDeleteKey = (openId: string | undefined, ask: (deletion: Deletion) => v
     if (id !== undefined) ask({ id, subject: row?.dataset['subject'] })
   })
 
-function Filters({ search, onSearch }: { readonly search: InboxSearch; onSearch(search: InboxSearch): void }) {
-  const toSearch = (q: string | undefined, isUnread: boolean): InboxSearch => ({
-    ...(q !== undefined && { q }),
-    ...(isUnread && { unread: true as const }),
-  })
-  return (
-    <Stack gap="xs">
-      <SearchForm
-        label="Recipient, sender or subject"
-        button="default"
-        maw="none"
-        maxLength={200}
-        value={search.q}
-        onSearch={(q) => onSearch(toSearch(q, search.unread === true))}
-      />
-      <Checkbox
-        label="Only unread"
-        {...bindChecked(search.unread === true, (checked) => onSearch(toSearch(search.q, checked)))}
-      />
-    </Stack>
-  )
-}
-
 function Nothing() {
   const domain = useExampleDomain()
   return (
@@ -161,37 +106,6 @@ function Nothing() {
     </EmptyState>
   )
 }
-
-const NothingFound = ({ onClear }: { onClear(): void }) => (
-  <EmptyState title="No captured email matches">
-    <Button variant="default" onClick={onClear}>
-      Show all
-    </Button>
-  </EmptyState>
-)
-
-interface PagesProps {
-  readonly next: string | undefined
-  readonly isFirst: boolean
-  /** @param cursor undefined: the first page */
-  onPage(cursor: string | undefined): void
-}
-
-const Pages = ({ next, isFirst, onPage }: PagesProps) =>
-  isFirst && next === undefined ? null : (
-    <Group gap="xs" component="nav" aria-label="Pages">
-      {!isFirst && (
-        <Button variant="default" size="xs" onClick={() => onPage(undefined)}>
-          Newest
-        </Button>
-      )}
-      {next !== undefined && (
-        <Button variant="default" size="xs" onClick={() => onPage(next)}>
-          Older
-        </Button>
-      )}
-    </Group>
-  )
 
 interface Deletion {
   /** Id of the email; undefined: all captured mail. */

@@ -1,14 +1,13 @@
 /** @module The list of templates. */
-import { Code, Group, Text } from '@mantine/core'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { Code, Group } from '@mantine/core'
 import type { TemplateSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { type PageOf, usePage } from '../api/data.ts'
-import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { EmptyState, Page, QueryView } from '../parts/page.tsx'
-import { type Column, DataTable, Pages, SearchForm } from '../parts/table.tsx'
+import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
+import { EmptyState } from '../parts/page.tsx'
+import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
+import { TEMPLATE_FILTERS } from './filters.ts'
 
 const COLUMNS: readonly Column<TemplateSummary>[] = [
   {
@@ -32,83 +31,34 @@ const toShort = (text: string): string =>
   text.length <= MAX_SHOWN_LENGTH ? text : `${text.slice(0, MAX_SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '')}…`
 
 export default function TemplatesScreen() {
-  const { page = 1, search } = useSearch({ from: '/templates' })
-  const query = usePage(read.templates.list({ page, search }))
-  const navigate = useNavigate()
-  const add = (
-    <ActionButton needs="developer" onClick={() => navigate({ to: '/templates/new' })}>
-      New template
-    </ActionButton>
-  )
-  const isEmpty = query.data?.pagination.total === 0 && search === undefined
+  const list = useList({ read: read.templates.list, filters: TEMPLATE_FILTERS })
   return (
-    <Page title="Templates" action={isEmpty ? undefined : add}>
-      {!isEmpty && (
-        <SearchForm
-          name="Search"
-          label="Name or alias contains"
-          button="default"
-          maxLength={200}
-          value={search}
-          onSearch={(wanted) =>
-            void navigate({ to: '/templates', search: wanted === undefined ? {} : { search: wanted } })
-          }
-        />
-      )}
-      <QueryView query={query}>
-        {(found) =>
-          isEmpty ? (
-            <EmptyState title="Your templates will appear here">
-              <Text maw={640}>
-                A template has a subject and bodies with variables such as <Code>{'{{ user.name }}'}</Code>. An email
-                names it by its alias and provides the values, so that texts change without a change of your program.
-              </Text>
-              <Group>
-                <ActionButton
-                  needs="developer"
-                  onClick={() => navigate({ to: '/templates/new', search: { from: 'example' } })}
-                >
-                  Start with an example
-                </ActionButton>
-                <ActionButton needs="developer" variant="default" onClick={() => navigate({ to: '/templates/new' })}>
-                  Start with an empty one
-                </ActionButton>
-              </Group>
-            </EmptyState>
-          ) : (
-            <TemplateTable found={found} page={page} search={search} />
-          )
-        }
-      </QueryView>
-    </Page>
-  )
-}
-
-interface TemplateTableProps {
-  readonly found: PageOf<TemplateSummary>
-  readonly page: number
-  readonly search: string | undefined
-}
-
-function TemplateTable({ found: { data, pagination }, page, search }: TemplateTableProps) {
-  return (
-    <>
-      {data.length > 0 && (
-        <DataTable label="Templates, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
-      )}
-      {data.length === 0 && (
-        <Text role="status">
-          {search === undefined
-            ? 'There are no templates on this page.'
-            : 'No template has this in its name or alias. '}
-          {search !== undefined && (
-            <TextLink to="/templates" search={{}} underline="always">
-              Show all
-            </TextLink>
-          )}
-        </Text>
-      )}
-      <Pages path="/templates" page={page} totalPages={pagination.total_pages} />
-    </>
+    <ListScreen
+      title="Templates"
+      list={list}
+      label="Templates, newest first"
+      columns={COLUMNS}
+      noun="template"
+      action={
+        <ActionLink needs="developer" to="/templates/new">
+          New template
+        </ActionLink>
+      }
+      empty={
+        <EmptyState
+          title="Your templates will appear here"
+          text="A template has a subject and bodies with variables such as {{ user.name }}. An email names it by its alias and provides the values, so that texts change without a change of your program."
+        >
+          <Group>
+            <ActionLink needs="developer" to="/templates/new" search={{ from: 'example' }}>
+              Start with an example
+            </ActionLink>
+            <ActionLink needs="developer" variant="default" to="/templates/new">
+              Start with an empty one
+            </ActionLink>
+          </Group>
+        </EmptyState>
+      }
+    />
   )
 }

@@ -1,5 +1,5 @@
 /** @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. */
-import { Paper, Stack, Text, Textarea } from '@mantine/core'
+import { Group, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -11,10 +11,9 @@ import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, Form, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
-import { InlineLink } from '../parts/links.tsx'
+import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
-import { Pages } from '../parts/table.tsx'
 import { ThreadMessage } from './inbound/thread-message.tsx'
 import { toVisible } from './inbound/visible.ts'
 
@@ -60,7 +59,7 @@ export default function ThreadScreen() {
     >
       {(thread) => (
         <Stack gap="lg">
-          <Pages path={`${mailboxScreen}/threads/${threadId}`} page={page} totalPages={thread.totalPages} />
+          <Pages page={page} totalPages={thread.totalPages} />
           <Stack component="ol" gap="sm" m={0} p={0} style={{ listStyle: 'none' }} aria-label="Messages, oldest first">
             {thread.messages.map((message, index) => (
               <ThreadMessage key={message.id} message={message} isOpenFirst={index === thread.messages.length - 1} />
@@ -72,6 +71,22 @@ export default function ThreadScreen() {
     </RecordPage>
   )
 }
+
+/** By number: the first page has the newest messages. */
+const Pages = ({ page, totalPages }: { readonly page: number; readonly totalPages: number }) => (
+  <Group component="nav" aria-label="Pages">
+    {page > 1 && (
+      <SmallLink to="." search={{ page: page - 1 }}>
+        Newer
+      </SmallLink>
+    )}
+    {page < totalPages && (
+      <SmallLink to="." search={{ page: page + 1 }}>
+        Older
+      </SmallLink>
+    )}
+  </Group>
+)
 
 /** Replies to the newest received message. */
 function ReplyForm({ messages }: { readonly messages: readonly MailboxMessageSummary[] }) {

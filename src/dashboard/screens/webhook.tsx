@@ -41,7 +41,7 @@ const DeleteWebhook = ({ webhook }: { readonly webhook: Webhook }) => (
 
 export default function WebhookScreen() {
   const { id } = useParams({ from: '/webhooks/$id' })
-  const { tab = 'deliveries', page = 1, ...filters } = useSearch({ from: '/webhooks/$id' })
+  const { tab = 'deliveries' } = useSearch({ from: '/webhooks/$id' })
   return (
     <WebhookFrame id={id} tab={tab}>
       {(webhook) =>
@@ -54,7 +54,7 @@ export default function WebhookScreen() {
         ) : (
           <Stack gap="md">
             <Actions webhook={webhook} />
-            <Deliveries webhook={webhook} filters={filters} page={page} />
+            <Deliveries webhook={webhook} />
           </Stack>
         )
       }

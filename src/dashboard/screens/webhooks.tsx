@@ -1,22 +1,17 @@
 /** @module The list of webhooks. */
 import { Stack, Text } from '@mantine/core'
-import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { Webhook } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { usePage } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
 import { toCurl } from '../parts/commands.ts'
-import { ActionButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { EmptyState, Page } from '../parts/page.tsx'
-import { type Column, isEmpty, PagedTable } from '../parts/table.tsx'
+import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
+import { EmptyState } from '../parts/page.tsx'
+import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { WebhookStatus } from './webhooks/marks.tsx'
 import { REFRESH_MS } from './webhooks/queries.ts'
 import { findLastAttempt, toWebhookName } from './webhooks/state.ts'
-
-const createCommand = () =>
-  toCurl('/v1/webhooks', { url: 'https://your-server.example/webhook', events: ['delivered', 'bounced'] })
 
 const COLUMNS: readonly Column<Webhook>[] = [
   {
@@ -61,36 +56,34 @@ function LastAttempt({ webhook }: { readonly webhook: Webhook }) {
 }
 
 export default function WebhooksScreen() {
-  const { page = 1 } = useSearch({ from: '/webhooks' })
-  const query = usePage(read.webhooks.list({ page }), { refetchInterval: REFRESH_MS })
-  const navigate = useNavigate()
+  const list = useList({ read: read.webhooks.list, refetchInterval: REFRESH_MS })
   const { account } = useSession()
   const add = (
-    <ActionButton needs="developer" onClick={() => navigate({ to: '/webhooks/new' })}>
+    <ActionLink needs="developer" to="/webhooks/new">
       Add a webhook
-    </ActionButton>
+    </ActionLink>
   )
   return (
-    <Page title="Webhooks" action={isEmpty(query) ? undefined : add}>
-      <PagedTable
-        query={query}
-        label="Webhooks, newest first"
-        columns={COLUMNS}
-        path="/webhooks"
-        page={page}
-        noun="webhooks"
-        empty={
-          <EmptyState title="Your webhooks will appear here" command={createCommand()}>
-            <Text maw={640}>
-              A webhook is a URL of yours to which the events of {account.name} are posted: an email was delivered,
-              bounced, opened, or mail arrived. Each request is signed. Here you see every request with the response of
-              your server, and send it again.
-            </Text>
-            {add}
-            <Text size="sm">Or with an API key:</Text>
-          </EmptyState>
-        }
-      />
-    </Page>
+    <ListScreen
+      title="Webhooks"
+      list={list}
+      label="Webhooks, newest first"
+      columns={COLUMNS}
+      noun="webhook"
+      action={add}
+      empty={
+        <EmptyState
+          title="Your webhooks will appear here"
+          text={`A webhook is a URL of yours to which the events of ${account.name} are posted: an email was delivered, bounced, opened, or mail arrived. Each request is signed. Here you see every request with the response of your server, and send it again.`}
+          command={toCurl('/v1/webhooks', {
+            url: 'https://your-server.example/webhook',
+            events: ['delivered', 'bounced'],
+          })}
+        >
+          {add}
+          <Text size="sm">Or with an API key:</Text>
+        </EmptyState>
+      }
+    />
   )
 }

@@ -1,15 +1,8 @@
-/** @module The search of a contact list: in the URL and as `/v1` takes it. */
+/** @module Contacts in words: their state, and their metadata as text. */
 import type { Contact } from '#client/api.ts'
-import { keep, readKnown, readText, type Search } from '../../parts/search.ts'
 import type { Tone } from '../../parts/tone.ts'
 
 export type ContactStatus = Contact['status']
-
-export interface ContactSearch {
-  /** The beginning of an address. */
-  readonly q?: string
-  readonly status?: ContactStatus
-}
 
 interface ContactState {
   readonly word: string
@@ -33,19 +26,6 @@ export const CONTACT_STATES: Readonly<Record<ContactStatus, ContactState>> = {
     meaning: 'Reported mail of yours as spam, so nothing is sent to it.',
   },
 }
-
-export const CONTACT_STATUS_NAMES = Object.keys(CONTACT_STATES) as readonly ContactStatus[]
-
-const MAX_ADDRESS_LENGTH = 320
-
-export function parseContactSearch({ q, status }: Search): ContactSearch {
-  return { ...keep('q', readText(q, MAX_ADDRESS_LENGTH)), ...keep('status', readKnown(CONTACT_STATUS_NAMES, status)) }
-}
-
-export const toContactQuery = ({ q, status }: ContactSearch) => ({
-  starts_with: q,
-  status,
-})
 
 const MAX_SHOWN_ENTRIES = 10
 const MAX_ENTRY_LENGTH = 200

@@ -10,8 +10,7 @@ export const SLOW_POLL_MS = 30_000
 const OPEN_STATES: readonly string[] = ['waiting', 'sending', 'paused', 'cancelling', 'failing']
 export const isMoving = ({ state }: BroadcastSummary): boolean => OPEN_STATES.includes(state)
 
-export const useDrafts = (page: number, pageSize = 25) =>
-  usePage(read.newsletters.list({ status: 'draft', page, per_page: pageSize }))
+export const useDrafts = (pageSize: number) => usePage(read.newsletters.list({ status: 'draft', per_page: pageSize }))
 
 /** @param id the draft to change; undefined creates one, which has all fields that it needs */
 export const useSaveDraft = (id: string | undefined) =>

@@ -11,7 +11,9 @@ import { Mailbox } from '../../parts/mailbox.tsx'
 import { Facts, QueryView } from '../../parts/page.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { EMAIL_TABS, type EmailTab } from './filters.ts'
+import { EMAIL_TABS } from '../filters.ts'
+
+type EmailTab = (typeof EMAIL_TABS)[number]
 
 interface EmailContentProps {
   readonly email: Email

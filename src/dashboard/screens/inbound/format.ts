@@ -1,5 +1,25 @@
-/** @module Inbound routes in words. Pure. */
+/** @module Received mail and its routes in words. Pure. */
 import type { InboundRoute } from '#client/api.ts'
+import type { Tone } from '../../parts/tone.ts'
+
+export interface State {
+  readonly word: string
+  readonly tone: Tone
+  readonly title: string
+}
+
+export const INBOUND_STATES: Readonly<Record<string, State>> = {
+  received: { word: 'Stored', tone: 'good', title: 'It is stored; no webhook has accepted it.' },
+  delivered: { word: 'Passed on', tone: 'good', title: 'The webhook of its route accepted it.' },
+  no_route: { word: 'No route', tone: 'warning', title: 'No route matches its address.' },
+  failed: { word: 'Unreadable', tone: 'bad', title: 'It could not be parsed.' },
+}
+
+export const ROUTE_DELIVERY_STATES: Readonly<Record<string, State>> = {
+  pending: { word: 'Waiting', tone: 'waiting', title: 'Another attempt follows.' },
+  delivered: { word: 'Accepted', tone: 'good', title: 'The response was a 2xx.' },
+  undeliverable: { word: 'Given up', tone: 'bad', title: 'No further attempt follows.' },
+}
 
 /** The words of the match types, in the order in which they are tried. */
 export const MATCH_TYPE_WORDS = {

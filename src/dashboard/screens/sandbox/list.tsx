@@ -1,9 +1,8 @@
 /** @module The list of the inbox. */
 import { Anchor, VisuallyHidden } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { useEffect } from 'react'
 import type { CapturedEmailSummary } from '#client/api.ts'
-import { ROW_MARK } from '../../parts/keyboard.tsx'
+import { ROW_MARK, useFocusOfLastOpened } from '../../parts/keyboard.tsx'
 import { Time } from '../../parts/time.tsx'
 
 interface InboxListProps {
@@ -11,17 +10,8 @@ interface InboxListProps {
   readonly openId: string | undefined
 }
 
-/** The email opened last: back in the list, its row has the focus, so that `j` and `k` continue there. */
-let lastOpenedId: string | undefined
-
 export function InboxList({ rows, openId }: InboxListProps) {
-  useEffect(() => {
-    if (openId !== undefined) lastOpenedId = openId
-  }, [openId])
-  useEffect(() => {
-    if (lastOpenedId === undefined) return
-    document.querySelector<HTMLElement>(`[data-captured="${CSS.escape(lastOpenedId)}"] a`)?.focus()
-  }, [])
+  useFocusOfLastOpened()
   return (
     <ul className="inbox" aria-label="Captured mail">
       {rows.map((row) => (
@@ -47,9 +37,6 @@ function InboxItem({ row, isOpen }: { readonly row: CapturedEmailSummary; readon
         params={{ id: row.id } as never}
         // The tab of the message is not kept, the filters of the list are.
         search={((before: Record<string, unknown>) => ({ ...before, tab: undefined })) as never}
-        onClick={() => {
-          lastOpenedId = row.id
-        }}
         className="inbox-link"
         c="inherit"
         underline="never"

@@ -12,9 +12,9 @@ import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { Facts, QueryView, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
+import { CAPTURED_TABS } from '../filters.ts'
 import { LinkCheckPanel } from './links.tsx'
 import { useMarkRead } from './queries.ts'
-import { CAPTURED_TABS, type CapturedTab } from './search.ts'
 
 const route = getRouteApi('/sandbox/$id')
 
@@ -112,7 +112,7 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
   )
 }
 
-function Panel({ name, email }: { readonly name: CapturedTab; readonly email: CapturedEmail }) {
+function Panel({ name, email }: { readonly name: (typeof CAPTURED_TABS)[number]; readonly email: CapturedEmail }) {
   switch (name) {
     case 'html':
       return email.html === null ? <NoBody name="HTML" email={email} /> : <Preview email={email} html={email.html} />

@@ -2,9 +2,10 @@
 import { type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type { CapturedEmail, CapturedEmailSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { type PageOf, readAgain, usePage } from '../../api/data.ts'
+import { type PageOf, readAgain } from '../../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../../api/live.tsx'
-import { useLiveRows } from '../../parts/rows.ts'
+import { type List, useList } from '../../parts/list.tsx'
+import { CAPTURED_FILTERS } from '../filters.ts'
 
 const REFRESH_INTERVAL_MS = 1000
 /** All lists, and the number of unread emails. */
@@ -13,21 +14,25 @@ const LISTS = ['capturedEmails', 'list'] as const
 export const useUnreadCount = () =>
   useQuery(read.capturedEmails.list({ unread: 'true', per_page: 1 })).data?.pagination.total
 
-export function useInbox(values: Parameters<typeof read.capturedEmails.list>[0]) {
+export function useInbox(): List<CapturedEmailSummary> {
   const queries = useQueryClient()
-  const query = usePage(read.capturedEmails.list(values))
-  const list = useLiveRows(query, JSON.stringify(values), ({ received_at: at }) => at)
+  const list = useList({
+    read: read.capturedEmails.list,
+    filters: CAPTURED_FILTERS,
+    isSteady: true,
+    path: '/sandbox',
+  })
   const refreshSoon = useRefreshSoon(() => readAgain(queries, LISTS), REFRESH_INTERVAL_MS)
   useLiveEvents(({ event_type: type }) => {
     // Only these may come with a captured email.
     if (type === 'sent' || type === 'delivered') refreshSoon()
   })
   // An email that was read leaves the list of unread ones only when that is shown again.
-  const rows = list.page?.data.map((row) => {
+  const toShown = (row: CapturedEmailSummary): CapturedEmailSummary => {
     const opened = queries.getQueryData<Detail>(read.capturedEmails.get(row.id).queryKey)
     return opened ? { ...row, read: opened.data.read } : row
-  })
-  return { ...list, query, rows }
+  }
+  return { ...list, page: list.page && { ...list.page, data: list.page.data.map(toShown) } }
 }
 
 interface Detail {

@@ -98,13 +98,13 @@ function Account({ account }: { readonly account: OperatorAccount }) {
       />
       <Rates account={account} />
       <Group gap="md" component="nav" aria-label="More about this account">
-        <TextLink to="/server/queue" search={{ account: id }}>
+        <TextLink to="/server/queue" search={{ account_id: id }}>
           Its queue
         </TextLink>
-        <TextLink to="/server/findings" search={{ account: id }}>
+        <TextLink to="/server/findings" search={{ account_id: id }}>
           Its findings
         </TextLink>
-        <TextLink to="/server/complaints" search={{ account: id }}>
+        <TextLink to="/server/complaints" search={{ account_id: id }}>
           Its complaints
         </TextLink>
       </Group>

@@ -1,22 +1,15 @@
 /** @module All accounts of the service. */
-import { NativeSelect, Text } from '@mantine/core'
-import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorAccountSummary } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
-import { bindText } from '../../parts/form.tsx'
-import { formatCount, toOptions } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
+import { ListScreen, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, SearchForm } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { ACCOUNT_STATES, type AccountState } from './filters.ts'
-import { ServerList } from './frame.tsx'
-import { useList } from './queries.ts'
-
-const route = getRouteApi('/server/accounts')
-
-const STATE_WORDS: Readonly<Record<AccountState, string>> = { active: 'Active', paused: 'Paused', disabled: 'Disabled' }
+import { ACCOUNT_FILTERS } from '../filters.ts'
+import { ServerFrame } from './frame.tsx'
+import { REFRESHED } from './queries.ts'
 
 export const AccountBadge = ({
   account: { paused_at: pausedAt, disabled_at: disabledAt },
@@ -54,45 +47,18 @@ const COLUMNS: readonly Column<OperatorAccountSummary>[] = [
 ]
 
 export default function AccountsScreen() {
-  const filters = route.useSearch()
-  const { q, state } = filters
-  const query = useList(read.operator.listAccounts(filters))
-  const navigate = route.useNavigate()
-  const search = (next: { q?: string | undefined; state?: AccountState | undefined }) =>
-    void navigate({ search: { ...(next.q && { q: next.q }), ...(next.state && { state: next.state }) } })
+  const list = useList({ read: read.operator.listAccounts, filters: ACCOUNT_FILTERS, ...REFRESHED })
   return (
-    <ServerList
+    <ListScreen
+      frame={ServerFrame}
       title="Accounts"
-      query={query}
+      list={list}
       label="Accounts, newest first"
       columns={COLUMNS}
-      toKey={({ id }) => id}
-      path="/server/accounts"
-      search={filters}
-      empty={
-        <EmptyState title="No account matches" {...(!q && !state && { command: 'tassis accounts create --help' })}>
-          <Text>Search for a part of the name or of the owner’s address, or for the whole id.</Text>
-        </EmptyState>
-      }
-      summary={
-        <Text size="sm" c="dimmed">
-          {formatCount(query.data?.pagination.total ?? 0, 'account')}
-        </Text>
-      }
-      filters={
-        <SearchForm
-          label="Name, address or id"
-          placeholder="acme"
-          value={q}
-          onSearch={(text) => search({ q: text, state })}
-        >
-          <NativeSelect
-            label="State"
-            {...bindText(state ?? '', (value) => search({ q, state: ACCOUNT_STATES.find((known) => known === value) }))}
-            data={toOptions(ACCOUNT_STATES, (value) => STATE_WORDS[value], 'Any')}
-          />
-        </SearchForm>
-      }
+      isWide
+      noun="account"
+      empty={<EmptyState title="There is no account" command="tassis accounts create --help" />}
+      advice="Search for a part of the name or of the owner’s address, or for the whole id."
     />
   )
 }

@@ -2,17 +2,19 @@
 import { Alert, Stack, Text } from '@mantine/core'
 import type { OperatorAlert } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
+import { usePage } from '../../api/data.ts'
 import { formatCount } from '../../parts/format.ts'
 import { Time } from '../../parts/time.tsx'
 import { shorten } from './format.ts'
-import { useList } from './queries.ts'
+import { REFRESHED } from './queries.ts'
 
 const MAX_SHOWN = 5
 /** Replies of remote servers can be long. */
 const MAX_REPLY_LENGTH = 200
 
 export function DeliveryAlerts() {
-  const { data: alerts = [], pagination } = useList(read.operator.listAlerts()).data ?? {}
+  const { data: alerts = [], pagination } =
+    usePage(read.operator.listAlerts(), { refetchInterval: REFRESHED.refetchInterval }).data ?? {}
   const more = (pagination?.total ?? 0) - MAX_SHOWN
   if (alerts.length === 0) return null
   return (

@@ -1,17 +1,14 @@
 /** @module Spam complaints about mail of all accounts. */
-import { Text } from '@mantine/core'
-import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorComplaint } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
+import { ListScreen, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { AccountFilter, AccountLink } from './account-link.tsx'
-import { toAccountQuery } from './filters.ts'
-import { ServerList } from './frame.tsx'
-import { useList } from './queries.ts'
-
-const route = getRouteApi('/server/complaints')
+import { ACCOUNT_FILTER } from '../filters.ts'
+import { AccountLink } from './account-link.tsx'
+import { ServerFrame } from './frame.tsx'
+import { REFRESHED } from './queries.ts'
 
 const COLUMNS: readonly Column<OperatorComplaint>[] = [
   { header: 'Account', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
@@ -27,27 +24,22 @@ const COLUMNS: readonly Column<OperatorComplaint>[] = [
 ]
 
 export default function ComplaintsScreen() {
-  const filters = route.useSearch()
-  const query = useList(read.operator.listComplaints(toAccountQuery(filters)))
-  const navigate = route.useNavigate()
+  const list = useList({ read: read.operator.listComplaints, filters: ACCOUNT_FILTER, ...REFRESHED })
   return (
-    <ServerList
+    <ListScreen
+      frame={ServerFrame}
       title="Complaints"
-      query={query}
+      list={list}
       label="Complaints, newest first"
       columns={COLUMNS}
-      toKey={({ id }) => id}
-      path="/server/complaints"
-      search={filters}
+      isWide
+      noun="complaint"
       empty={
-        <EmptyState title="There are no complaints">
-          <Text maw={640}>
-            When somebody marks mail of this service as spam, and their provider reports it by its feedback loop, the
-            report appears here.
-          </Text>
-        </EmptyState>
+        <EmptyState
+          title="There are no complaints"
+          text="When somebody marks mail of this service as spam, and their provider reports it by its feedback loop, the report appears here."
+        />
       }
-      filters={<AccountFilter id={filters.account} onRemove={() => void navigate({ search: {} })} />}
     />
   )
 }

@@ -1,19 +1,16 @@
 /** @module What the monitoring of accounts found: suspicions, and pauses. */
-import { Text } from '@mantine/core'
-import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorFinding } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
+import { ListScreen, useList } from '../../parts/list.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { AccountFilter, AccountLink } from './account-link.tsx'
-import { toAccountQuery } from './filters.ts'
+import { ACCOUNT_FILTER } from '../filters.ts'
+import { AccountLink } from './account-link.tsx'
 import { toDetailText, toSourceName } from './format.ts'
-import { ServerList } from './frame.tsx'
-import { useList } from './queries.ts'
-
-const route = getRouteApi('/server/findings')
+import { ServerFrame } from './frame.tsx'
+import { REFRESHED } from './queries.ts'
 
 const COLUMNS: readonly Column<OperatorFinding>[] = [
   { header: 'Account', width: '16%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
@@ -47,27 +44,22 @@ function Details({ finding: { reason, detail, email_id: emailId } }: { readonly 
 }
 
 export default function FindingsScreen() {
-  const filters = route.useSearch()
-  const query = useList(read.operator.listFindings(toAccountQuery(filters)))
-  const navigate = route.useNavigate()
+  const list = useList({ read: read.operator.listFindings, filters: ACCOUNT_FILTER, ...REFRESHED })
   return (
-    <ServerList
+    <ListScreen
+      frame={ServerFrame}
       title="Findings"
-      query={query}
+      list={list}
       label="Findings, newest first"
       columns={COLUMNS}
-      toKey={({ id }) => id}
-      path="/server/findings"
-      search={filters}
+      isWide
+      noun="finding"
       empty={
-        <EmptyState title="There are no findings">
-          <Text maw={640}>
-            Accounts whose mail bounces or is complained about, looks like a scam, or that register too much at once,
-            appear here; so do pauses by an operator.
-          </Text>
-        </EmptyState>
+        <EmptyState
+          title="There are no findings"
+          text="Accounts whose mail bounces or is complained about, looks like a scam, or that register too much at once, appear here; so do pauses by an operator."
+        />
       }
-      filters={<AccountFilter id={filters.account} onRemove={() => void navigate({ search: {} })} />}
     />
   )
 }

@@ -1,37 +1,27 @@
 /** @module Mail for the operator: to postmaster and abuse, and reports that could not be parsed. Its authors are strangers. */
-import { Button, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { Button, Group, Stack, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorMessage, OperatorMessageSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { bindText, ConfirmDialog } from '../../parts/form.tsx'
-import { formatBytes, toOptions } from '../../parts/format.ts'
+import { ConfirmDialog } from '../../parts/form.tsx'
+import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
+import { ListScreen, useList } from '../../parts/list.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts, Section } from '../../parts/page.tsx'
-import { keep, readKnown } from '../../parts/search.ts'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { MAIL_KINDS } from './filters.ts'
+import { OPERATOR_MAIL_FILTERS } from '../filters.ts'
 import { shorten } from './format.ts'
-import { ServerList, ServerPage } from './frame.tsx'
-import { useList } from './queries.ts'
+import { ServerFrame, ServerPage } from './frame.tsx'
+import { REFRESHED } from './queries.ts'
 
-const listRoute = getRouteApi('/server/mail')
 const oneRoute = getRouteApi('/server/mail/$id')
 
-const KIND_WORDS: Readonly<Record<string, string>> = {
-  postmaster: 'Postmaster',
-  abuse: 'Abuse',
-  bounce: 'Bounce',
-  complaint: 'Complaint',
-  unsubscribe: 'Unsubscribe',
-  report: 'Report',
-  other: 'Other',
-}
-const toKindWord = (kind: string): string => KIND_WORDS[kind] ?? kind
+const KINDS: Readonly<Record<string, string>> = OPERATOR_MAIL_FILTERS.kind.words
 
 /** A subject may be as long as a header. */
 const MAX_TITLE_LENGTH = 80
@@ -46,40 +36,26 @@ const COLUMNS: readonly Column<OperatorMessageSummary>[] = [
   },
   { header: 'From', cell: ({ from, mail_from: mailFrom }) => <bdi>{from ?? (mailFrom || '<> (no sender)')}</bdi> },
   { header: 'To', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
-  { header: 'Kind', width: '13%', cell: ({ kind }) => toKindWord(kind) },
+  { header: 'Kind', width: '13%', cell: ({ kind }) => KINDS[kind] ?? kind },
   { header: 'Why here', cell: ({ reason }) => <bdi>{reason}</bdi> },
   { header: 'Received', width: '14%', cell: ({ received_at: at }) => <Time iso={at} /> },
 ]
 
 export default function MailScreen() {
-  const filters = listRoute.useSearch()
-  const query = useList(read.operator.listMessages(filters))
-  const navigate = listRoute.useNavigate()
+  const list = useList({ read: read.operator.listMessages, filters: OPERATOR_MAIL_FILTERS, ...REFRESHED })
   return (
-    <ServerList
+    <ListScreen
+      frame={ServerFrame}
       title="Postmaster mail"
-      query={query}
+      list={list}
       label="Mail for the operator, newest first"
       columns={COLUMNS}
-      toKey={({ id }) => id}
-      path="/server/mail"
-      search={filters}
+      isWide
+      noun="message"
       empty={
-        <EmptyState title={filters.kind ? 'No mail of this kind' : 'No mail for you'}>
-          <Text maw={640}>
-            Mail to postmaster and abuse of this host appears here, and reports and bounces that could not be read.
-          </Text>
-        </EmptyState>
-      }
-      filters={
-        <NativeSelect
-          label="Kind"
-          maw={240}
-          {...bindText(
-            filters.kind ?? '',
-            (kind) => void navigate({ search: keep('kind', readKnown(MAIL_KINDS, kind)) }),
-          )}
-          data={toOptions(MAIL_KINDS, toKindWord, 'All')}
+        <EmptyState
+          title="No mail for you"
+          text="Mail to postmaster and abuse of this host appears here, and reports and bounces that could not be read."
         />
       }
     />
@@ -95,7 +71,7 @@ export function MessageScreen() {
       title={shorten(query.data?.subject.trim() || 'Message', MAX_TITLE_LENGTH)}
       query={query}
       isRefreshed={false}
-      filters={
+      above={
         <Group gap="xs">
           <Button component={Link} to="/server/mail" variant="default" size="xs">
             Back to the mail

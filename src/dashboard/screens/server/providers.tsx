@@ -6,14 +6,15 @@ import type { OperatorProvider } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
+import { ListScreen, useList } from '../../parts/list.tsx'
 import { Done } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DeliveryAlerts } from './alerts.tsx'
 import { shorten } from './format.ts'
-import { ServerList } from './frame.tsx'
-import { useList } from './queries.ts'
+import { ServerFrame } from './frame.tsx'
+import { REFRESHED } from './queries.ts'
 import { QueueActions } from './queue-actions.tsx'
 
 /** Replies of remote servers can be long. */
@@ -83,20 +84,24 @@ function State({ row }: { readonly row: OperatorProvider }) {
 }
 
 export default function ProvidersScreen() {
-  const search = route.useSearch()
-  const { page, provider } = search
-  const query = useList(read.operator.listProviders({ page }))
+  const { provider } = route.useSearch()
+  const list = useList({
+    read: read.operator.listProviders,
+    toKey: (row) => `${row.provider} ${row.source}`,
+    ...REFRESHED,
+  })
   const [message, setMessage] = useState<string>()
   return (
-    <ServerList
+    <ListScreen
+      frame={ServerFrame}
       title="Providers"
-      query={query}
+      list={list}
       label="Providers, the suspended ones first"
       columns={COLUMNS}
-      toKey={(row) => `${row.provider} ${row.source}`}
-      path="/server/providers"
-      search={search}
-      filters={
+      isWide
+      noun="provider"
+      empty={<Text>No mail was sent to a provider yet.</Text>}
+      above={
         <Stack gap="xs">
           <Done message={message} />
           <DeliveryAlerts />

@@ -6,7 +6,7 @@ import type {
   RetryOperatorQueueResult,
 } from '#client/operator-api.ts'
 import { api, type Read } from '../../api/client.ts'
-import { useChange, useData, usePage } from '../../api/data.ts'
+import { useChange, useData } from '../../api/data.ts'
 
 const REFRESH_MS = 15_000
 
@@ -14,8 +14,8 @@ const REFRESH_MS = 15_000
 const refetchInterval = ({ state }: { readonly state: { readonly error: Error | null } }): number | false =>
   state.error instanceof TassisError && state.error.status === 403 ? false : REFRESH_MS
 
-/** A list, of which the page before stays until the next one is there. */
-export const useList = <Body>(list: Read<PromiseLike<Body>>) => usePage(list, { refetchInterval })
+/** Options of a list that is read again while it is visible. */
+export const REFRESHED = { isSteady: true, refetchInterval } as const
 
 /** One thing, of which nothing of another is shown while it is loaded. */
 export const useOne = <T>(one: Read<PromiseLike<{ readonly data: T }>>) => useData(one, { refetchInterval })

@@ -8,16 +8,17 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorQueue, OperatorQueueRecipient } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
-import { formatCount } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
+import { ListScreen, useList } from '../../parts/list.tsx'
 import { Done, EmptyState } from '../../parts/page.tsx'
 import { StatusBadge } from '../../parts/status.tsx'
-import { type Column, SearchForm } from '../../parts/table.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { AccountFilter, AccountLink } from './account-link.tsx'
+import { QUEUE_FILTERS } from '../filters.ts'
+import { AccountLink } from './account-link.tsx'
 import { Fence } from './fence.tsx'
-import { ServerList, ServerPage, SteadyTable } from './frame.tsx'
-import { type QueueSelector, useList } from './queries.ts'
+import { ServerFrame, ServerPage } from './frame.tsx'
+import { REFRESHED, useOne } from './queries.ts'
 import { QueueActions } from './queue-actions.tsx'
 import { QueueRules } from './queue-rules.tsx'
 
@@ -30,7 +31,7 @@ const COLUMNS: readonly Column<OperatorQueue>[] = [
   {
     header: 'Destination',
     cell: (row) => (
-      <SmallLink to="/server/queue" search={{ lane: row.lane, ...(row.account_id && { account: row.account_id }) }}>
+      <SmallLink to="/server/queue" search={{ lane: row.lane, account_id: row.account_id ?? undefined }}>
         <bdi>{toDestination(row)}</bdi>
       </SmallLink>
     ),
@@ -44,71 +45,44 @@ const COLUMNS: readonly Column<OperatorQueue>[] = [
   { header: 'Why', width: '36%', cell: ({ reason }) => <bdi>{reason}</bdi> },
 ]
 
-const toSelector = (domain: string | undefined, account: string | undefined): QueueSelector => ({
-  ...(domain !== undefined && { domain }),
-  ...(account !== undefined && { account_id: account }),
-})
-
 export default function QueueScreen() {
-  const { lane, account } = route.useSearch()
+  const { lane, account_id: account } = route.useSearch()
   return lane === undefined ? <Lanes /> : <Lane lane={lane} accountId={account} />
 }
 
 function Lanes() {
-  const { lane: _, ...filters } = route.useSearch()
-  const navigate = route.useNavigate()
-  const query = useList(
-    read.operator.getQueue({ page: filters.page, domain: filters.domain, account_id: filters.account }),
-  )
+  const list = useList({
+    read: read.operator.getQueue,
+    filters: QUEUE_FILTERS,
+    toKey: ({ lane }) => lane,
+    ...REFRESHED,
+  })
   const [message, setMessage] = useState<string>()
-  const hasFilters = filters.domain !== undefined || filters.account !== undefined
   return (
-    <ServerList
+    <ListScreen
+      frame={ServerFrame}
       title="Queue"
-      query={query}
+      list={list}
       label="What waits for delivery, the earliest first"
       columns={COLUMNS}
-      toKey={(row) => row.lane}
-      path="/server/queue"
-      search={filters}
+      isWide
+      noun="destination"
       empty={
-        <EmptyState title={hasFilters ? 'Nothing like this waits' : 'The queue is empty'}>
-          <Text maw={640}>
-            {hasFilters
-              ? 'No mail to this domain, or of this account, waits for delivery.'
-              : 'Mail that waits for its delivery appears here, with the reason and the time of the next attempt.'}
-          </Text>
-        </EmptyState>
+        <EmptyState
+          title="The queue is empty"
+          text="Mail that waits for its delivery appears here, with the reason and the time of the next attempt."
+        />
       }
-      summary={
-        <Text size="sm" c="dimmed">
-          {formatCount(query.data?.pagination.total ?? 0, 'destination')}; each account has its own.
-        </Text>
-      }
-      filters={
+      above={
         <Stack gap="xs">
           <Done message={message} />
           <Fence onDone={setMessage} />
           <QueueRules onDone={setMessage} />
-          <SearchForm
-            label="Domain of the recipients"
-            placeholder="example.com"
-            value={filters.domain}
-            onSearch={(domain) =>
-              void navigate({
-                search: { ...(filters.account && { account: filters.account }), ...(domain && { domain }) },
-              })
-            }
-          />
-          <AccountFilter
-            id={filters.account}
-            onRemove={() => void navigate({ search: filters.domain ? { domain: filters.domain } : {} })}
-          />
-          {hasFilters ? (
-            <QueueActions selector={toSelector(filters.domain, filters.account)} onDone={setMessage} />
+          {list.isFiltered ? (
+            <QueueActions selector={list.values} onDone={setMessage} />
           ) : (
             <Text size="sm" c="dimmed">
-              To hold, retry or end mail, search for its domain or open a destination.
+              To hold, retry or end mail, search for its domain or open a destination. Each account has its own.
             </Text>
           )}
         </Stack>
@@ -131,16 +105,15 @@ function NextAttempt({ next_at: at, waits_for: waitsFor }: Pick<OperatorQueueRec
 }
 
 function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: string | undefined }) {
-  const query = useList(read.operator.listQueueRecipients({ lane }))
+  const query = useOne(read.operator.listQueueRecipients({ lane }))
   const [message, setMessage] = useState<string>()
-  const account = query.data?.data[0]?.account
+  const account = query.data?.[0]?.account
   const domain = lane.slice(lane.lastIndexOf(':') + 1)
-  const title = `Queue: ${toDestination({ domain, is_broadcast: lane.startsWith('bulk:') })}`
   return (
     <ServerPage
-      title={title}
+      title={`Queue: ${toDestination({ domain, is_broadcast: lane.startsWith('bulk:') })}`}
       query={query}
-      filters={
+      above={
         <Stack gap="xs">
           <Done message={message} />
           <Group>
@@ -153,26 +126,23 @@ function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: 
               </Text>
             )}
           </Group>
-          {accountId !== undefined && <QueueActions selector={toSelector(domain, accountId)} onDone={setMessage} />}
+          {accountId !== undefined && <QueueActions selector={{ domain, account_id: accountId }} onDone={setMessage} />}
         </Stack>
       }
     >
-      {({ data }) =>
-        data.length === 0 ? (
-          <EmptyState title="Nothing waits here any more">
-            <Text>The mail was delivered, or given up, since then.</Text>
-          </EmptyState>
+      {(rows) =>
+        rows.length === 0 ? (
+          <EmptyState title="Nothing waits here any more" text="The mail was delivered, or given up, since then." />
         ) : (
           <>
-            <SteadyTable
+            <DataTable
               label="Recipients, the earliest first"
               columns={RECIPIENT_COLUMNS}
-              rows={data}
+              rows={rows}
+              isWide
               toKey={(row) => `${row.email_id} ${row.recipient}`}
-              listKey={lane}
-              query={query}
             />
-            {data.length >= 50 && (
+            {rows.length >= 50 && (
               <Text size="sm" c="dimmed">
                 The 50 whose next attempt is due first.
               </Text>

@@ -4,14 +4,16 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorReceivedMessage, OperatorUnparsedMessage } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
+import { usePage } from '../../api/data.ts'
 import { ConfirmDialog } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
+import { ListView, useList } from '../../parts/list.tsx'
 import { Done, QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, DataTable, Pages } from '../../parts/table.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { ServerPage, SteadyTable } from './frame.tsx'
-import { useList } from './queries.ts'
+import { ServerFrame } from './frame.tsx'
+import { REFRESHED } from './queries.ts'
 
 const route = getRouteApi('/server/received')
 
@@ -36,39 +38,29 @@ const ENTRY_COLUMNS: readonly Column<OperatorReceivedMessage>[] = [
 ]
 
 export default function ReceivedScreen() {
-  const { page = 1 } = route.useSearch()
-  const query = useList(read.operator.listReceivedMessages({ page }))
+  const list = useList({ read: read.operator.listReceivedMessages, ...REFRESHED })
   return (
-    <ServerPage title="Received mail" query={query}>
-      {({ data, pagination }) => (
-        <Stack gap="xl">
-          <Section title="Not processed yet" gap="xs">
-            {pagination.total === 0 ? (
-              <Text>Nothing waits. A received message appears here until it has taken effect, usually at once.</Text>
-            ) : (
-              <>
-                <SteadyTable
-                  label="Messages that are not processed yet, the oldest first"
-                  columns={ENTRY_COLUMNS}
-                  rows={data}
-                  toKey={({ id }) => id}
-                  listKey={String(page)}
-                  query={query}
-                />
-                <Pages path="/server/received" page={page} totalPages={pagination.total_pages} />
-              </>
-            )}
-          </Section>
-          <Unparsed />
-        </Stack>
-      )}
-    </ServerPage>
+    <ServerFrame title="Received mail" query={list.query}>
+      <Section title="Not processed yet" gap="xs">
+        <ListView
+          list={list}
+          label="Messages that are not processed yet, the oldest first"
+          columns={ENTRY_COLUMNS}
+          isWide
+          noun="message"
+          empty={
+            <Text>Nothing waits. A received message appears here until it has taken effect, usually at once.</Text>
+          }
+        />
+      </Section>
+      <Unparsed />
+    </ServerFrame>
   )
 }
 
 function Unparsed() {
   const { after } = route.useSearch()
-  const query = useList(read.operator.listUnparsedMessages({ after }))
+  const query = usePage(read.operator.listUnparsedMessages({ after }))
   const [chosen, setChosen] = useState<OperatorUnparsedMessage>()
   const [message, setMessage] = useState<string>()
   const columns: readonly Column<OperatorUnparsedMessage>[] = [

@@ -4,17 +4,17 @@ import { getRouteApi, Link } from '@tanstack/react-router'
 import type { OperatorReportSummary } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { findFieldError } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
+import { ListScreen, useList } from '../../parts/list.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
-import { type Column, SearchForm } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { ServerList, ServerPage } from './frame.tsx'
-import { useList } from './queries.ts'
+import { REPORT_FILTERS } from '../filters.ts'
+import { ServerFrame, ServerPage } from './frame.tsx'
+import { REFRESHED } from './queries.ts'
 
-const listRoute = getRouteApi('/server/reports')
 const oneRoute = getRouteApi('/server/reports/$id')
 
 const toKindWords = (kind: string): string => (kind === 'tls' ? 'TLS' : 'DMARC')
@@ -40,33 +40,20 @@ function Period({ report: { period_start: start, period_end: end } }: { readonly
 }
 
 export default function ReportsScreen() {
-  const filters = listRoute.useSearch()
-  const query = useList(read.operator.listReports(filters))
-  const navigate = listRoute.useNavigate()
+  const list = useList({ read: read.operator.listReports, filters: REPORT_FILTERS, ...REFRESHED })
   return (
-    <ServerList
+    <ListScreen
+      frame={ServerFrame}
       title="Domain reports"
-      query={query}
+      list={list}
       label="Reports, newest first"
       columns={COLUMNS}
-      toKey={({ id }) => id}
-      path="/server/reports"
-      search={filters}
+      isWide
+      noun="report"
       empty={
-        <EmptyState title={filters.domain ? 'No report about this domain' : 'No reports yet'}>
-          <Text maw={640}>
-            Other mail servers send DMARC reports, and reports about TLS, to the addresses that the DNS records of a
-            domain name. Those that arrive here are listed.
-          </Text>
-        </EmptyState>
-      }
-      filters={
-        <SearchForm
-          label="Domain"
-          placeholder="example.com"
-          value={filters.domain}
-          error={findFieldError(query.error, 'domain')}
-          onSearch={(domain) => void navigate({ search: domain ? { domain } : {} })}
+        <EmptyState
+          title="No reports yet"
+          text="Other mail servers send DMARC reports, and reports about TLS, to the addresses that the DNS records of a domain name. Those that arrive here are listed."
         />
       }
     />
@@ -81,7 +68,7 @@ export function ReportScreen() {
       title={query.data ? `${toKindWords(query.data.kind)} report about ${query.data.domain}` : 'Domain report'}
       query={query}
       isRefreshed={false}
-      filters={
+      above={
         <div>
           <Button component={Link} to="/server/reports" variant="default" size="xs">
             Back to the reports

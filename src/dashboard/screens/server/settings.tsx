@@ -1,11 +1,13 @@
 /** @module The settings of the running service, and where each comes from. */
-import { Code, Stack, Switch, Text, Title } from '@mantine/core'
+import { Code, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorSetting } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
-import { bindChecked } from '../../parts/form.tsx'
+import { FilterForm } from '../../parts/filter-form.tsx'
+import { readFilters } from '../../parts/filters.ts'
 import { EmptyState } from '../../parts/page.tsx'
-import { type Column, DataTable, SearchForm } from '../../parts/table.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
+import { SETTING_FILTERS } from '../filters.ts'
 import { ServerPage } from './frame.tsx'
 import { useOne } from './queries.ts'
 
@@ -35,31 +37,22 @@ const COLUMNS: readonly Column<OperatorSetting>[] = [
 ]
 
 export default function ServerSettingsScreen() {
-  const { q, set } = route.useSearch()
+  const values = route.useSearch()
   const query = useOne(read.operator.listSettings())
   const navigate = route.useNavigate()
-  const search = (next: { q?: string | undefined; set?: boolean | undefined }) =>
-    void navigate({ search: { ...(next.q && { q: next.q }), ...(next.set && { set: true }) }, replace: true })
   return (
     <ServerPage
       title="Settings of the server"
       query={query}
-      filters={
-        <Stack gap="xs">
-          <SearchForm
-            label="Name or meaning"
-            placeholder="disk"
-            value={q}
-            onSearch={(text) => search({ q: text, set })}
-          />
-          <Switch
-            label="Only those that are set"
-            {...bindChecked(set === true, (checked) => search({ q, set: checked }))}
-          />
-        </Stack>
+      above={
+        <FilterForm
+          filters={SETTING_FILTERS}
+          values={values}
+          onChange={(next) => void navigate({ search: readFilters(SETTING_FILTERS)(next), replace: true })}
+        />
       }
     >
-      {(settings) => <Settings settings={filterSettings(settings, q, set === true)} />}
+      {(settings) => <Settings settings={filterSettings(settings, values.q, values.set === 'true')} />}
     </ServerPage>
   )
 }
@@ -67,9 +60,7 @@ export default function ServerSettingsScreen() {
 function Settings({ settings }: { readonly settings: readonly OperatorSetting[] }) {
   if (settings.length === 0)
     return (
-      <EmptyState title="No setting matches">
-        <Text>Search for a part of the name, such as smtp, or of its meaning.</Text>
-      </EmptyState>
+      <EmptyState title="No setting matches" text="Search for a part of the name, such as smtp, or of its meaning." />
     )
   const topics = [...new Set(settings.map(({ topic }) => topic))]
   return (

@@ -1,15 +1,16 @@
 /** @module Streams: kinds of mail whose reputation is counted separately. */
 import { Code, Text, TextInput } from '@mantine/core'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, usePage } from '../../api/data.ts'
+import { useChange } from '../../api/data.ts'
 import { bindText, CODE_INPUT, DialogButton, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
 import { toSlug } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
+import { ListScreen, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
-import { type Column, isEmpty, PagedTable } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 
@@ -28,29 +29,29 @@ const COLUMNS: readonly Column<StreamSummary>[] = [
 ]
 
 export default function StreamsScreen() {
-  const { page = 1 } = useSearch({ from: '/settings/streams' })
-  const query = usePage(read.streams.list({ page }))
+  const list = useList({ read: read.streams.list })
   const create = (
     <DialogButton label="Create a stream" needs="developer">
       {(close) => <CreateDialog onClose={close} />}
     </DialogButton>
   )
   return (
-    <SettingsPage title="Streams" action={isEmpty(query) ? undefined : create}>
-      <Text size="sm" maw={640}>
-        A stream is a kind of mail, such as receipts or news. Name it in a send with <Code>stream</Code>, and its
-        bounces and complaints are counted on their own. Mail without one goes to <Code>transactional</Code>.
-      </Text>
-      <PagedTable
-        query={query}
-        label="Streams, newest first"
-        columns={COLUMNS}
-        path="/settings/streams"
-        page={page}
-        noun="streams"
-        empty={<EmptyState title="Your streams will appear here">{create}</EmptyState>}
-      />
-    </SettingsPage>
+    <ListScreen
+      frame={SettingsPage}
+      title="Streams"
+      list={list}
+      label="Streams, newest first"
+      columns={COLUMNS}
+      noun="stream"
+      action={create}
+      above={
+        <Text size="sm" maw={640}>
+          A stream is a kind of mail, such as receipts or news. Name it in a send with <Code>stream</Code>, and its
+          bounces and complaints are counted on their own. Mail without one goes to <Code>transactional</Code>.
+        </Text>
+      }
+      empty={<EmptyState title="Your streams will appear here">{create}</EmptyState>}
+    />
   )
 }
 

@@ -1,16 +1,17 @@
 /** @module Sub-accounts: accounts of customers, shops or teams that belong to this one. */
 import { Alert, NumberInput, PasswordInput, Text, TextInput } from '@mantine/core'
-import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { SubAccount } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, usePage } from '../../api/data.ts'
+import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { CODE_INPUT, DialogButton, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
 import { NameLink } from '../../parts/links.tsx'
+import { ListView, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, PagedTable } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 import { formatLimit, useAccount } from './queries.ts'
@@ -35,13 +36,15 @@ const COLUMNS: readonly Column<SubAccount>[] = [
 
 export default function SubAccountsScreen() {
   const reason = useAllowed('admin')
-  const create = (
-    <DialogButton label="Create a sub-account" reason={reason}>
-      {(close) => <CreateDialog onClose={close} />}
-    </DialogButton>
-  )
   return (
-    <SettingsPage title="Sub-accounts" action={create}>
+    <SettingsPage
+      title="Sub-accounts"
+      action={
+        <DialogButton label="Create a sub-account" reason={reason}>
+          {(close) => <CreateDialog onClose={close} />}
+        </DialogButton>
+      }
+    >
       <Text size="sm" maw={640}>
         A sub-account is for a customer, a shop or a team of yours. It has its own domains, keys, mail and team, and
         uses your plan and your quota. You see its counts, not its mail.
@@ -51,26 +54,20 @@ export default function SubAccountsScreen() {
   )
 }
 
-function SubAccountList() {
-  const { page = 1 } = useSearch({ from: '/settings/accounts' })
-  return (
-    <PagedTable
-      query={usePage(read.subAccounts.list({ page }))}
-      label="Sub-accounts, newest first"
-      columns={COLUMNS}
-      path="/settings/accounts"
-      page={page}
-      noun="sub-accounts"
-      empty={
-        <EmptyState title="Your sub-accounts will appear here">
-          <Text maw={640}>
-            Creating one also creates its owner, who signs in at this address and may do everything in it.
-          </Text>
-        </EmptyState>
-      }
-    />
-  )
-}
+const SubAccountList = () => (
+  <ListView
+    list={useList({ read: read.subAccounts.list })}
+    label="Sub-accounts, newest first"
+    columns={COLUMNS}
+    noun="sub-account"
+    empty={
+      <EmptyState
+        title="Your sub-accounts will appear here"
+        text="Creating one also creates its owner, who signs in at this address and may do everything in it."
+      />
+    }
+  />
+)
 
 const EMPTY = { name: '', email: '', password: '' }
 

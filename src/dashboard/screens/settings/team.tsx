@@ -1,17 +1,16 @@
 /** @module The team: members with their roles, and open invitations. */
 import { Alert, Group, List, Stack, Text } from '@mantine/core'
-import type { UseQueryResult } from '@tanstack/react-query'
-import { useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { TeamInvitation, TeamMember } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { type PageOf, usePage } from '../../api/data.ts'
+import { usePage } from '../../api/data.ts'
 import { SESSION, useAllowed, useSession } from '../../api/session.tsx'
 import { ConfirmDialog, DialogButton, SmallAction } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
+import { ListView, useList } from '../../parts/list.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { type Column, DataTable, PagedTable } from '../../parts/table.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
@@ -22,8 +21,6 @@ import { type Role, RoleField } from './role-field.tsx'
 const MAX_INVITATIONS = 100
 
 export default function TeamScreen() {
-  const { page = 1 } = useSearch({ from: '/settings/team' })
-  const members = usePage(read.team.listMembers({ page }))
   const invitations = usePage(read.team.listInvitations({ per_page: MAX_INVITATIONS }))
   return (
     <SettingsPage
@@ -35,7 +32,7 @@ export default function TeamScreen() {
       }
     >
       <Section title="Members">
-        <MemberTable query={members} page={page} />
+        <MemberTable />
       </Section>
       <Section title="Open invitations">
         <QueryView query={invitations}>
@@ -55,7 +52,8 @@ export default function TeamScreen() {
   )
 }
 
-function MemberTable({ query, page }: { readonly query: UseQueryResult<PageOf<TeamMember>>; readonly page: number }) {
+function MemberTable() {
+  const list = useList({ read: read.team.listMembers })
   const { user, role: ownRole } = useSession()
   const adminReason = useAllowed('admin')
   const [dialog, setDialog] = useState<{ readonly kind: MemberDialogKind; readonly member: TeamMember }>()
@@ -121,7 +119,7 @@ function MemberTable({ query, page }: { readonly query: UseQueryResult<PageOf<Te
   ]
   return (
     <>
-      <PagedTable query={query} label="Members" columns={columns} path="/settings/team" page={page} noun="members" />
+      <ListView list={list} label="Members" columns={columns} noun="member" empty={null} />
       {dialog && <MemberDialog {...dialog} onClose={() => setDialog(undefined)} />}
     </>
   )

@@ -1,28 +1,19 @@
 /** @module The deliveries of a webhook with their filters. */
-import { Button, Code, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { Code, Stack, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
+import { read } from '../../api/client.ts'
 import { type PageOf, readAgain } from '../../api/data.ts'
-import { useReadAgainAfter } from '../../api/live.tsx'
-import { bindText } from '../../parts/form.tsx'
-import { formatDuration, toOptions } from '../../parts/format.ts'
-import { SEARCH_MARK } from '../../parts/keyboard.tsx'
+import { formatDuration } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
+import { ListView, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
-import { useLiveRows } from '../../parts/rows.ts'
-import { type Column, DataTable, LiveView, Pages } from '../../parts/table.tsx'
+import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import {
-  DELIVERY_EVENTS,
-  DELIVERY_STATES,
-  DELIVERY_STATUSES,
-  type DeliveryFilters,
-  parseDeliveryFilters,
-} from './filters.ts'
+import { DELIVERY_FILTERS } from '../filters.ts'
 import { DeliveryStatus } from './marks.tsx'
-import { useDeliveries } from './queries.ts'
+import { toRefreshMs } from './queries.ts'
 
 /** Reads the webhook again when its deliveries changed, because its state follows from them. */
 function useRefreshedWebhook(id: string, page: PageOf<WebhookDeliverySummary> | undefined): void {
@@ -37,88 +28,34 @@ function useRefreshedWebhook(id: string, page: PageOf<WebhookDeliverySummary> | 
   }, [id, latest, queries])
 }
 
-interface DeliveriesProps {
-  readonly webhook: Webhook
-  readonly filters: DeliveryFilters
-  readonly page: number
-}
-
-export function Deliveries({ webhook, filters, page }: DeliveriesProps) {
-  const query = useDeliveries(webhook.id, { ...filters, page })
-  // After one of its events there is probably a new delivery.
-  useReadAgainAfter(query, ({ event_type: type }) => webhook.events.includes(type))
-  useRefreshedWebhook(webhook.id, query.data)
-  const list = useLiveRows(query, JSON.stringify([filters, page]), ({ created_at: at }) => at)
-  const navigate = useNavigate()
-  const path = `/webhooks/${webhook.id}`
-  const setFilters = (next: DeliveryFilters) => void navigate({ to: path, search: next as never })
-  const hasFilters = filters.status !== undefined || filters.event !== undefined
+export function Deliveries({ webhook }: { readonly webhook: Webhook }) {
+  const list = useList({
+    read: (query) => read.webhooks.listDeliveries(webhook.id, query),
+    filters: DELIVERY_FILTERS,
+    isSteady: true,
+    // After one of its events there is probably a new delivery.
+    isConcerned: ({ event_type: type }) => webhook.events.includes(type),
+    refetchInterval: toRefreshMs,
+  })
+  useRefreshedWebhook(webhook.id, list.query.data)
   return (
     <Stack gap="xs" component="section" aria-label="Deliveries">
-      <FilterBar filters={filters} onChange={setFilters} />
-      <LiveView
-        query={query}
+      <ListView
         list={list}
-        isNewest={page === 1}
-        empty={<Nothing hasFilters={hasFilters || page > 1} onClear={() => setFilters({})} />}
-      >
-        {({ data, pagination }) => (
-          <>
-            <DataTable label="Deliveries, newest first" columns={COLUMNS} rows={data} toKey={({ id }) => id} />
-            <Pages path={path} page={page} totalPages={pagination.total_pages} />
-          </>
-        )}
-      </LiveView>
+        label="Deliveries, newest first"
+        columns={COLUMNS}
+        noun="delivery"
+        empty={
+          <EmptyState
+            title="No delivery yet"
+            text="Each event that is posted to this webhook appears here, with the response of your server. A test event is the first one."
+          />
+        }
+        advice="Deliveries are kept for a while after they have ended; the server's operator sets how long."
+      />
     </Stack>
   )
 }
-
-function FilterBar({
-  filters,
-  onChange,
-}: {
-  readonly filters: DeliveryFilters
-  onChange(next: DeliveryFilters): void
-}) {
-  const { status = '', event = '' } = filters
-  return (
-    <Group gap="xs" align="flex-end">
-      <NativeSelect
-        {...SEARCH_MARK}
-        label="State"
-        {...bindText(status, (value) => onChange(parseDeliveryFilters({ status: value, event })))}
-        data={toOptions(DELIVERY_STATUSES, (name) => DELIVERY_STATES[name].word, 'Any')}
-      />
-      <NativeSelect
-        label="Event"
-        {...bindText(event, (value) => onChange(parseDeliveryFilters({ status, event: value })))}
-        data={toOptions(DELIVERY_EVENTS, (name) => name, 'Any')}
-      />
-      {(status || event) && (
-        <Button variant="subtle" onClick={() => onChange({})}>
-          Remove the filters
-        </Button>
-      )}
-    </Group>
-  )
-}
-
-const Nothing = ({ hasFilters, onClear }: { readonly hasFilters: boolean; onClear(): void }) =>
-  hasFilters ? (
-    <EmptyState title="No delivery matches">
-      <Text>Deliveries are kept for a while after they have ended; the server's operator sets how long.</Text>
-      <Button variant="default" onClick={onClear}>
-        Show all deliveries
-      </Button>
-    </EmptyState>
-  ) : (
-    <EmptyState title="No delivery yet">
-      <Text maw={640}>
-        Each event that is posted to this webhook appears here, with the response of your server. A test event is the
-        first one.
-      </Text>
-    </EmptyState>
-  )
 
 const COLUMNS: readonly Column<WebhookDeliverySummary>[] = [
   {

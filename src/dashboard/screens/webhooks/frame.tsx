@@ -112,7 +112,7 @@ function WebhookNotice({ webhook }: { readonly webhook: Webhook }) {
 }
 
 function useLastFailure(webhook: Webhook) {
-  const { data } = useDeliveries(webhook.id, { per_page: MAX_SEARCHED })
+  const { data } = useDeliveries(webhook.id, MAX_SEARCHED)
   return data && findLastFailure(data.data, webhook)
 }
 

@@ -3,8 +3,7 @@ import { Fragment } from 'react'
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { DELIVERY_STATES } from './filters.ts'
-import { type SentencePart, toWebhookState, WEBHOOK_STATES } from './state.ts'
+import { DELIVERY_STATES, type SentencePart, toWebhookState, WEBHOOK_STATES } from './state.ts'
 
 export function WebhookStatus({ webhook }: { readonly webhook: Webhook }) {
   const { word, tone } = WEBHOOK_STATES[toWebhookState(webhook)]

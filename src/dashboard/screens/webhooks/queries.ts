@@ -2,7 +2,6 @@
 import type { ReplayWebhookRequest, WebhookDeliverySummary } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { useData, usePage } from '../../api/data.ts'
-import type { DeliveryQuery } from './events.ts'
 
 export const REFRESH_MS = 15_000
 /** Counting reads many events. */
@@ -12,10 +11,16 @@ const DUE_REFRESH_MS = 1500
 
 export const useWebhook = (id: string) => useData(read.webhooks.get(id), { refetchInterval: REFRESH_MS })
 
-export const useDeliveries = (id: string, query: DeliveryQuery) =>
-  usePage(read.webhooks.listDeliveries(id, query), {
-    refetchInterval: ({ state: { data } }) => (data?.data.some(isDue) ? DUE_REFRESH_MS : REFRESH_MS),
-  })
+/** How often a list of deliveries is read again. */
+export const toRefreshMs = ({ state: { data } }: Shown<readonly WebhookDeliverySummary[]>): number =>
+  data?.data.some(isDue) ? DUE_REFRESH_MS : REFRESH_MS
+
+interface Shown<Data> {
+  readonly state: { readonly data: { readonly data: Data } | undefined }
+}
+
+export const useDeliveries = (id: string, pageSize: number) =>
+  usePage(read.webhooks.listDeliveries(id, { per_page: pageSize }), { refetchInterval: toRefreshMs })
 
 const isDue = ({ next_attempt_at: at }: Pick<WebhookDeliverySummary, 'next_attempt_at'>): boolean =>
   at !== null && new Date(at).getTime() < Date.now() + DUE_REFRESH_MS

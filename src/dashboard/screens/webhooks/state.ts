@@ -23,6 +23,14 @@ export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: stri
   off: { word: 'Off', tone: 'neutral' },
 }
 
+export const DELIVERY_STATES: Readonly<
+  Record<'pending' | 'delivered' | 'undeliverable', { readonly word: string; readonly tone: Tone }>
+> = {
+  pending: { word: 'Pending', tone: 'waiting' },
+  delivered: { word: 'Delivered', tone: 'good' },
+  undeliverable: { word: 'Undeliverable', tone: 'bad' },
+}
+
 const MAX_NAME_LENGTH = 80
 
 /** What a webhook is called: its description, or its URL without query, which may have a secret. */

@@ -1,0 +1,54 @@
+/** @module The filters of lists: in the URL, and as `/v1` takes them. */
+import { keep, parseCursor, readText, type Search } from './search.ts'
+
+/** A filter whose name ends with `_date` has a day in the reader's zone, such as 2026-11-21. */
+export interface Filter {
+  readonly label: string
+  /** What it may be, in words; by default any text. With `true` alone it is switched on or off. */
+  readonly words?: Readonly<Record<string, string>>
+  readonly placeholder?: string
+  readonly maxLength?: number
+  /** Whether it comes from links only. */
+  readonly isHidden?: true
+}
+
+/** By the names that `/v1` has for them; the form has them in this order. */
+export type Filters = Readonly<Record<string, Filter>>
+
+export type FilterValues<Table extends Filters = Filters> = { readonly [Name in keyof Table]?: string }
+
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+
+/** Reads the filters of a list from the query of a URL. */
+export const readFilters =
+  <const Table extends Filters>(filters: Table) =>
+  (search: Search): FilterValues<Table> =>
+    Object.fromEntries(
+      Object.entries(filters).flatMap(([name, { words, maxLength }]) => {
+        const text = readText(search[name], maxLength) ?? ''
+        const isValid = words ? Object.hasOwn(words, text) : !name.endsWith('_date') || DAY.test(text)
+        return text !== '' && isValid ? [[name, text]] : []
+      }),
+    ) as FilterValues<Table>
+
+/** Reads the filters of a list, and the cursor of a page after the first. */
+export const readList =
+  <const Table extends Filters>(filters: Table) =>
+  (search: Search): FilterValues<Table> & { readonly cursor?: string } => ({
+    ...readFilters(filters)(search),
+    ...parseCursor(search),
+  })
+
+/** As `/v1` takes them: a day covers its first to its last instant in the reader's zone. */
+export const toQuery = (values: FilterValues): Readonly<Record<string, string | undefined>> => ({
+  ...values,
+  ...keep('from_date', toInstant(values['from_date'], 'T00:00:00.000')),
+  ...keep('to_date', toInstant(values['to_date'], 'T23:59:59.999')),
+})
+
+function toInstant(day: string | undefined, time: string): string | undefined {
+  if (day === undefined) return undefined
+  const at = new Date(day + time)
+  // Such as 31 February: the server names the problem.
+  return Number.isNaN(at.getTime()) ? day : at.toISOString()
+}

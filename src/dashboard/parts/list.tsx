@@ -1,0 +1,266 @@
+/** @module The screen of a list: its filters, its rows, its pages, and what it says without rows. */
+import { Button, Group, Stack, Text } from '@mantine/core'
+import type { UseQueryResult } from '@tanstack/react-query'
+import { useNavigate, useRouterState, useSearch } from '@tanstack/react-router'
+import type { ComponentProps, ReactNode } from 'react'
+import type { Event } from '#client/api.ts'
+import type { Read } from '../api/client.ts'
+import { type PageOf, type PageOptions, usePage } from '../api/data.ts'
+import { useReadAgainAfter } from '../api/live.tsx'
+import { type Choices, FilterForm } from './filter-form.tsx'
+import { type Filters, type FilterValues, readList, toQuery } from './filters.ts'
+import { ActionButton, findFieldError } from './form.tsx'
+import { formatCount } from './format.ts'
+import { EmptyState, ErrorState, LoadingState, Page } from './page.tsx'
+import { type SteadyRows, useSteadyRows } from './rows.ts'
+import { type Column, DataTable } from './table.tsx'
+
+const NO_FILTERS: Filters = {}
+
+interface ListOptions<Row> extends PageOptions<PageOf<Row>> {
+  /** Reads a page; the names of the filters are those of its query. */
+  read(query: object): Read<PromiseLike<PageOf<Row>>>
+  readonly filters?: Filters
+  /** Whether the rows stay where they are while the list is read again. */
+  readonly isSteady?: boolean
+  /** The path whose query has the filters; by default that of the screen. */
+  readonly path?: string
+  toKey?(row: Row): string
+  /** Whether the list is read again after an event. */
+  isConcerned?(event: Event): boolean
+}
+
+export interface List<Row> extends SteadyRows<PageOf<Row>> {
+  readonly query: UseQueryResult<PageOf<Row>>
+  readonly filters: Filters
+  readonly values: FilterValues
+  readonly isSteady: boolean
+  readonly isFirstPage: boolean
+  readonly isFiltered: boolean
+  /** Whether there is nothing at all. */
+  readonly isEmpty: boolean
+  toKey(row: Row): string
+  filter(values: FilterValues): void
+}
+
+/** A list whose filters and page are in the URL. */
+export function useList<Row extends object>(options: ListOptions<Row>): List<Row> {
+  const {
+    read,
+    filters = NO_FILTERS,
+    isSteady = false,
+    path = '.',
+    toKey = toId,
+    isConcerned = () => false,
+    ...rest
+  } = options
+  const { cursor, ...values } = readList(filters)(useSearch({ strict: false }))
+  const navigate = useNavigate()
+  const query = usePage(read({ ...toQuery(values), cursor }), rest)
+  const steady = useSteadyRows(query, JSON.stringify([values, cursor]), toKey)
+  useReadAgainAfter(query, isConcerned)
+  const page = isSteady ? steady.page : query.data
+  const isFiltered = Object.keys(values).length > 0
+  return {
+    ...steady,
+    query,
+    page,
+    filters,
+    values,
+    toKey,
+    isSteady,
+    isFirstPage: cursor === undefined,
+    isFiltered,
+    isEmpty: page?.data.length === 0 && cursor === undefined && !isFiltered,
+    filter: (next) => void navigate({ to: path, search: readList(filters)(next) } as never),
+  }
+}
+
+const toId = (row: object): string => String(Reflect.get(row, 'id'))
+
+interface ListViewProps<Row> {
+  readonly list: List<Row>
+  /** Names the list for screen readers. */
+  readonly label: string
+  readonly columns: readonly Column<Row>[]
+  readonly isWide?: boolean
+  /** One of its rows, such as "domain". */
+  readonly noun: string
+  /** Instead of a list without anything. */
+  readonly empty: ReactNode
+  /** Advice when nothing matches the filters. */
+  readonly advice?: string
+  readonly choices?: Choices
+}
+
+export function ListView<Row>({ label, columns, isWide = false, choices, ...props }: ListViewProps<Row>) {
+  const { list } = props
+  return (
+    <>
+      {!list.isEmpty && <ListFilters list={list} {...(choices && { choices })} />}
+      <ListBody {...props}>
+        {(rows) => <DataTable label={label} columns={columns} rows={rows} isWide={isWide} toKey={list.toKey} />}
+      </ListBody>
+    </>
+  )
+}
+
+export const ListFilters = <Row,>({ list, choices = {} }: { readonly list: List<Row>; readonly choices?: Choices }) =>
+  Object.keys(list.filters).length > 0 && (
+    <FilterForm
+      filters={list.filters}
+      values={list.values}
+      choices={choices}
+      error={list.query.error}
+      onChange={list.filter}
+    />
+  )
+
+interface ListBodyProps<Row> extends Pick<ListViewProps<Row>, 'list' | 'noun' | 'empty' | 'advice'> {
+  readonly children: (rows: readonly Row[]) => ReactNode
+}
+
+/** The rows of a list with its pages; and what it shows while it is loaded, read again, or empty. */
+export function ListBody<Row>({ list, noun, empty, advice, children }: ListBodyProps<Row>) {
+  const { query, page, isEmpty } = list
+  const isErrorShown = Object.keys(list.filters).some((name) => findFieldError(query.error, name) !== undefined)
+  return (
+    <>
+      {query.error && !isErrorShown && <ErrorState error={query.error} onRetry={() => query.refetch()} />}
+      {!page ? (
+        !query.error && <LoadingState />
+      ) : isEmpty ? (
+        empty
+      ) : (
+        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
+          {list.isSteady && list.isFirstPage && <NewRows list={list} />}
+          {page.data.length === 0 ? <NoMatch list={list} noun={noun} advice={advice} /> : children(page.data)}
+          <ListPages list={list} noun={noun} />
+        </Stack>
+      )}
+    </>
+  )
+}
+
+interface ListScreenProps<Row> extends ListViewProps<Row> {
+  readonly title: string
+  /** The frame of the screens of an area. */
+  readonly frame?: (props: FrameProps) => ReactNode
+  /** Creates a row; the empty state has it too. */
+  readonly action?: ReactNode
+  readonly above?: ReactNode
+  readonly below?: ReactNode
+}
+
+interface FrameProps {
+  readonly title: string
+  readonly action?: ReactNode
+  readonly query: UseQueryResult<unknown>
+  readonly children: ReactNode
+}
+
+export const ListScreen = <Row,>({
+  title,
+  frame: Frame = Page,
+  action,
+  above,
+  below,
+  ...view
+}: ListScreenProps<Row>) => (
+  <Frame title={title} action={view.list.isEmpty ? undefined : action} query={view.list.query}>
+    {above}
+    <ListView {...view} />
+    {below}
+  </Frame>
+)
+
+interface ActionLinkProps extends Omit<ComponentProps<typeof ActionButton>, 'onClick'> {
+  readonly to: string
+  readonly search?: object
+}
+
+/** A button that leads to the screen of an action. */
+export function ActionLink({ to, search, ...button }: ActionLinkProps) {
+  const navigate = useNavigate()
+  return <ActionButton {...button} onClick={() => void navigate({ to, search } as never)} />
+}
+
+/** Always in the page, so that screen readers announce a change and the list does not move. */
+const NewRows = <Row,>({ list: { newCount, hasChanged, show, page } }: { readonly list: List<Row> }) => (
+  <div role="status" style={{ minHeight: '1.875rem' }}>
+    {hasChanged && (
+      <Button
+        variant="light"
+        size="xs"
+        fullWidth
+        onClick={() => {
+          show()
+          scrollTo({ top: 0 })
+        }}
+      >
+        {newCount === 0
+          ? 'The list has changed: show it'
+          : `${newCount}${newCount === page?.pagination.per_page ? '+' : ''} new`}
+      </Button>
+    )}
+  </div>
+)
+
+interface NoMatchProps {
+  readonly list: Pick<List<unknown>, 'isFiltered' | 'filter'>
+  readonly noun: string
+  readonly advice?: string | undefined
+}
+
+const NoMatch = ({ list: { isFiltered, filter }, noun, advice }: NoMatchProps) => (
+  <EmptyState title={isFiltered ? `No ${noun} matches these filters` : 'There is nothing on this page'}>
+    {isFiltered && advice !== undefined && <Text maw={640}>{advice}</Text>}
+    <Button variant="default" onClick={() => filter({})}>
+      {isFiltered ? 'Remove the filters' : 'First page'}
+    </Button>
+  </EmptyState>
+)
+
+/** What the location keeps beside its URL: the cursors of the pages before; an empty one is the first page. */
+interface CursorState {
+  readonly before?: readonly string[]
+}
+
+/** A filtered list is counted no further. */
+const MAX_COUNTED = 10_000
+
+interface ListPagesProps {
+  readonly list: Pick<List<unknown>, 'page' | 'isFiltered'>
+  readonly noun: string
+}
+
+/** The other filters in the URL are kept. */
+function ListPages({ list: { page, isFiltered }, noun }: ListPagesProps) {
+  const navigate = useNavigate()
+  const { cursor, ...search }: { readonly cursor?: string } = useSearch({ strict: false })
+  const { before = [] } = useRouterState({ select: ({ location }) => location.state as CursorState })
+  const { total = 0, next_cursor: next } = page?.pagination ?? {}
+  const isMore = isFiltered && total >= MAX_COUNTED
+  const go = (wanted: string | undefined, state: CursorState) =>
+    void navigate({ to: '.', search: { ...search, cursor: wanted || undefined }, state } as never)
+  return (
+    <Group justify="space-between" component="nav" aria-label="Pages">
+      <Text size="sm" c="dimmed">
+        {isMore && 'At least '}
+        {formatCount(isMore ? MAX_COUNTED : total, noun)}
+      </Text>
+      <Group gap="xs">
+        {cursor !== undefined && (
+          <Button variant="default" size="xs" onClick={() => go(before.at(-1), { before: before.slice(0, -1) })}>
+            {before.length > 1 ? 'Previous' : 'First page'}
+          </Button>
+        )}
+        {next !== undefined && (
+          <Button variant="default" size="xs" onClick={() => go(next, { before: [...before, cursor ?? ''] })}>
+            Next
+          </Button>
+        )}
+      </Group>
+    </Group>
+  )
+}

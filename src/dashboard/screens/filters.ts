@@ -1,0 +1,132 @@
+/** @module What the URLs of screens may have: the filters of lists, the tabs of messages. */
+import type { Filters } from '../parts/filters.ts'
+import { CONTACT_STATES } from './audience/contact-search.ts'
+import { INBOUND_STATES, ROUTE_DELIVERY_STATES } from './inbound/format.ts'
+import { EVENT_NAMES, TEST_EVENT } from './webhooks/events.ts'
+import { DELIVERY_STATES } from './webhooks/state.ts'
+
+export const EMAIL_TABS = ['html', 'text', 'headers', 'source', 'links'] as const
+export const INBOUND_TABS = ['html', 'text', 'headers', 'source'] as const
+export const CAPTURED_TABS = ['html', 'text', 'headers', 'source', 'attachments', 'links'] as const
+
+const MAX_WORDS_LENGTH = 200
+
+const toWords = (states: Readonly<Record<string, { readonly word: string }>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(states).map(([name, { word }]) => [name, word]))
+
+/** Some statuses are shown divided, but are one to `/v1`. */
+const EMAIL_STATUSES = {
+  queued: 'Queued or deferred',
+  scheduled: 'Scheduled',
+  processing: 'Sending',
+  sent: 'Delivered or captured',
+  bounced: 'Bounced',
+  failed: 'Failed',
+  rejected: 'Suppressed',
+  cancelled: 'Cancelled',
+  uncertain: 'Uncertain',
+}
+
+export const EMAIL_FILTERS = {
+  to: { label: 'Recipient', placeholder: 'bob@example.com or @example.com' },
+  status: { label: 'Status', words: EMAIL_STATUSES },
+  from: { label: 'Sender', placeholder: 'ada@example.com' },
+  subject: { label: 'Subject', placeholder: 'Whole words' },
+  tag: { label: 'Tag', placeholder: 'welcome' },
+  stream: { label: 'Stream', placeholder: 'transactional' },
+  domain: { label: 'Domain', placeholder: 'example.com' },
+  from_date: { label: 'From day' },
+  to_date: { label: 'Until day' },
+  operation_id: { label: 'Broadcast', isHidden: true },
+} as const satisfies Filters
+
+export const INBOUND_FILTERS = {
+  from: { label: 'Sender', placeholder: 'bob@example.com' },
+  status: { label: 'Status', words: toWords(INBOUND_STATES) },
+  domain_id: { label: 'Domain' },
+  route_id: { label: 'Route' },
+} as const satisfies Filters
+
+export const ROUTE_DELIVERY_FILTERS = { status: { label: 'State', words: toWords(ROUTE_DELIVERY_STATES) } } as const
+
+export const THREAD_FILTERS = {
+  q: {
+    label: 'Search the messages',
+    placeholder: 'Whole words of subject, sender or text',
+    maxLength: MAX_WORDS_LENGTH,
+  },
+} as const satisfies Filters
+
+export const CAPTURED_FILTERS = {
+  q: { label: 'Recipient, sender or subject', maxLength: MAX_WORDS_LENGTH },
+  unread: { label: 'Show', words: { true: 'Only unread' } },
+} as const satisfies Filters
+
+export const SUPPRESSION_FILTERS = {
+  email: { label: 'Address', placeholder: 'bob@example.com' },
+  reason: { label: 'Reason' },
+} as const satisfies Filters
+
+export const CONTACT_FILTERS = {
+  starts_with: { label: 'Address', placeholder: 'The beginning of an address' },
+  status: { label: 'State', words: toWords(CONTACT_STATES) },
+} as const satisfies Filters
+
+export const TEMPLATE_FILTERS = { search: { label: 'Name or alias contains', maxLength: MAX_WORDS_LENGTH } } as const
+
+export const DELIVERY_FILTERS = {
+  status: { label: 'State', words: toWords(DELIVERY_STATES) },
+  event: { label: 'Event', words: Object.fromEntries([...EVENT_NAMES, TEST_EVENT].map((name) => [name, name])) },
+} as const satisfies Filters
+
+export const AUDIT_FILTERS = {
+  action: { label: 'Action', placeholder: 'domain.created', maxLength: 512 },
+  actor_type: {
+    label: 'Who',
+    words: {
+      user: 'Any user',
+      api_key: 'Any API key',
+      operator: 'The operator of this server',
+      system: 'The service itself',
+    },
+  },
+  actor_id: { label: 'User or API key' },
+  resource_type: { label: 'Type of thing', placeholder: 'domain' },
+  resource_id: { label: 'Id of the thing' },
+  from_date: { label: 'From day' },
+  to_date: { label: 'To day' },
+} as const satisfies Filters
+
+export const ACCOUNT_FILTER = { account_id: { label: 'Account', isHidden: true } } as const satisfies Filters
+
+export const QUEUE_FILTERS = {
+  domain: { label: 'Domain of the recipients', placeholder: 'example.com' },
+  ...ACCOUNT_FILTER,
+} as const satisfies Filters
+
+export const ACCOUNT_FILTERS = {
+  q: { label: 'Name, address or id', placeholder: 'acme' },
+  state: { label: 'State', words: { active: 'Active', paused: 'Paused', disabled: 'Disabled' } },
+} as const satisfies Filters
+
+export const REPORT_FILTERS = { domain: { label: 'Domain', placeholder: 'example.com' } } as const satisfies Filters
+
+export const OPERATOR_MAIL_FILTERS = {
+  kind: {
+    label: 'Kind',
+    words: {
+      postmaster: 'Postmaster',
+      abuse: 'Abuse',
+      bounce: 'Bounce',
+      complaint: 'Complaint',
+      unsubscribe: 'Unsubscribe',
+      report: 'Report',
+      other: 'Other',
+    },
+  },
+} as const satisfies Filters
+
+export const SETTING_FILTERS = {
+  q: { label: 'Name or meaning', placeholder: 'disk' },
+  set: { label: 'Show', words: { true: 'Only those that are set' } },
+} as const satisfies Filters
