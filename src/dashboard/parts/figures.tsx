@@ -1,22 +1,39 @@
 /** @module Numbers beside each other, each with its name. */
-import { Text } from '@mantine/core'
+import { Paper, Text } from '@mantine/core'
+import type { ReactNode } from 'react'
+import { SmallLink } from './links.tsx'
 
 export interface Figure {
   readonly label: string
-  readonly count: number
-  readonly note?: string
+  readonly value: number | string
+  readonly note?: ReactNode
+  /** The screen that has more about it. */
+  readonly to?: string
+  readonly search?: object
 }
 
 export const Figures = ({ figures }: { readonly figures: readonly Figure[] }) => (
-  <div className="figures" style={{ width: '100%' }}>
-    {figures.map(({ label, count, note }) => (
-      <div key={label}>
-        <Text size="sm">{label}</Text>
-        <Text size="xl" fw={700}>
-          {count.toLocaleString()}
+  <dl className="figures">
+    {figures.map(({ label, value, note, to, search }) => (
+      <Paper key={label} withBorder p="sm">
+        <Text component="dt" size="sm">
+          {to === undefined ? (
+            label
+          ) : (
+            <SmallLink to={to} {...(search && { search })}>
+              {label}
+            </SmallLink>
+          )}
         </Text>
-        {note !== undefined && <Text size="sm">{note}</Text>}
-      </div>
+        <Text component="dd" m={0} size="xl" fw={700}>
+          {value.toLocaleString()}
+        </Text>
+        {note !== undefined && (
+          <Text component="dd" m={0} size="sm">
+            {note}
+          </Text>
+        )}
+      </Paper>
     ))}
-  </div>
+  </dl>
 )

@@ -68,15 +68,15 @@ function Totals({ filters }: SectionProps) {
 }
 
 const toFigures = (data: AnalyticsOverview): readonly Figure[] => [
-  { label: 'Sent', count: data.sent },
-  { label: 'Delivered', count: data.delivered, note: `${formatRate(data.delivery_rate)} of sent` },
-  { label: 'Bounced', count: data.bounced, note: `${formatRate(data.bounce_rate_pct / 100)} of sent` },
-  { label: 'Complaints', count: data.complaints },
-  { label: 'Opened', count: data.opens, note: `${formatRate(data.open_rate)} of the delivered emails` },
-  { label: 'Clicked', count: data.clicks, note: `${formatRate(data.click_rate)} of the delivered emails` },
-  { label: 'Unsubscribed', count: data.total_unsubscribes },
-  { label: 'Opened by machines', count: data.machine_opens, note: 'not in “Opened”' },
-  { label: 'Clicked by machines', count: data.machine_clicks, note: 'not in “Clicked”' },
+  { label: 'Sent', value: data.sent },
+  { label: 'Delivered', value: data.delivered, note: `${formatRate(data.delivery_rate)} of sent` },
+  { label: 'Bounced', value: data.bounced, note: `${formatRate(data.bounce_rate_pct / 100)} of sent` },
+  { label: 'Complaints', value: data.complaints },
+  { label: 'Opened', value: data.opens, note: `${formatRate(data.open_rate)} of the delivered emails` },
+  { label: 'Clicked', value: data.clicks, note: `${formatRate(data.click_rate)} of the delivered emails` },
+  { label: 'Unsubscribed', value: data.total_unsubscribes },
+  { label: 'Opened by machines', value: data.machine_opens, note: 'not in “Opened”' },
+  { label: 'Clicked by machines', value: data.machine_clicks, note: 'not in “Clicked”' },
 ]
 
 function Reputation({ slug }: { readonly slug: string }) {
@@ -92,14 +92,14 @@ function Reputation({ slug }: { readonly slug: string }) {
 }
 
 const toStreamFigures = ({ reputation }: Stream): readonly Figure[] => [
-  { label: 'Sent', count: reputation.sent },
-  { label: 'Delivered', count: reputation.delivered },
+  { label: 'Sent', value: reputation.sent },
+  { label: 'Delivered', value: reputation.delivered },
   {
     label: 'Hard bounces',
-    count: reputation.bounced,
+    value: reputation.bounced,
     note: `${formatRate(reputation.bounce_rate)} of delivered and bounced`,
   },
-  { label: 'Complaints', count: reputation.complained, note: `${formatRate(reputation.complaint_rate)} of delivered` },
+  { label: 'Complaints', value: reputation.complained, note: `${formatRate(reputation.complaint_rate)} of delivered` },
 ]
 
 function SeriesSection({ filters, onChange }: ChangingProps) {

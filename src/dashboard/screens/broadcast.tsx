@@ -5,6 +5,7 @@ import type { Broadcast } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useLiveState, useReadAgainAfter } from '../api/live.tsx'
+import { type Figure, Figures } from '../parts/figures.tsx'
 import { ActionButton, ConfirmButton, FormError } from '../parts/form.tsx'
 import { toTitle } from '../parts/format.ts'
 import { NameLink, SmallLink } from '../parts/links.tsx'
@@ -12,15 +13,7 @@ import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { isMoving, POLL_MS, SLOW_POLL_MS } from './broadcasts/queries.ts'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
-import {
-  describeProgress,
-  isOver,
-  type Result,
-  toBroadcastState,
-  toPercent,
-  toResults,
-  toShare,
-} from './broadcasts/states.ts'
+import { describeProgress, isOver, toBroadcastState, toPercent, toResults, toShare } from './broadcasts/states.ts'
 
 const route = getRouteApi('/broadcasts/$id')
 
@@ -145,20 +138,15 @@ function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
 }
 
 function Results({ broadcast }: { readonly broadcast: Broadcast }) {
-  const results = toResults(broadcast)
   const delivered = broadcast.emails['sent'] ?? 0
   return (
     <Section title="Results">
-      <div className="figures">
-        {results.map((result) => (
-          <Figure
-            key={result.label}
-            label={<ResultLabel broadcastId={broadcast.id} result={result} />}
-            count={result.count}
-            whole={broadcast.total_recipients}
-          />
-        ))}
-      </div>
+      <Figures
+        figures={toResults(broadcast).map(({ label, count, status }) => ({
+          ...toFigure(label, count, broadcast.total_recipients),
+          ...(status !== undefined && count > 0 && { to: '/emails', search: { operation_id: broadcast.id, status } }),
+        }))}
+      />
       {delivered > 0 && !broadcast.sandbox && <Engagement broadcast={broadcast} delivered={delivered} />}
       <Group>
         <SmallLink to="/emails" search={{ operation_id: broadcast.id }}>
@@ -169,35 +157,12 @@ function Results({ broadcast }: { readonly broadcast: Broadcast }) {
   )
 }
 
-const ResultLabel = ({ broadcastId, result }: { readonly broadcastId: string; readonly result: Result }) =>
-  result.status !== undefined && result.count > 0 ? (
-    <SmallLink to="/emails" search={{ operation_id: broadcastId, status: result.status }}>
-      {result.label}
-    </SmallLink>
-  ) : (
-    result.label
-  )
-
-interface FigureProps {
-  readonly label: React.ReactNode
-  readonly count: number
-  /** What its share is of. */
-  readonly whole: number
-}
-
-const Figure = ({ label, count, whole }: FigureProps) => (
-  <Paper withBorder p="sm">
-    <Text size="sm" c="dimmed" component="div">
-      {label}
-    </Text>
-    <Text fw={700} size="lg">
-      {count.toLocaleString()}
-    </Text>
-    <Text size="sm" c="dimmed">
-      {toShare(count, whole)}
-    </Text>
-  </Paper>
-)
+/** @param whole what its share is of */
+const toFigure = (label: string, value: number, whole: number): Figure => ({
+  label,
+  value,
+  note: toShare(value, whole),
+})
 
 function Engagement({ broadcast, delivered }: { readonly broadcast: Broadcast; readonly delivered: number }) {
   const isPolling = useLiveState() === 'polling'
@@ -218,12 +183,14 @@ function Engagement({ broadcast, delivered }: { readonly broadcast: Broadcast; r
   const { opened, clicked, complained, unsubscribed } = query.data
   return (
     <Stack gap="xs">
-      <div className="figures">
-        <Figure label="Opened" count={opened} whole={delivered} />
-        <Figure label="Clicked" count={clicked} whole={delivered} />
-        <Figure label="Unsubscribed" count={unsubscribed} whole={delivered} />
-        <Figure label="Spam complaints" count={complained} whole={delivered} />
-      </div>
+      <Figures
+        figures={[
+          toFigure('Opened', opened, delivered),
+          toFigure('Clicked', clicked, delivered),
+          toFigure('Unsubscribed', unsubscribed, delivered),
+          toFigure('Spam complaints', complained, delivered),
+        ]}
+      />
       <Text size="sm" c="dimmed">
         These shares are of the delivered emails, those above of all recipients. Opens and clicks are known only of mail
         with tracking, and many programs hide opens.

@@ -1,16 +1,18 @@
 /** @module The first screen: what is left to set up, what needs attention, the last 24 hours, the newest events. */
-import { Alert, Card, Stack, Text } from '@mantine/core'
+import { Alert, Stack, Text } from '@mantine/core'
 import { type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { AnalyticsTimeseries } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { read } from '../api/client.ts'
 import { readAgain } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useSession } from '../api/session.tsx'
+import { type Figure, Figures } from '../parts/figures.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { ErrorState, LoadingState, Page, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { Checklist } from './overview/checklist.tsx'
-import { type Counts, SHOWN_METRICS, type ShownMetric, sumHours } from './overview/format.ts'
+import { SHOWN_METRICS, type ShownMetric, sumHours } from './overview/format.ts'
 import { listNotices, type Notice, type NoticeAction } from './overview/notices.ts'
 import { RecentEvents } from './overview/recent-events.tsx'
 import { hasDelivered, listSteps } from './overview/steps.ts'
@@ -24,12 +26,11 @@ const LABELS: Readonly<Record<ShownMetric, string>> = {
   complaints: 'Complaints',
 }
 
-const NUMBER = new Intl.NumberFormat(undefined)
 const DAY_MS = 86_400_000
 
 const toDay = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
-function Figures() {
+function LastDay() {
   const now = Date.now()
   const series = useQuery(
     read.analytics.getTimeseries({
@@ -42,31 +43,26 @@ function Figures() {
   )
   return (
     <Section title="Last 24 hours">
-      <QueryView query={series}>{({ data }) => <Grid {...sumHours(data)} />}</QueryView>
+      <QueryView query={series}>{({ data }) => <Figures figures={toFigures(data)} />}</QueryView>
     </Section>
   )
 }
 
-const Grid = ({ now, before }: { readonly now: Counts; readonly before: Counts }) => (
-  <div className="figures">
-    {SHOWN_METRICS.map((metric) => (
-      <Card key={metric} withBorder padding="sm">
-        <Text size="sm">{LABELS[metric]}</Text>
-        <Text size="xl" fw={700}>
-          {NUMBER.format(now[metric])}
-        </Text>
-        <Text size="sm">{NUMBER.format(before[metric])} the day before</Text>
-      </Card>
-    ))}
-  </div>
-)
+function toFigures(points: readonly AnalyticsTimeseries[]): readonly Figure[] {
+  const { now, before } = sumHours(points)
+  return SHOWN_METRICS.map((metric) => ({
+    label: LABELS[metric],
+    value: now[metric],
+    note: `${before[metric].toLocaleString()} the day before`,
+  }))
+}
 
 export default function OverviewScreen() {
   useRefreshByEvents()
   return (
     <Page title="Overview">
       <Setup />
-      <Figures />
+      <LastDay />
       <RecentEvents />
     </Page>
   )

@@ -1,10 +1,9 @@
 /** @module The state of the whole service, for operators. */
 import { Alert, Code, List, Stack, Text } from '@mantine/core'
-import type { ReactNode } from 'react'
 import type { OperatorHealth } from '#client/operator-api.ts'
 import { read } from '../api/client.ts'
+import { type Figure, Figures } from '../parts/figures.tsx'
 import { formatBytes, formatCount } from '../parts/format.ts'
-import { SmallLink } from '../parts/links.tsx'
 import { Facts, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
@@ -47,7 +46,7 @@ function Health({ health }: { readonly health: OperatorHealth }) {
       </div>
       <Checks warnings={warnings} />
       <DeliveryAlerts />
-      <Figures health={health} />
+      <Figures figures={toFigures(health)} />
       <Section title="This server" gap="xs">
         <Facts
           facts={[
@@ -86,49 +85,32 @@ const DELIVERY_WORDS: Readonly<Record<string, string>> = {
 }
 const toDeliveryWords = (mode: string): string => DELIVERY_WORDS[mode] ?? mode
 
-function Figures({ health: { queue, received, disk, webhooks, accounts } }: { readonly health: OperatorHealth }) {
-  return (
-    <dl className="figures">
-      <Figure name="Waiting for delivery" to="/server/queue" value={queue.waiting.toLocaleString()}>
-        {queue.in_flight.toLocaleString()} being delivered
-        {queue.stalled > 0 && `; ${queue.stalled.toLocaleString()} queues without progress: see the log`}
-      </Figure>
-      <Figure name="Received, not processed" to="/server/received" value={received.toLocaleString()} />
-      <Figure name="Free on the disk" to="/server/disk" value={formatBytes(disk.free_bytes)}>
-        of {formatBytes(disk.size_bytes)}; mail is refused below {formatBytes(disk.wanted_free_bytes)}
-      </Figure>
-      <Figure name="Accounts" to="/server/accounts" value={accounts.total.toLocaleString()}>
-        {accounts.paused.toLocaleString()} paused
-      </Figure>
-      <Figure name="Webhook deliveries waiting" value={webhooks.waiting.toLocaleString()}>
-        {webhooks.deactivated.toLocaleString()} webhooks deactivated by failures
-      </Figure>
-    </dl>
-  )
-}
-
-interface FigureProps {
-  readonly name: string
-  readonly value: string
-  readonly to?: string
-  readonly children?: ReactNode
-}
-
-const Figure = ({ name, value, to, children }: FigureProps) => (
-  <div>
-    <Text component="dt" size="sm" c="dimmed">
-      {to === undefined ? name : <SmallLink to={to}>{name}</SmallLink>}
-    </Text>
-    <Text component="dd" m={0} fz="h3" fw={600}>
-      {value}
-    </Text>
-    {children && (
-      <Text component="dd" m={0} size="sm" c="dimmed">
-        {children}
-      </Text>
-    )}
-  </div>
-)
+const toFigures = ({ queue, received, disk, webhooks, accounts }: OperatorHealth): readonly Figure[] => [
+  {
+    label: 'Waiting for delivery',
+    to: '/server/queue',
+    value: queue.waiting,
+    note: `${queue.in_flight.toLocaleString()} being delivered${queue.stalled > 0 ? `; ${queue.stalled.toLocaleString()} queues without progress: see the log` : ''}`,
+  },
+  { label: 'Received, not processed', to: '/server/received', value: received },
+  {
+    label: 'Free on the disk',
+    to: '/server/disk',
+    value: formatBytes(disk.free_bytes),
+    note: `of ${formatBytes(disk.size_bytes)}; mail is refused below ${formatBytes(disk.wanted_free_bytes)}`,
+  },
+  {
+    label: 'Accounts',
+    to: '/server/accounts',
+    value: accounts.total,
+    note: `${accounts.paused.toLocaleString()} paused`,
+  },
+  {
+    label: 'Webhook deliveries waiting',
+    value: webhooks.waiting,
+    note: `${webhooks.deactivated.toLocaleString()} webhooks deactivated by failures`,
+  },
+]
 
 const MAX_SHOWN = 20
 

@@ -220,10 +220,10 @@ function Summary({ preview: { entries, duplicates, wrong, total } }: Pick<Review
     <>
       <Figures
         figures={[
-          { label: 'To import', count: entries.length },
-          { label: 'Repeated', count: duplicates.count },
-          { label: 'Wrong', count: wrong.count },
-          { label: 'Lines', count: total },
+          { label: 'To import', value: entries.length },
+          { label: 'Repeated', value: duplicates.count },
+          { label: 'Wrong', value: wrong.count },
+          { label: 'Lines', value: total },
         ]}
       />
       {entries.length > 0 && (

@@ -44,7 +44,7 @@ export function describeProgress(broadcast: BroadcastSummary): string {
   return `${(enqueued + skipped).toLocaleString()} of ${total.toLocaleString()}`
 }
 
-export interface Result {
+interface Result {
   readonly label: string
   readonly count: number
   /** Of the filter of the list of emails; undefined: no filter shows them. */

@@ -14,7 +14,7 @@ const HOURS = 24
 
 export const SHOWN_METRICS = ['sent', 'delivered', 'bounced', 'opens', 'clicks', 'complaints'] as const
 export type ShownMetric = (typeof SHOWN_METRICS)[number]
-export type Counts = Readonly<Record<ShownMetric, number>>
+type Counts = Readonly<Record<ShownMetric, number>>
 
 /** @param points one for each hour, oldest first, up to the current hour */
 export const sumHours = (
