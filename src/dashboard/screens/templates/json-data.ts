@@ -13,69 +13,11 @@ export function parseData(text: string): DataResult {
     if (typeof value === 'object' && value !== null && !Array.isArray(value))
       return { value: value as Record<string, unknown> }
     return { problem: { line: 1, message: 'The data must be a JSON object, such as {"user": {"name": "Ada"}}.' } }
-  } catch {
-    const offset = findJsonError(text)
-    const line = text.slice(0, offset).split('\n').length
-    const rest = text.slice(offset).trimStart()
-    const what = rest === '' ? 'The JSON ends too early.' : `The JSON is wrong at ${JSON.stringify(rest.slice(0, 10))}.`
-    return { problem: { line, message: what } }
-  }
-}
-
-const SPACE = /[ \t\r\n]*/y
-const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y
-const STRING = /"[^"\\\u0000-\u001f]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[^"\\\u0000-\u001f]*)*"/y
-
-/** The offset at which a text stops being JSON; browsers do not say it. */
-export function findJsonError(text: string): number {
-  let at = 0
-  const take = (pattern: RegExp): boolean => {
-    pattern.lastIndex = at
-    const length = pattern.exec(text)?.[0].length
-    if (length !== undefined) at += length
-    return length !== undefined
-  }
-  const skipTo = (character: string): boolean => {
-    take(SPACE)
-    if (text[at] !== character) return false
-    at++
-    return true
-  }
-  /** Open brackets, innermost last. */
-  const open: ('{' | '[')[] = []
-  /** What comes next: a value, a name, or what follows a value. */
-  let expects: 'value' | 'name' | 'end' = 'value'
-  let isFirst = false
-  for (;;) {
-    if (expects === 'value') {
-      if (skipTo('{')) {
-        open.push('{')
-        ;[expects, isFirst] = ['name', true]
-      } else if (skipTo('[')) {
-        open.push('[')
-        ;[expects, isFirst] = ['value', true]
-      } else if (isFirst && open.at(-1) === '[' && skipTo(']')) {
-        open.pop()
-        expects = 'end'
-      } else if (take(STRING) || take(SCALAR)) expects = 'end'
-      else return at
-    } else if (expects === 'name') {
-      if (isFirst && skipTo('}')) {
-        open.pop()
-        expects = 'end'
-        continue
-      }
-      take(SPACE)
-      if (!take(STRING) || !skipTo(':')) return at
-      ;[expects, isFirst] = ['value', false]
-    } else {
-      const bracket = open.at(-1)
-      take(SPACE)
-      if (bracket === undefined) return at
-      if (skipTo(',')) [expects, isFirst] = [bracket === '{' ? 'name' : 'value', false]
-      else if (skipTo(bracket === '{' ? '}' : ']')) open.pop()
-      else return at
-    }
+  } catch (error) {
+    const { message } = error as Error
+    // Most browsers say the line.
+    const line = /\bline (\d+)/.exec(message)?.[1]
+    return { problem: { line: line === undefined ? undefined : Number(line), message: `This is not JSON: ${message}` } }
   }
 }
 

@@ -10,11 +10,11 @@ export interface DiffGap {
   readonly lines: number
 }
 
-/** With more changed lines, what lies between the first and the last is shown as replaced. */
-const MAX_CHANGES = 1000
+/** Texts in which more lines are compared with more lines are shown as replaced between the first and the last change. */
+const MAX_COMPARISONS = 4_000_000
 const CONTEXT_LINES = 3
 
-/** All lines of both texts, in order (Myers 1986). */
+/** All lines of both texts, in order. */
 export function diffLines(before: string, after: string): readonly DiffLine[] {
   const [old, now] = [toLines(before), toLines(after)]
   let start = 0
@@ -33,57 +33,25 @@ export function diffLines(before: string, after: string): readonly DiffLine[] {
 const toLines = (text: string): readonly string[] => (text === '' ? [] : text.split(/\r?\n/))
 
 function diffMiddle(old: readonly string[], now: readonly string[]): readonly DiffLine[] {
-  const trace = findTrace(old, now)
-  if (!trace)
-    return [
-      ...old.map((text) => ({ kind: 'removed', text }) as const),
-      ...now.map((text) => ({ kind: 'added', text }) as const),
-    ]
+  const width = now.length + 1
+  const isCompared = old.length * now.length <= MAX_COMPARISONS
+  // How many lines the rest of both texts has in common, from each pair of lines on.
+  const common = new Uint16Array(isCompared ? (old.length + 1) * width : 0)
+  const commonFrom = (x: number, y: number): number => common[x * width + y] ?? 0
+  for (let x = isCompared ? old.length - 1 : -1; x >= 0; x--)
+    for (let y = now.length - 1; y >= 0; y--)
+      common[x * width + y] =
+        old[x] === now[y] ? commonFrom(x + 1, y + 1) + 1 : Math.max(commonFrom(x + 1, y), commonFrom(x, y + 1))
   const lines: DiffLine[] = []
-  let [x, y] = [old.length, now.length]
-  for (let changes = trace.length - 1; changes >= 0; changes--) {
-    const reached = trace[changes] ?? new Map<number, number>()
-    const diagonal = x - y
-    const isAdded = comesFromAbove(reached, diagonal, changes)
-    const from = isAdded ? diagonal + 1 : diagonal - 1
-    const fromX = changes === 0 ? 0 : (reached.get(from) ?? 0)
-    const fromY = changes === 0 ? 0 : fromX - from
-    while (x > fromX && y > fromY) {
-      lines.push({ kind: 'same', text: old[x - 1] ?? '' })
-      x--
-      y--
-    }
-    if (changes === 0) break
-    if (isAdded) lines.push({ kind: 'added', text: now[y - 1] ?? '' })
-    else lines.push({ kind: 'removed', text: old[x - 1] ?? '' })
-    x = fromX
-    y = fromY
+  for (let x = 0, y = 0; x < old.length || y < now.length; ) {
+    const [before, after] = [old[x], now[y]]
+    const isSame = isCompared && before !== undefined && before === after
+    const isRemoved = before !== undefined && (after === undefined || commonFrom(x + 1, y) >= commonFrom(x, y + 1))
+    lines.push({ kind: isSame ? 'same' : isRemoved ? 'removed' : 'added', text: (isRemoved ? before : after) ?? '' })
+    if (isSame || isRemoved) x++
+    if (isSame || !isRemoved) y++
   }
-  return lines.reverse()
-}
-
-const comesFromAbove = (reached: ReadonlyMap<number, number>, diagonal: number, changes: number): boolean =>
-  diagonal === -changes ||
-  (diagonal !== changes && (reached.get(diagonal - 1) ?? -1) < (reached.get(diagonal + 1) ?? -1))
-
-/** How far each diagonal was reached before each change; undefined: there are too many changes. */
-function findTrace(old: readonly string[], now: readonly string[]): readonly Map<number, number>[] | undefined {
-  const trace: Map<number, number>[] = []
-  let reached = new Map<number, number>([[1, 0]])
-  for (let changes = 0; changes <= Math.min(old.length + now.length, MAX_CHANGES); changes++) {
-    trace.push(reached)
-    const next = new Map<number, number>()
-    for (let diagonal = -changes; diagonal <= changes; diagonal += 2) {
-      let x = comesFromAbove(reached, diagonal, changes)
-        ? (reached.get(diagonal + 1) ?? 0)
-        : (reached.get(diagonal - 1) ?? 0) + 1
-      while (x < old.length && x - diagonal < now.length && old[x] === now[x - diagonal]) x++
-      next.set(diagonal, x)
-      if (x >= old.length && x - diagonal >= now.length) return trace
-    }
-    reached = next
-  }
-  return undefined
+  return lines
 }
 
 /** The changes with some lines around them; empty when the texts are the same. */
