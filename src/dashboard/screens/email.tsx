@@ -37,39 +37,31 @@ export default function EmailScreen() {
   )
 }
 
-function EmailView({ email }: { readonly email: Email }) {
-  const { tab } = route.useSearch()
-  const navigate = route.useNavigate()
-  return (
-    <Stack gap="lg">
-      <Paper withBorder p="md">
-        <Stack gap="xs">
-          <StatusBadge status={email.state} />
-          <Text size="lg" role="status" data-sentence="">
-            {email.sentence}
-          </Text>
-          <EmailActions email={email} />
-        </Stack>
-      </Paper>
-      <Section title="Timeline">
-        <Timeline email={email} />
-      </Section>
-      <Section title="Delivery log">
-        <DeliveryLog id={email.id} />
-      </Section>
-      <Section title="Content">
-        <EmailContent
-          email={email}
-          tab={tab}
-          onTab={(next) => void navigate({ search: { tab: next }, replace: true, resetScroll: false })}
-        />
-      </Section>
-      <Section title="Details">
-        <EmailFacts email={email} />
-      </Section>
-    </Stack>
-  )
-}
+const EmailView = ({ email }: { readonly email: Email }) => (
+  <Stack gap="lg">
+    <Paper withBorder p="md">
+      <Stack gap="xs">
+        <StatusBadge status={email.state} />
+        <Text size="lg" role="status" data-sentence="">
+          {email.sentence}
+        </Text>
+        <EmailActions email={email} />
+      </Stack>
+    </Paper>
+    <Section title="Timeline">
+      <Timeline email={email} />
+    </Section>
+    <Section title="Delivery log">
+      <DeliveryLog id={email.id} />
+    </Section>
+    <Section title="Content">
+      <EmailContent email={email} />
+    </Section>
+    <Section title="Details">
+      <EmailFacts email={email} />
+    </Section>
+  </Stack>
+)
 
 const EmailFacts = ({ email }: { readonly email: Email }) => (
   <Facts

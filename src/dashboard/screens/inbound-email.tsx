@@ -5,12 +5,11 @@ import type { InboundEmail } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData, usePage } from '../api/data.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { ContentTabs } from '../parts/content-tabs.tsx'
 import { DeleteButton } from '../parts/form.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
 import { InlineLink, SmallLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
-import { MailFrame } from '../parts/mail-frame.tsx'
+import { MessageContent } from '../parts/message-content.tsx'
 import { Facts, QueryView, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
@@ -55,8 +54,6 @@ interface EmailProps {
 }
 
 function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
-  const { tab } = route.useSearch()
-  const navigate = route.useNavigate()
   const checked = { authentication: email.authentication, from: email.from_address }
   const { tone, word, sentence } = toProof(checked)
   const claimed = findClaimedAddress(email.from_header, email.from_address)
@@ -94,13 +91,17 @@ function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
         <EmailFacts email={email} />
       </Section>
       <Section title="Content">
-        <ContentTabs
+        <MessageContent
           tabs={INBOUND_TABS}
-          current={tab ?? (email.html_body ? 'html' : email.text_body ? 'text' : 'headers')}
-          onTab={(next) => void navigate({ search: { tab: next }, replace: true, resetScroll: false })}
-        >
-          {(name) => <Panel name={name} email={email} />}
-        </ContentTabs>
+          html={email.html_body}
+          text={email.text_body}
+          frame={`/app/inbound/${email.id}/html`}
+          isMissing={email.content === 'missing'}
+          panels={{
+            headers: () => <Headers headers={email.raw_headers} />,
+            source: () => <Source raw={read.inboundEmails.getRaw(email.id)} />,
+          }}
+        />
       </Section>
       <Section title="Attachments">
         <Attachments
@@ -165,22 +166,6 @@ function EmailFacts({ email }: EmailProps) {
       ]}
     />
   )
-}
-
-function Panel({ name, email }: EmailProps & { readonly name: (typeof INBOUND_TABS)[number] }) {
-  if (name === 'source') return <Source raw={read.inboundEmails.getRaw(email.id)} />
-  if (name === 'headers') return <Headers headers={email.raw_headers} />
-  const body = name === 'html' ? email.html_body : email.text_body
-  if (body === null || body === '')
-    return (
-      <Text>
-        {email.content === 'missing'
-          ? 'The content is missing from the storage of this service; ask its operator to restore it from a backup.'
-          : `This message has no ${name === 'html' ? 'HTML' : 'text'}.`}
-      </Text>
-    )
-  if (name === 'html') return <MailFrame html={body} src={`/app/inbound/${email.id}/html`} />
-  return <LongText label="Text of the message" text={body} />
 }
 
 function Headers({ headers }: { readonly headers: InboundEmail['raw_headers'] }) {

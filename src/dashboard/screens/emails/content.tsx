@@ -4,52 +4,27 @@ import type { Email, EmailLink } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { read } from '../../api/client.ts'
 import { isMissing, useData } from '../../api/data.ts'
-import { ContentTabs } from '../../parts/content-tabs.tsx'
 import { LongText } from '../../parts/long-text.tsx'
-import { MailFrame } from '../../parts/mail-frame.tsx'
 import { Mailbox } from '../../parts/mailbox.tsx'
+import { MessageContent } from '../../parts/message-content.tsx'
 import { Facts, QueryView } from '../../parts/page.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { EMAIL_TABS } from '../filters.ts'
 
-type EmailTab = (typeof EMAIL_TABS)[number]
-
-interface EmailContentProps {
-  readonly email: Email
-  readonly tab: EmailTab | undefined
-  onTab(tab: EmailTab): void
-}
-
-export const EmailContent = ({ email, tab, onTab }: EmailContentProps) => (
-  <ContentTabs tabs={EMAIL_TABS} current={tab ?? (email.html_body ? 'html' : 'text')} onTab={onTab}>
-    {(name) => <Panel name={name} email={email} />}
-  </ContentTabs>
-)
-
-function Panel({ name, email }: { readonly name: EmailTab; readonly email: Email }) {
-  if (name === 'html')
-    return email.html_body ? (
-      <MailFrame html={email.html_body ?? ''} src={`/app/mail/${email.id}/html`} />
-    ) : (
-      <NoBody email={email} what="HTML" />
-    )
-  if (name === 'text')
-    return email.text_body ? (
-      <LongText label="Text of the email" text={email.text_body} />
-    ) : (
-      <NoBody email={email} what="text" />
-    )
-  if (name === 'headers') return <Headers email={email} />
-  return name === 'source' ? <Source id={email.id} /> : <Links id={email.id} />
-}
-
-const NoBody = ({ email, what }: { readonly email: Email; readonly what: string }) => (
-  <Text>
-    {email.content === 'missing'
-      ? 'The content is missing from the storage of this service; ask its operator to restore it from a backup.'
-      : `This email has no ${what}, or it is no longer stored.`}
-  </Text>
+export const EmailContent = ({ email }: { readonly email: Email }) => (
+  <MessageContent
+    tabs={EMAIL_TABS}
+    html={email.html_body}
+    text={email.text_body}
+    frame={`/app/mail/${email.id}/html`}
+    isMissing={email.content === 'missing'}
+    panels={{
+      headers: () => <Headers email={email} />,
+      source: () => <Source id={email.id} />,
+      links: () => <Links id={email.id} />,
+    }}
+  />
 )
 
 function Headers({ email }: { readonly email: Email }) {

@@ -6,13 +6,14 @@ import type { CapturedEmail } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { isMissing, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ContentTabs } from '../../parts/content-tabs.tsx'
 import { FormError, SmallAction } from '../../parts/form.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
+import { MessageContent } from '../../parts/message-content.tsx'
 import { Facts, QueryView, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { CAPTURED_TABS } from '../filters.ts'
+import { Attachments } from '../inbound/attachments.tsx'
 import { LinkCheckPanel } from './links.tsx'
 import { useMarkRead } from './queries.ts'
 
@@ -48,8 +49,6 @@ export function MessageView({ id, onDelete }: { readonly id: string; onDelete(su
 }
 
 function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(): void }) {
-  const { tab } = route.useSearch()
-  const navigate = route.useNavigate()
   const roleReason = useAllowed('developer')
   const mark = useMarkRead(email.id)
   // Once for each opening: an email that is marked as unread stays so.
@@ -94,48 +93,33 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
           This message is large: text, HTML and links are those of its first MiB. Its source has all of it.
         </Text>
       )}
-      <ContentTabs
+      <MessageContent
         tabs={CAPTURED_TABS}
-        current={tab ?? (email.html !== null ? 'html' : 'text')}
+        html={email.html}
+        text={email.text}
+        frame={`/app/captured/${email.id}/html`}
         notes={email.attachments.length > 0 ? { attachments: ` (${email.attachments.length})` } : {}}
-        onTab={(next) =>
-          void navigate({
-            search: ((before: Record<string, unknown>) => ({ ...before, tab: next })) as never,
-            replace: true,
-            resetScroll: false,
-          })
-        }
-      >
-        {(name) => <Panel name={name} email={email} />}
-      </ContentTabs>
+        panels={{
+          html: () => <Preview email={email} />,
+          headers: () => (
+            <LongText
+              label="Headers of the email"
+              text={email.headers.map(({ name, value }) => `${name}: ${value}`).join('\n')}
+            />
+          ),
+          source: () => <Source id={email.id} />,
+          attachments: () => (
+            <Attachments
+              attachments={email.attachments}
+              toUrl={(index) => read.capturedEmails.getAttachment(email.id, String(index)).url}
+            />
+          ),
+          links: () => <LinkCheckPanel id={email.id} />,
+        }}
+      />
     </>
   )
 }
-
-function Panel({ name, email }: { readonly name: (typeof CAPTURED_TABS)[number]; readonly email: CapturedEmail }) {
-  switch (name) {
-    case 'html':
-      return email.html === null ? <NoBody name="HTML" email={email} /> : <Preview email={email} html={email.html} />
-    case 'text':
-      return email.text === null ? (
-        <NoBody name="text" email={email} />
-      ) : (
-        <LongText label="Text of the email" text={email.text} />
-      )
-    case 'headers':
-      return <Headers headers={email.headers} />
-    case 'source':
-      return <Source id={email.id} />
-    case 'attachments':
-      return <Attachments email={email} />
-    case 'links':
-      return <LinkCheckPanel id={email.id} />
-  }
-}
-
-const NoBody = ({ name, email }: { readonly name: 'HTML' | 'text'; readonly email: CapturedEmail }) => (
-  <Text>{email.truncated ? `The first MiB of this email has no ${name}.` : `This email has no ${name}.`}</Text>
-)
 
 const WIDTHS = [
   ['desktop', 'Desktop'],
@@ -143,7 +127,7 @@ const WIDTHS = [
 ] as const
 
 /** The message as wide as on a phone, or as the window allows. */
-function Preview({ email, html }: { readonly email: CapturedEmail; readonly html: string }) {
+function Preview({ email }: { readonly email: CapturedEmail }) {
   const [width, setWidth] = useState<'desktop' | 'phone'>('desktop')
   return (
     <Stack gap="xs">
@@ -161,57 +145,13 @@ function Preview({ email, html }: { readonly email: CapturedEmail; readonly html
         ))}
       </Group>
       <div className={width === 'phone' ? 'phone-preview' : undefined}>
-        <MailFrame html={html} src={`/app/captured/${email.id}/html`} />
+        <MailFrame html={email.html ?? ''} src={`/app/captured/${email.id}/html`} />
       </div>
     </Stack>
   )
 }
 
-const Headers = ({ headers }: { readonly headers: CapturedEmail['headers'] }) => (
-  <dl className="facts">
-    {headers.map(({ name, value }, index) => (
-      // biome-ignore lint/suspicious/noArrayIndexKey: a field may occur more than once
-      <HeaderField key={index} name={name} value={value} />
-    ))}
-  </dl>
-)
-
-const HeaderField = ({ name, value }: { readonly name: string; readonly value: string }) => (
-  <>
-    <dt>
-      <bdi>{name}</bdi>
-    </dt>
-    <dd>
-      <bdi>{value}</bdi>
-    </dd>
-  </>
-)
-
 function Source({ id }: { readonly id: string }) {
   const query = useData(read.emails.getCaptured(id), { staleTime: 300_000 })
   return <QueryView query={query}>{({ raw }) => <LongText label="Source of the email" text={raw} />}</QueryView>
 }
-
-const Attachments = ({ email }: { readonly email: CapturedEmail }) =>
-  email.attachments.length === 0 ? (
-    <Text>This email has no attachments.</Text>
-  ) : (
-    <ul className="plain-list">
-      {email.attachments.map(({ filename, content_type: type, size }, number) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: its number is its identity
-        <li key={number}>
-          <Anchor
-            href={read.capturedEmails.getAttachment(email.id, String(number)).url}
-            download
-            underline="always"
-            size="sm"
-          >
-            <bdi>{filename || '(no name)'}</bdi>
-          </Anchor>{' '}
-          <Text span size="sm" c="dimmed">
-            {type}, {size.toLocaleString()} bytes
-          </Text>
-        </li>
-      ))}
-    </ul>
-  )
