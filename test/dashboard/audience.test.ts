@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, utimesSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseMetadataText, toMetadataEntries, toMetadataText } from '#dashboard/screens/audience/contact-search.ts'
+import { toBody, toInput } from '#dashboard/parts/fields.ts'
+import { toMetadataEntries } from '#dashboard/screens/audience/contact-search.ts'
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'
@@ -301,11 +302,13 @@ test('100,000 contacts are paged and searched as fast as ten', async () => {
 
 describe('the search of contacts', () => {
   test('metadata is text that is checked', () => {
-    expect(parseMetadataText(' ')).toEqual({ metadata: {} })
-    expect(parseMetadataText('{"a": 1}')).toEqual({ metadata: { a: 1 } })
-    expect(parseMetadataText('[]')).toHaveProperty('problem')
-    expect(parseMetadataText('{')).toHaveProperty('problem')
-    expect(toMetadataText({})).toBe('')
+    const field = { name: 'metadata', label: '', kind: 'json' } as const
+    const parse = (metadata: string) => toBody([field], { metadata }, true)
+    expect(parse(' ')).toEqual({ metadata: {} })
+    expect(parse('{"a": 1}')).toEqual({ metadata: { a: 1 } })
+    expect(() => parse('[]')).toThrow('This must be a JSON object')
+    expect(() => parse('{')).toThrow('This is not JSON')
+    expect(toInput(field, {})).toBe('')
     expect(toMetadataEntries({ a: 'b', c: { d: 1 } })).toEqual(['a: b', 'c: {"d":1}'])
     expect(toMetadataEntries({ a: EMOJI })[0]?.isWellFormed()).toBe(true)
   })

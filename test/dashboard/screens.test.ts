@@ -180,7 +180,7 @@ const listScreens = (): readonly Screen[] => [
     'Save the draft',
     ['Save and continue', 'Save the draft', 'Delete the draft'],
   ],
-  ['/broadcasts/new', 'Continue'],
+  ['/broadcasts/new', 'Continue', ['Continue']],
   [`/broadcasts/drafts/${ids['draft']}?step=test`, 'Send a test email', ['Send a test email', 'Delete the draft']],
   [`/broadcasts/drafts/${ids['draft']}?step=send`, '1 recipient', ['Send to 1 recipient', 'Delete the draft']],
   [`/broadcasts/${ids['broadcast']}`, '<script>', ['Pause', 'Cancel']],

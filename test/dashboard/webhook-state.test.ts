@@ -11,8 +11,6 @@ import {
   toFailureWords,
   toMissedStart,
   toPrettyJson,
-  toRangeEnd,
-  toRangeStart,
   toWebhookName,
   toWebhookState,
 } from '#dashboard/screens/webhooks/state.ts'
@@ -130,13 +128,6 @@ test('rows stay where they are, with their newest state; only those before them 
   // A row from a later page, which moved up because another was deleted, is not new.
   expect(updateRows(shown, [row('b'), row('0')], toId)).toMatchObject({ newCount: 0, hasChanged: true })
   expect(updateRows(shown, shown, toId)).toMatchObject({ newCount: 0, hasChanged: false })
-})
-
-test('a range covers the whole of its last minute', () => {
-  const end = toRangeEnd('2026-01-01T10:30') ?? ''
-  expect(new Date(end).getTime() - new Date(toRangeStart('2026-01-01T10:30') ?? '').getTime()).toBe(59_999)
-  expect(toRangeStart('')).toBeUndefined()
-  expect(toRangeEnd('2026-13-45T99:99')).toBeUndefined()
 })
 
 test('durations and JSON are readable; what is not JSON stays as it is', () => {

@@ -15,11 +15,14 @@ import {
 } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useBlocker, useNavigate } from '@tanstack/react-router'
-import { type ReactNode, type RefObject, useCallback, useEffect, useRef, useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
+import { flushSync } from 'react-dom'
 import { TassisError } from '#client/client.ts'
 import { forget, type Stale, useChange } from '../api/data.ts'
 import { type Role, useAllowed } from '../api/session.tsx'
-import { RequestId } from './page.tsx'
+import { FieldInput } from './field-input.tsx'
+import { CODE_INPUT, type Field, toBody, toInput, type Values } from './fields.ts'
+import { RequestId, useSay } from './page.tsx'
 
 interface ActionProps extends ButtonProps {
   /** The role that may do it; default: every one. */
@@ -64,11 +67,14 @@ export const SubmitButton = ({ reason, children, ...props }: SubmitProps) =>
     </ActionButton>
   )
 
-/** The message for a field in a 422; undefined for other errors. */
+/** The message for a field, or for a part of it, in a 422; undefined for other errors. */
 export function findFieldError(error: unknown, field: string): string | undefined {
   if (!(error instanceof TassisError) || error.status !== 422) return undefined
-  return error.details.find((detail) => detail.field === field)?.message
+  return error.details.find((detail) => isOf(detail.field, field))?.message
 }
+
+const isOf = (part: string | undefined, field: string): boolean =>
+  part !== undefined && (part === field || part.startsWith(`${field}.`) || part.startsWith(`${field}[`))
 
 interface FormErrorProps {
   readonly error: unknown
@@ -100,94 +106,34 @@ export function FormError({ error: thrown, fields = [] }: FormErrorProps) {
   )
 }
 
-interface SaveRowProps {
-  readonly save: { readonly isPending: boolean; readonly isSuccess: boolean }
-  readonly isUnchanged: boolean
-  /** Why it cannot be saved, apart from being unchanged. */
-  readonly reason?: string | undefined
-  readonly label?: string
-  readonly children?: ReactNode
-}
-
-export function SaveRow({ save, isUnchanged, reason, label = 'Save', children }: SaveRowProps) {
-  const obstacle = reason ?? (isUnchanged ? 'Nothing was changed yet.' : undefined)
-  return (
-    <Group>
-      <SubmitButton reason={obstacle} loading={save.isPending}>
-        {label}
-      </SubmitButton>
-      {children}
-      <Text component="span" role="status" size="sm">
-        {save.isSuccess && isUnchanged && 'Saved.'}
-      </Text>
-    </Group>
-  )
-}
-
-/**
- * What is changed in a form of something stored. Only that is sent: somebody else may be changing the rest.
- * @param reason why nothing may be saved
- */
-export function useEdit<Changes extends object>(
-  send: (changes: Changes) => PromiseLike<unknown>,
-  reason: string | undefined,
-  ...refreshes: readonly Stale[]
-) {
-  const [changes, setChanges] = useState({} as Changes)
-  const save = useChange(send, ...refreshes)
-  const isUnchanged = Object.keys(changes).length === 0
-  const set = (next: Changes) => {
-    save.reset()
-    setChanges((before) => ({ ...before, ...next }))
-  }
-  const submit = () => {
-    if (!isUnchanged && reason === undefined)
-      save.mutate(changes, { onSuccess: () => setChanges((now) => (now === changes ? ({} as Changes) : now)) })
-  }
-  return { changes, set, save, isUnchanged, submit }
-}
-
 /** The error, unless every part of it is shown beside one of these fields. */
 function omitFieldErrors(error: unknown, fields: readonly string[]): unknown {
   if (!(error instanceof TassisError) || !fields.some((field) => findFieldError(error, field) !== undefined))
     return error
-  return error.details.every(({ field }) => field !== undefined && fields.includes(field)) ? undefined : error
-}
-
-/**
- * Focuses whenever there is a new `error` of a request. `focusInvalid` does it for problems found before a request; they
- * must be rendered already.
- */
-export function useFocusInvalid(error: unknown): {
-  readonly form: RefObject<HTMLFormElement | null>
-  focusInvalid(): void
-} {
-  const form = useRef<HTMLFormElement>(null)
-  const focusInvalid = useCallback(() => {
-    form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus()
-  }, [])
-  useEffect(() => {
-    if (error) focusInvalid()
-  }, [error, focusInvalid])
-  return { form, focusInvalid }
+  return error.details.every(({ field: part }) => fields.some((field) => isOf(part, field))) ? undefined : error
 }
 
 interface FormProps extends Omit<StackProps, 'onSubmit' | 'ref'> {
-  readonly ref?: RefObject<HTMLFormElement | null>
   readonly 'aria-label'?: string
   readonly 'aria-labelledby'?: string
   /** Whether its fields are beside each other. */
   readonly isRow?: boolean
   /** Whether the browser leaves the checks to us; default: it does. */
   readonly noValidate?: boolean
+  /** Of the request: the first field that is wrong gets the focus. */
+  readonly error?: unknown
   onSubmit(): void
 }
 
-export function Form({ ref, isRow = false, noValidate = true, onSubmit, children, ...props }: FormProps) {
+export function Form({ isRow = false, noValidate = true, error, onSubmit, children, ...props }: FormProps) {
   const { 'aria-label': label, 'aria-labelledby': labelledBy, ...layout } = props
+  const form = useRef<HTMLFormElement>(null)
+  useEffect(() => {
+    if (error) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus()
+  }, [error])
   return (
     <form
-      {...(ref && { ref })}
+      ref={form}
       aria-label={label}
       aria-labelledby={labelledBy}
       style={{ maxWidth: '100%' }}
@@ -223,7 +169,6 @@ interface DialogFrameProps {
   /** Must be typed before it can be done: a name, or a number. */
   readonly typed?: string
   readonly children: ReactNode
-  readonly extra?: ReactNode
   onConfirm(): void
   onClose(): void
   /** Called when the dialog is removed: what gets the focus; by default the element that opened it. */
@@ -257,7 +202,7 @@ export function DialogFrame(props: DialogFrameProps) {
   }
   return (
     <Modal opened onClose={props.onClose} title={props.title} closeButtonProps={{ 'aria-label': 'Close' }}>
-      <Form onSubmit={submit} noValidate={false}>
+      <Form onSubmit={submit} noValidate={false} error={props.work?.error}>
         {props.children}
         {typed !== undefined && (
           <TextInput
@@ -273,7 +218,6 @@ export function DialogFrame(props: DialogFrameProps) {
           <Button variant="default" onClick={props.onClose}>
             Back
           </Button>
-          {props.extra}
           <Button
             type="submit"
             loading={props.work?.isPending ?? false}
@@ -288,18 +232,196 @@ export function DialogFrame(props: DialogFrameProps) {
   )
 }
 
-interface ConfirmDialogProps<Result> extends Omit<DialogFrameProps, 'work' | 'onConfirm'> {
+export interface FormOptions<Body, Result> {
+  /** By the names that they have in the body of the request. */
+  readonly fields?: FieldsOf<Body> | ((values: Values) => FieldsOf<Body>)
+  /** What is proposed, perhaps made of what is typed. */
+  readonly initial?: object | ((typed: Values) => object)
   /** What is read again afterwards. */
   readonly refreshes?: readonly Stale[]
-  run(): PromiseLike<Result>
-  /** Default: it is closed. */
+  run(body: Body): PromiseLike<Result>
+}
+
+type FieldsOf<Body> = readonly Field<keyof NoInfer<Body> & string>[]
+
+export interface FormState {
+  readonly fields: readonly Field[]
+  /** Of the inputs; those that nobody typed into as they are proposed. */
+  readonly values: Values
+  show(fields: readonly Field[]): ReactNode
+}
+
+interface FormHook<Body, Result> extends FormOptions<Body, Result> {
+  /** What is changed: only what differs from it is sent, because somebody else may be changing the rest. */
+  readonly stored?: object | undefined
+  /** Why nothing may be changed. */
+  readonly reason?: string | undefined
+  readonly isFocused?: boolean
+}
+
+export function useForm<Body, Result>(options: FormHook<Body, Result>) {
+  const { fields: given = [], stored, initial = stored ?? {}, refreshes = [], reason, isFocused = false, run } = options
+  const [typed, setTyped] = useState<Values>({})
+  /** What was saved stays shown until it was read again. */
+  const [saved, setSaved] = useState<{ readonly over: object; readonly typed: Values }>()
+  const base = typeof initial === 'function' ? initial(typed) : initial
+  const shown: Values = { ...base, ...(saved?.over === stored && saved?.typed), ...typed }
+  const fields = typeof given === 'function' ? given(shown) : given
+  const before = (field: Field) =>
+    (saved?.over === stored ? saved?.typed[field.name] : undefined) ?? toInput(field, readPath(base, field.name))
+  const inputOf = (field: Field) => (Object.hasOwn(typed, field.name) ? typed[field.name] : before(field))
+  const changed = fields.filter((field) => inputOf(field) !== before(field))
+  const values: Values = Object.fromEntries(fields.map((field) => [field.name, inputOf(field)]))
+  const work = useChange(
+    async (sent: readonly Field[]) => await run(toBody(sent, values, stored !== undefined) as Body),
+    ...refreshes,
+  )
+  const set = (inputs: Values) => {
+    if (!work.isPending && !work.isIdle) work.reset()
+    setTyped((now) => ({ ...now, ...inputs }))
+  }
+  const submit = (onDone?: (result: Result) => unknown) => {
+    if (reason !== undefined || work.isPending || (stored && changed.length === 0)) return
+    work.mutate(stored ? changed : fields, {
+      onSuccess: (result) => {
+        // Before what leaves the screen, which would ask about unsaved changes.
+        flushSync(() => {
+          if (stored) setSaved({ over: stored, typed })
+          setTyped((now) => (now === typed ? {} : now))
+        })
+        return onDone?.(result)
+      },
+    })
+  }
+  const show = (some: readonly Field[]): ReactNode =>
+    some.map((field, index) => (
+      <FieldInput
+        key={field.name}
+        field={field}
+        isFirst={isFocused && index === 0}
+        value={inputOf(field)}
+        error={findFieldError(work.error, field.name) ?? findFieldError(work.error, field.errorName ?? field.name)}
+        isReadOnly={reason !== undefined}
+        set={(value) => set({ [field.name]: value })}
+      />
+    ))
+  /** Of fields that show their errors themselves. */
+  const names = fields.flatMap(({ name, errorName = name }) => [name, errorName])
+  return { fields, names, values, show, work, submit, isUnchanged: changed.length === 0 }
+}
+
+const readPath = (base: object, name: string): unknown =>
+  name.split('.').reduce<unknown>((value, key) => (value as Values | null | undefined)?.[key], base)
+
+interface FieldFormProps<Body, Result>
+  extends FormHook<Body, Result>,
+    Pick<FormProps, 'maw' | 'gap' | 'align' | 'aria-label' | 'aria-labelledby'> {
+  /** The role that may send it; others see why they may not. */
+  readonly needs?: Role
+  /** Of the button. */
+  readonly label?: string
+  /** What is said afterwards; default for what is stored: "Saved." */
+  readonly done?: string
+  /** Said to those who leave without saving. */
+  readonly lost?: string
+  /** Beside the button. */
+  readonly actions?: ReactNode
+  /** Where its fields are; default: below each other. */
+  readonly layout?: (form: FormState) => ReactNode
   onDone?(result: Result): unknown
 }
 
-export function ConfirmDialog<Result>({ refreshes = [], run, onDone, ...frame }: ConfirmDialogProps<Result>) {
-  const work = useChange(run, ...refreshes)
-  const onSuccess = onDone ?? frame.onClose
-  return <DialogFrame {...frame} work={work} onConfirm={() => work.mutate(undefined, { onSuccess })} />
+/** A form on a screen, which sends what is typed, or what is changed of something stored. */
+export function FieldForm<Body, Result>(props: FieldFormProps<Body, Result>) {
+  const { needs = 'viewer', label = 'Save', done = 'Saved.', lost, actions, layout, onDone, ...options } = props
+  const { maw, gap = 'md', align = 'flex-start', 'aria-label': name, 'aria-labelledby': labelledBy, stored } = options
+  const roleReason = useAllowed(needs)
+  const reason = options.reason ?? roleReason
+  const form = useForm({ ...options, reason })
+  const { fields, names, show, work, isUnchanged, submit } = form
+  const labels = { ...(name && { 'aria-label': name }), ...(labelledBy && { 'aria-labelledby': labelledBy }) }
+  return (
+    <Form
+      onSubmit={() => submit(onDone)}
+      noValidate={false}
+      error={work.error}
+      gap={gap}
+      align={align}
+      {...(maw !== undefined && { maw })}
+      {...labels}
+    >
+      {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
+      {layout ? layout(form) : show(fields)}
+      <FormError error={work.error} fields={names} />
+      <Group>
+        <SubmitButton
+          reason={reason ?? (stored && isUnchanged ? 'Nothing was changed yet.' : undefined)}
+          loading={work.isPending}
+        >
+          {label}
+        </SubmitButton>
+        {actions}
+        <Text component="span" role="status" size="sm">
+          {work.isSuccess && isUnchanged && done}
+        </Text>
+      </Group>
+      {lost !== undefined && <LeaveGuard text={lost} isDirty={() => !isUnchanged} />}
+    </Form>
+  )
+}
+
+interface ConfirmDialogProps<Body, Result>
+  extends FormOptions<Body, Result>,
+    Omit<DialogFrameProps, 'work' | 'onConfirm' | 'fields' | 'children'> {
+  /** What is said on the screen afterwards. */
+  readonly done?: string | ((result: Result) => string | undefined)
+  /** Whether it is still open afterwards. */
+  readonly staysOpen?: boolean
+  /** Above the fields. */
+  readonly children?: ReactNode
+  /** Below the fields. */
+  readonly footer?: (form: FormState) => ReactNode
+  /** Of what it shows, besides that of its request. */
+  readonly error?: unknown
+  onDone?(result: Result): unknown
+}
+
+/** Asks before a request is made, and for what it needs. */
+export function ConfirmDialog<Body, Result>(props: ConfirmDialogProps<Body, Result>) {
+  const {
+    fields: _,
+    initial,
+    refreshes,
+    run,
+    done,
+    staysOpen = false,
+    children,
+    footer,
+    error,
+    onDone,
+    ...frame
+  } = props
+  const form = useForm({ ...props, isFocused: true })
+  const { fields, names, show, work, submit } = form
+  const say = useSay()
+  const finish = (result: Result) => {
+    if (done !== undefined) say(typeof done === 'string' ? done : done(result))
+    const rest = onDone?.(result)
+    if (!staysOpen) frame.onClose()
+    return rest
+  }
+  return (
+    <DialogFrame
+      {...frame}
+      work={{ isPending: work.isPending, error: work.error ?? error }}
+      fields={names}
+      onConfirm={() => submit(finish)}
+    >
+      {children}
+      {show(fields)}
+      {footer?.(form)}
+    </DialogFrame>
+  )
 }
 
 interface DialogButtonProps extends Omit<ActionProps, 'onClick' | 'children'> {
@@ -319,35 +441,24 @@ export function DialogButton({ label, children, ...button }: DialogButtonProps) 
   )
 }
 
-interface ConfirmButtonProps<Result> extends Omit<ConfirmDialogProps<Result>, 'onClose'> {
+interface ConfirmButtonProps<Body, Result> extends Omit<ConfirmDialogProps<Body, Result>, 'onClose'> {
   readonly label: string
   readonly size?: 'compact-sm' | 'xs' | 'sm'
+  readonly variant?: 'filled' | 'default'
+  readonly color?: string
   readonly needs?: Role
   /** Why it is not possible, besides the role. */
   readonly reason?: string | undefined
   readonly 'aria-label'?: string
 }
 
-export function ConfirmButton<Result>(props: ConfirmButtonProps<Result>) {
-  const { label, size = 'sm', needs = 'viewer', reason, 'aria-label': ariaLabel, onDone, ...dialog } = props
-  return (
-    <DialogButton label={label} size={size} variant="default" needs={needs} reason={reason} aria-label={ariaLabel}>
-      {(close) => (
-        <ConfirmDialog
-          isDangerous
-          {...dialog}
-          onDone={(result) => {
-            close()
-            return onDone?.(result)
-          }}
-          onClose={close}
-        />
-      )}
-    </DialogButton>
-  )
+export function ConfirmButton<Body, Result>(props: ConfirmButtonProps<Body, Result>) {
+  const { label, size = 'sm', variant = 'default', color, needs = 'viewer', reason, ...dialog } = props
+  const button = { label, size, variant, needs, reason, 'aria-label': props['aria-label'], ...(color && { color }) }
+  return <DialogButton {...button}>{(close) => <ConfirmDialog isDangerous {...dialog} onClose={close} />}</DialogButton>
 }
 
-interface DeleteButtonProps extends Omit<ConfirmButtonProps<unknown>, 'run' | 'onDone'> {
+interface DeleteButtonProps extends Omit<ConfirmButtonProps<unknown, unknown>, 'run' | 'onDone'> {
   /** The lists that it is in. */
   readonly refreshes: readonly Stale[]
   remove(): PromiseLike<unknown>
@@ -377,9 +488,6 @@ export function DeleteButton(allProps: DeleteButtonProps) {
   )
 }
 
-/** What an address, a name for programs or a URL is typed into. */
-export const CODE_INPUT = { autoComplete: 'off', autoCapitalize: 'none', spellCheck: false } as const
-
 /** The value of an input, and what changes it. */
 export const bindText = (value: string, set: (value: string) => void) => ({
   value,
@@ -390,28 +498,6 @@ export const bindChecked = (checked: boolean, set: (checked: boolean) => void) =
   checked,
   onChange: (event: { readonly currentTarget: { readonly checked: boolean } }) => set(event.currentTarget.checked),
 })
-
-/** What an input of a text takes. */
-export interface TextField extends ReturnType<typeof bindText> {
-  readonly error: string | undefined
-}
-
-/**
- * The texts of a form, by the names that `/v1` has for its fields.
- * @param error of the request; each field shows its own
- */
-export function useFields<Values extends Readonly<Record<string, string>>>(
-  initial: Values | (() => Values),
-  error: unknown,
-) {
-  const [values, setValues] = useState(initial)
-  const set = (changed: Partial<Values>) => setValues((before) => ({ ...before, ...changed }))
-  const field = (name: keyof Values & string): TextField => ({
-    ...bindText(values[name] ?? '', (value) => set({ [name]: value } as Partial<Values>)),
-    error: findFieldError(error, name),
-  })
-  return { values, set, field, fields: Object.keys(values) }
-}
 
 interface LeaveGuardProps {
   /** What is lost, as a sentence. */

@@ -17,7 +17,7 @@ import {
 import { useWindowEvent } from '@mantine/hooks'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { Link, useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
-import { type ReactNode, useEffect } from 'react'
+import { createContext, type ReactNode, useCallback, useContext, useEffect, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { isMissing } from '../api/data.ts'
 import { SmallLink } from './links.tsx'
@@ -28,20 +28,33 @@ interface PageProps {
   readonly children: ReactNode
 }
 
+const SayContext = createContext<(message: string | undefined) => void>(() => undefined)
+
+/** Says on the screen what was done, until something else is said. */
+export const useSay = () => useContext(SayContext)
+
 export function Page({ title, action, children }: PageProps) {
+  const path = useRouterState({ select: ({ location }) => location.pathname })
+  const [said, setSaid] = useState<{ readonly on: string; readonly message: string | undefined }>()
+  const say = useCallback((message: string | undefined) => setSaid({ on: path, message }), [path])
   useEffect(() => {
     document.title = `${title} · Tassis`
   }, [title])
   return (
-    <Stack gap="lg" maw={1200}>
-      <Group justify="space-between" align="flex-start">
-        <Title order={1} size="h2" style={{ overflowWrap: 'anywhere', minWidth: 0 }}>
-          <bdi>{title}</bdi>
-        </Title>
-        {action}
-      </Group>
-      {children}
-    </Stack>
+    <SayContext value={say}>
+      <Stack gap="lg" maw={1200}>
+        <div>
+          <Group justify="space-between" align="flex-start">
+            <Title order={1} size="h2" style={{ overflowWrap: 'anywhere', minWidth: 0 }}>
+              <bdi>{title}</bdi>
+            </Title>
+            {action}
+          </Group>
+          <Done message={said?.on === path ? said.message : undefined} mt="xs" />
+        </div>
+        {children}
+      </Stack>
+    </SayContext>
   )
 }
 

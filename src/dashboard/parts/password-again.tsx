@@ -2,13 +2,12 @@
  * @module Asks for the password again when `/v1` requires it: the request is repeated afterwards, so screens need not
  * know when that is.
  */
-import { Button, Group, Modal, PasswordInput, Text, TextInput } from '@mantine/core'
+import { Text, TextInput } from '@mantine/core'
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { api } from '../api/client.ts'
-import { useChange } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
-import { Form, FormError, useFields } from './form.tsx'
+import { ConfirmDialog } from './form.tsx'
 
 /** Resolves with whether the user typed the password. */
 type AskPassword = () => Promise<boolean>
@@ -37,6 +36,7 @@ export function usePasswordAgain(): <T>(work: () => PromiseLike<T>) => Promise<T
 
 /** Requests that wait at the same time share one dialog. */
 export function PasswordAgainProvider({ children }: { readonly children: ReactNode }) {
+  const { user } = useSession()
   const [isOpen, setIsOpen] = useState(false)
   const waiting = useRef<((isTyped: boolean) => void)[]>([])
   const ask = useCallback<AskPassword>(
@@ -54,38 +54,29 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
   return (
     <AskContext value={ask}>
       {children}
-      {/* Above a dialog that asked for it. */}
-      <Modal
-        opened={isOpen}
-        onClose={() => close(false)}
-        title="Enter your password"
-        closeButtonProps={{ 'aria-label': 'Close' }}
-        zIndex={300}
-      >
-        <PasswordForm onDone={close} />
-      </Modal>
+      {isOpen && (
+        <ConfirmDialog
+          title="Enter your password"
+          confirm="Continue"
+          fields={[
+            {
+              name: 'password',
+              label: 'Password',
+              kind: 'password',
+              autoComplete: 'current-password',
+              isRequired: true,
+            },
+          ]}
+          run={api.auth.confirmSessionPassword}
+          onDone={() => close(true)}
+          onClose={() => close(false)}
+        >
+          <Text>
+            You typed it more than ten minutes ago. It protects your secrets on a computer that was left open.
+          </Text>
+          <TextInput label="Email address" value={user.email} readOnly autoComplete="username" />
+        </ConfirmDialog>
+      )}
     </AskContext>
-  )
-}
-
-function PasswordForm({ onDone }: { onDone(isTyped: boolean): void }) {
-  const { user } = useSession()
-  const confirm = useChange(api.auth.confirmSessionPassword)
-  const { values, field, fields } = useFields({ password: '' }, confirm.error)
-  return (
-    <Form onSubmit={() => confirm.mutate(values, { onSuccess: () => onDone(true) })} noValidate={false}>
-      <Text>You typed it more than ten minutes ago. It protects your secrets on a computer that was left open.</Text>
-      <TextInput label="Email address" value={user.email} readOnly autoComplete="username" />
-      <PasswordInput {...field('password')} label="Password" required autoComplete="current-password" data-autofocus />
-      <FormError error={confirm.error} fields={fields} />
-      <Group justify="flex-end" gap="xs">
-        <Button variant="default" onClick={() => onDone(false)}>
-          Back
-        </Button>
-        <Button type="submit" loading={confirm.isPending}>
-          Continue
-        </Button>
-      </Group>
-    </Form>
   )
 }

@@ -1,17 +1,14 @@
 /** @module One contact of a list: its state in words, its metadata, and its removal. */
-import { Button, Group, Paper, Stack, Text, Textarea } from '@mantine/core'
+import { Button, Group, Paper, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { useState } from 'react'
-import type { Contact } from '#client/api.ts'
+import type { Contact, UpdateContactRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useData } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
-import { DeleteButton, Form, FormError, findFieldError, SmallAction, SubmitButton } from '../parts/form.tsx'
-import { Done, Facts, RecordPage, Section } from '../parts/page.tsx'
+import { useChange, useData } from '../api/data.ts'
+import { DeleteButton, FieldForm, FormError, SmallAction } from '../parts/form.tsx'
+import { Facts, RecordPage, Section, useSay } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { CONTACT_STATES, parseMetadataText, toMetadataText } from './audience/contact-search.ts'
+import { CONTACT_STATES } from './audience/contact-search.ts'
 import { ContactStatusLabel } from './audience/parts.tsx'
-import { useContactChange } from './audience/queries.ts'
 
 const route = getRouteApi('/audience/lists/$id/contacts/$email')
 
@@ -33,8 +30,8 @@ export default function AudienceContactScreen() {
 }
 
 function ContactView({ contact }: { readonly contact: Contact }) {
-  const [asked, setAsked] = useState(false)
-  const ask = useContactChange(() => api.contactLists.resendConfirmation(contact.list_id, contact.email))
+  const say = useSay()
+  const ask = useChange(() => api.contactLists.resendConfirmation(contact.list_id, contact.email), 'contactLists')
   return (
     <Stack gap="lg">
       <Paper withBorder p="md">
@@ -54,7 +51,9 @@ function ContactView({ contact }: { readonly contact: Contact }) {
               <SmallAction
                 needs="developer"
                 loading={ask.isPending}
-                onClick={() => ask.mutate(undefined, { onSuccess: () => setAsked(true) })}
+                onClick={() =>
+                  ask.mutate(undefined, { onSuccess: () => say('The confirmation request is on its way.') })
+                }
               >
                 Send the confirmation again
               </SmallAction>
@@ -77,7 +76,6 @@ function ContactView({ contact }: { readonly contact: Contact }) {
               </Text>
             </DeleteButton>
           </Group>
-          <Done message={asked ? 'The confirmation request is on its way.' : undefined} />
           <FormError error={ask.error} />
         </Stack>
       </Paper>
@@ -98,50 +96,25 @@ function ContactView({ contact }: { readonly contact: Contact }) {
   )
 }
 
-function MetadataForm({ contact }: { readonly contact: Contact }) {
-  const [text, setText] = useState(toMetadataText(contact.metadata))
-  const [problem, setProblem] = useState<string>()
-  const [isSaved, setIsSaved] = useState(false)
-  const reason = useAllowed('developer')
-  const save = useContactChange((metadata: Readonly<Record<string, unknown>>) =>
-    api.contactLists.updateContact(contact.list_id, contact.email, { metadata }),
-  )
-  const submit = () => {
-    const parsed = parseMetadataText(text)
-    setProblem('problem' in parsed ? parsed.problem : undefined)
-    setIsSaved(false)
-    if ('metadata' in parsed && reason === undefined)
-      save.mutate(parsed.metadata, { onSuccess: () => setIsSaved(true) })
-  }
-  const fieldError = problem ?? findFieldError(save.error, 'metadata')
-  return (
-    <Section title="Metadata">
-      <Form onSubmit={submit} gap="sm" align="flex-start">
-        <Textarea
-          w="100%"
-          maw={720}
-          label="A JSON object"
-          description="Templates read its entries as contact, such as {{ contact.first_name }}."
-          value={text}
-          onChange={(event) => {
-            setText(event.currentTarget.value)
-            setIsSaved(false)
-          }}
-          readOnly={reason !== undefined}
-          error={fieldError}
-          autosize
-          minRows={4}
-          maxRows={24}
-          spellCheck={false}
-          dir="auto"
-          styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
-        />
-        <FormError error={save.error} fields={['metadata']} />
-        <Done message={isSaved ? 'The metadata was saved.' : undefined} />
-        <SubmitButton reason={reason} loading={save.isPending}>
-          Save
-        </SubmitButton>
-      </Form>
-    </Section>
-  )
-}
+const MetadataForm = ({ contact }: { readonly contact: Contact }) => (
+  <Section title="Metadata">
+    <FieldForm
+      maw={720}
+      gap="sm"
+      needs="developer"
+      done="The metadata was saved."
+      stored={contact}
+      refreshes={['contactLists']}
+      run={(body: UpdateContactRequest) => api.contactLists.updateContact(contact.list_id, contact.email, body)}
+      fields={[
+        {
+          name: 'metadata',
+          label: 'A JSON object',
+          kind: 'json',
+          hint: 'Templates read its entries as contact, such as {{ contact.first_name }}.',
+          rows: [4, 24],
+        },
+      ]}
+    />
+  </Section>
+)

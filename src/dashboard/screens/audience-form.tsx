@@ -1,51 +1,27 @@
 /** @module One sign-up form: its settings, a preview, and the code that embeds it in another page. */
-import {
-  Accordion,
-  Anchor,
-  Button,
-  Checkbox,
-  Group,
-  NativeSelect,
-  Paper,
-  SimpleGrid,
-  Stack,
-  Switch,
-  Text,
-  Textarea,
-  TextInput,
-} from '@mantine/core'
+import { Accordion, Anchor, Button, Group, Input, Paper, SimpleGrid, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
-import type { SignupForm, UpdateSignupFormRequest } from '#client/api.ts'
+import type { ReactNode } from 'react'
+import type { SignupForm } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useData, useStore } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
+import { useChange, useData } from '../api/data.ts'
 import { Copy } from '../parts/copy.tsx'
-import {
-  bindChecked,
-  bindText,
-  DeleteButton,
-  Form,
-  FormError,
-  findFieldError,
-  SmallAction,
-  SubmitButton,
-} from '../parts/form.tsx'
+import { FieldInput } from '../parts/field-input.tsx'
+import type { Field, Values } from '../parts/fields.ts'
+import { DeleteButton, FieldForm, FormError, SmallAction } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
-import { Done, Facts, RecordPage, Section } from '../parts/page.tsx'
+import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import {
   CONFIRMATION_FIELDS,
-  type EditedField,
-  FIELD_TYPES,
   type FormField,
-  type FormTexts,
   MAIN_FIELDS,
   MESSAGE_FIELDS,
+  PARTS_OF_FIELD,
   THEME_FIELDS,
+  THEME_SWITCHES,
   toFormBody,
-  toFormTexts,
 } from './audience/form-values.ts'
 
 const route = getRouteApi('/audience/forms/$id')
@@ -65,9 +41,6 @@ export default function AudienceFormScreen() {
     </RecordPage>
   )
 }
-
-const useFormChange = <Input,>(id: string, change: (input: Input) => PromiseLike<{ readonly data: SignupForm }>) =>
-  useStore(change, () => read.signupForms.get(id), ['signupForms', 'list'])
 
 const FormView = ({ form }: { readonly form: SignupForm }) => (
   <Stack gap="xl">
@@ -91,7 +64,7 @@ const FormView = ({ form }: { readonly form: SignupForm }) => (
 
 /** Where the form is, what it does, and whether it is on. */
 function Overview({ form }: { readonly form: SignupForm }) {
-  const toggle = useFormChange(form.id, (_: undefined) => api.signupForms.toggle(form.id))
+  const toggle = useChange(() => api.signupForms.toggle(form.id), 'signupForms')
   const list = useData(read.contactLists.get(form.list_id))
   return (
     <Stack gap="sm">
@@ -125,7 +98,7 @@ function Overview({ form }: { readonly form: SignupForm }) {
         ]}
       />
       <Group gap="xs">
-        <SmallAction needs="developer" loading={toggle.isPending} onClick={() => toggle.mutate(undefined)}>
+        <SmallAction needs="developer" loading={toggle.isPending} onClick={() => toggle.mutate()}>
           {form.is_active ? 'Turn it off' : 'Turn it on'}
         </SmallAction>
         <DeleteButton
@@ -165,183 +138,118 @@ const Preview = ({ form }: { readonly form: SignupForm }) => (
   </Section>
 )
 
-function Settings({ form }: { readonly form: SignupForm }) {
-  const [texts, setTexts] = useState(() => toFormTexts(form))
-  const [fields, setFields] = useState<readonly EditedField[]>(() =>
-    form.custom_fields.map((field, key) => ({ ...field, key })),
-  )
-  const [isEmbeddable, setIsEmbeddable] = useState(form.theme['embed'] === true)
-  const [isUnbranded, setIsUnbranded] = useState(form.theme['hide_branding'] === true)
-  const [isSaved, setIsSaved] = useState(false)
-  const save = useFormChange(form.id, (body: UpdateSignupFormRequest) => api.signupForms.update(form.id, body))
-  const reason = useAllowed('developer')
-  const change = (next: FormTexts) => {
-    setTexts((before) => ({ ...before, ...next }))
-    setIsSaved(false)
-  }
-  const submit = () => {
-    setIsSaved(false)
-    if (reason !== undefined) return
-    const switches = { embed: isEmbeddable, hide_branding: isUnbranded }
-    save.mutate(toFormBody(form, texts, switches, fields), {
-      onSuccess: ({ data }) => {
-        setIsSaved(true)
-        setTexts(toFormTexts(data))
-      },
-    })
-  }
-  const inputs = { texts, error: save.error, isReadOnly: reason !== undefined, onChange: change }
-  return (
-    <Form onSubmit={submit} gap="lg" maw={860}>
-      <TextInputs fields={MAIN_FIELDS} {...inputs} />
-      <CustomFields fields={fields} isReadOnly={reason !== undefined} onChange={setFields} />
-      <Accordion multiple variant="contained" order={3}>
-        <Accordion.Item value="confirmation">
-          <Accordion.Control>Confirmation and what follows</Accordion.Control>
-          <Accordion.Panel>
-            <TextInputs fields={CONFIRMATION_FIELDS} {...inputs} />
-          </Accordion.Panel>
-        </Accordion.Item>
-        <Accordion.Item value="look">
-          <Accordion.Control>Look</Accordion.Control>
-          <Accordion.Panel>
-            <Stack>
-              <Text size="sm">
-                Colours as in CSS: #rrggbb, rgb(), hsl() or a name. Empty ones are chosen to be readable.
-              </Text>
-              <SimpleGrid cols={{ base: 1, sm: 2 }}>
-                <TextInputs fields={THEME_FIELDS} {...inputs} />
-              </SimpleGrid>
-              <Switch
-                label="Hide the name of this service"
-                {...bindChecked(isUnbranded, setIsUnbranded)}
-                disabled={reason !== undefined}
-              />
-              <Switch
-                label="Let other pages embed the address of the form itself"
-                description="They may always embed it with the code above."
-                {...bindChecked(isEmbeddable, setIsEmbeddable)}
-                disabled={reason !== undefined}
-              />
-            </Stack>
-          </Accordion.Panel>
-        </Accordion.Item>
-        <Accordion.Item value="texts">
-          <Accordion.Control>Texts</Accordion.Control>
-          <Accordion.Panel>
-            <Stack>
-              <Text size="sm">Empty ones have the English text of the service.</Text>
-              <TextInputs fields={MESSAGE_FIELDS} {...inputs} />
-            </Stack>
-          </Accordion.Panel>
-        </Accordion.Item>
-      </Accordion>
-      <FormError error={save.error} />
-      <Done message={isSaved ? 'The form was saved.' : undefined} />
-      <Group>
-        <SubmitButton reason={reason} loading={save.isPending}>
-          Save
-        </SubmitButton>
-      </Group>
-    </Form>
-  )
-}
+const Settings = ({ form }: { readonly form: SignupForm }) => (
+  <FieldForm
+    gap="lg"
+    maw={860}
+    needs="developer"
+    done="The form was saved."
+    stored={form}
+    refreshes={['signupForms']}
+    run={(changes: Values) => api.signupForms.update(form.id, toFormBody(form, changes))}
+    fields={[
+      ...MAIN_FIELDS,
+      CUSTOM_FIELDS,
+      ...CONFIRMATION_FIELDS,
+      ...THEME_FIELDS,
+      ...THEME_SWITCHES,
+      ...MESSAGE_FIELDS,
+    ]}
+    layout={({ show }) => (
+      <>
+        {show(MAIN_FIELDS)}
+        {show([CUSTOM_FIELDS])}
+        <Accordion multiple variant="contained" order={3} w="100%">
+          <Part name="Confirmation and what follows">{show(CONFIRMATION_FIELDS)}</Part>
+          <Part name="Look">
+            <Text size="sm">
+              Colours as in CSS: #rrggbb, rgb(), hsl() or a name. Empty ones are chosen to be readable.
+            </Text>
+            <SimpleGrid cols={{ base: 1, sm: 2 }}>{show(THEME_FIELDS)}</SimpleGrid>
+            {show(THEME_SWITCHES)}
+          </Part>
+          <Part name="Texts">
+            <Text size="sm">Empty ones have the English text of the service.</Text>
+            {show(MESSAGE_FIELDS)}
+          </Part>
+        </Accordion>
+      </>
+    )}
+  />
+)
 
-interface TextInputsProps {
-  readonly fields: typeof MAIN_FIELDS
-  readonly texts: FormTexts
-  readonly error: unknown
-  readonly isReadOnly: boolean
-  onChange(texts: FormTexts): void
-}
+const Part = ({ name, children }: { readonly name: string; readonly children: ReactNode }) => (
+  <Accordion.Item value={name}>
+    <Accordion.Control>{name}</Accordion.Control>
+    <Accordion.Panel>
+      <Stack>{children}</Stack>
+    </Accordion.Panel>
+  </Accordion.Item>
+)
 
-const TextInputs = ({ fields, texts, error, isReadOnly, onChange }: TextInputsProps) =>
-  fields.map(({ name, label, description, placeholder, isLong }) => {
-    const props = {
-      label,
-      ...bindText(texts[name] ?? '', (value) => onChange({ [name]: value })),
-      readOnly: isReadOnly,
-      error: findFieldError(error, name),
-      autoComplete: 'off',
-      ...(description !== undefined && { description }),
-      ...(placeholder !== undefined && { placeholder }),
-    }
-    return isLong ? (
-      <Textarea key={name} {...props} autosize minRows={2} maxRows={8} dir="auto" />
-    ) : (
-      <TextInput key={name} {...props} dir="auto" />
-    )
-  })
+const CUSTOM_FIELDS: Field = {
+  name: 'custom_fields',
+  label: 'Fields besides the address',
+  render: ({ value, error, isReadOnly, set }) => (
+    <>
+      <CustomFields fields={value as readonly FormField[]} isReadOnly={isReadOnly} onChange={set} />
+      <Input.Error>{error}</Input.Error>
+    </>
+  ),
+}
 
 interface CustomFieldsProps {
-  readonly fields: readonly EditedField[]
+  readonly fields: readonly FormField[]
   readonly isReadOnly: boolean
-  onChange(fields: readonly EditedField[]): void
+  onChange(fields: readonly FormField[]): void
 }
 
 function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
-  const edit = (key: number, next: Partial<FormField>) =>
-    onChange(fields.map((field) => (field.key === key ? { ...field, ...next } : field)))
-  const add = () => {
-    const key = Math.max(-1, ...fields.map((field) => field.key)) + 1
-    onChange([...fields, { key, name: '', label: '', type: 'text', required: false }])
-  }
+  const edit = (at: number, next: Partial<FormField>) =>
+    onChange(fields.map((field, index) => (index === at ? { ...field, ...next } : field)))
   return (
-    <Section title="Fields besides the address" order={3} size="h5">
+    <Section title="Fields besides the address" order={3} size="h5" w="100%">
       {fields.length === 0 && <Text size="sm">None: the form asks for the address only.</Text>}
-      {fields.map(({ key, name, label, type, required }, index) => (
-        <Paper key={key} withBorder p="sm" component="fieldset" style={{ margin: 0, minWidth: 0 }}>
+      {fields.map((field, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: names change while they are typed
+        <Paper key={index} withBorder p="sm" component="fieldset" style={{ margin: 0, minWidth: 0 }}>
           <legend>Field {index + 1}</legend>
           <Stack gap="xs">
             <SimpleGrid cols={{ base: 1, sm: 3 }}>
-              <TextInput
-                label="Label"
-                {...bindText(label, (value) => edit(key, { label: value }))}
-                readOnly={isReadOnly}
-                maxLength={200}
-                required
-                dir="auto"
-              />
-              <TextInput
-                label="Name in the metadata"
-                placeholder="first_name"
-                {...bindText(name, (value) => edit(key, { name: value }))}
-                readOnly={isReadOnly}
-                maxLength={64}
-                required
-                autoCapitalize="none"
-                spellCheck={false}
-              />
-              <NativeSelect
-                label="Type"
-                {...bindText(type, (value) => edit(key, { type: value as FormField['type'] }))}
-                disabled={isReadOnly}
-                data={[...FIELD_TYPES]}
-              />
+              {PARTS_OF_FIELD.map((part) => (
+                <FieldInput
+                  key={part.name}
+                  field={part}
+                  isFirst={false}
+                  value={field[part.name]}
+                  error={undefined}
+                  isReadOnly={isReadOnly}
+                  set={(value) => edit(index, { [part.name]: value })}
+                />
+              ))}
             </SimpleGrid>
-            <Group justify="space-between">
-              <Checkbox
-                label="Must be filled in"
-                {...bindChecked(required, (checked) => edit(key, { required: checked }))}
-                disabled={isReadOnly}
-              />
-              {!isReadOnly && (
+            {!isReadOnly && (
+              <Group>
                 <Button
                   size="xs"
                   variant="default"
-                  onClick={() => onChange(fields.filter((field) => field.key !== key))}
+                  onClick={() => onChange(fields.filter((other) => other !== field))}
                   aria-label={`Remove field ${index + 1}`}
                 >
                   Remove
                 </Button>
-              )}
-            </Group>
+              </Group>
+            )}
           </Stack>
         </Paper>
       ))}
       {!isReadOnly && (
         <div>
-          <Button size="xs" variant="default" onClick={add}>
+          <Button
+            size="xs"
+            variant="default"
+            onClick={() => onChange([...fields, { name: '', label: '', type: 'text', required: false }])}
+          >
             Add a field
           </Button>
         </div>

@@ -1,11 +1,11 @@
 /** @module The sign-up forms of the account. */
-import { NativeSelect, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
+
 import type { SignupForm } from '#client/api.ts'
-import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
-import { useStore } from '../api/data.ts'
-import { DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
+
+import { ConfirmDialog, DialogButton } from '../parts/form.tsx'
+
 import { NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
@@ -62,46 +62,30 @@ export default function AudienceFormsScreen() {
 
 function CreateDialog({ onClose }: { onClose(): void }) {
   const lists = useAllLists()
-  const create = useStore(api.signupForms.create, ({ data }) => read.signupForms.get(data.id), ['signupForms', 'list'])
-  const { values, field, fields } = useFields({ list_id: '', title: '' }, create.error)
   const navigate = useNavigate()
-  const { error } = create
-  const listError = error instanceof TassisError && error.code === 'signup_form_exists' ? error.message : undefined
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="New sign-up form"
       confirm="Create the form"
-      work={{ isPending: create.isPending, error: listError === undefined ? (error ?? lists.error) : undefined }}
-      fields={fields}
-      isIncomplete={values.list_id === '' || values.title.trim() === ''}
-      onConfirm={() =>
-        create.mutate(
-          { ...values, title: values.title.trim() },
-          { onSuccess: ({ data }) => void navigate({ to: '/audience/forms/$id', params: { id: data.id } }) },
-        )
-      }
+      error={lists.error}
+      fields={[
+        {
+          name: 'list_id',
+          label: 'List',
+          kind: 'choice',
+          hint: 'A list has at most one form. The page is open to everybody as soon as it is created.',
+          options: [
+            { value: '', label: lists.data?.length === 0 ? 'There is no list yet' : 'Choose a list' },
+            ...(lists.data ?? []).map(({ id, name }) => ({ value: id, label: name })),
+          ],
+          isRequired: true,
+        },
+        { name: 'title', label: 'Title', hint: 'The heading of the page.', isRequired: true },
+      ]}
+      refreshes={['signupForms']}
+      run={api.signupForms.create}
+      onDone={({ data }) => navigate({ to: '/audience/forms/$id', params: { id: data.id } })}
       onClose={onClose}
-    >
-      <NativeSelect
-        {...field('list_id')}
-        error={listError}
-        label="List"
-        description="A list has at most one form. The page is open to everybody as soon as it is created."
-        required
-        data-autofocus
-        data={[
-          { value: '', label: lists.data?.length === 0 ? 'There is no list yet' : 'Choose a list' },
-          ...(lists.data ?? []).map(({ id, name }) => ({ value: id, label: name })),
-        ]}
-      />
-      <TextInput
-        {...field('title')}
-        label="Title"
-        description="The heading of the page."
-        maxLength={200}
-        required
-        autoComplete="off"
-      />
-    </DialogFrame>
+    />
   )
 }

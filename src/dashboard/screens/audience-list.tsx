@@ -1,31 +1,25 @@
 /** @module One contact list: its contacts, and what can be done with it. */
-import { Alert, Button, Checkbox, Group, Stack, Text, Textarea, TextInput } from '@mantine/core'
+import { Alert, Button, Group, Stack, Text } from '@mantine/core'
+
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
-import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { toCurl } from '../parts/commands.ts'
-import {
-  ActionButton,
-  bindChecked,
-  CODE_INPUT,
-  DeleteButton,
-  DialogFrame,
-  SmallAction,
-  useFields,
-} from '../parts/form.tsx'
+
+import { ActionButton, ConfirmDialog, DeleteButton, SmallAction } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
+
 import { SmallLink } from '../parts/links.tsx'
 import { ListView, useList } from '../parts/list.tsx'
 import { EmptyState, Facts, RecordPage } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { CONTACT_STATES, type ContactStatus, parseMetadataText } from './audience/contact-search.ts'
+
+import { CONTACT_STATES, type ContactStatus } from './audience/contact-search.ts'
 import { ListDialog } from './audience/list-form.tsx'
 import { ContactStatusLabel, MetadataLine } from './audience/parts.tsx'
-import { useContactChange } from './audience/queries.ts'
 import { CONTACT_FILTERS } from './filters.ts'
 
 const route = getRouteApi('/audience/lists/$id')
@@ -100,7 +94,7 @@ export default function AudienceListScreen() {
               }}
             />
           )}
-          {dialog === 'edit' && <ListDialog list={list} onSaved={close} onClose={close} />}
+          {dialog === 'edit' && <ListDialog list={list} onClose={close} />}
         </Stack>
       )}
     </RecordPage>
@@ -199,39 +193,36 @@ const toColumns = (listId: string): readonly Column<Contact>[] => [
 
 const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']
 
+/** Stays open for the next one. */
 function AddContactDialog({ list, onClose }: { readonly list: ContactList; onClose(): void }) {
-  const [problem, setProblem] = useState<string>()
-  const [isConfirmed, setIsConfirmed] = useState(false)
   const [added, setAdded] = useState<Contact>()
-  const add = useContactChange((body: AddContactsRequest) => api.contactLists.addContacts(list.id, body))
-  const { error } = add
-  const { values, set, field, fields } = useFields({ email: '', metadata: '' }, error)
-  const email = values.email.trim()
-  const takenError = error instanceof TassisError && error.code === 'contact_exists' ? error.message : undefined
-  const submit = () => {
-    const parsed = parseMetadataText(values.metadata)
-    setProblem('problem' in parsed ? parsed.problem : undefined)
-    if ('problem' in parsed) return
-    setAdded(undefined)
-    add.mutate(
-      { email, metadata: parsed.metadata, ...(list.double_opt_in && { confirmed: isConfirmed }) },
-      {
-        // Stays open for the next one.
-        onSuccess: ({ data }) => {
-          setAdded(data as Contact)
-          set({ email: '' })
-        },
-      },
-    )
-  }
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="Add a contact"
       confirm="Add"
-      work={{ isPending: add.isPending, error: takenError === undefined && problem === undefined ? error : undefined }}
-      fields={fields}
-      isIncomplete={email === ''}
-      onConfirm={submit}
+      fields={[
+        { name: 'email', label: 'Address', kind: 'email', isRequired: true },
+        {
+          name: 'metadata',
+          label: 'Metadata',
+          kind: 'json',
+          hint: 'A JSON object that templates read as contact, such as {"first_name": "Ada"}.',
+          rows: [3, 12],
+        },
+        ...(list.double_opt_in
+          ? [
+              {
+                name: 'confirmed',
+                label: 'They have agreed already: send no confirmation request',
+                kind: 'check',
+              } as const,
+            ]
+          : []),
+      ]}
+      refreshes={['contactLists']}
+      run={(body: AddContactsRequest) => api.contactLists.addContacts(list.id, body)}
+      staysOpen
+      onDone={({ data }) => setAdded(data as Contact)}
       onClose={onClose}
     >
       <div role="status">
@@ -241,32 +232,6 @@ function AddContactDialog({ list, onClose }: { readonly list: ContactList; onClo
           </Alert>
         )}
       </div>
-      <TextInput
-        {...field('email')}
-        error={takenError ?? field('email').error}
-        label="Address"
-        inputMode="email"
-        required
-        {...CODE_INPUT}
-        data-autofocus
-      />
-      <Textarea
-        {...field('metadata')}
-        error={problem ?? field('metadata').error}
-        label="Metadata"
-        description='A JSON object that templates read as contact, such as {"first_name": "Ada"}.'
-        autosize
-        minRows={3}
-        maxRows={12}
-        spellCheck={false}
-        styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
-      />
-      {list.double_opt_in && (
-        <Checkbox
-          label="They have agreed already: send no confirmation request"
-          {...bindChecked(isConfirmed, setIsConfirmed)}
-        />
-      )}
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }

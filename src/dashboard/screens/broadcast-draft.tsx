@@ -5,7 +5,7 @@ import { useState } from 'react'
 import type { Newsletter, NewsletterPreview } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
-import { useAllowed, useSession } from '../api/session.tsx'
+import { useSession } from '../api/session.tsx'
 import { ActionButton, bindText, DeleteButton, Form, FormError } from '../parts/form.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -13,7 +13,6 @@ import { MailFrame } from '../parts/mail-frame.tsx'
 import { Facts, LoadingState, RecordPage, Section } from '../parts/page.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
-import { useSaveDraft } from './broadcasts/queries.ts'
 import { SendStep } from './broadcasts/send-step.tsx'
 import { StepList } from './broadcasts/step-list.tsx'
 import type { Step } from './broadcasts/steps.ts'
@@ -99,19 +98,9 @@ function DraftView({ draft }: { readonly draft: Newsletter }) {
   )
 }
 
-function ListStep({ draft, onDone }: { readonly draft: Newsletter; onDone(): void }) {
-  const save = useSaveDraft(draft.id)
-  const reason = useAllowed('developer')
-  return (
-    <ChooseList
-      initial={draft.list_id}
-      reason={reason}
-      isBusy={save.isPending}
-      error={save.error}
-      onChosen={(id) => (id === draft.list_id ? onDone() : save.mutate({ list_id: id }, { onSuccess: onDone }))}
-    />
-  )
-}
+const ListStep = ({ draft, onDone }: { readonly draft: Newsletter; onDone(): void }) => (
+  <ChooseList initial={draft} run={({ list_id }) => api.newsletters.update(draft.id, { list_id })} onDone={onDone} />
+)
 
 interface TestStepProps {
   readonly draft: Newsletter

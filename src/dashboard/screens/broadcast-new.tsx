@@ -3,7 +3,6 @@ import { Group, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { Page, QueryView } from '../parts/page.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
@@ -15,13 +14,12 @@ const route = getRouteApi('/broadcasts/new')
 export default function BroadcastNewScreen() {
   const { list } = route.useSearch()
   const navigate = route.useNavigate()
-  const reason = useAllowed('developer')
   return (
     <Page title="New broadcast">
       <SmallLink to="/broadcasts">All broadcasts</SmallLink>
       <StepList current={list === undefined ? 'list' : 'content'} />
       {list === undefined ? (
-        <ChooseList initial="" reason={reason} onChosen={(id) => void navigate({ search: { list: id } })} />
+        <ChooseList run={({ list_id: chosen }) => navigate({ search: { list: chosen } })} />
       ) : (
         <NewContent listId={list} />
       )}

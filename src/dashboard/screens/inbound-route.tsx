@@ -1,24 +1,16 @@
 /** @module One inbound route: its addresses, its URL, its deliveries; and the form of a new one. */
-import { Alert, Group, NativeSelect, Stack, Switch, Text, TextInput } from '@mantine/core'
+import { Alert, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { CreateInboundRouteRequest, InboundRoute, UpdateInboundRouteRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
+
 import { useChange, useData } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
-import {
-  ActionButton,
-  bindText,
-  CODE_INPUT,
-  DeleteButton,
-  Form,
-  FormError,
-  findFieldError,
-  SmallAction,
-} from '../parts/form.tsx'
+import type { Field, Values } from '../parts/fields.ts'
+import { ActionButton, DeleteButton, FieldForm, FormError, SmallAction } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { ListBody, ListFilters, useList } from '../parts/list.tsx'
-import { Facts, Page, RecordPage, Section, useEscape } from '../parts/page.tsx'
+import { Facts, Page, RecordPage, Section, useEscape, useSay } from '../parts/page.tsx'
+
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
 import { ROUTE_DELIVERY_FILTERS } from './filters.ts'
@@ -31,24 +23,26 @@ const screen = getRouteApi('/inbound/routes/$id')
 
 export function InboundRouteNewScreen() {
   const navigate = useNavigate()
-  const save = useChange(api.inboundRoutes.create, 'inboundRoutes')
   useEscape(() => void navigate({ to: '/inbound/routes' }))
+  const { fields, reason } = useRouteFields()
   return (
     <Page title="Create a route">
       <SmallLink to="/inbound/routes">All routes</SmallLink>
-      <RouteForm
+      <FieldForm
+        {...FORM}
+        reason={reason}
         label="Create the route"
-        isBusy={save.isPending}
-        error={save.error}
-        onSave={(values) =>
-          save.mutate(values, {
-            onSuccess: ({ data }) => void navigate({ to: `/inbound/routes/${data.id}` as never }),
-          })
-        }
+        fields={(values) => [...fields(values), { name: 'is_active', label: 'Active', kind: 'switch' }]}
+        initial={{ priority: 0, is_active: true }}
+        refreshes={['inboundRoutes']}
+        run={(body: CreateInboundRouteRequest) => api.inboundRoutes.create({ pattern: '', webhook_url: null, ...body })}
+        onDone={({ data }) => navigate({ to: `/inbound/routes/${data.id}` as never })}
       />
     </Page>
   )
 }
+
+const FORM = { maw: 560, gap: 'sm', needs: 'developer' } as const
 
 export default function InboundRouteScreen() {
   const { id } = screen.useParams()
@@ -73,12 +67,13 @@ interface RouteProps {
 }
 
 function RouteView({ route }: RouteProps) {
-  const save = useChange((body: UpdateInboundRouteRequest) => api.inboundRoutes.update(route.id, body), 'inboundRoutes')
-  const [saved, setSaved] = useState<string>()
-  const change = (values: UpdateInboundRouteRequest, message: string) =>
-    save.mutate(values, { onSuccess: () => setSaved(message) })
+  const { fields, reason } = useRouteFields()
+  const say = useSay()
+  const save = useChange((is_active: boolean) => api.inboundRoutes.update(route.id, { is_active }), 'inboundRoutes')
   const activate = (isActive: boolean) =>
-    change({ is_active: isActive }, isActive ? 'The route is active.' : 'The route is inactive; it gets no mail.')
+    save.mutate(isActive, {
+      onSuccess: () => say(isActive ? 'The route is active.' : 'The route is inactive; it gets no mail.'),
+    })
   return (
     <Stack gap="lg">
       <Stack gap="sm">
@@ -122,19 +117,20 @@ function RouteView({ route }: RouteProps) {
             Its received mail
           </SmallLink>
         </Group>
-        <div role="status">{saved && !save.error && <Text size="sm">{saved}</Text>}</div>
+        <FormError error={save.error} />
       </Stack>
       <Section title="Change">
-        <RouteForm
-          route={route}
+        <FieldForm
+          {...FORM}
+          reason={reason}
           label="Save the route"
-          isBusy={save.isPending}
-          error={save.error}
-          onSave={(values) => {
-            const changes = toChange(route, values)
-            if (Object.keys(changes).length === 0) setSaved('Nothing was changed.')
-            else change(changes, 'The route was saved.')
-          }}
+          done="The route was saved."
+          fields={fields}
+          stored={route}
+          refreshes={['inboundRoutes']}
+          run={(body: UpdateInboundRouteRequest) =>
+            api.inboundRoutes.update(route.id, body.match_type === 'catch_all' ? { ...body, pattern: '' } : body)
+          }
         />
       </Section>
       <Section title="Deliveries">
@@ -161,115 +157,51 @@ const DeleteRoute = ({ route }: RouteProps) => (
   </DeleteButton>
 )
 
-type RouteTexts = Readonly<Record<'domain_id' | 'match_type' | 'pattern' | 'priority' | 'webhook_url', string>>
+type RouteField = Field<Exclude<keyof CreateInboundRouteRequest, 'is_active'>>
 
-const toBody = ({
-  domain_id,
-  match_type,
-  pattern,
-  priority,
-  webhook_url: url,
-}: RouteTexts): CreateInboundRouteRequest => ({
-  domain_id,
-  match_type: match_type as InboundRoute['match_type'],
-  pattern: match_type === 'catch_all' ? '' : pattern.trim(),
-  // What is no number gets the server's answer.
-  priority: priority.trim() === '' ? 0 : Number(priority),
-  webhook_url: url.trim() === '' ? null : url.trim(),
-})
-
-/** Only what is different, so that two people who change different fields lose nothing. */
-const toChange = (route: InboundRoute, wanted: CreateInboundRouteRequest): UpdateInboundRouteRequest =>
-  Object.fromEntries(Object.entries(wanted).filter(([name, value]) => Reflect.get(route, name) !== value))
-
-const toTexts = (route: InboundRoute | undefined): RouteTexts => ({
-  domain_id: route?.domain_id ?? '',
-  match_type: route?.match_type ?? 'exact',
-  pattern: route?.pattern ?? '',
-  priority: String(route?.priority ?? 0),
-  webhook_url: route?.webhook_url ?? '',
-})
-
-interface RouteFormProps {
-  readonly route?: InboundRoute
-  readonly label: string
-  readonly isBusy: boolean
-  readonly error: unknown
-  onSave(body: CreateInboundRouteRequest): void
-}
-
-function RouteForm({ route, label, isBusy, error, onSave }: RouteFormProps) {
-  const [typed, setTyped] = useState<Partial<RouteTexts>>({})
-  const [isActive, setIsActive] = useState(true)
+function useRouteFields() {
   const { data: domains = [] } = useAllDomains()
-  const reason = useAllowed('developer')
-  // Filled in again when the route was changed elsewhere, apart from what was typed.
-  const texts: RouteTexts = { ...toTexts(route), ...typed }
-  const values = { ...texts, domain_id: texts.domain_id || domains[0]?.id || '' }
-  const domainName = domains.find(({ id }) => id === values.domain_id)?.domain ?? 'example.com'
-  const field = (name: keyof RouteTexts) => ({
-    ...bindText(values[name], (value) => setTyped((before) => ({ ...before, [name]: value }))),
-    error: findFieldError(error, name),
-  })
-  const save = () => onSave({ ...toBody(values), ...(route === undefined && { is_active: isActive }) })
-  const submit = () => {
-    if (reason === undefined) save()
+  const reason = domains.length === 0 ? 'A route belongs to a domain; add a domain first.' : undefined
+  const fields = ({ match_type: type = 'exact', domain_id: id }: Values): readonly RouteField[] => {
+    const name = (domains.find((one) => one.id === id) ?? domains[0])?.domain ?? 'example.com'
+    return [
+      {
+        name: 'domain_id',
+        label: 'Domain',
+        kind: 'choice',
+        options: domains.map(({ id: value, domain: label }) => ({ value, label })),
+      },
+      {
+        name: 'match_type',
+        label: 'Matches',
+        kind: 'choice',
+        options: Object.entries(MATCH_TYPE_WORDS).map(([value, label]) => ({ value, label })),
+      },
+      ...(type === 'catch_all'
+        ? []
+        : [
+            {
+              name: 'pattern',
+              kind: 'code',
+              ...(type === 'exact'
+                ? {
+                    label: 'Address',
+                    hint: `The part before @${name}, such as support. It matches support+anything too.`,
+                  }
+                : { label: 'Beginning of the address', hint: `For example, sales- matches sales-berlin@${name}.` }),
+            } as const,
+          ]),
+      {
+        name: 'webhook_url',
+        label: 'URL',
+        kind: 'code',
+        hint: 'The message is posted there, signed, over https. Leave it empty to only store the mail.',
+        placeholder: 'https://example.com/inbound',
+      },
+      { name: 'priority', label: 'Priority', kind: 'number', hint: 'A whole number; the lowest is tried first.' },
+    ]
   }
-  return (
-    <Form onSubmit={submit} maw={560} gap="sm">
-      <NativeSelect
-        {...field('domain_id')}
-        label="Domain"
-        data={domains.map(({ id, domain: name }) => ({ value: id, label: name }))}
-      />
-      <NativeSelect
-        {...field('match_type')}
-        label="Matches"
-        data={Object.entries(MATCH_TYPE_WORDS).map(([value, word]) => ({ value, label: word }))}
-      />
-      {values.match_type !== 'catch_all' && (
-        <TextInput
-          {...field('pattern')}
-          {...CODE_INPUT}
-          label={values.match_type === 'exact' ? 'Address' : 'Beginning of the address'}
-          description={
-            values.match_type === 'exact'
-              ? `The part before @${domainName}, such as support. It matches support+anything too.`
-              : `For example, sales- matches sales-berlin@${domainName}.`
-          }
-        />
-      )}
-      <TextInput
-        {...field('webhook_url')}
-        {...CODE_INPUT}
-        label="URL"
-        description="The message is posted there, signed, over https. Leave it empty to only store the mail."
-        placeholder="https://example.com/inbound"
-        type="url"
-      />
-      <TextInput
-        {...field('priority')}
-        label="Priority"
-        description="A whole number; the lowest is tried first."
-        inputMode="numeric"
-      />
-      {route === undefined && (
-        <Switch label="Active" checked={isActive} onChange={(event) => setIsActive(event.currentTarget.checked)} />
-      )}
-      <FormError error={error} fields={Object.keys(values)} />
-      <Group>
-        <ActionButton
-          reason={reason ?? (domains.length === 0 ? 'A route belongs to a domain; add a domain first.' : undefined)}
-          loading={isBusy}
-          onClick={save}
-        >
-          {label}
-        </ActionButton>
-        {/* Enter in a field sends the form; the button above can say why it is disabled. */}
-        <button type="submit" hidden aria-hidden="true" tabIndex={-1} />
-      </Group>
-    </Form>
-  )
+  return { fields, reason }
 }
 
 function RouteDeliveries({ route }: RouteProps) {

@@ -3,48 +3,34 @@ import { Alert, Code, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { CreateApiKeyResult } from '#client/api.ts'
 import { api } from '../api/client.ts'
-import { useChange } from '../api/data.ts'
-import { useAllowed, useSession } from '../api/session.tsx'
+import { useSession } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { Form, SubmitButton } from '../parts/form.tsx'
+import { FieldForm } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { CommandBlock, Page } from '../parts/page.tsx'
-import { summariseScopes } from '../parts/scopes.ts'
+import { SCOPE_PRESETS, summariseScopes } from '../parts/scopes.ts'
 import { useExampleDomain } from './domains/queries.ts'
 import { toExampleCommand } from './keys/example.ts'
-import { isComplete, KeyFields, NEW_KEY, toKeyPatch } from './keys/fields.tsx'
+import { KEY_FIELDS, KeyLayout } from './keys/fields.tsx'
 
 export default function ApiKeyNewScreen() {
   const [created, setCreated] = useState<CreateApiKeyResult>()
-  return created ? <CreatedKey apiKey={created} /> : <NewKeyForm onCreated={setCreated} />
-}
-
-function NewKeyForm({ onCreated }: { onCreated(key: CreateApiKeyResult): void }) {
-  const [input, setInput] = useState(NEW_KEY)
-  const [isChecked, setIsChecked] = useState(false)
-  const create = useChange(api.apiKeys.create, 'apiKeys')
-  const reason = useAllowed('admin')
-  const submit = () => {
-    setIsChecked(true)
-    if (!isComplete(input) || reason !== undefined || create.isPending) return
-    const { name, scopes } = input
-    create.mutate(
-      { ...toKeyPatch(NEW_KEY, input), name: name.trim(), scopes: [...scopes] },
-      { onSuccess: ({ data }) => onCreated(data) },
-    )
-  }
+  if (created) return <CreatedKey apiKey={created} />
   return (
     <Page title="Create an API key">
-      <Form onSubmit={submit} align="flex-start">
-        {reason !== undefined && <Alert color="gray">{reason}</Alert>}
-        <KeyFields input={input} error={create.error} isChecked={isChecked} onChange={setInput} />
-        <Group>
-          <SubmitButton reason={reason} loading={create.isPending}>
-            Create the key
-          </SubmitButton>
-          <TextLink to="/keys">Cancel</TextLink>
-        </Group>
-      </Form>
+      <FieldForm
+        maw={1000}
+        needs="admin"
+        label="Create the key"
+        isFocused
+        fields={KEY_FIELDS}
+        layout={KeyLayout}
+        initial={{ scopes: SCOPE_PRESETS[0]?.scopes }}
+        refreshes={['apiKeys']}
+        run={api.apiKeys.create}
+        onDone={({ data }) => setCreated(data)}
+        actions={<TextLink to="/keys">Cancel</TextLink>}
+      />
     </Page>
   )
 }

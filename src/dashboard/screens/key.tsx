@@ -4,15 +4,15 @@ import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ApiKey, UpdateApiKeyRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData } from '../api/data.ts'
+import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { DeleteButton, Form } from '../parts/form.tsx'
+import { DeleteButton, FieldForm } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { Done, EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
+import { EmptyState, Facts, Page, QueryView, Section, useEscape, useSay } from '../parts/page.tsx'
 import { ADMIN_SCOPE, describeScope } from '../parts/scopes.ts'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { isComplete, KeyFields, type KeyInput, toKeyInput, toKeyPatch } from './keys/fields.tsx'
+import { KEY_FIELDS, KeyLayout } from './keys/fields.tsx'
 
 export default function ApiKeyScreen() {
   const { id } = useParams({ from: '/keys/$id' })
@@ -80,54 +80,40 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
 
 /** Changes name, scopes and restrictions; the key itself stays. */
 function KeySettings({ apiKey: key }: KeyProps) {
-  /** What is typed, and the key as it was when that began; undefined: the form is closed. */
-  const [edit, setEdit] = useState<{ readonly before: KeyInput; readonly input: KeyInput }>()
-  const [isChecked, setIsChecked] = useState(false)
-  const change = useChange((body: UpdateApiKeyRequest) => api.apiKeys.update(key.id, body), 'apiKeys')
-  const open = () => {
-    const before = toKeyInput(key)
-    change.reset()
-    setIsChecked(false)
-    setEdit({ before, input: before })
-  }
-  const close = () => setEdit(undefined)
-  if (!edit)
+  const [isOpen, setIsOpen] = useState(false)
+  const say = useSay()
+  if (!isOpen)
     return (
-      <Stack align="flex-start" gap="sm">
-        <Done message={change.isSuccess ? 'The key was changed.' : undefined} />
-        <Button variant="default" onClick={open}>
+      <Group>
+        <Button variant="default" onClick={() => setIsOpen(true)}>
           Change this key
         </Button>
-      </Stack>
+      </Group>
     )
-  const submit = () => {
-    setIsChecked(true)
-    if (!isComplete(edit.input) || change.isPending) return
-    const patch = toKeyPatch(edit.before, edit.input)
-    if (Object.keys(patch).length === 0) close()
-    else change.mutate(patch, { onSuccess: close })
-  }
+  const close = () => setIsOpen(false)
   return (
     <Section title="Change this key">
-      <Form onSubmit={submit} align="flex-start">
-        <Text size="sm" maw={640}>
-          The key itself stays the same: applications go on with it, and what you change counts from their next request.
-        </Text>
-        <KeyFields
-          input={edit.input}
-          error={change.error}
-          isChecked={isChecked}
-          onChange={(input) => setEdit({ ...edit, input })}
-        />
-        <Group gap="xs">
-          <Button type="submit" loading={change.isPending}>
-            Save
-          </Button>
+      <Text size="sm" maw={640}>
+        The key itself stays the same: applications go on with it, and what you change counts from their next request.
+      </Text>
+      <FieldForm
+        maw={1000}
+        isFocused
+        fields={KEY_FIELDS}
+        layout={KeyLayout}
+        stored={key}
+        refreshes={['apiKeys']}
+        run={(body: UpdateApiKeyRequest) => api.apiKeys.update(key.id, body)}
+        onDone={() => {
+          say('The key was changed.')
+          close()
+        }}
+        actions={
           <Button variant="default" onClick={close}>
             Discard the changes
           </Button>
-        </Group>
-      </Form>
+        }
+      />
     </Section>
   )
 }

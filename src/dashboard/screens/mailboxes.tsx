@@ -1,11 +1,11 @@
 /** @module The list of agent mailboxes. */
-import { NativeSelect, Text, TextInput } from '@mantine/core'
+import { Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { Domain, Mailbox } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange } from '../api/data.ts'
+
 import { toCurl } from '../parts/commands.ts'
-import { CODE_INPUT, DialogButton, DialogFrame, useFields } from '../parts/form.tsx'
+import { ConfirmDialog, DialogButton } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
@@ -98,43 +98,29 @@ export default function MailboxesScreen() {
 
 function NewMailbox({ domains, onClose }: { readonly domains: readonly Domain[]; onClose(): void }) {
   const navigate = useNavigate()
-  const create = useChange(api.mailboxes.create, ['mailboxes', 'list'])
-  const initial = { local_part: '', display_name: '', domain_id: domains[0]?.id ?? '' }
-  const { values, field, fields } = useFields(initial, create.error)
-  const submit = () => {
-    const typed = Object.entries(values).map(([name, value]) => [name, value.trim()])
-    create.mutate(Object.fromEntries(typed.filter(([, value]) => value !== '')), {
-      onSuccess: ({ data }) => void navigate({ to: `/inbound/mailboxes/${data.id}` as never }),
-    })
-  }
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="Create a mailbox"
       confirm="Create"
-      work={create}
-      fields={fields}
-      isIncomplete={values.domain_id === ''}
-      onConfirm={submit}
+      fields={[
+        {
+          name: 'local_part',
+          label: 'Part before the @',
+          kind: 'code',
+          hint: 'Empty: a random one, such as calm-otter-0482.',
+        },
+        {
+          name: 'domain_id',
+          label: 'Domain',
+          kind: 'choice',
+          options: domains.map(({ id, domain: label }) => ({ value: id, label })),
+        },
+        { name: 'display_name', label: 'Name', hint: 'In From of its replies; may be empty.' },
+      ]}
+      refreshes={[['mailboxes', 'list']]}
+      run={api.mailboxes.create}
+      onDone={({ data }) => navigate({ to: `/inbound/mailboxes/${data.id}` as never })}
       onClose={onClose}
-    >
-      <TextInput
-        {...field('local_part')}
-        {...CODE_INPUT}
-        label="Part before the @"
-        description="Empty: a random one, such as calm-otter-0482."
-        data-autofocus
-      />
-      <NativeSelect
-        {...field('domain_id')}
-        label="Domain"
-        data={domains.map(({ id, domain: label }) => ({ value: id, label }))}
-      />
-      <TextInput
-        {...field('display_name')}
-        label="Name"
-        description="In From of its replies; may be empty."
-        autoComplete="off"
-      />
-    </DialogFrame>
+    />
   )
 }

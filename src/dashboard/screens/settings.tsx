@@ -1,10 +1,10 @@
 /** @module The account: its name, the defaults of its mail, and what it is. */
-import { Alert, Code, Group, Switch, Text, TextInput } from '@mantine/core'
-import type { Account, UpdateAccountRequest } from '#client/api.ts'
+import { Alert, Code, Group, Text } from '@mantine/core'
+import type { Account } from '#client/api.ts'
 import { api } from '../api/client.ts'
-import { SESSION, useAllowed } from '../api/session.tsx'
+import { SESSION } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { bindChecked, bindText, Form, FormError, findFieldError, SaveRow, useEdit } from '../parts/form.tsx'
+import { FieldForm } from '../parts/form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { Facts, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
@@ -36,48 +36,37 @@ const Paused = ({ account: { paused } }: { readonly account: Account }) =>
     </Alert>
   ) : null
 
-function AccountForm({ account }: { readonly account: Account }) {
-  const roleReason = useAllowed('admin')
-  const { changes, set, save, isUnchanged, submit } = useEdit(
-    (body: UpdateAccountRequest) => api.account.update(body),
-    roleReason,
-    'account',
+const AccountForm = ({ account }: { readonly account: Account }) => (
+  <FieldForm
+    aria-label="Account"
+    maw={560}
+    needs="admin"
+    stored={account}
+    run={api.account.update}
     // The frame shows the name.
-    SESSION,
-  )
-  const { name, tracking_default, tracking_privacy } = { ...account, ...changes } as Account
-  return (
-    <Form onSubmit={submit} aria-label="Account" maw={560} align="flex-start">
-      {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
-      <TextInput
-        w="100%"
-        label="Name"
-        description="People see it in invitations and when they choose an account."
-        {...bindText(name, (value) => set({ name: value }))}
-        error={findFieldError(save.error, 'name')}
-        readOnly={roleReason !== undefined}
-        maxLength={200}
-        dir="auto"
-        autoComplete="off"
-        required
-      />
-      <Switch
-        label="Track opens and clicks by default"
-        description="For emails that do not say so themselves. Links then lead through the tracking host, and HTML gets a tiny image."
-        {...bindChecked(tracking_default, (checked) => set({ tracking_default: checked }))}
-        disabled={roleReason !== undefined}
-      />
-      <Switch
-        label="Track without IP address and user agent"
-        description="Opens and clicks are then counted without either. It applies from the change on; what is stored stays."
-        {...bindChecked(tracking_privacy, (checked) => set({ tracking_privacy: checked }))}
-        disabled={roleReason !== undefined}
-      />
-      <FormError error={save.error} fields={['name']} />
-      <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} />
-    </Form>
-  )
-}
+    refreshes={['account', SESSION]}
+    fields={[
+      {
+        name: 'name',
+        label: 'Name',
+        hint: 'People see it in invitations and when they choose an account.',
+        isRequired: true,
+      },
+      {
+        name: 'tracking_default',
+        label: 'Track opens and clicks by default',
+        kind: 'switch',
+        hint: 'For emails that do not say so themselves. Links then lead through the tracking host, and HTML gets a tiny image.',
+      },
+      {
+        name: 'tracking_privacy',
+        label: 'Track without IP address and user agent',
+        kind: 'switch',
+        hint: 'Opens and clicks are then counted without either. It applies from the change on; what is stored stays.',
+      },
+    ]}
+  />
+)
 
 const AccountFacts = ({ account }: { readonly account: Account }) => (
   <Section title="About this account">

@@ -1,14 +1,16 @@
 /** @module The suppression list: who gets no mail of this account, and why. */
-import { Alert, Anchor, Code, Group, List, NativeSelect, Stack, Text, TextInput } from '@mantine/core'
-import { type ReactNode, useState } from 'react'
+import { Alert, Anchor, Code, Group, List, Stack, Text } from '@mantine/core'
+import type { ReactNode } from 'react'
 import type { Suppression } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData } from '../api/data.ts'
+
+import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, bindText, CODE_INPUT, DialogFrame, SmallAction, useFields } from '../parts/form.tsx'
+import { ConfirmDialog, DialogButton } from '../parts/form.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
-import { Done, EmptyState, LoadingState } from '../parts/page.tsx'
+import { EmptyState, LoadingState } from '../parts/page.tsx'
+
 import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
@@ -26,26 +28,27 @@ import {
   UNSUBSCRIBE,
 } from './suppressions/reasons.ts'
 
-interface RemoveDialogProps {
-  readonly address: string
-  onClose(message?: string): void
+interface DialogProps {
+  onDone(): unknown
+  onClose(): void
 }
 
-function RemoveDialog({ address, onClose }: RemoveDialogProps) {
+function RemoveDialog({ address, ...dialog }: DialogProps & { readonly address: string }) {
   const suppressions = useData(read.suppressions.list({ email: address, per_page: 100 }), { staleTime: 0 })
-  const remove = useChange(api.suppressions.delete, 'suppressions')
   const rows = suppressions.data ?? []
   const warnings = listWarnings(rows)
   const name = isErased(address) ? 'an erased person' : address
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="Send mail to this address again?"
       confirm="Remove from the list"
       isDangerous={warnings.length > 0}
-      work={{ isPending: remove.isPending, error: remove.error ?? suppressions.error }}
+      error={suppressions.error}
       isIncomplete={suppressions.data === undefined}
-      onConfirm={() => remove.mutate(address, { onSuccess: () => onClose(`Mail to ${name} is sent again.`) })}
-      onClose={() => onClose()}
+      refreshes={['suppressions']}
+      run={() => api.suppressions.delete(address)}
+      done={`Mail to ${name} is sent again.`}
+      {...dialog}
     >
       <Text fw={600}>
         <bdi>{name}</bdi>
@@ -70,15 +73,11 @@ function RemoveDialog({ address, onClose }: RemoveDialogProps) {
         </Alert>
       ))}
       <Text size="sm">Contacts that were stopped by this become active again.</Text>
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }
 
 export default function SuppressionsScreen() {
-  const [dialog, setDialog] = useState<
-    { readonly kind: 'add' } | { readonly kind: 'remove'; readonly address: string }
-  >()
-  const [done, setDone] = useState<string>()
   const reason = useAllowed('developer')
   const list = useList({
     read: read.suppressions.list,
@@ -86,47 +85,33 @@ export default function SuppressionsScreen() {
     isSteady: true,
     isConcerned: ({ event_type: type }) => ADDS_ROWS.includes(type),
   })
-  const close = (message?: string) => {
-    setDialog(undefined)
-    if (message === undefined) return
-    setDone(message)
-    void list.reload()
-  }
+  const reload = () => void list.reload()
   const add = (
-    <ActionButton reason={reason} onClick={() => setDialog({ kind: 'add' })}>
-      Suppress an address
-    </ActionButton>
+    <DialogButton label="Suppress an address" reason={reason}>
+      {(close) => <AddDialog onDone={reload} onClose={close} />}
+    </DialogButton>
   )
   return (
     <ListScreen
       title="Suppressions"
       list={list}
       label="Suppressions, newest first"
-      columns={toColumns(reason, (address) => setDialog({ kind: 'remove', address }))}
+      columns={toColumns(reason, reload)}
       noun="suppression"
       choices={{ reason: REASON_WORDS }}
       action={add}
       above={
-        <Stack gap="xs">
-          <Done message={done} />
-          {!list.isEmpty && (
-            <Group gap="md">
-              <SmallLink to="/suppressions/import">Import</SmallLink>
-              <Anchor href={read.suppressions.export().url} download="suppressions.csv" size="sm">
-                Export all as CSV
-              </Anchor>
-            </Group>
-          )}
-        </Stack>
+        list.isEmpty ? null : (
+          <Group gap="md">
+            <SmallLink to="/suppressions/import">Import</SmallLink>
+            <Anchor href={read.suppressions.export().url} download="suppressions.csv" size="sm">
+              Export all as CSV
+            </Anchor>
+          </Group>
+        )
       }
       empty={<Nothing add={add} />}
       advice="An address is searched as a whole, in any spelling. One that is not found here is not suppressed: mail to it is sent."
-      below={
-        <>
-          {dialog?.kind === 'add' && <AddDialog onClose={close} />}
-          {dialog?.kind === 'remove' && <RemoveDialog address={dialog.address} onClose={close} />}
-        </>
-      }
     />
   )
 }
@@ -152,7 +137,7 @@ const Nothing = ({ add }: { readonly add: ReactNode }) => (
 
 const ADDS_ROWS: readonly string[] = ['bounced', 'complained', 'unsubscribed']
 
-const toColumns = (reason: string | undefined, onRemove: (address: string) => void): readonly Column<Suppression>[] => [
+const toColumns = (reason: string | undefined, onRemoved: () => void): readonly Column<Suppression>[] => [
   { header: 'Address', width: '30%', cell: ({ email_address: address }) => <Address address={address} /> },
   {
     header: 'Reason',
@@ -185,14 +170,15 @@ const toColumns = (reason: string | undefined, onRemove: (address: string) => vo
     header: 'Action',
     width: '13%',
     cell: ({ email_address: address }) => (
-      <SmallAction
+      <DialogButton
+        label="Remove"
         size="compact-sm"
+        variant="default"
         reason={reason}
-        onClick={() => onRemove(address)}
         aria-label={`Remove ${isErased(address) ? 'an erased person' : address}`}
       >
-        Remove
-      </SmallAction>
+        {(close) => <RemoveDialog address={address} onDone={onRemoved} onClose={close} />}
+      </DialogButton>
     ),
   },
 ]
@@ -208,49 +194,35 @@ const Address = ({ address }: { readonly address: string }) =>
     </SmallLink>
   )
 
-interface AddDialogProps {
-  onClose(message?: string): void
+interface NewSuppression {
+  readonly email_address: string
+  readonly reason: string
+  readonly text?: string
 }
 
-function AddDialog({ onClose }: AddDialogProps) {
-  const [choice, setChoice] = useState(MANUAL)
-  const add = useChange(api.suppressions.create, 'suppressions')
-  const { values, field, fields } = useFields({ email_address: '', reason: '' }, add.error)
-  const address = values.email_address.trim()
-  const reason = choice === OTHER ? values.reason.trim() : choice
-  return (
-    <DialogFrame
-      title="Suppress an address"
-      confirm="Suppress"
-      work={add}
-      fields={fields}
-      isIncomplete={address === '' || reason === ''}
-      onConfirm={() =>
-        add.mutate(
-          { email_address: address, reason },
-          { onSuccess: ({ data }) => onClose(`${data.email_address} is on the suppression list.`) },
-        )
-      }
-      onClose={() => onClose()}
-    >
-      <TextInput
-        {...field('email_address')}
-        label="Address"
-        placeholder="bob@example.com"
-        inputMode="email"
-        {...CODE_INPUT}
-        data-autofocus
-      />
-      <NativeSelect label="Reason" {...bindText(choice, setChoice)} data={[...REASON_OPTIONS, OTHER_OPTION]} />
-      {choice === OTHER && (
-        <TextInput {...field('reason')} label="Text of the reason" placeholder="asked by phone" maxLength={200} />
-      )}
+const AddDialog = (dialog: DialogProps) => (
+  <ConfirmDialog
+    title="Suppress an address"
+    confirm="Suppress"
+    fields={({ reason }) => [
+      { name: 'email_address', label: 'Address', kind: 'email', placeholder: 'bob@example.com', isRequired: true },
+      { name: 'reason', label: 'Reason', kind: 'choice', options: [...REASON_OPTIONS, OTHER_OPTION] },
+      ...(reason === OTHER
+        ? [{ name: 'text', label: 'Text of the reason', placeholder: 'asked by phone', isRequired: true } as const]
+        : []),
+    ]}
+    initial={{ reason: MANUAL }}
+    refreshes={['suppressions']}
+    run={({ text, ...body }: NewSuppression) => api.suppressions.create({ ...body, ...(text && { reason: text }) })}
+    done={({ data }) => `${data.email_address} is on the suppression list.`}
+    footer={({ values }) => (
       <Text size="sm">
-        {choice === UNSUBSCRIBE
+        {values['reason'] === UNSUBSCRIBE
           ? 'Stops only mail that is not transactional; receipts and new passwords still arrive.'
           : 'Stops all mail of this account to the address, until you remove it from the list.'}{' '}
         If it is on the list already, its reason stays.
       </Text>
-    </DialogFrame>
-  )
-}
+    )}
+    {...dialog}
+  />
+)

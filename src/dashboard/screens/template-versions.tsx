@@ -3,10 +3,10 @@ import { Group, Stack, Tabs, Text, Title } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
 import type { TeamMember, Template, TemplateVersion, TemplateVersionSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useData, useStore } from '../api/data.ts'
+import { useData } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
 import { CodeEditor } from '../parts/code-editor.tsx'
-import { DialogButton, DialogFrame } from '../parts/form.tsx'
+import { ConfirmButton } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
@@ -114,11 +114,7 @@ function ShownVersion({ template, version }: ShownVersionProps) {
         <Title order={2} size="h3" id="version">
           Version {version}
         </Title>
-        {query.data && (
-          <DialogButton label="Restore this version" needs="developer">
-            {(close) => <Restore template={template} version={version} onClose={close} />}
-          </DialogButton>
-        )}
+        {query.data && <Restore template={template} version={version} />}
       </Group>
       <QueryView query={query}>{(shown) => <Contents template={template} shown={shown} />}</QueryView>
     </Stack>
@@ -150,29 +146,20 @@ function Contents({ template, shown }: { readonly template: Template; readonly s
   )
 }
 
-interface RestoreProps extends ShownVersionProps {
-  onClose(): void
-}
-
-function Restore({ template, version, onClose }: RestoreProps) {
-  const restore = useStore(
-    () => api.templates.restoreVersion(template.id, String(version), { if_version: template.version }),
-    () => read.templates.get(template.id),
-    ['templates', 'list'],
-    ['templates', 'listVersions', template.id],
-  )
-  return (
-    <DialogFrame
-      title={`Restore version ${version}?`}
-      confirm="Restore"
-      work={restore}
-      onConfirm={() => restore.mutate(undefined, { onSuccess: onClose })}
-      onClose={onClose}
-    >
-      <Text>
-        Subject, HTML and text of version {version} become version {template.version + 1}, and are used from the next
-        send on. Version {template.version} stays in the list. Name and alias do not change.
-      </Text>
-    </DialogFrame>
-  )
-}
+const Restore = ({ template, version }: ShownVersionProps) => (
+  <ConfirmButton
+    label="Restore this version"
+    variant="filled"
+    needs="developer"
+    title={`Restore version ${version}?`}
+    confirm="Restore"
+    isDangerous={false}
+    refreshes={['templates']}
+    run={() => api.templates.restoreVersion(template.id, String(version), { if_version: template.version })}
+  >
+    <Text>
+      Subject, HTML and text of version {version} become version {template.version + 1}, and are used from the next send
+      on. Version {template.version} stays in the list. Name and alias do not change.
+    </Text>
+  </ConfirmButton>
+)

@@ -1,55 +1,36 @@
 /** @module Adds a webhook; shows its secret once it exists. */
-import { Alert, Group, Stack, Text } from '@mantine/core'
+import { Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import { flushSync } from 'react-dom'
 import type { CreateWebhookResult } from '#client/api.ts'
 import { api } from '../api/client.ts'
-import { useChange } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
-import { Form, FormError, SubmitButton, useFocusInvalid } from '../parts/form.tsx'
+import { FieldForm } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { USUAL_EVENTS } from './webhooks/events.ts'
-import { findProblems, WEBHOOK_FIELDS, WebhookFields, type WebhookInput } from './webhooks/fields.tsx'
+import { WEBHOOK_FIELDS } from './webhooks/fields.tsx'
 import { SecretText, VerifyHint } from './webhooks/secret.tsx'
 import { SendTest } from './webhooks/send-test.tsx'
-
-const EMPTY: WebhookInput = { url: '', description: '', events: USUAL_EVENTS, format: 'tassis' }
 
 export default function WebhookNewScreen() {
   const [created, setCreated] = useState<CreateWebhookResult>()
   return (
     <Page title={created ? 'The webhook was added' : 'Add a webhook'}>
-      {created ? <Created webhook={created} /> : <NewForm onCreated={setCreated} />}
+      {created ? (
+        <Created webhook={created} />
+      ) : (
+        <FieldForm
+          maw={640}
+          needs="developer"
+          label="Add the webhook"
+          fields={WEBHOOK_FIELDS}
+          initial={{ events: USUAL_EVENTS }}
+          refreshes={['webhooks']}
+          run={api.webhooks.create}
+          onDone={({ data }) => setCreated(data)}
+          actions={<TextLink to="/webhooks">Cancel</TextLink>}
+        />
+      )}
     </Page>
-  )
-}
-
-function NewForm({ onCreated }: { onCreated(webhook: CreateWebhookResult): void }) {
-  const [input, setInput] = useState(EMPTY)
-  const [isChecked, setIsChecked] = useState(false)
-  const create = useChange(api.webhooks.create, 'webhooks')
-  const reason = useAllowed('developer')
-  const { form, focusInvalid } = useFocusInvalid(create.error)
-  const problems = isChecked ? findProblems(input) : {}
-  const submit = () => {
-    flushSync(() => setIsChecked(true))
-    if (Object.keys(findProblems(input)).length > 0) return focusInvalid()
-    if (reason !== undefined || create.isPending) return
-    create.mutate({ ...input, url: input.url.trim() }, { onSuccess: ({ data }) => onCreated(data) })
-  }
-  return (
-    <Form ref={form} onSubmit={submit} maw={640} align="flex-start">
-      {reason !== undefined && <Alert color="gray">{reason}</Alert>}
-      <WebhookFields input={input} error={create.error} problems={problems} onChange={setInput} />
-      <FormError error={create.error} fields={WEBHOOK_FIELDS} />
-      <Group>
-        <SubmitButton reason={reason} loading={create.isPending}>
-          Add the webhook
-        </SubmitButton>
-        <TextLink to="/webhooks">Cancel</TextLink>
-      </Group>
-    </Form>
   )
 }
 

@@ -1,14 +1,13 @@
 /** @module One webhook: its deliveries, what can be done with it, and its settings. */
 import { List, Stack, Text } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { DeleteButton, DialogButton } from '../parts/form.tsx'
-import { Done, Section } from '../parts/page.tsx'
+import { Section } from '../parts/page.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
 import { WebhookFrame } from './webhooks/frame.tsx'
-import { ReplayDialog } from './webhooks/replay.tsx'
+import { WebhookReplay } from './webhooks/replay.tsx'
 import { WebhookSecret } from './webhooks/secret.tsx'
 import { SendTest } from './webhooks/send-test.tsx'
 import { WebhookSettings } from './webhooks/settings.tsx'
@@ -62,28 +61,19 @@ export default function WebhookScreen() {
   )
 }
 
-function Actions({ webhook }: { readonly webhook: Webhook }) {
-  const [done, setDone] = useState<string>()
-  const reason = webhook.is_active ? undefined : 'The webhook is not active; activate it first.'
-  return (
-    <Stack gap={0}>
-      <SendTest
-        id={webhook.id}
-        extra={
-          <DialogButton label="Replay a range of time" size="xs" variant="default" needs="developer" reason={reason}>
-            {(close) => (
-              <ReplayDialog
-                webhook={webhook}
-                onClose={(message) => {
-                  close()
-                  setDone(message)
-                }}
-              />
-            )}
-          </DialogButton>
-        }
-      />
-      <Done message={done} mt="xs" />
-    </Stack>
-  )
-}
+const Actions = ({ webhook }: { readonly webhook: Webhook }) => (
+  <SendTest
+    id={webhook.id}
+    extra={
+      <DialogButton
+        label="Replay a range of time"
+        size="xs"
+        variant="default"
+        needs="developer"
+        reason={webhook.is_active ? undefined : 'The webhook is not active; activate it first.'}
+      >
+        {(close) => <WebhookReplay webhook={webhook} onClose={close} />}
+      </DialogButton>
+    }
+  />
+)

@@ -38,22 +38,3 @@ export const toMetadataEntries = (metadata: Readonly<Record<string, unknown>>): 
       const text = `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`
       return text.length > MAX_ENTRY_LENGTH ? `${[...text.slice(0, MAX_ENTRY_LENGTH)].slice(0, -1).join('')}…` : text
     })
-
-/** Metadata as text to be edited; empty for none. */
-export const toMetadataText = (metadata: Readonly<Record<string, unknown>>): string =>
-  Object.keys(metadata).length === 0 ? '' : JSON.stringify(metadata, null, 2)
-
-/** The metadata of an edited text, or what is wrong with it. */
-export function parseMetadataText(
-  text: string,
-): { readonly metadata: Record<string, unknown> } | { readonly problem: string } {
-  if (text.trim() === '') return { metadata: {} }
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? { metadata: value as Record<string, unknown> }
-      : { problem: 'This must be a JSON object, such as {"first_name": "Ada"}.' }
-  } catch (error) {
-    return { problem: `This is not JSON: ${error instanceof Error ? error.message : String(error)}` }
-  }
-}

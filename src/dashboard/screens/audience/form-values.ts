@@ -1,54 +1,52 @@
 /** @module The fields of a signup form as they are edited, and as `/v1` takes them. */
 import type { SignupForm, UpdateSignupFormRequest } from '#client/api.ts'
+import type { Field, Values } from '../../parts/fields.ts'
 
 export type FormField = SignupForm['custom_fields'][number]
-/** `key` tells rows apart while their names are edited. */
-export type EditedField = FormField & { readonly key: number }
 
-export const FIELD_TYPES: readonly { readonly value: FormField['type']; readonly label: string }[] = [
-  { value: 'text', label: 'Text' },
-  { value: 'textarea', label: 'Text of several lines' },
-  { value: 'email', label: 'Email address' },
-  { value: 'number', label: 'Number' },
-  { value: 'tel', label: 'Telephone number' },
-  { value: 'url', label: 'URL' },
-  { value: 'date', label: 'Date' },
-  { value: 'checkbox', label: 'Checkbox' },
+export const PARTS_OF_FIELD: readonly Field<keyof FormField & ('label' | 'name' | 'type' | 'required')>[] = [
+  { name: 'label', label: 'Label', isRequired: true },
+  { name: 'name', label: 'Name in the metadata', kind: 'code', placeholder: 'first_name', isRequired: true },
+  {
+    name: 'type',
+    label: 'Type',
+    kind: 'choice',
+    options: [
+      { value: 'text', label: 'Text' },
+      { value: 'textarea', label: 'Text of several lines' },
+      { value: 'email', label: 'Email address' },
+      { value: 'number', label: 'Number' },
+      { value: 'tel', label: 'Telephone number' },
+      { value: 'url', label: 'URL' },
+      { value: 'date', label: 'Date' },
+      { value: 'checkbox', label: 'Checkbox' },
+    ],
+  },
+  { name: 'required', label: 'Must be filled in', kind: 'check' },
 ]
 
-/** Texts by the name of their field; a dot separates a group from the name in it. */
-export type FormTexts = Readonly<Record<string, string>>
-
-interface TextField {
-  readonly name: string
-  readonly label: string
-  readonly description?: string
-  readonly placeholder?: string
-  readonly isLong?: boolean
-}
-
-export const MAIN_FIELDS: readonly TextField[] = [
-  { name: 'title', label: 'Title', description: 'The heading of the page.' },
-  { name: 'description', label: 'Description', description: 'Below the title.', isLong: true },
+export const MAIN_FIELDS: readonly Field[] = [
+  { name: 'title', label: 'Title', hint: 'The heading of the page.', isRequired: true },
+  { name: 'description', label: 'Description', hint: 'Below the title.', kind: 'lines' },
 ]
 
-export const CONFIRMATION_FIELDS: readonly TextField[] = [
+export const CONFIRMATION_FIELDS: readonly Field[] = [
   {
     name: 'from_address',
     label: 'Sender of confirmations',
-    description: 'At one of your verified domains. Empty: no-reply at the first verified domain.',
+    hint: 'At one of your verified domains. Empty: no-reply at the first verified domain.',
     placeholder: 'News <news@example.com>',
   },
-  { name: 'success_message', label: 'Text after signing up', isLong: true },
+  { name: 'success_message', label: 'Text after signing up', kind: 'lines' },
   {
     name: 'redirect_url',
     label: 'Page after signing up',
-    description: 'A URL to which visitors are led instead of seeing the text.',
+    hint: 'A URL to which visitors are led instead of seeing the text.',
     placeholder: 'https://example.com/thanks',
   },
 ]
 
-export const THEME_FIELDS: readonly TextField[] = [
+export const THEME_FIELDS: readonly Field[] = [
   { name: 'theme.bg_color', label: 'Background', placeholder: '#ffffff' },
   { name: 'theme.text_color', label: 'Text', placeholder: '#1b1f24' },
   { name: 'theme.button_color', label: 'Button', placeholder: 'seagreen' },
@@ -59,7 +57,17 @@ export const THEME_FIELDS: readonly TextField[] = [
   { name: 'theme.font_family', label: 'Fonts', placeholder: 'Georgia, serif' },
 ]
 
-export const MESSAGE_FIELDS: readonly TextField[] = [
+export const THEME_SWITCHES: readonly Field[] = [
+  { name: 'theme.hide_branding', label: 'Hide the name of this service', kind: 'switch' },
+  {
+    name: 'theme.embed',
+    label: 'Let other pages embed the address of the form itself',
+    kind: 'switch',
+    hint: 'They may always embed it with the code above.',
+  },
+]
+
+export const MESSAGE_FIELDS: readonly Field[] = [
   { name: 'messages.submit_button', label: 'Button', placeholder: 'Subscribe' },
   { name: 'messages.email_label', label: 'Label of the address', placeholder: 'Email address' },
   { name: 'messages.email_placeholder', label: 'Example in the empty address field' },
@@ -70,52 +78,13 @@ export const MESSAGE_FIELDS: readonly TextField[] = [
   { name: 'messages.error', label: 'The address could not be subscribed' },
 ]
 
-const ALL = [...MAIN_FIELDS, ...CONFIRMATION_FIELDS, ...THEME_FIELDS, ...MESSAGE_FIELDS]
-
-type Groups = Readonly<Record<string, unknown>>
-
-export function toFormTexts(form: SignupForm): FormTexts {
-  return Object.fromEntries(
-    ALL.map(({ name }) => {
-      const [first = '', second] = name.split('.')
-      const value = (form as Groups)[first]
-      const found = second === undefined ? value : (value as Groups)[second]
-      return [name, found === null || found === undefined ? '' : String(found)]
-    }),
-  )
-}
-
-interface FormSwitches {
-  readonly embed: boolean
-  readonly hide_branding: boolean
-}
-
-/** The body of a change. Theme and messages are replaced as a whole, so what is not edited here is kept from the form. */
-export function toFormBody(
-  form: SignupForm,
-  texts: FormTexts,
-  switches: FormSwitches,
-  fields: readonly EditedField[],
-): UpdateSignupFormRequest {
-  const group = (prefix: string, before: object) => ({
-    ...before,
-    ...Object.fromEntries(
-      ALL.filter(({ name }) => name.startsWith(`${prefix}.`)).map(({ name }) => [
-        name.slice(prefix.length + 1),
-        texts[name]?.trim() || null,
-      ]),
-    ),
-  })
-  return {
-    ...Object.fromEntries(
-      [...MAIN_FIELDS, ...CONFIRMATION_FIELDS].map(({ name }) => [
-        name,
-        // The server explains why a form must have a title.
-        name === 'title' ? (texts[name] ?? '') : texts[name]?.trim() || null,
-      ]),
-    ),
-    theme: { ...group('theme', form.theme), ...switches },
-    messages: group('messages', form.messages),
-    custom_fields: fields.map(({ name, label, type, required }) => ({ name, label, type, required })),
+/** The body of a change. Theme and messages are replaced as a whole, so what was not changed is kept from the form. */
+export function toFormBody(form: SignupForm, changes: Values): UpdateSignupFormRequest {
+  const body: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(changes)) {
+    const [group = '', key] = name.split('.')
+    const before = body[group] ?? (form as Values)[group]
+    body[group] = key === undefined ? value : { ...(before as object), [key]: value }
   }
+  return body
 }

@@ -1,21 +1,11 @@
 /** @module The second step: sender, subject and content. What was typed stays until it is stored as a draft. */
-import { Code, Group, NativeSelect, Radio, Text, Textarea, TextInput } from '@mantine/core'
-import { useRef, useState } from 'react'
-import type { Newsletter, UpdateNewsletterRequest } from '#client/api.ts'
-import { read } from '../../api/client.ts'
+import { Code, Group, Text } from '@mantine/core'
+import type { CreateNewsletterRequest, Newsletter, UpdateNewsletterRequest } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
 import { useAll, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import {
-  ActionButton,
-  bindText,
-  CODE_INPUT,
-  Form,
-  FormError,
-  findFieldError,
-  LeaveGuard,
-  type TextField,
-} from '../../parts/form.tsx'
-import { useSaveDraft } from './queries.ts'
+import type { Field, Values } from '../../parts/fields.ts'
+import { ActionButton, Form, FormError, LeaveGuard, useForm } from '../../parts/form.tsx'
 
 interface ContentFormProps {
   readonly listId: string
@@ -24,214 +14,120 @@ interface ContentFormProps {
   onSaved(draft: Newsletter, goesOn: boolean): void
 }
 
-interface Values {
-  readonly from_address: string
-  readonly subject: string
-  readonly reply_to: string
-  readonly html_body: string
-  readonly text_body: string
-  readonly template_id: string
-}
-
-const toValues = (draft: Newsletter | undefined): Values => ({
-  from_address: draft?.from_address ?? '',
-  subject: draft?.subject ?? '',
-  reply_to: draft?.reply_to ?? '',
-  html_body: draft?.html_body ?? '',
-  text_body: draft?.text_body ?? '',
-  template_id: draft?.template_id ?? '',
-})
-
+/** Of the content: a template supplies both bodies, own bodies need none. */
 type Source = 'own' | 'template'
 
-/** A template supplies both bodies; own bodies need none. */
-const toFields = (values: Values, source: Source): UpdateNewsletterRequest => ({
-  from_address: values.from_address.trim(),
-  subject: values.subject,
-  reply_to: values.reply_to.trim() || null,
-  html_body: source === 'own' ? values.html_body || null : null,
-  text_body: source === 'own' ? values.text_body || null : null,
-  template_id: source === 'template' ? values.template_id || null : null,
+type Content = UpdateNewsletterRequest & { readonly source?: Source }
+
+const toSource = (draft: Newsletter | undefined): Source => (draft?.template_id ? 'template' : 'own')
+
+const toBody = ({ source, ...body }: Content): UpdateNewsletterRequest => ({
+  ...(source === 'own' && { template_id: null }),
+  ...(source === 'template' && { html_body: null, text_body: null }),
+  ...body,
 })
 
-function useContent({ listId, draft, onSaved }: ContentFormProps) {
-  const [values, setValues] = useState(() => toValues(draft))
-  const [source, setSource] = useState<Source>(draft?.template_id ? 'template' : 'own')
-  const [isDirty, setIsDirty] = useState(false)
-  const isLeaving = useRef(false)
-  const save = useSaveDraft(draft?.id)
+export function ContentForm({ listId, draft, onSaved }: ContentFormProps) {
   const reason = useAllowed('developer')
-  const set = (next: Partial<Values>) => {
-    setValues((before) => ({ ...before, ...next }))
-    setIsDirty(true)
-  }
-  const store = (goesOn: boolean) => {
-    if (reason !== undefined || save.isPending) return
-    const body = { ...(draft ? {} : { list_id: listId }), ...toFields(values, source) }
-    save.mutate(body, {
-      onSuccess: ({ data: saved }) => {
-        isLeaving.current = true
-        setIsDirty(false)
-        onSaved(saved, goesOn)
-        // Only this navigation is meant.
-        setTimeout(() => {
-          isLeaving.current = false
-        })
-      },
-    })
-  }
-  const { error } = save
-  const field = (name: keyof Values) => ({
-    ...bindText(values[name], (value) => set({ [name]: value })),
-    readOnly: reason !== undefined,
-    error: findFieldError(error, name) ?? findPartError(error, name),
-  })
-  const isShownInField = (Object.keys(values) as (keyof Values)[]).some((name) => field(name).error !== undefined)
-  const choose = (next: Source) => {
-    setSource(next)
-    setIsDirty(true)
-  }
-  return {
-    values,
-    set,
-    source,
-    choose,
-    field,
-    store,
+  const { fields, toSubject } = useContentFields()
+  const { values, show, work, submit, isUnchanged, ...form } = useForm({
+    fields,
+    stored: draft,
+    // A template proposes its subject.
+    initial: (typed) => ({ subject: toSubject(typed['template_id']), ...draft, source: toSource(draft) }),
     reason,
-    isDirty,
-    isLeaving,
-    isSaving: save.isPending,
-    /** The error that no field shows. */
-    error: isShownInField ? undefined : error,
+    refreshes: ['newsletters'],
+    run: (content: Content) =>
+      draft
+        ? api.newsletters.update(draft.id, toBody(content))
+        : api.newsletters.create({ ...toBody(content), list_id: listId } as CreateNewsletterRequest),
+  })
+  const save = (goesOn: boolean) => {
+    if (draft && isUnchanged) onSaved(draft, goesOn)
+    else submit(({ data }) => onSaved(data, goesOn))
   }
-}
-
-export function ContentForm(props: ContentFormProps) {
-  const { values, set, source, choose, field, store, reason, isDirty, isLeaving, isSaving, error } = useContent(props)
   return (
-    <Form onSubmit={() => store(true)} maw={860}>
-      <SenderField {...field('from_address')} />
-      <TextInput
-        {...field('subject')}
-        label="Subject"
-        description="Variables work here and in the content: {{ contact.first_name|default('there', true) }}."
-        required
-        maxLength={998}
-        dir="auto"
-        autoComplete="off"
-      />
-      <TextInput {...field('reply_to')} label="Replies go to" description="Empty: to the sender." autoComplete="off" />
-      <Radio.Group label="Content" value={source} onChange={(value) => choose(value as Source)}>
-        <Group mt={4}>
-          <Radio value="own" label="Written here" disabled={reason !== undefined} />
-          <Radio value="template" label="From a template" disabled={reason !== undefined} />
-        </Group>
-      </Radio.Group>
-      {source === 'template' ? (
-        <TemplateField
-          value={values.template_id}
-          error={field('template_id').error}
-          isReadOnly={reason !== undefined}
-          onChoose={(id, subject) => set({ template_id: id, ...(values.subject === '' && { subject }) })}
-        />
-      ) : (
-        <Bodies html={field('html_body')} text={field('text_body')} />
+    <Form onSubmit={() => save(true)} noValidate={false} error={work.error} maw={860}>
+      {show(form.fields)}
+      {values['source'] === 'own' && (
+        <Text size="sm">
+          Most laws require a visible link to unsubscribe: <Code>{'{{ unsubscribe_url }}'}</Code>. Each email has the
+          headers for it in any case.
+        </Text>
       )}
-      <FormError error={error} />
+      <FormError error={work.error} fields={form.names} />
       <Group>
-        <ActionButton reason={reason} loading={isSaving} onClick={() => store(true)}>
+        <ActionButton reason={reason} loading={work.isPending} onClick={() => save(true)}>
           Save and continue
         </ActionButton>
-        <ActionButton reason={reason} variant="default" loading={isSaving} onClick={() => store(false)}>
+        <ActionButton reason={reason} variant="default" loading={work.isPending} onClick={() => save(false)}>
           Save the draft
         </ActionButton>
       </Group>
-      <div role="status">{props.draft && !isDirty && <Text size="sm">The draft is saved.</Text>}</div>
+      <div role="status">{draft && isUnchanged && <Text size="sm">The draft is saved.</Text>}</div>
       <LeaveGuard
         text="What you changed since the draft was saved is lost."
-        isDirty={() => isDirty && !isLeaving.current}
+        isDirty={() => !isUnchanged}
         isQueryGuarded
       />
     </Form>
   )
 }
 
-const PARTS: Readonly<Record<string, string>> = { html_body: 'html', text_body: 'text' }
+type ContentField = Field<keyof Content & string>
 
-/** Template errors name the part instead of the field. */
-const findPartError = (error: unknown, name: string): string | undefined => {
-  const part = PARTS[name]
-  return part === undefined ? undefined : findFieldError(error, part)
-}
-
-type FieldProps = TextField & { readonly readOnly: boolean }
-
-function SenderField(props: FieldProps) {
-  const { data = [] } = useData(read.domains.list({ per_page: 100 }))
-  const verified = data.filter(({ status }) => status === 'verified').map(({ domain }) => domain)
-  return (
-    <TextInput
-      {...props}
-      label="Sender"
-      description={
+function useContentFields() {
+  const { data: domains = [] } = useData(read.domains.list({ per_page: 100 }))
+  const { data: templates = [], isPending } = useAll(read.templates.list({ per_page: 100 }))
+  const verified = domains.filter(({ status }) => status === 'verified').map(({ domain }) => domain)
+  const more = verified.length > 5 ? ` or ${verified.length - 5} more` : ''
+  const head: readonly ContentField[] = [
+    {
+      name: 'from_address',
+      label: 'Sender',
+      kind: 'code',
+      hint:
         verified.length > 0
-          ? `An address at ${verified.slice(0, 5).join(', ')}${verified.length > 5 ? ` or ${verified.length - 5} more` : ''}.`
-          : 'None of your domains is verified, so the emails would only be captured.'
-      }
-      placeholder={`Ada <news@${verified[0] ?? 'example.com'}>`}
-      required
-      {...CODE_INPUT}
-    />
-  )
+          ? `An address at ${verified.slice(0, 5).join(', ')}${more}.`
+          : 'None of your domains is verified, so the emails would only be captured.',
+      placeholder: `Ada <news@${verified[0] ?? 'example.com'}>`,
+      isRequired: true,
+    },
+    {
+      name: 'subject',
+      label: 'Subject',
+      hint: "Variables work here and in the content: {{ contact.first_name|default('there', true) }}.",
+      isRequired: true,
+    },
+    { name: 'reply_to', label: 'Replies go to', kind: 'code', hint: 'Empty: to the sender.' },
+    {
+      name: 'source',
+      label: 'Content',
+      kind: 'radio',
+      options: [
+        { value: 'own', label: 'Written here' },
+        { value: 'template', label: 'From a template' },
+      ],
+    },
+  ]
+  const template: ContentField = {
+    name: 'template_id',
+    label: 'Template',
+    kind: 'choice',
+    hint: 'As it is when the broadcast is sent.',
+    options: [
+      { value: '', label: !isPending && templates.length === 0 ? 'There is no template yet' : 'Choose a template' },
+      ...templates.map(({ id, name }) => ({ value: id, label: name })),
+    ],
+  }
+  return {
+    fields: ({ source }: Values) => [...head, ...(source === 'template' ? [template] : BODIES)],
+    toSubject: (id: unknown) => templates.find((one) => one.id === id)?.subject,
+  }
 }
 
-interface TemplateFieldProps {
-  readonly value: string
-  readonly error: string | undefined
-  readonly isReadOnly: boolean
-  onChoose(id: string, subject: string): void
-}
-
-function TemplateField({ value, error, isReadOnly, onChoose }: TemplateFieldProps) {
-  const { data = [], isPending } = useAll(read.templates.list({ per_page: 100 }))
-  return (
-    <NativeSelect
-      label="Template"
-      description="As it is when the broadcast is sent."
-      value={value}
-      disabled={isReadOnly}
-      error={error}
-      onChange={(event) => {
-        const { value: id } = event.currentTarget
-        onChoose(id, data.find((template) => template.id === id)?.subject ?? '')
-      }}
-      data={[
-        { value: '', label: !isPending && data.length === 0 ? 'There is no template yet' : 'Choose a template' },
-        ...data.map(({ id, name }) => ({ value: id, label: name })),
-      ]}
-    />
-  )
-}
-
-const MONOSPACE = { input: { fontFamily: 'var(--mantine-font-family-monospace)' } }
-
-const Bodies = ({ html, text }: { readonly html: FieldProps; readonly text: FieldProps }) => (
-  <>
-    <Textarea
-      {...html}
-      label="HTML"
-      autosize
-      minRows={8}
-      maxRows={30}
-      spellCheck={false}
-      dir="auto"
-      styles={MONOSPACE}
-    />
-    <Textarea {...text} label="Text" autosize minRows={5} maxRows={30} dir="auto" styles={MONOSPACE} />
-    <Text size="sm">
-      Most laws require a visible link to unsubscribe: <Code>{'{{ unsubscribe_url }}'}</Code>. Each email has the
-      headers for it in any case.
-    </Text>
-  </>
-)
+/** Errors of templates name the part. */
+const BODIES: readonly ContentField[] = [
+  { name: 'html_body', errorName: 'html', label: 'HTML', kind: 'source', rows: [8, 30] },
+  { name: 'text_body', errorName: 'text', label: 'Text', kind: 'source', rows: [5, 30] },
+]

@@ -2,12 +2,11 @@
 import { Alert, Button, Group, List, Radio, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { ContactListRecipient, Newsletter, SendNewsletterRequest } from '#client/api.ts'
-import { TassisError } from '#client/client.ts'
+import type { ContactListRecipient, Newsletter } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, useData } from '../../api/data.ts'
+import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, bindText, DialogFrame } from '../../parts/form.tsx'
+import { ActionButton, bindText, ConfirmDialog } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { ErrorState, Facts } from '../../parts/page.tsx'
 import { formatTime } from '../../parts/time.tsx'
@@ -19,6 +18,7 @@ export function SendStep({ draft }: { readonly draft: Newsletter }) {
   const [isLater, setIsLater] = useState(false)
   const [time, setTime] = useState('')
   const [isConfirming, setIsConfirming] = useState(false)
+  const navigate = useNavigate()
   const reason = useAllowed('developer')
   const at = isLater ? new Date(time) : undefined
   const isTimeMissing = at !== undefined && Number.isNaN(at.getTime())
@@ -74,13 +74,25 @@ export function SendStep({ draft }: { readonly draft: Newsletter }) {
       )}
       {isConfirming && data && (
         <ConfirmDialog
-          draft={draft}
-          recipients={data.recipients}
-          listName={list.data?.name ?? ''}
-          at={at}
-          onRecount={() => void count.refetch()}
+          title={at === undefined ? 'Send this broadcast?' : 'Schedule this broadcast?'}
+          confirm={at === undefined ? 'Send it' : 'Schedule it'}
+          typed={String(data.recipients)}
+          // Also after an error: more contacts may have joined the list.
+          refreshes={['broadcasts', 'newsletters', ['contactLists', 'countRecipients']]}
+          run={() =>
+            api.newsletters.send(draft.id, { max_recipients: data.recipients, send_at: at?.toISOString() ?? null })
+          }
+          onDone={({ data: { operation_id: id } }) =>
+            navigate({ to: '/broadcasts/$id', params: { id }, replace: true })
+          }
           onClose={() => setIsConfirming(false)}
-        />
+        >
+          <Text>
+            It goes to {formatCount(data.recipients, 'recipient')} of the list <bdi>{list.data?.name}</bdi>
+            {at === undefined ? ' now' : `, from ${formatTime(at.toISOString(), true)} on`}. What was sent cannot be
+            taken back.
+          </Text>
+        </ConfirmDialog>
       )}
     </Stack>
   )
@@ -113,51 +125,5 @@ function Recipients({ count, isCounting, onRecount }: RecipientsProps) {
         Count again
       </Button>
     </Stack>
-  )
-}
-
-interface ConfirmDialogProps {
-  readonly draft: Newsletter
-  readonly recipients: number
-  readonly listName: string
-  /** Undefined: now. */
-  readonly at: Date | undefined
-  onRecount(): void
-  onClose(): void
-}
-
-function ConfirmDialog({ draft, recipients, listName, at, onRecount, onClose }: ConfirmDialogProps) {
-  const send = useChange(
-    (body: SendNewsletterRequest) => api.newsletters.send(draft.id, body),
-    'broadcasts',
-    'newsletters',
-  )
-  const navigate = useNavigate()
-  const confirm = () =>
-    send.mutate(
-      { max_recipients: recipients, send_at: at === undefined ? null : at.toISOString() },
-      {
-        onSuccess: ({ data: { operation_id: id } }) =>
-          void navigate({ to: '/broadcasts/$id', params: { id }, replace: true }),
-        onError: (error) => {
-          if (error instanceof TassisError && error.code === 'too_many_recipients') onRecount()
-        },
-      },
-    )
-  return (
-    <DialogFrame
-      title={at === undefined ? 'Send this broadcast?' : 'Schedule this broadcast?'}
-      confirm={at === undefined ? 'Send it' : 'Schedule it'}
-      typed={String(recipients)}
-      work={send}
-      onConfirm={confirm}
-      onClose={onClose}
-    >
-      <Text>
-        It goes to {formatCount(recipients, 'recipient')} of the list <bdi>{listName}</bdi>
-        {at === undefined ? ' now' : `, from ${formatTime(at.toISOString(), true)} on`}. What was sent cannot be taken
-        back.
-      </Text>
-    </DialogFrame>
   )
 }

@@ -1,24 +1,16 @@
 /** @module The switches of a domain: inbound mail, and a host of its own for tracked links. */
-import { Button, Group, Modal, Stack, Switch, Text, TextInput } from '@mantine/core'
+import { Stack, Switch, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { Domain } from '#client/api.ts'
-import { api, read } from '../../api/client.ts'
-import { useStore } from '../../api/data.ts'
+import type { Domain, SetDomainTrackingDomainRequest } from '#client/api.ts'
+import { api } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { bindChecked, bindText, CODE_INPUT, Form, FormError, findFieldError } from '../../parts/form.tsx'
+import { bindChecked, ConfirmDialog, FormError } from '../../parts/form.tsx'
 import { Section } from '../../parts/page.tsx'
 
 interface SettingProps {
   readonly domain: Domain
 }
-
-const useDomainChange = (id: string) =>
-  useStore(
-    (change: () => PromiseLike<{ readonly data: Domain }>) => change(),
-    () => read.domains.get(id),
-    ['domains', 'list'],
-    ['domains', 'getDns', id],
-  )
 
 export const DomainSettings = ({ domain }: SettingProps) => (
   <Section title="Settings" size="h3" gap="lg">
@@ -28,16 +20,14 @@ export const DomainSettings = ({ domain }: SettingProps) => (
 )
 
 function InboundSetting({ domain }: SettingProps) {
-  const change = useDomainChange(domain.id)
+  const change = useChange((inbound_enabled: boolean) => api.domains.update(domain.id, { inbound_enabled }), 'domains')
   const reason = useAllowed('developer')
   return (
     <Stack gap="xs" maw={720}>
       <Switch
         label="Receive mail"
         description={`Mail to addresses at ${domain.domain} is accepted here. Turning this on shows the MX record that leads it here; publish that only if no mailboxes of this domain are elsewhere, because they would get no more mail.`}
-        {...bindChecked(domain.inbound_enabled, (checked) =>
-          change.mutate(() => api.domains.update(domain.id, { inbound_enabled: checked })),
-        )}
+        {...bindChecked(domain.inbound_enabled, change.mutate)}
         disabled={reason !== undefined || change.isPending}
       />
       <FormError error={change.error} />
@@ -46,16 +36,10 @@ function InboundSetting({ domain }: SettingProps) {
 }
 
 function TrackingSetting({ domain }: SettingProps) {
-  const change = useDomainChange(domain.id)
   const reason = useAllowed('developer')
-  const [isTyping, setIsTyping] = useState(false)
-  const [isRemoving, setIsRemoving] = useState(false)
+  const [dialog, setDialog] = useState<'host' | 'remove'>()
+  const close = () => setDialog(undefined)
   const current = domain.tracking_domain ?? null
-  const toggle = () => {
-    change.reset()
-    if (current === null) setIsTyping(!isTyping)
-    else setIsRemoving(true)
-  }
   return (
     <Stack gap="xs" maw={720}>
       <Switch
@@ -65,73 +49,44 @@ function TrackingSetting({ domain }: SettingProps) {
             ? 'Links in tracked mail then lead through a host of yours instead of the host of this service.'
             : `Links in tracked mail lead through ${current}${domain.tracking_domain_verified ? '' : ' once its record above is verified'}.`
         }
-        checked={current !== null || isTyping}
-        disabled={reason !== undefined || change.isPending}
-        onChange={toggle}
+        checked={current !== null}
+        disabled={reason !== undefined}
+        onChange={() => setDialog(current === null ? 'host' : 'remove')}
       />
-      {current === null && isTyping && (
-        <TrackingForm domain={domain} change={change} onDone={() => setIsTyping(false)} />
+      {dialog === 'host' && (
+        <ConfirmDialog
+          title="Own host for tracked links"
+          confirm="Use this host"
+          fields={[
+            {
+              name: 'tracking_domain',
+              label: 'Host',
+              kind: 'code',
+              hint: 'Any subdomain of yours that has no other records.',
+              isRequired: true,
+            },
+          ]}
+          initial={{ tracking_domain: `links.${domain.domain}` }}
+          refreshes={['domains']}
+          run={(body: SetDomainTrackingDomainRequest) => api.domains.setTrackingDomain(domain.id, body)}
+          onClose={close}
+        />
       )}
-      <Modal
-        opened={isRemoving}
-        onClose={() => setIsRemoving(false)}
-        title={`Stop using ${current ?? 'the host'}?`}
-        closeButtonProps={{ 'aria-label': 'Close' }}
-      >
-        <Stack>
+      {dialog === 'remove' && (
+        <ConfirmDialog
+          title={`Stop using ${current ?? 'the host'}?`}
+          confirm="Stop using it"
+          isDangerous
+          refreshes={['domains']}
+          run={() => api.domains.deleteTrackingDomain(domain.id)}
+          onClose={close}
+        >
           <Text>
             Links in future mail use the host of this service. Links in older mail still need the CNAME record: leave it
             as long as they should work.
           </Text>
-          <FormError error={change.error} />
-          <Group>
-            <Button
-              color="red"
-              loading={change.isPending}
-              onClick={() =>
-                change.mutate(() => api.domains.deleteTrackingDomain(domain.id), {
-                  onSuccess: () => setIsRemoving(false),
-                })
-              }
-            >
-              Stop using it
-            </Button>
-            <Button variant="default" onClick={() => setIsRemoving(false)}>
-              Keep it
-            </Button>
-          </Group>
-        </Stack>
-      </Modal>
+        </ConfirmDialog>
+      )}
     </Stack>
-  )
-}
-
-interface TrackingFormProps extends SettingProps {
-  readonly change: ReturnType<typeof useDomainChange>
-  onDone(): void
-}
-
-function TrackingForm({ domain, change, onDone }: TrackingFormProps) {
-  const [host, setHost] = useState(`links.${domain.domain}`)
-  const submit = () => {
-    const body = { tracking_domain: host.trim() }
-    change.mutate(() => api.domains.setTrackingDomain(domain.id, body), { onSuccess: onDone })
-  }
-  return (
-    <Form onSubmit={submit} gap="xs" align="flex-start">
-      <TextInput
-        w="100%"
-        label="Host"
-        description="Any subdomain of yours that has no other records."
-        {...bindText(host, setHost)}
-        error={findFieldError(change.error, 'tracking_domain')}
-        {...CODE_INPUT}
-        required
-      />
-      <FormError error={change.error} fields={['tracking_domain']} />
-      <Button type="submit" loading={change.isPending}>
-        Use this host
-      </Button>
-    </Form>
   )
 }

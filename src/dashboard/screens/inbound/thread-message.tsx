@@ -1,11 +1,10 @@
 /** @module One message of a thread: closed it shows one line, open its text, checks, labels, attachments. */
-import { Anchor, Badge, Button, Collapse, Group, Paper, Stack, Text, TextInput } from '@mantine/core'
+import { Anchor, Badge, Button, Collapse, Group, Paper, Stack, Text } from '@mantine/core'
 import { useId, useState } from 'react'
-import type { MailboxMessage, MailboxMessageSummary } from '#client/api.ts'
-import { TassisError } from '#client/client.ts'
+import type { MailboxMessage, MailboxMessageSummary, SetMailboxMessageLabelsRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, useData } from '../../api/data.ts'
-import { bindText, DeleteButton, DialogButton, DialogFrame } from '../../parts/form.tsx'
+import { useData } from '../../api/data.ts'
+import { ConfirmButton, DeleteButton } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
@@ -218,9 +217,22 @@ function Details({ message, rawUrl }: WholeProps & { readonly rawUrl: string }) 
 function Actions({ message }: { readonly message: MailboxMessageSummary }) {
   return (
     <Group gap="xs">
-      <DialogButton label="Labels" size="xs" variant="default" needs="developer">
-        {(close) => <LabelsDialog message={message} onClose={close} />}
-      </DialogButton>
+      <ConfirmButton
+        label="Labels"
+        size="xs"
+        needs="developer"
+        title="Labels of this message"
+        confirm="Save"
+        isDangerous={false}
+        fields={[
+          { name: 'labels', label: 'Labels', kind: 'words', hint: 'Separated by spaces; letters, digits, _ and -.' },
+        ]}
+        initial={message}
+        refreshes={['mailboxes']}
+        run={({ labels = [] }: Partial<SetMailboxMessageLabelsRequest>) =>
+          api.mailboxes.setMessageLabels(message.mailbox_id, message.id, { labels })
+        }
+      />
       <DeleteButton
         label="Delete"
         size="xs"
@@ -236,44 +248,5 @@ function Actions({ message }: { readonly message: MailboxMessageSummary }) {
         </Text>
       </DeleteButton>
     </Group>
-  )
-}
-
-/** The error of the list, or of one label. */
-function findLabelError(error: unknown): string | undefined {
-  if (!(error instanceof TassisError) || error.status !== 422) return undefined
-  return error.details.find(({ field }) => field !== undefined && /^labels\b/.test(field))?.message
-}
-
-function LabelsDialog({ message, onClose }: { readonly message: MailboxMessageSummary; onClose(): void }) {
-  const [text, setText] = useState(message.labels.join(' '))
-  const save = useChange(
-    (labels: readonly string[]) => api.mailboxes.setMessageLabels(message.mailbox_id, message.id, { labels }),
-    'mailboxes',
-  )
-  const fieldError = findLabelError(save.error)
-  return (
-    <DialogFrame
-      title="Labels of this message"
-      confirm="Save"
-      work={{ isPending: save.isPending, error: fieldError === undefined ? save.error : undefined }}
-      onConfirm={() =>
-        save.mutate(
-          text.split(/[\s,]+/).filter((label) => label !== ''),
-          { onSuccess: onClose },
-        )
-      }
-      onClose={onClose}
-    >
-      <TextInput
-        label="Labels"
-        description="Separated by spaces; letters, digits, _ and -."
-        {...bindText(text, setText)}
-        error={fieldError}
-        autoComplete="off"
-        spellCheck={false}
-        data-autofocus
-      />
-    </DialogFrame>
   )
 }

@@ -1,14 +1,12 @@
 /** @module One account as the operator sees it: whether it may send, why not, and its rates; pauses and resumes it. */
-import { Alert, Button, Group, Stack, Text, Textarea } from '@mantine/core'
+import { Alert, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { OperatorAccount, PauseOperatorAccountRequest } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
-import { ConfirmDialog, DialogFrame, useFields } from '../../parts/form.tsx'
+import { ConfirmButton } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
-import { Done, Facts, Section } from '../../parts/page.tsx'
+import { Facts, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
@@ -18,40 +16,21 @@ import { ServerPage } from './frame.tsx'
 import { useOne } from './queries.ts'
 
 const route = getRouteApi('/server/accounts/$id')
-const MAX_REASON_LENGTH = 300
 const MAX_TITLE_LENGTH = 80
 
 export default function AccountScreen() {
   const { id } = route.useParams()
   const query = useOne(read.operator.getAccount(id))
   const account = query.data
-  const [dialog, setDialog] = useState<'pause' | 'resume'>()
-  const [message, setMessage] = useState<string>()
-  const close = (done?: string) => {
-    setDialog(undefined)
-    setMessage(done)
-  }
   return (
     <ServerPage
       title={shorten(account?.name || 'Account', MAX_TITLE_LENGTH)}
       query={query}
-      action={
-        account &&
-        (account.paused_at === null ? (
-          <Button color="red.8" onClick={() => setDialog('pause')}>
-            Pause this account
-          </Button>
-        ) : (
-          <Button onClick={() => setDialog('resume')}>Resume this account</Button>
-        ))
-      }
+      action={account && (account.paused_at === null ? <Pause account={account} /> : <Resume account={account} />)}
     >
       {(found) => (
         <Stack gap="lg">
-          <Done message={message} />
           <Account account={found} />
-          {dialog === 'pause' && <PauseDialog account={found} onClose={close} />}
-          {dialog === 'resume' && <ResumeDialog account={found} onClose={close} />}
         </Stack>
       )}
     </ServerPage>
@@ -144,63 +123,55 @@ function Rates({ account }: { readonly account: OperatorAccount }) {
   )
 }
 
-interface DialogProps {
-  readonly account: OperatorAccount
-  onClose(done?: string): void
-}
+const Pause = ({ account: { id, name } }: { readonly account: OperatorAccount }) => (
+  <ConfirmButton
+    key="pause"
+    label="Pause this account"
+    variant="filled"
+    color="red.8"
+    title="Pause this account?"
+    confirm="Pause"
+    done="The account is paused."
+    fields={[
+      {
+        name: 'reason',
+        label: 'Reason',
+        kind: 'lines',
+        hint: 'One sentence; the users of the account read it.',
+        isRequired: true,
+      },
+    ]}
+    refreshes={['operator']}
+    run={(body: PauseOperatorAccountRequest) => api.operator.pauseAccount(id, body)}
+  >
+    <Text>
+      <bdi>{name}</bdi> cannot send until it is resumed. Its queued mail is held, its tracked links are blocked, and its
+      owners are told by mail.
+    </Text>
+  </ConfirmButton>
+)
 
-function PauseDialog({ account: { id, name }, onClose }: DialogProps) {
-  const pause = useChange((body: PauseOperatorAccountRequest) => api.operator.pauseAccount(id, body), 'operator')
-  const { values, field, fields } = useFields({ reason: '' }, pause.error)
-  return (
-    <DialogFrame
-      title="Pause this account?"
-      confirm="Pause"
-      isDangerous
-      work={pause}
-      fields={fields}
-      isIncomplete={values.reason.trim() === ''}
-      onConfirm={() => pause.mutate(values, { onSuccess: () => onClose('The account is paused.') })}
-      onClose={() => onClose()}
-    >
-      <Text>
-        <bdi>{name}</bdi> cannot send until it is resumed. Its queued mail is held, its tracked links are blocked, and
-        its owners are told by mail.
-      </Text>
-      <Textarea
-        {...field('reason')}
-        label="Reason"
-        description="One sentence; the users of the account read it."
-        maxLength={MAX_REASON_LENGTH}
-        autosize
-        minRows={2}
-        required
-        data-autofocus
-      />
-    </DialogFrame>
-  )
-}
-
-const ResumeDialog = ({ account: { id, name, held }, onClose }: DialogProps) => (
-  <ConfirmDialog
+const Resume = ({ account: { id, name, held } }: { readonly account: OperatorAccount }) => (
+  <ConfirmButton
+    key="resume"
+    label="Resume this account"
+    variant="filled"
     title="Resume this account?"
     confirm="Resume"
+    isDangerous={false}
     refreshes={['operator']}
     run={() => api.operator.resumeAccount(id)}
-    onDone={({ data: { released, released_is_at_least: isAtLeast, still_stopped: block } }) =>
-      onClose(
-        block === null && released === 0 && !isAtLeast
-          ? 'The account is resumed. No mail was held.'
-          : block === null
-            ? `The account is resumed. ${isAtLeast ? 'At least the' : 'The'} held mail to ${formatCount(released, 'recipient')} is queued again.`
-            : `The account is resumed, but still may not send: ${block}`,
-      )
+    done={({ data: { released, released_is_at_least: isAtLeast, still_stopped: block } }) =>
+      block === null && released === 0 && !isAtLeast
+        ? 'The account is resumed. No mail was held.'
+        : block === null
+          ? `The account is resumed. ${isAtLeast ? 'At least the' : 'The'} held mail to ${formatCount(released, 'recipient')} is queued again.`
+          : `The account is resumed, but still may not send: ${block}`
     }
-    onClose={() => onClose()}
   >
     <Text>
       <bdi>{name}</bdi> can send again. Its bounces and complaints until now no longer count.
     </Text>
     {held > 0 && <Text>The held mail, to {formatCount(held, 'recipient')}, is sent.</Text>}
-  </ConfirmDialog>
+  </ConfirmButton>
 )

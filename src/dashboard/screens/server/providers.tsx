@@ -1,13 +1,13 @@
 /** @module The receiving providers: limits, rates, suspensions with reason and end; resumes them, and acts on their mail. */
 import { Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { OperatorProvider } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
-import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
+import { ConfirmButton } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
+
 import { ListScreen, useList } from '../../parts/list.tsx'
-import { Done } from '../../parts/page.tsx'
+
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -90,7 +90,6 @@ export default function ProvidersScreen() {
     toKey: (row) => `${row.provider} ${row.source}`,
     ...REFRESHED,
   })
-  const [message, setMessage] = useState<string>()
   return (
     <ListScreen
       frame={ServerFrame}
@@ -103,25 +102,14 @@ export default function ProvidersScreen() {
       empty={<Text>No mail was sent to a provider yet.</Text>}
       above={
         <Stack gap="xs">
-          <Done message={message} />
           <DeliveryAlerts />
           {provider !== undefined && (
             <Stack gap="xs" component="section" aria-label="The chosen provider">
               <Text fw={600} style={{ overflowWrap: 'anywhere' }}>
                 <bdi>{provider}</bdi>
               </Text>
-              <QueueActions selector={{ provider }} onDone={setMessage} />
-              <DialogButton label="Resume" w="fit-content" size="compact-sm">
-                {(close) => (
-                  <ResumeDialog
-                    provider={provider}
-                    onClose={(done) => {
-                      close()
-                      setMessage(done)
-                    }}
-                  />
-                )}
-              </DialogButton>
+              <QueueActions selector={{ provider }} />
+              <Resume provider={provider} />
             </Stack>
           )}
         </Stack>
@@ -130,18 +118,23 @@ export default function ProvidersScreen() {
   )
 }
 
-const ResumeDialog = ({ provider, onClose }: { readonly provider: string; onClose(message?: string): void }) => (
-  <ConfirmDialog
-    title="Resume this provider?"
-    confirm="Resume"
-    refreshes={['operator']}
-    run={() => api.operator.resumeProvider(provider)}
-    onDone={() => onClose(`${provider} is back to its limits.`)}
-    onClose={() => onClose()}
-  >
-    <Text style={{ overflowWrap: 'anywhere' }}>
-      Suspensions and lowered rates of <bdi>{provider}</bdi> end, and its mail that is due is tried now. If it is
-      rejected again, the suspension begins again.
-    </Text>
-  </ConfirmDialog>
+const Resume = ({ provider }: { readonly provider: string }) => (
+  <div>
+    <ConfirmButton
+      label="Resume"
+      variant="filled"
+      size="compact-sm"
+      title="Resume this provider?"
+      confirm="Resume"
+      isDangerous={false}
+      done={`${provider} is back to its limits.`}
+      refreshes={['operator']}
+      run={() => api.operator.resumeProvider(provider)}
+    >
+      <Text style={{ overflowWrap: 'anywhere' }}>
+        Suspensions and lowered rates of <bdi>{provider}</bdi> end, and its mail that is due is tried now. If it is
+        rejected again, the suspension begins again.
+      </Text>
+    </ConfirmButton>
+  </div>
 )

@@ -6,7 +6,8 @@ import type {
   RetryOperatorQueueResult,
 } from '#client/operator-api.ts'
 import { api, type Read } from '../../api/client.ts'
-import { useChange, useData } from '../../api/data.ts'
+
+import { useData } from '../../api/data.ts'
 
 const REFRESH_MS = 15_000
 
@@ -56,5 +57,5 @@ const RUN: Readonly<Record<QueueAction, (selector: QueueSelector, reason: string
 }
 
 /** Resolves with how much mail was changed, or is held; for a release, with how many rules ended. */
-export const useQueueAction = (action: QueueAction, selector: QueueSelector) =>
-  useChange((reason: string) => RUN[action](selector, reason), 'operator')
+export const runQueueAction = (action: QueueAction, selector: QueueSelector, reason: string) =>
+  RUN[action](selector, reason)

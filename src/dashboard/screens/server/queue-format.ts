@@ -8,6 +8,8 @@ interface ActionWords {
   readonly title: string
   readonly effect: string
   readonly isDangerous?: true
+  /** Who reads the reason; undefined: it has none. */
+  readonly readers?: string
 }
 
 export const ACTIONS: Readonly<Record<QueueAction, ActionWords>> = {
@@ -16,6 +18,7 @@ export const ACTIONS: Readonly<Record<QueueAction, ActionWords>> = {
     title: 'Hold this mail?',
     effect:
       'It waits until you release it, and so does what comes later. Held mail ends only at a deadline of its sender.',
+    readers: 'operators',
   },
   release: {
     button: 'Release',
@@ -31,6 +34,7 @@ export const ACTIONS: Readonly<Record<QueueAction, ActionWords>> = {
     button: 'Bounce',
     title: 'Bounce this mail?',
     effect: 'It ends as bounced, with dead letters, and its senders are told. This cannot be undone.',
+    readers: 'the senders',
     isDangerous: true,
   },
   drop: {

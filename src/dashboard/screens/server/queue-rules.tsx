@@ -12,7 +12,7 @@ import { describeRule, toRuleSelector } from './queue-format.ts'
 const MAX_SHOWN = 20
 
 /** Nothing when there are none. */
-export function QueueRules({ onDone }: { onDone(message: string): void }) {
+export function QueueRules() {
   const rules = useOne(read.operator.listQueueRules()).data ?? []
   const [released, setReleased] = useState<OperatorQueueRule>()
   // The dialog outlives the last rule, to say that it ended.
@@ -48,14 +48,7 @@ export function QueueRules({ onDone }: { onDone(message: string): void }) {
         </Text>
       )}
       {released && (
-        <QueueDialog
-          action="release"
-          selector={toRuleSelector(released)}
-          onClose={(message) => {
-            setReleased(undefined)
-            if (message !== undefined) onDone(message)
-          }}
-        />
+        <QueueDialog action="release" selector={toRuleSelector(released)} onClose={() => setReleased(undefined)} />
       )}
     </Section>
   )

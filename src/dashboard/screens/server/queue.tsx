@@ -5,12 +5,13 @@
 
 import { Button, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { OperatorQueue, OperatorQueueRecipient } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { SmallLink } from '../../parts/links.tsx'
+
 import { ListScreen, useList } from '../../parts/list.tsx'
-import { Done, EmptyState } from '../../parts/page.tsx'
+import { EmptyState } from '../../parts/page.tsx'
+
 import { StatusBadge } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -57,7 +58,6 @@ function Lanes() {
     toKey: ({ lane }) => lane,
     ...REFRESHED,
   })
-  const [message, setMessage] = useState<string>()
   return (
     <ListScreen
       frame={ServerFrame}
@@ -75,11 +75,10 @@ function Lanes() {
       }
       above={
         <Stack gap="xs">
-          <Done message={message} />
-          <Fence onDone={setMessage} />
-          <QueueRules onDone={setMessage} />
+          <Fence />
+          <QueueRules />
           {list.isFiltered ? (
-            <QueueActions selector={list.values} onDone={setMessage} />
+            <QueueActions selector={list.values} />
           ) : (
             <Text size="sm" c="dimmed">
               To hold, retry or end mail, search for its domain or open a destination. Each account has its own.
@@ -106,7 +105,6 @@ function NextAttempt({ next_at: at, waits_for: waitsFor }: Pick<OperatorQueueRec
 
 function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: string | undefined }) {
   const query = useOne(read.operator.listQueueRecipients({ lane }))
-  const [message, setMessage] = useState<string>()
   const account = query.data?.[0]?.account
   const domain = lane.slice(lane.lastIndexOf(':') + 1)
   return (
@@ -115,7 +113,6 @@ function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: 
       query={query}
       above={
         <Stack gap="xs">
-          <Done message={message} />
           <Group>
             <Button component={Link} to="/server/queue" variant="default" size="xs">
               Back to the queue
@@ -126,7 +123,7 @@ function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: 
               </Text>
             )}
           </Group>
-          {accountId !== undefined && <QueueActions selector={{ domain, account_id: accountId }} onDone={setMessage} />}
+          {accountId !== undefined && <QueueActions selector={{ domain, account_id: accountId }} />}
         </Stack>
       }
     >

@@ -7,8 +7,10 @@ import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { ConfirmDialog } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
+
 import { ListView, useList } from '../../parts/list.tsx'
-import { Done, QueryView, Section } from '../../parts/page.tsx'
+import { QueryView, Section } from '../../parts/page.tsx'
+
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -62,7 +64,6 @@ function Unparsed() {
   const { after } = route.useSearch()
   const query = usePage(read.operator.listUnparsedMessages({ after }))
   const [chosen, setChosen] = useState<OperatorUnparsedMessage>()
-  const [message, setMessage] = useState<string>()
   const columns: readonly Column<OperatorUnparsedMessage>[] = [
     { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
     { header: 'To', cell: ({ to }) => <bdi>{to}</bdi> },
@@ -81,7 +82,6 @@ function Unparsed() {
   ]
   return (
     <Section title="Could not be parsed" gap="xs">
-      <Done message={message} />
       <QueryView query={query}>
         {({ data, next_after: next }) => (
           <Stack gap="xs">
@@ -123,35 +123,21 @@ function Unparsed() {
           </Stack>
         )}
       </QueryView>
-      {chosen && (
-        <RetryDialog
-          message={chosen}
-          onClose={(done) => {
-            setChosen(undefined)
-            setMessage(done)
-          }}
-        />
-      )}
+      {chosen && <RetryDialog message={chosen} onClose={() => setChosen(undefined)} />}
     </Section>
   )
 }
 
-const RetryDialog = ({
-  message,
-  onClose,
-}: {
-  readonly message: OperatorUnparsedMessage
-  onClose(done?: string): void
-}) => (
+const RetryDialog = ({ message, onClose }: { readonly message: OperatorUnparsedMessage; onClose(): void }) => (
   <ConfirmDialog
     title="Parse this message again?"
     confirm="Parse it again"
     refreshes={['operator']}
     run={() => api.operator.retryUnparsedMessage(message.id)}
-    onDone={({ data: { parse_error: problem } }) =>
-      onClose(problem === null ? 'The message was parsed.' : `It still cannot be parsed: ${problem}`)
+    done={({ data: { parse_error: problem } }) =>
+      problem === null ? 'The message was parsed.' : `It still cannot be parsed: ${problem}`
     }
-    onClose={() => onClose()}
+    onClose={onClose}
   >
     <Text>
       <bdi>{message.subject || '(no subject)'}</bdi>

@@ -1,47 +1,42 @@
 /** @module Invites somebody to the team; sends an invitation again; revokes one. */
-import { Alert, Button, Group, Modal, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Button, Group, Modal, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
-import type { CreateTeamInvitationResult, TeamInvitation } from '#client/api.ts'
+import type { CreateTeamInvitationRequest, CreateTeamInvitationResult, TeamInvitation } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
-import { CODE_INPUT, ConfirmButton, DialogFrame, findFieldError, SmallAction, useFields } from '../../parts/form.tsx'
+import { ConfirmButton, ConfirmDialog, SmallAction } from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
 import { CommandBlock } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
-
-import { type Role, RoleField } from './role-field.tsx'
+import { useRoleField } from './role-field.tsx'
 
 /** Another invitation of the same address replaces the first. */
-const useInvite = () => useChange(api.team.invite, 'team')
-
 export function InviteDialog({ onClose }: { onClose(): void }) {
-  const [role, setRole] = useState<Role>('developer')
-  const invite = useInvite()
-  const { values, field } = useFields({ email: '' }, invite.error)
-  const email = values.email.trim()
-  if (invite.data) return <InvitedDialog invitation={invite.data.data} onClose={onClose} />
+  const [invitation, setInvitation] = useState<CreateTeamInvitationResult>()
+  const role = useRoleField()
+  if (invitation) return <InvitedDialog invitation={invitation} onClose={onClose} />
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="Invite somebody"
       confirm="Invite"
-      work={invite}
-      fields={['email', 'role']}
-      isIncomplete={email === ''}
-      onConfirm={() => invite.mutate({ email, role })}
+      fields={[
+        {
+          name: 'email',
+          label: 'Email address',
+          kind: 'email',
+          hint: 'The invitation is a link in a mail to this address. Whoever reads that mail can use it.',
+          isRequired: true,
+        },
+        role,
+      ]}
+      initial={{ role: 'developer' }}
+      refreshes={['team']}
+      run={api.team.invite}
+      staysOpen
+      onDone={({ data }) => setInvitation(data)}
       onClose={onClose}
-    >
-      <TextInput
-        {...field('email')}
-        {...CODE_INPUT}
-        label="Email address"
-        description="The invitation is a link in a mail to this address. Whoever reads that mail can use it."
-        inputMode="email"
-        required
-        data-autofocus
-      />
-      <RoleField value={role} onChange={setRole} error={findFieldError(invite.error, 'role')} />
-    </DialogFrame>
+    />
   )
 }
 
@@ -86,7 +81,7 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
   const { email, role } = invitation
   const { role: ownRole } = useSession()
   const ownerReason = role === 'owner' && ownRole !== 'owner' ? 'Only an owner can invite owners.' : undefined
-  const invite = useInvite()
+  const invite = useChange(api.team.invite, 'team')
   return (
     <Stack gap="xs">
       <Group gap="xs">
@@ -95,7 +90,7 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
           needs="admin"
           reason={ownerReason}
           loading={invite.isPending}
-          onClick={() => invite.mutate({ email, role: role as Role })}
+          onClick={() => invite.mutate({ email, role: role as CreateTeamInvitationRequest['role'] })}
           aria-label={`Send again to ${email}`}
         >
           Send again

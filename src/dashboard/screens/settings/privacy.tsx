@@ -7,14 +7,15 @@ import { api, read } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
+import { CODE_INPUT } from '../../parts/fields.ts'
 import {
   ActionButton,
-  CODE_INPUT,
+  bindText,
   ConfirmButton,
-  DialogFrame,
   Form,
   FormError,
   findFieldError,
+  SubmitButton,
 } from '../../parts/form.tsx'
 import { useOperation } from '../../parts/operation.ts'
 import { QueryView, Section } from '../../parts/page.tsx'
@@ -127,20 +128,13 @@ function countRows(metadata: unknown): number {
   return typeof rows === 'number' ? rows : 0
 }
 
-/** What the buttons do needs an address. */
-const NO_ADDRESS = 'Enter an address first.'
-
 function PersonData() {
   const roleReason = useAllowed('admin')
-  const [text, setText] = useState('')
-  const email = text.trim()
-  const [isErasing, setIsErasing] = useState(false)
+  const [email, setEmail] = useState('')
   const { operation } = useSearch({ from: '/settings/privacy' })
   const navigate = useNavigate()
-  const save = useChange(() => download(read.gdpr.export({ email }).url))
-  const erase = useChange((address: string) => api.gdpr.erase({ email: address }))
-  const reason = roleReason ?? (email === '' ? NO_ADDRESS : undefined)
-  const error = save.error ?? erase.error
+  const save = useChange(() => download(read.gdpr.export({ email: email.trim() }).url))
+  const reason = roleReason ?? (email.trim() === '' ? 'Enter an address first.' : undefined)
   return (
     <>
       <Text size="sm" maw={640}>
@@ -159,56 +153,39 @@ function PersonData() {
           w="min(100%, 24rem)"
           label="Address of the person"
           description="In any spelling that means the same."
-          value={text}
-          onChange={(event) => {
+          {...bindText(email, (typed) => {
             save.reset()
-            erase.reset()
-            setText(event.currentTarget.value)
-          }}
-          error={findFieldError(error, 'email')}
+            setEmail(typed)
+          })}
+          error={findFieldError(save.error, 'email')}
           inputMode="email"
           {...CODE_INPUT}
         />
         <Group gap="xs">
-          <ActionButton
-            variant="default"
-            reason={reason}
-            loading={save.isPending}
-            onClick={() => save.mutate(undefined)}
-          >
+          <SubmitButton variant="default" reason={reason} loading={save.isPending}>
             Download person.json
-          </ActionButton>
-          <ActionButton variant="default" reason={reason} onClick={() => setIsErasing(true)}>
-            Erase this person
-          </ActionButton>
+          </SubmitButton>
+          <ConfirmButton
+            label="Erase this person"
+            reason={reason}
+            title="Erase this person?"
+            confirm="Erase"
+            typed={email.trim()}
+            run={() => api.gdpr.erase({ email: email.trim() })}
+            onDone={({ operation_id: id }) => {
+              setEmail('')
+              return navigate({ to: '/settings/privacy', search: { operation: id } as never })
+            }}
+          >
+            <ErasureConsequences email={email.trim()} />
+          </ConfirmButton>
         </Group>
       </Form>
       <Text size="sm" role="status">
         {save.isSuccess && 'The download has begun. The browser shows its progress.'}
       </Text>
-      <FormError error={error} fields={['email']} />
+      <FormError error={save.error} fields={['email']} />
       {operation !== undefined && <ErasureProgress key={operation} operationId={operation} />}
-      {isErasing && (
-        <DialogFrame
-          title="Erase this person?"
-          confirm="Erase"
-          isDangerous
-          work={erase}
-          typed={email}
-          onConfirm={() =>
-            erase.mutate(email, {
-              onSuccess: (result) => {
-                void navigate({ to: '/settings/privacy', search: { operation: result.operation_id } as never })
-                setIsErasing(false)
-                setText('')
-              },
-            })
-          }
-          onClose={() => setIsErasing(false)}
-        >
-          <ErasureConsequences email={email} />
-        </DialogFrame>
-      )}
     </>
   )
 }

@@ -1,12 +1,11 @@
 /** @module The signed-in user: password, authenticator app, browsers that are signed in. */
-import { Alert, Button, Group, PasswordInput, Stack, Text, TextInput, VisuallyHidden } from '@mantine/core'
-import { useState } from 'react'
-import type { SessionSummary } from '#client/operator-api.ts'
+import { Alert, Group, Stack, Text, TextInput, VisuallyHidden } from '@mantine/core'
+import type { Session, SessionSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, useData } from '../../api/data.ts'
+import { useData } from '../../api/data.ts'
 import { SESSION, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
-import { ActionButton, ConfirmDialog, DialogFrame, Form, FormError, SmallAction, useFields } from '../../parts/form.tsx'
+import { ConfirmButton, FieldForm } from '../../parts/form.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
 import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -29,7 +28,7 @@ export default function ProfileScreen() {
         ]}
       />
       <Section id="password" title="Password">
-        <PasswordForm />
+        <PasswordForm user={user} />
       </Section>
       <Section title="Authenticator app">
         <SecondFactor />
@@ -44,53 +43,47 @@ export default function ProfileScreen() {
   )
 }
 
-const EMPTY = { current_password: '', password: '' }
-
-function PasswordForm() {
-  const { user } = useSession()
-  const change = useChange((body: typeof EMPTY) => api.auth.setPassword(body), ['auth', 'listSessions'])
-  const { values, set, field, fields } = useFields(EMPTY, change.error)
-  const submit = () => change.mutate(values, { onSuccess: () => set(EMPTY) })
-  return (
-    <Form onSubmit={submit} aria-labelledby="password" noValidate={false} maw={420} align="flex-start">
-      <VisuallyHidden>
-        {/* Tells a password manager whose password this is. */}
-        <TextInput label="Address" value={user.email} readOnly autoComplete="username" tabIndex={-1} />
-      </VisuallyHidden>
-      <PasswordInput
-        {...field('current_password')}
-        w="100%"
-        required
-        label="Current password"
-        autoComplete="current-password"
-      />
-      <PasswordInput
-        {...field('password')}
-        w="100%"
-        required
-        label="New password"
-        description="At least 10 characters. Four words that do not belong together are good."
-        autoComplete="new-password"
-      />
-      <FormError error={change.error} fields={fields} />
-      <Group>
-        <Button type="submit" loading={change.isPending}>
-          Change the password
-        </Button>
-        <Text component="span" role="status" size="sm">
-          {change.isSuccess && 'The password was changed. All other browsers were signed out.'}
-        </Text>
-      </Group>
-    </Form>
-  )
-}
+const PasswordForm = ({ user }: Pick<Session, 'user'>) => (
+  <FieldForm
+    aria-labelledby="password"
+    maw={420}
+    label="Change the password"
+    done="The password was changed. All other browsers were signed out."
+    refreshes={[['auth', 'listSessions']]}
+    run={api.auth.setPassword}
+    fields={[
+      {
+        name: 'current_password',
+        label: 'Current password',
+        kind: 'password',
+        autoComplete: 'current-password',
+        isRequired: true,
+      },
+      {
+        name: 'password',
+        label: 'New password',
+        kind: 'password',
+        hint: 'At least 10 characters. Four words that do not belong together are good.',
+        autoComplete: 'new-password',
+        isRequired: true,
+      },
+    ]}
+    layout={({ fields, show }) => (
+      <>
+        <VisuallyHidden>
+          {/* Tells a password manager whose password this is. */}
+          <TextInput label="Address" value={user.email} readOnly autoComplete="username" tabIndex={-1} />
+        </VisuallyHidden>
+        {show(fields)}
+      </>
+    )}
+  />
+)
 
 const FEW_RECOVERY_CODES = 3
 
 function SecondFactor() {
   const { user } = useSession()
-  const [dialog, setDialog] = useState<'renew' | 'off'>()
-  const close = () => setDialog(undefined)
   if (!user.totp_enabled)
     return (
       <Stack gap="sm" align="flex-start">
@@ -115,81 +108,51 @@ function SecondFactor() {
         </Alert>
       )}
       <Group gap="xs">
-        <SmallAction onClick={() => setDialog('renew')}>Renew the recovery codes</SmallAction>
-        <SmallAction onClick={() => setDialog('off')}>Turn it off</SmallAction>
+        <ConfirmButton
+          label="Renew the recovery codes"
+          size="xs"
+          title="Renew the recovery codes?"
+          confirm="Renew"
+          isDangerous={false}
+          fields={FACTORS}
+          refreshes={[SESSION]}
+          run={api.auth.renewRecoveryCodes}
+          onDone={({ data: { recovery_codes: codes } }) =>
+            showRecoveryCodes({ done: 'The codes that you had before are no longer valid.', codes })
+          }
+        >
+          <Text>You get ten new codes. Those before become invalid.</Text>
+        </ConfirmButton>
+        <ConfirmButton
+          label="Turn it off"
+          size="xs"
+          title="Turn the authenticator app off?"
+          confirm="Turn it off"
+          fields={FACTORS}
+          refreshes={[SESSION]}
+          run={api.auth.deleteTotp}
+        >
+          <Text>Your password alone is then enough to sign in as you. The recovery codes become invalid.</Text>
+        </ConfirmButton>
       </Group>
-      {dialog === 'renew' && <RenewDialog onClose={close} />}
-      {dialog === 'off' && <TurnOffDialog onClose={close} />}
     </Stack>
   )
 }
 
-const NO_FACTORS = { password: '', code: '' }
-
-const RenewDialog = ({ onClose }: { onClose(): void }) => (
-  <FactorDialog
-    title="Renew the recovery codes?"
-    confirm="Renew"
-    text="You get ten new codes. Those before become invalid."
-    run={async (factors) => {
-      const { data } = await api.auth.renewRecoveryCodes(factors)
-      showRecoveryCodes({ done: 'The codes that you had before are no longer valid.', codes: data.recovery_codes })
-    }}
-    onClose={onClose}
-  />
-)
-
-const TurnOffDialog = ({ onClose }: { onClose(): void }) => (
-  <FactorDialog
-    title="Turn the authenticator app off?"
-    confirm="Turn it off"
-    isDangerous
-    text="Your password alone is then enough to sign in as you. The recovery codes become invalid."
-    run={api.auth.deleteTotp}
-    onClose={onClose}
-  />
-)
-
-interface FactorDialogProps {
-  readonly title: string
-  readonly confirm: string
-  readonly isDangerous?: boolean
-  readonly text: string
-  run(factors: typeof NO_FACTORS): PromiseLike<unknown>
-  onClose(): void
-}
-
-/** Asks for both factors before a change. */
-function FactorDialog({ text, run, ...frame }: FactorDialogProps) {
-  const change = useChange(run, SESSION)
-  const { values, field, fields } = useFields(NO_FACTORS, change.error)
-  return (
-    <DialogFrame
-      {...frame}
-      work={change}
-      fields={fields}
-      isIncomplete={values.password === '' || values.code === ''}
-      onConfirm={() => change.mutate(values, { onSuccess: frame.onClose })}
-    >
-      <Text>{text}</Text>
-      <PasswordInput {...field('password')} label="Password" autoComplete="current-password" required data-autofocus />
-      <TextInput
-        {...field('code')}
-        label="Code"
-        description="Six digits of the app, or a recovery code."
-        autoComplete="one-time-code"
-        required
-      />
-    </DialogFrame>
-  )
-}
-
-/** What is ended: one session, or all but that of this page. */
-type Ending = SessionSummary | 'others'
+/** Both factors are asked for before a change. */
+const FACTORS = [
+  { name: 'password', label: 'Password', kind: 'password', autoComplete: 'current-password', isRequired: true },
+  {
+    name: 'code',
+    label: 'Code',
+    hint: 'Six digits of the app, or a recovery code.',
+    autoComplete: 'one-time-code',
+    isRequired: true,
+  },
+] as const
 
 function Sessions() {
   const query = useData(read.auth.listSessions())
-  const [ending, setEnding] = useState<Ending>()
   const columns: readonly Column<SessionSummary>[] = [
     {
       header: 'Browser',
@@ -209,15 +172,16 @@ function Sessions() {
     {
       header: 'Actions',
       width: '18%',
-      cell: (session) => (
-        <SmallAction
+      cell: ({ id, user_agent: userAgent, is_current: isCurrent }) => (
+        <EndButton
+          label="Sign out"
+          aria-label={`Sign out ${toBrowserWords(userAgent)}`}
           size="compact-sm"
-          reason={session.is_current ? 'This is the browser that you use now. Sign out in the menu above.' : undefined}
-          onClick={() => setEnding(session)}
-          aria-label={`Sign out ${toBrowserWords(session.user_agent)}`}
-        >
-          Sign out
-        </SmallAction>
+          reason={isCurrent ? 'This is the browser that you use now. Sign out in the menu above.' : undefined}
+          title="Sign out this browser?"
+          text="There you must sign in again before the next click. What was typed and not saved stays on the page."
+          run={() => api.auth.deleteSession(id)}
+        />
       ),
     },
   ]
@@ -227,37 +191,33 @@ function Sessions() {
         <Stack gap="sm" align="stretch">
           <DataTable label="Browsers" columns={columns} rows={data} toKey={({ id }) => id} />
           <Group>
-            <ActionButton
+            <EndButton
+              label="Sign out all other browsers"
               size="xs"
-              variant="default"
               reason={data.length < 2 ? 'You are signed in nowhere else.' : undefined}
-              onClick={() => setEnding('others')}
-            >
-              Sign out all other browsers
-            </ActionButton>
+              title="Sign out all other browsers?"
+              text="You stay signed in here. Everywhere else you must sign in again before the next click. What was typed and not saved there stays on the page."
+              run={() => api.auth.deleteSessions()}
+            />
           </Group>
-          {ending && <EndDialog ending={ending} onClose={() => setEnding(undefined)} />}
         </Stack>
       )}
     </QueryView>
   )
 }
 
-function EndDialog({ ending, onClose }: { readonly ending: Ending; onClose(): void }) {
-  const isAll = ending === 'others'
-  return (
-    <ConfirmDialog
-      title={isAll ? 'Sign out all other browsers?' : 'Sign out this browser?'}
-      confirm="Sign out"
-      isDangerous
-      refreshes={[['auth', 'listSessions']]}
-      run={async () => void (await (isAll ? api.auth.deleteSessions() : api.auth.deleteSession(ending.id)))}
-      onClose={onClose}
-    >
-      <Text>
-        {isAll ? 'You stay signed in here. Everywhere else' : 'There'} you must sign in again before the next click.
-        What was typed and not saved {isAll ? 'there ' : ''}stays on the page.
-      </Text>
-    </ConfirmDialog>
-  )
+interface EndButtonProps {
+  readonly label: string
+  readonly 'aria-label'?: string
+  readonly size: 'compact-sm' | 'xs'
+  readonly reason: string | undefined
+  readonly title: string
+  readonly text: string
+  run(): PromiseLike<unknown>
 }
+
+const EndButton = ({ text, ...button }: EndButtonProps) => (
+  <ConfirmButton confirm="Sign out" refreshes={[['auth', 'listSessions']]} {...button}>
+    <Text>{text}</Text>
+  </ConfirmButton>
+)

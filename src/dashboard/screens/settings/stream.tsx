@@ -1,20 +1,17 @@
 /** @module One stream: its reputation, its name, slug, priority and expiry, and its deletion. */
-import { Alert, Code, NativeSelect, NumberInput, Text, TextInput } from '@mantine/core'
+import { Code, Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import type { Stream, UpdateStreamRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { useAllowed } from '../../api/session.tsx'
-import { bindText, DeleteButton, Form, FormError, findFieldError, SaveRow, useEdit } from '../../parts/form.tsx'
+import { DeleteButton, FieldForm } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 
-type StreamPriority = Stream['priority']
-
 /** In the order in which mail goes. */
-const PRIORITY_OPTIONS: readonly { readonly value: StreamPriority; readonly label: string }[] = [
+const PRIORITY_OPTIONS: readonly { readonly value: Stream['priority']; readonly label: string }[] = [
   { value: 'high', label: 'High: password resets and codes' },
   { value: 'normal', label: 'Normal: receipts and notices' },
   { value: 'low', label: 'Low: digests and summaries' },
@@ -76,57 +73,41 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
 }
 
 function StreamForm({ stream }: StreamProps) {
-  const roleReason = useAllowed('developer')
-  const { changes, set, save, isUnchanged, submit } = useEdit(
-    (body: UpdateStreamRequest) => api.streams.update(stream.id, body),
-    roleReason,
-    'streams',
-  )
   const isDefault = stream.slug === DEFAULT_SLUG
-  const expiresIn = changes.expires_in === undefined ? stream.expires_in : changes.expires_in
-  const field = (name: 'name' | 'slug') => ({
-    w: '100%',
-    ...bindText(changes[name] ?? stream[name], (value) => set({ [name]: value })),
-    error: findFieldError(save.error, name),
-    autoComplete: 'off',
-  })
   return (
     <Section id="change" title="Name, slug, priority and expiry">
-      <Form onSubmit={submit} aria-labelledby="change" maw={480} align="flex-start">
-        {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
-        <TextInput {...field('name')} label="Name" maxLength={200} dir="auto" readOnly={roleReason !== undefined} />
-        <TextInput
-          {...field('slug')}
-          label="Slug"
-          description={
-            isDefault ? DEFAULT_REASON : 'Sends that still name the old slug are rejected once it is changed.'
-          }
-          readOnly={isDefault || roleReason !== undefined}
-          autoCapitalize="none"
-          spellCheck={false}
-        />
-        <NativeSelect
-          label="Priority"
-          description="Which mail of this account goes first while it waits. Broadcasts come last. A change applies to new mail."
-          data={PRIORITY_OPTIONS}
-          {...bindText(changes.priority ?? stream.priority, (value) => set({ priority: value as StreamPriority }))}
-          disabled={roleReason !== undefined}
-        />
-        <NumberInput
-          w="100%"
-          label="Mail expires after (seconds)"
-          description="What is not delivered by then ends as bounced: 600 for a code that is valid for ten minutes. Empty: the default of the service. A send may have its own."
-          value={expiresIn ?? ''}
-          onChange={(value) => set({ expires_in: typeof value === 'number' ? value : null })}
-          error={findFieldError(save.error, 'expires_in')}
-          allowDecimal={false}
-          allowNegative={false}
-          hideControls
-          readOnly={roleReason !== undefined}
-        />
-        <FormError error={save.error} fields={['name', 'slug', 'expires_in']} />
-        <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} />
-      </Form>
+      <FieldForm
+        aria-labelledby="change"
+        maw={480}
+        needs="developer"
+        stored={stream}
+        run={(body: UpdateStreamRequest) => api.streams.update(stream.id, body)}
+        refreshes={['streams']}
+        fields={[
+          { name: 'name', label: 'Name', isRequired: true },
+          {
+            name: 'slug',
+            label: 'Slug',
+            kind: 'code',
+            hint: isDefault ? DEFAULT_REASON : 'Sends that still name the old slug are rejected once it is changed.',
+            isFixed: isDefault,
+            isRequired: true,
+          },
+          {
+            name: 'priority',
+            label: 'Priority',
+            kind: 'choice',
+            hint: 'Which mail of this account goes first while it waits. Broadcasts come last. A change applies to new mail.',
+            options: PRIORITY_OPTIONS,
+          },
+          {
+            name: 'expires_in',
+            label: 'Mail expires after (seconds)',
+            kind: 'number',
+            hint: 'What is not delivered by then ends as bounced: 600 for a code that is valid for ten minutes. Empty: the default of the service. A send may have its own.',
+          },
+        ]}
+      />
     </Section>
   )
 }

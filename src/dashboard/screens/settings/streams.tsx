@@ -1,11 +1,10 @@
 /** @module Streams: kinds of mail whose reputation is counted separately. */
-import { Code, Text, TextInput } from '@mantine/core'
+import { Code, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
-import { bindText, CODE_INPUT, DialogButton, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
+import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
+
 import { toSlug } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
@@ -57,44 +56,25 @@ export default function StreamsScreen() {
 
 function CreateDialog({ onClose }: { onClose(): void }) {
   const navigate = useNavigate()
-  const create = useChange(api.streams.create, 'streams')
-  const { values, field } = useFields({ name: '' }, create.error)
-  const [typedSlug, setTypedSlug] = useState<string>()
-  const name = values.name.trim()
-  const slug = typedSlug ?? toSlug(name, MAX_SLUG_LENGTH)
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="Create a stream"
       confirm="Create"
-      work={create}
-      fields={['name', 'slug']}
-      isIncomplete={name === '' || slug === ''}
-      onConfirm={() =>
-        create.mutate(
-          { name, slug },
-          { onSuccess: ({ data: { id } }) => navigate({ to: '/settings/streams/$id', params: { id } as never }) },
-        )
-      }
+      fields={[
+        { name: 'name', label: 'Name', isRequired: true },
+        {
+          name: 'slug',
+          label: 'Slug',
+          kind: 'code',
+          hint: 'What a send names it by: a to z, 0 to 9 and hyphens.',
+          isRequired: true,
+        },
+      ]}
+      initial={({ name = '' }) => ({ slug: toSlug(String(name), MAX_SLUG_LENGTH) })}
+      refreshes={['streams']}
+      run={api.streams.create}
+      onDone={({ data: { id } }) => navigate({ to: '/settings/streams/$id', params: { id } as never })}
       onClose={onClose}
-    >
-      <TextInput
-        {...field('name')}
-        label="Name"
-        maxLength={200}
-        dir="auto"
-        autoComplete="off"
-        required
-        data-autofocus
-      />
-      <TextInput
-        {...CODE_INPUT}
-        label="Slug"
-        description="What a send names it by: a to z, 0 to 9 and hyphens."
-        {...bindText(slug, setTypedSlug)}
-        error={findFieldError(create.error, 'slug')}
-        maxLength={MAX_SLUG_LENGTH}
-        required
-      />
-    </DialogFrame>
+    />
   )
 }

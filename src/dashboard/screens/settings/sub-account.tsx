@@ -1,30 +1,18 @@
 /** @module One sub-account: its counts, its name and quota, a key for it, and its end. */
-import { Alert, Button, Code, Group, Modal, Radio, Stack, Text, TextInput, Title } from '@mantine/core'
+import { Alert, Button, Code, Group, Modal, Stack, Text, Title } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { CreateApiKeyRequest, CreateApiKeyResult, SubAccount, UpdateSubAccountRequest } from '#client/api.ts'
+import type { CreateApiKeyResult, SubAccount, UpdateSubAccountRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, useData } from '../../api/data.ts'
+import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import {
-  bindText,
-  ConfirmDialog,
-  DeleteButton,
-  DialogFrame,
-  Form,
-  FormError,
-  findFieldError,
-  SaveRow,
-  SmallAction,
-  useEdit,
-  useFields,
-} from '../../parts/form.tsx'
+import { ConfirmButton, ConfirmDialog, DeleteButton, DialogButton, FieldForm } from '../../parts/form.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 import { isLimited } from './queries.ts'
-import { QuotaField, SubAccountStatus, toUsage } from './sub-accounts.tsx'
+import { SubAccountStatus, toUsage, useQuotaField } from './sub-accounts.tsx'
 
 export default function SubAccountScreen() {
   const { id } = useParams({ from: '/settings/accounts/$id' })
@@ -103,149 +91,102 @@ function Counts({ account }: SubAccountProps) {
   )
 }
 
-function ChangeForm({ account }: SubAccountProps) {
-  const { changes, set, save, isUnchanged, submit } = useEdit(
-    (body: UpdateSubAccountRequest) => api.subAccounts.update(account.id, body),
-    undefined,
-    'subAccounts',
-  )
-  const quota = changes.monthly_quota === undefined ? account.monthly_quota : changes.monthly_quota
-  return (
-    <Section id="change" title="Name and quota">
-      <Form onSubmit={submit} aria-labelledby="change" maw={480} align="stretch">
-        <TextInput
-          label="Name"
-          {...bindText(changes.name ?? account.name, (value) => set({ name: value }))}
-          error={findFieldError(save.error, 'name')}
-          maxLength={200}
-          dir="auto"
-          autoComplete="off"
-        />
-        <QuotaField
-          value={quota !== null && isLimited(quota) ? quota : undefined}
-          error={findFieldError(save.error, 'monthly_quota')}
-          onChange={(next) => set({ monthly_quota: next ?? null })}
-        />
-        <FormError error={save.error} fields={['name', 'monthly_quota']} />
-        <SaveRow save={save} isUnchanged={isUnchanged} />
-      </Form>
-    </Section>
-  )
-}
-
-type ActionDialog = 'key' | 'disable' | 'enable'
-
-function Actions({ account }: SubAccountProps) {
-  const [dialog, setDialog] = useState<ActionDialog>()
-  const close = () => setDialog(undefined)
-  const button = (name: ActionDialog, label: string) => (
-    <SmallAction onClick={() => setDialog(name)}>{label}</SmallAction>
-  )
-  return (
-    <Group gap="xs">
-      {button('key', 'Create an API key for it')}
-      {account.is_active ? button('disable', 'Disable') : button('enable', 'Enable')}
-      <DeleteButton
-        label="Delete"
-        size="xs"
-        needs="admin"
-        title="Delete this sub-account?"
-        confirm="Delete it with all its data"
-        typed={account.name}
-        remove={() => api.subAccounts.delete(account.id)}
-        refreshes={[['subAccounts', 'list']]}
-        leadsTo="/settings/accounts"
-      >
-        <Text>
-          Its keys become invalid, waiting mail is cancelled, and its domains, templates, contacts, emails and events
-          are deleted. This cannot be undone. What it sent this month stays counted.
-        </Text>
-      </DeleteButton>
-      {dialog === 'key' && <KeyDialog account={account} onClose={close} />}
-      {(dialog === 'disable' || dialog === 'enable') && (
-        <SwitchDialog account={account} isActive={dialog === 'enable'} onClose={close} />
-      )}
-    </Group>
-  )
-}
-
-interface DialogProps extends SubAccountProps {
-  onClose(): void
-}
-
-const SwitchDialog = ({ account, isActive, onClose }: DialogProps & { readonly isActive: boolean }) => (
-  <ConfirmDialog
-    title={isActive ? 'Enable this sub-account?' : 'Disable this sub-account?'}
-    confirm={isActive ? 'Enable' : 'Disable'}
-    isDangerous={!isActive}
-    refreshes={['subAccounts']}
-    run={() => api.subAccounts.update(account.id, { is_active: isActive })}
-    onClose={onClose}
-  >
-    <Text>
-      {isActive
-        ? 'The same keys and sessions work again, and held mail is sent.'
-        : 'Its keys and sessions are rejected from now on, and its waiting mail is held until you enable it again. Mail to its domains is still accepted.'}
-    </Text>
-  </ConfirmDialog>
+const ChangeForm = ({ account }: SubAccountProps) => (
+  <Section id="change" title="Name and quota">
+    <FieldForm
+      aria-labelledby="change"
+      maw={480}
+      stored={account}
+      initial={{ ...account, monthly_quota: isLimited(account.monthly_quota) ? account.monthly_quota : null }}
+      run={(body: UpdateSubAccountRequest) => api.subAccounts.update(account.id, body)}
+      refreshes={['subAccounts']}
+      fields={[{ name: 'name', label: 'Name', isRequired: true }, useQuotaField()]}
+    />
+  </Section>
 )
 
-interface KeyChoice {
-  readonly label: string
-  readonly text: string
-  /** Left out: all. */
-  readonly scopes?: string[]
-}
+const Actions = ({ account }: SubAccountProps) => (
+  <Group gap="xs">
+    <DialogButton label="Create an API key for it" size="xs" variant="default">
+      {(close) => <KeyDialog account={account} onClose={close} />}
+    </DialogButton>
+    <SwitchButton account={account} />
+    <DeleteButton
+      label="Delete"
+      size="xs"
+      needs="admin"
+      title="Delete this sub-account?"
+      confirm="Delete it with all its data"
+      typed={account.name}
+      remove={() => api.subAccounts.delete(account.id)}
+      refreshes={[['subAccounts', 'list']]}
+      leadsTo="/settings/accounts"
+    >
+      <Text>
+        Its keys become invalid, waiting mail is cancelled, and its domains, templates, contacts, emails and events are
+        deleted. This cannot be undone. What it sent this month stays counted.
+      </Text>
+    </DeleteButton>
+  </Group>
+)
 
-type ChoiceName = 'send' | 'mail' | 'all'
-
-const CHOICES: Readonly<Record<ChoiceName, KeyChoice>> = {
-  send: { label: 'Send', text: 'Send emails, and nothing else.', scopes: ['emails:send'] },
-  mail: {
-    label: 'Send and see',
-    text: 'Send emails and read what became of them.',
-    scopes: ['emails:send', 'emails:read'],
-  },
-  all: { label: 'Everything', text: 'Whatever its owner may do, except what needs a signed-in user.' },
-}
-
-function KeyDialog({ account, onClose }: { readonly account: SubAccount; onClose(): void }) {
-  const [choice, setChoice] = useState<ChoiceName>('mail')
-  const create = useChange((body: CreateApiKeyRequest) => api.subAccounts.createApiKey(account.id, body))
-  const { values, field } = useFields({ name: '' }, create.error)
-  const name = values.name.trim()
-  if (create.data) return <CreatedKey created={create.data.data} onClose={onClose} />
-  const { scopes } = CHOICES[choice]
+function SwitchButton({ account: { id, is_active: isActive } }: SubAccountProps) {
+  const verb = isActive ? 'Disable' : 'Enable'
   return (
-    <DialogFrame
+    <ConfirmButton
+      key={verb}
+      label={verb}
+      size="xs"
+      title={`${verb} this sub-account?`}
+      confirm={verb}
+      isDangerous={isActive}
+      refreshes={['subAccounts']}
+      run={() => api.subAccounts.update(id, { is_active: !isActive })}
+    >
+      <Text>
+        {isActive
+          ? 'Its keys and sessions are rejected from now on, and its waiting mail is held until you enable it again. Mail to its domains is still accepted.'
+          : 'The same keys and sessions work again, and held mail is sent.'}
+      </Text>
+    </ConfirmButton>
+  )
+}
+
+const CHOICES = [
+  { value: 'emails:send', label: 'Send', description: 'Send emails, and nothing else.' },
+  { value: 'emails:send emails:read', label: 'Send and see', description: 'Send emails and read what became of them.' },
+  { value: '', label: 'Everything', description: 'Whatever its owner may do, except what needs a signed-in user.' },
+]
+
+interface NewKey {
+  readonly name: string
+  /** Separated by spaces; none: all. */
+  readonly scopes?: string
+}
+
+function KeyDialog({ account, onClose }: SubAccountProps & { onClose(): void }) {
+  const [created, setCreated] = useState<CreateApiKeyResult>()
+  if (created) return <CreatedKey created={created} onClose={onClose} />
+  return (
+    <ConfirmDialog
       title="Create an API key for it"
       confirm="Create"
-      work={create}
-      fields={['name']}
-      isIncomplete={name === ''}
-      onConfirm={() => create.mutate({ name, ...(scopes && { scopes }) })}
+      fields={[
+        { name: 'name', label: 'What it is for', isRequired: true },
+        { name: 'scopes', label: 'What it may do', kind: 'radio', options: CHOICES },
+      ]}
+      initial={{ scopes: CHOICES[1]?.value }}
+      run={({ name, scopes }: NewKey) =>
+        api.subAccounts.createApiKey(account.id, { name, ...(scopes && { scopes: scopes.split(' ') }) })
+      }
+      staysOpen
+      onDone={({ data }) => setCreated(data)}
       onClose={onClose}
     >
       <Text size="sm">
         The key acts in <bdi>{account.name}</bdi>. Its team sees it in its list and can delete it there.
       </Text>
-      <TextInput
-        {...field('name')}
-        label="What it is for"
-        maxLength={200}
-        dir="auto"
-        autoComplete="off"
-        required
-        data-autofocus
-      />
-      <Radio.Group label="What it may do" value={choice} onChange={(value) => setChoice(value as ChoiceName)}>
-        <Stack gap="xs" mt="xs">
-          {Object.entries(CHOICES).map(([value, { label, text }]) => (
-            <Radio key={value} value={value} label={label} description={text} />
-          ))}
-        </Stack>
-      </Radio.Group>
-    </DialogFrame>
+    </ConfirmDialog>
   )
 }
 

@@ -1,12 +1,12 @@
 /** @module Sub-accounts: accounts of customers, shops or teams that belong to this one. */
-import { Alert, NumberInput, PasswordInput, Text, TextInput } from '@mantine/core'
+import { Alert, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { SubAccount } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange } from '../../api/data.ts'
+
 import { useAllowed } from '../../api/session.tsx'
-import { CODE_INPUT, DialogButton, DialogFrame, findFieldError, useFields } from '../../parts/form.tsx'
+import type { Field } from '../../parts/fields.ts'
+import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
 import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
@@ -69,79 +69,47 @@ const SubAccountList = () => (
   />
 )
 
-const EMPTY = { name: '', email: '', password: '' }
-
 function CreateDialog({ onClose }: { onClose(): void }) {
-  const [quota, setQuota] = useState<number>()
   const navigate = useNavigate()
-  const create = useChange(api.subAccounts.create, 'subAccounts')
-  const { values, field, fields } = useFields(EMPTY, create.error)
-  const { name, email, password } = values
-  const submit = () =>
-    create.mutate(
-      { name: name.trim(), email: email.trim(), password, ...(quota !== undefined && { monthly_quota: quota }) },
-      { onSuccess: ({ data: { id } }) => navigate({ to: '/settings/accounts/$id', params: { id } as never }) },
-    )
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="Create a sub-account"
       confirm="Create"
-      work={create}
-      fields={[...fields, 'monthly_quota']}
-      isIncomplete={Object.values(values).some((value) => value.trim() === '')}
-      onConfirm={submit}
+      fields={[
+        { name: 'name', label: 'Name', isRequired: true },
+        {
+          name: 'email',
+          label: 'Address of its owner',
+          kind: 'email',
+          hint: 'If this address already has a user here, that user keeps the password and gets an invitation by mail.',
+          isRequired: true,
+        },
+        {
+          name: 'password',
+          label: 'Password of its owner',
+          kind: 'password',
+          hint: 'At least 10 characters. Give it to the owner, who can change it.',
+          autoComplete: 'new-password',
+          isRequired: true,
+        },
+        useQuotaField(),
+      ]}
+      refreshes={['subAccounts']}
+      run={api.subAccounts.create}
+      onDone={({ data: { id } }) => navigate({ to: '/settings/accounts/$id', params: { id } as never })}
       onClose={onClose}
-    >
-      <TextInput
-        {...field('name')}
-        label="Name"
-        required
-        maxLength={200}
-        dir="auto"
-        autoComplete="off"
-        data-autofocus
-      />
-      <TextInput
-        {...field('email')}
-        {...CODE_INPUT}
-        label="Address of its owner"
-        description="If this address already has a user here, that user keeps the password and gets an invitation by mail."
-        inputMode="email"
-        required
-      />
-      <PasswordInput
-        {...field('password')}
-        label="Password of its owner"
-        description="At least 10 characters. Give it to the owner, who can change it."
-        autoComplete="new-password"
-        required
-      />
-      <QuotaField value={quota} error={findFieldError(create.error, 'monthly_quota')} onChange={setQuota} />
-    </DialogFrame>
-  )
-}
-
-interface QuotaFieldProps {
-  /** Undefined: that of the parent. */
-  readonly value: number | undefined
-  readonly error: string | undefined
-  onChange(value: number | undefined): void
-}
-
-export function QuotaField({ value, error, onChange }: QuotaFieldProps) {
-  const quota = useAccount().data?.monthly_quota
-  return (
-    <NumberInput
-      label="Recipients a month"
-      description={`Empty: as many as your account may send${quota === undefined ? '' : ` (${formatLimit(quota).toLowerCase()})`}. 0: none.`}
-      value={value ?? ''}
-      onChange={(next) => onChange(next === '' ? undefined : Number(next))}
-      error={error}
-      min={0}
-      allowDecimal={false}
-      allowNegative={false}
-      hideControls
-      thousandSeparator=" "
     />
   )
+}
+
+/** Empty: that of the parent. */
+export function useQuotaField(): Field<'monthly_quota'> {
+  const quota = useAccount().data?.monthly_quota
+  const all = quota === undefined ? '' : ` (${formatLimit(quota).toLowerCase()})`
+  return {
+    name: 'monthly_quota',
+    label: 'Recipients a month',
+    kind: 'number',
+    hint: `Empty: as many as your account may send${all}. 0: none.`,
+  }
 }

@@ -1,11 +1,12 @@
 /** @module The team: members with their roles, and open invitations. */
 import { Alert, Group, List, Stack, Text } from '@mantine/core'
-import { useState } from 'react'
-import type { TeamInvitation, TeamMember } from '#client/api.ts'
+
+import type { TeamInvitation, TeamMember, UpdateTeamMemberRequest } from '#client/api.ts'
+
 import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { SESSION, useAllowed, useSession } from '../../api/session.tsx'
-import { ConfirmDialog, DialogButton, SmallAction } from '../../parts/form.tsx'
+import { ConfirmButton, DialogButton } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
@@ -15,7 +16,7 @@ import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
 import { InvitationActions, InviteDialog } from './invite.tsx'
-import { type Role, RoleField } from './role-field.tsx'
+import { useRoleField } from './role-field.tsx'
 
 /** More than there can be. */
 const MAX_INVITATIONS = 100
@@ -56,7 +57,6 @@ function MemberTable() {
   const list = useList({ read: read.team.listMembers })
   const { user, role: ownRole } = useSession()
   const adminReason = useAllowed('admin')
-  const [dialog, setDialog] = useState<{ readonly kind: MemberDialogKind; readonly member: TeamMember }>()
   /** The reason is also that of the server: only owners change owners. */
   const reasonFor = ({ role }: TeamMember): string | undefined =>
     adminReason ?? (role === 'owner' && ownRole !== 'owner' ? 'Only an owner can change or remove owners.' : undefined)
@@ -94,22 +94,8 @@ function MemberTable() {
       width: '30%',
       cell: (member) => (
         <Group gap="xs">
-          <SmallAction
-            size="compact-sm"
-            reason={reasonFor(member)}
-            onClick={() => setDialog({ kind: 'role', member })}
-            aria-label={`Change role of ${member.email}`}
-          >
-            Change role
-          </SmallAction>
-          <SmallAction
-            size="compact-sm"
-            reason={reasonFor(member)}
-            onClick={() => setDialog({ kind: 'remove', member })}
-            aria-label={member.id === user.id ? 'Leave the team' : `Remove ${member.email}`}
-          >
-            {member.id === user.id ? 'Leave' : 'Remove'}
-          </SmallAction>
+          <RoleButton member={member} reason={reasonFor(member)} />
+          <RemoveButton member={member} reason={reasonFor(member)} />
           <SmallLink to="/settings/audit" search={{ actor_id: member.id }} aria-label={`Changes by ${member.email}`}>
             Changes
           </SmallLink>
@@ -117,12 +103,7 @@ function MemberTable() {
       ),
     },
   ]
-  return (
-    <>
-      <ListView list={list} label="Members" columns={columns} noun="member" empty={null} />
-      {dialog && <MemberDialog {...dialog} onClose={() => setDialog(undefined)} />}
-    </>
-  )
+  return <ListView list={list} label="Members" columns={columns} noun="member" empty={null} />
 }
 
 function InvitationTable({ invitations }: { readonly invitations: readonly TeamInvitation[] }) {
@@ -142,56 +123,57 @@ function InvitationTable({ invitations }: { readonly invitations: readonly TeamI
   return <DataTable label="Open invitations" columns={columns} rows={invitations} toKey={({ email }) => email} />
 }
 
-type MemberDialogKind = 'role' | 'remove'
-
-interface MemberDialogProps {
-  readonly kind: MemberDialogKind
+interface MemberProps {
   readonly member: TeamMember
-  onClose(): void
+  readonly reason: string | undefined
 }
 
-const MemberDialog = ({ kind, ...props }: MemberDialogProps) =>
-  kind === 'role' ? <RoleDialog {...props} /> : <RemoveDialog {...props} />
-
-type DialogProps = Omit<MemberDialogProps, 'kind'>
-
-function RoleDialog({ member, onClose }: DialogProps) {
-  const [role, setRole] = useState(member.role as Role)
+function RoleButton({ member, reason }: MemberProps) {
   const { user } = useSession()
+  const field = useRoleField()
   return (
-    <ConfirmDialog
+    <ConfirmButton
+      label="Change role"
+      aria-label={`Change role of ${member.email}`}
+      size="compact-sm"
+      reason={reason}
       title={`Role of ${member.email}`}
       confirm="Change the role"
+      isDangerous={false}
+      fields={[field]}
+      initial={member}
       // The session has the role of its user.
       refreshes={['team', SESSION]}
-      isIncomplete={role === member.role}
-      run={() => api.team.updateMember(member.id, { role })}
-      onClose={onClose}
+      run={(body: UpdateTeamMemberRequest) => api.team.updateMember(member.id, body)}
+      footer={({ values: { role } }) =>
+        member.id === user.id &&
+        role !== member.role && (
+          <Alert color="yellow" title="This is you">
+            Another owner or admin must give the role back to you.
+          </Alert>
+        )
+      }
     >
       <Text size="sm">The new role applies from the next request on, also in browsers that are open.</Text>
-      <RoleField value={role} onChange={setRole} />
-      {member.id === user.id && role !== member.role && (
-        <Alert color="yellow" title="This is you">
-          Another owner or admin must give the role back to you.
-        </Alert>
-      )}
-    </ConfirmDialog>
+    </ConfirmButton>
   )
 }
 
-function RemoveDialog({ member, onClose }: DialogProps) {
+function RemoveButton({ member, reason }: MemberProps) {
   const { user, account } = useSession()
   const isSelf = member.id === user.id
   return (
-    <ConfirmDialog
+    <ConfirmButton
+      label={isSelf ? 'Leave' : 'Remove'}
+      aria-label={isSelf ? 'Leave the team' : `Remove ${member.email}`}
+      size="compact-sm"
+      reason={reason}
       title={isSelf ? 'Leave this team?' : 'Remove this member?'}
       confirm={isSelf ? 'Leave the team' : 'Remove'}
-      isDangerous
       refreshes={['team']}
       run={() => api.team.removeMember(member.id)}
       // Whoever leaves has no session any more: this page would only ask to sign in again.
-      onDone={() => (isSelf ? location.assign('/login') : onClose())}
-      onClose={onClose}
+      onDone={() => isSelf && location.assign('/login')}
     >
       <Text>
         <bdi>{member.email}</bdi> will no longer belong to <bdi>{account.name}</bdi>:
@@ -202,6 +184,6 @@ function RemoveDialog({ member, onClose }: DialogProps) {
         <List.Item>API keys that they created stay: they belong to the account. Delete those that they know.</List.Item>
         <List.Item>A user who belongs to no other account is deleted.</List.Item>
       </List>
-    </ConfirmDialog>
+    </ConfirmButton>
   )
 }

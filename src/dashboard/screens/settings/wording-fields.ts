@@ -1,7 +1,7 @@
 /** @module The texts of the wording as fields: where each is shown, and its label. */
-import type { AccountWordingTexts, WordingTexts } from '#client/api.ts'
+import type { AccountWording, AccountWordingTexts, WordingTexts } from '#client/api.ts'
+import type { Field } from '../../parts/fields.ts'
 
-export type TextName = keyof WordingTexts
 export type Language = keyof AccountWordingTexts
 
 export const LANGUAGE_NAMES: Readonly<Record<Language, string>> = {
@@ -14,6 +14,8 @@ export const LANGUAGE_NAMES: Readonly<Record<Language, string>> = {
   pl: 'Polish',
   pt: 'Portuguese',
 }
+
+export const LANGUAGES = Object.keys(LANGUAGE_NAMES) as readonly Language[]
 
 /** The mail and the pages with their texts. Each has the name of its preview. */
 export const PLACES = {
@@ -35,13 +37,28 @@ export const PLACES = {
     fields: { unsubscribed_heading: 'Heading', unsubscribed_text: 'Text' },
   },
 } as const satisfies Readonly<
-  Record<string, { readonly label: string; readonly fields: { readonly [Name in TextName]?: string } }>
+  Record<string, { readonly label: string; readonly fields: { readonly [Name in keyof WordingTexts]?: string } }>
 >
 
 export type PlaceName = keyof typeof PLACES
 export const PLACE_NAMES = Object.keys(PLACES) as readonly PlaceName[]
 
-export const listFields = (place: PlaceName): readonly (readonly [name: TextName, label: string])[] =>
-  Object.entries(PLACES[place].fields) as [TextName, string][]
+/** Empty ones have our text. */
+export const listFields = (place: PlaceName, language: Language, defaults: AccountWording['defaults']): Field[] =>
+  Object.entries<string>(PLACES[place].fields).map(([name, label]) => ({
+    name: `texts.${language}.${name}`,
+    label,
+    kind: /_(text|intro|footer)$/.test(name) ? 'lines' : 'text',
+    placeholder: defaults[language]?.[name as keyof WordingTexts] ?? '',
+    lang: language,
+  }))
 
-export const hasLines = (name: TextName): boolean => /_(text|intro|footer)$/.test(name)
+/** All texts of each language that has a change: they are stored together. @param changes by the names of their fields */
+export function mergeTexts(stored: AccountWordingTexts, changes: Readonly<Record<string, string | null>>) {
+  const texts: { [L in Language]?: WordingTexts } = {}
+  for (const [name, text] of Object.entries(changes)) {
+    const [, language, key = ''] = name.split('.') as [string, Language, string]
+    texts[language] = { ...stored[language], ...texts[language], [key]: text ?? '' }
+  }
+  return texts
+}

@@ -1,23 +1,23 @@
 /** @module The account's own name, logo and texts for confirmation mails, confirmation pages and unsubscribe pages. */
-import { Alert, Code, Fieldset, FileInput, NativeSelect, Stack, Text, Textarea, TextInput } from '@mantine/core'
+import { Alert, Code, Fieldset, FileInput, NativeSelect, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { AccountWording } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, bindText, Form, FormError, findFieldError, LeaveGuard, SaveRow } from '../../parts/form.tsx'
+import { ActionButton, bindText, FieldForm, FormError } from '../../parts/form.tsx'
 import { toOptions } from '../../parts/format.ts'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
 import {
-  hasLines,
   LANGUAGE_NAMES,
+  LANGUAGES,
   type Language,
   listFields,
+  mergeTexts,
   PLACE_NAMES,
   PLACES,
   type PlaceName,
-  type TextName,
 } from './wording-fields.ts'
 
 interface WordingPreviewProps {
@@ -58,8 +58,6 @@ const WORDING = ['account', 'getWording'] as const
 export default function WordingScreen() {
   const query = useData(read.account.getWording())
   const [language, setLanguage] = useState<Language>('en')
-  // Of each language, so that changing the language loses nothing.
-  const [drafts, setDrafts] = useState<{ readonly [L in Language]?: Values }>({})
   const roleReason = useAllowed('admin')
   return (
     <SettingsPage title="Wording">
@@ -90,14 +88,7 @@ export default function WordingScreen() {
                 <Code>{'{{name}}'}</Code> is the name above or the domain of the sender, <Code>{'{{list}}'}</Code> the
                 contact list; it cannot be used when unsubscribing.
               </Text>
-              <WordingTexts
-                key={language}
-                wording={data}
-                language={language}
-                roleReason={roleReason}
-                changes={drafts[language] ?? {}}
-                onChange={(changes) => setDrafts((before) => ({ ...before, [language]: changes }))}
-              />
+              <WordingTexts wording={data} language={language} roleReason={roleReason} />
             </Section>
             <Section title="Preview">
               <WordingPreview language={language} version={query.dataUpdatedAt} />
@@ -105,10 +96,6 @@ export default function WordingScreen() {
           </>
         )}
       </QueryView>
-      <LeaveGuard
-        text="The texts that you changed are lost."
-        isDirty={() => Object.values(drafts).some((changes) => Object.keys(changes).length > 0)}
-      />
     </SettingsPage>
   )
 }
@@ -118,35 +105,24 @@ interface PartProps {
   readonly roleReason: string | undefined
 }
 
-function NameForm({ wording, roleReason }: PartProps) {
-  const [typed, setTyped] = useState<string>()
-  const save = useChange((name: string) => api.account.updateWording({ name }), WORDING)
-  const submit = () => {
-    if (typed !== undefined && roleReason === undefined)
-      save.mutate(typed, { onSuccess: () => setTyped((now) => (now === typed ? undefined : now)) })
-  }
-  return (
-    <Form onSubmit={submit} aria-label="Name" maw={560} align="flex-start">
-      <TextInput
-        w="100%"
-        label="Name"
-        description="The name of the sender, as people know it. The domain is shown after it."
-        value={typed ?? wording.name ?? ''}
-        onChange={(event) => {
-          save.reset()
-          setTyped(event.currentTarget.value)
-        }}
-        error={findFieldError(save.error, 'name')}
-        readOnly={roleReason !== undefined}
-        maxLength={100}
-        dir="auto"
-        autoComplete="off"
-      />
-      <FormError error={save.error} fields={['name']} />
-      <SaveRow save={save} isUnchanged={typed === undefined} reason={roleReason} label="Save the name" />
-    </Form>
-  )
-}
+const NameForm = ({ wording, roleReason }: PartProps) => (
+  <FieldForm
+    aria-label="Name"
+    maw={560}
+    label="Save the name"
+    reason={roleReason}
+    stored={wording}
+    refreshes={[WORDING]}
+    run={api.account.updateWording}
+    fields={[
+      {
+        name: 'name',
+        label: 'Name',
+        hint: 'The name of the sender, as people know it. The domain is shown after it.',
+      },
+    ]}
+  />
+)
 
 function Logo({ wording: { logo, name }, roleReason }: PartProps) {
   const upload = useChange((file: File) => api.account.setLogo(toTypedBlob(file)), WORDING)
@@ -188,67 +164,41 @@ function Logo({ wording: { logo, name }, roleReason }: PartProps) {
 /** The server looks at the content only. */
 const toTypedBlob = (file: File): Blob => new Blob([file], { type: 'application/octet-stream' })
 
-/** What was typed in the fields of a language and not saved yet. */
-type Values = { readonly [Name in TextName]?: string }
-
-interface WordingTextsProps {
-  readonly wording: AccountWording
+interface WordingTextsProps extends PartProps {
   readonly language: Language
-  readonly roleReason: string | undefined
-  readonly changes: Values
-  onChange(changes: Values): void
 }
 
-function WordingTexts({ wording, language, roleReason, changes, onChange }: WordingTextsProps) {
-  const save = useChange(
-    (texts: Values | null) => api.account.updateWording({ texts: { [language]: texts } }),
-    ['account', 'getWording'],
-  )
-  const own: Values = wording.texts[language] ?? {}
-  const values = { ...own, ...changes }
-  const isUnchanged = Object.keys(changes).length === 0
-  const mutate = (texts: Values | null) => save.mutate(texts, { onSuccess: () => onChange({}) })
-  const submit = () => {
-    if (!isUnchanged && roleReason === undefined) mutate(values)
-  }
-  const toFieldName = (name: TextName) => `texts.${language}.${name}`
-  const allFields = PLACE_NAMES.flatMap((place) => listFields(place).map(([name]) => toFieldName(name)))
-  const toProps = (name: TextName, label: string) => ({
-    label,
-    ...bindText(values[name] ?? '', (value) => {
-      save.reset()
-      onChange({ ...changes, [name]: value })
-    }),
-    placeholder: wording.defaults[language]?.[name] ?? '',
-    error: findFieldError(save.error, toFieldName(name)),
-    readOnly: roleReason !== undefined,
-    lang: language,
-    dir: 'auto',
-    autoComplete: 'off',
-  })
+/** The texts of all languages, of which one is shown, so that changing the language loses nothing. */
+function WordingTexts({ wording, language, roleReason }: WordingTextsProps) {
+  const remove = useChange(() => api.account.updateWording({ texts: { [language]: null } }), WORDING)
   return (
-    <Form onSubmit={submit} aria-label={`Texts in ${LANGUAGE_NAMES[language]}`} maw={640} align="stretch">
-      {PLACE_NAMES.map((place) => (
-        <Fieldset key={place} legend={PLACES[place].label}>
-          <Stack gap="sm">
-            {listFields(place).map(([name, label]) =>
-              hasLines(name) ? (
-                <Textarea key={name} {...toProps(name, label)} autosize minRows={2} maxRows={8} />
-              ) : (
-                <TextInput key={name} {...toProps(name, label)} />
-              ),
-            )}
-          </Stack>
-        </Fieldset>
-      ))}
-      <FormError error={save.error} fields={allFields} />
-      <SaveRow save={save} isUnchanged={isUnchanged} reason={roleReason} label="Save the texts">
-        {Object.keys(own).length > 0 && (
-          <ActionButton variant="default" reason={roleReason} onClick={() => mutate(null)}>
+    <FieldForm
+      aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}
+      maw={640}
+      align="stretch"
+      label="Save the texts"
+      reason={roleReason}
+      stored={wording}
+      refreshes={[WORDING]}
+      run={(changes: Readonly<Record<string, string | null>>) =>
+        api.account.updateWording({ texts: mergeTexts(wording.texts, changes) })
+      }
+      lost="The texts that you changed are lost."
+      fields={LANGUAGES.flatMap((each) => PLACE_NAMES.flatMap((place) => listFields(place, each, wording.defaults)))}
+      layout={({ show }) =>
+        PLACE_NAMES.map((place) => (
+          <Fieldset key={place} legend={PLACES[place].label}>
+            <Stack gap="sm">{show(listFields(place, language, wording.defaults))}</Stack>
+          </Fieldset>
+        ))
+      }
+      actions={
+        wording.texts[language] && (
+          <ActionButton variant="default" reason={roleReason} onClick={() => remove.mutate()}>
             Use ours in {LANGUAGE_NAMES[language]}
           </ActionButton>
-        )}
-      </SaveRow>
-    </Form>
+        )
+      }
+    />
   )
 }

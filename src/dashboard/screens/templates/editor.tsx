@@ -1,11 +1,13 @@
 /** @module The editor of a template: fields, source, data and live preview. */
-import { Alert, Button, Code, Group, SimpleGrid, Stack, Tabs, Text, TextInput } from '@mantine/core'
+import { Alert, Button, Code, Group, SimpleGrid, Stack, Tabs, Text } from '@mantine/core'
 import { useWindowEvent } from '@mantine/hooks'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Template } from '#client/api.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { CodeEditor } from '../../parts/code-editor.tsx'
-import { ActionButton, bindText, CODE_INPUT, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
+import { FieldInput } from '../../parts/field-input.tsx'
+import type { Field } from '../../parts/fields.ts'
+import { ActionButton, FormError, findFieldError, LeaveGuard } from '../../parts/form.tsx'
 import { toSlug } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
@@ -166,53 +168,48 @@ interface FieldsProps {
   readonly rendering: Rendering
 }
 
+const NAMES: readonly Field<'name' | 'alias'>[] = [
+  { name: 'name', label: 'Name', hint: 'For people: shown in lists.', isRequired: true },
+  {
+    name: 'alias',
+    label: 'Alias',
+    kind: 'code',
+    hint: 'For programs: names the template in a send.',
+    isRequired: true,
+  },
+]
+const SUBJECT: Field<'subject'> = { name: 'subject', label: 'Subject', isRequired: true }
+
 /** Name, alias and subject. The alias of a new template follows its name until it is typed. */
 function Fields({ draft, isReadOnly, rendering }: FieldsProps) {
   const { base, fields, setField, save } = draft
   const [isAliasTyped, setIsAliasTyped] = useState(base !== undefined || fields.alias !== '')
-  const subjectProblems = (rendering.result?.problems ?? NO_PROBLEMS).filter(({ field }) => field === 'subject')
-  const changeName = (name: string) => {
-    setField('name', name)
-    if (!isAliasTyped) setField('alias', toSlug(name, 100))
+  const subjectProblem = (rendering.result?.problems ?? NO_PROBLEMS).find(({ field }) => field === 'subject')
+  const set = (name: 'name' | 'alias' | 'subject', text: string) => {
+    setField(name, text)
+    if (name === 'alias') setIsAliasTyped(true)
+    if (name === 'name' && !isAliasTyped) setField('alias', toSlug(text, 100))
   }
+  const show = (field: Field<'name' | 'alias' | 'subject'>) => (
+    <FieldInput
+      key={field.name}
+      field={field}
+      isFirst={false}
+      value={fields[field.name]}
+      error={
+        findFieldError(save.error, field.name) ??
+        (field === SUBJECT && subjectProblem ? toCodeProblem(subjectProblem).message : undefined)
+      }
+      isReadOnly={isReadOnly}
+      set={(text) => set(field.name, String(text))}
+    />
+  )
   return (
     <Stack gap="sm">
       <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="sm">
-        <TextInput
-          label="Name"
-          description="For people: shown in lists."
-          {...bindText(fields.name, changeName)}
-          error={findFieldError(save.error, 'name')}
-          maxLength={200}
-          readOnly={isReadOnly}
-          required
-          autoComplete="off"
-        />
-        <TextInput
-          label="Alias"
-          description="For programs: names the template in a send."
-          value={fields.alias}
-          onChange={(event) => {
-            setIsAliasTyped(true)
-            setField('alias', event.currentTarget.value)
-          }}
-          error={findFieldError(save.error, 'alias')}
-          maxLength={100}
-          readOnly={isReadOnly}
-          required
-          {...CODE_INPUT}
-        />
+        {NAMES.map(show)}
       </SimpleGrid>
-      <TextInput
-        label="Subject"
-        {...bindText(fields.subject, (value) => setField('subject', value))}
-        error={findFieldError(save.error, 'subject') ?? subjectProblems.map(toCodeProblem)[0]?.message}
-        maxLength={998}
-        readOnly={isReadOnly}
-        required
-        autoComplete="off"
-        dir="auto"
-      />
+      {show(SUBJECT)}
     </Stack>
   )
 }

@@ -1,14 +1,13 @@
 /** @module What can be done with a saved template besides changing it. */
-import { Button, Code, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { Button, Code, Group, Text } from '@mantine/core'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Domain, RenderTemplateTextResult, Template } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { useChange, usePage } from '../../api/data.ts'
+import { usePage } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
-import { bindText, DeleteButton, DialogButton, DialogFrame, SmallAction } from '../../parts/form.tsx'
+import { ConfirmDialog, DeleteButton, DialogButton, SmallAction } from '../../parts/form.tsx'
 import { TextLink } from '../../parts/links.tsx'
-import { QueryView } from '../../parts/page.tsx'
 import type { Rendering } from './use-rendered.ts'
 
 interface TemplateToolsProps {
@@ -69,72 +68,65 @@ function findTestObstacle({ result, isCurrent }: Rendering): string | undefined 
 function TestEmail({ rendered, onClose }: { readonly rendered: RenderTemplateTextResult; onClose(): void }) {
   const domains = usePage(read.domains.list({ page: 1 }))
   const { user } = useSession()
-  const [chosen, setChosen] = useState<string>()
-  const send = useChange(api.emails.send)
+  const [sentId, setSentId] = useState<string>()
   const sorted = domains.data?.data.toSorted((a, b) => Number(isVerified(b)) - Number(isVerified(a))) ?? []
-  const domain = sorted.find(({ id }) => id === chosen) ?? sorted[0]
   const { subject, html_body, text_body } = rendered
-  const confirm = () => {
-    if (!domain || subject === null || send.isPending) return
-    send.mutate({
-      from: `Test <test@${domain.domain}>`,
-      to: user.email,
-      subject,
-      tags: ['test-email'],
-      tracking: false,
-      ...(html_body !== null && { html_body }),
-      ...(text_body !== null && { text_body }),
-    })
-  }
   return (
-    <DialogFrame
+    <ConfirmDialog
       title="Test email"
-      confirm={send.isSuccess ? 'Send another' : 'Send'}
-      work={send}
-      isIncomplete={domain === undefined}
-      onConfirm={confirm}
-      onClose={onClose}
-    >
-      <Text>
-        Sends what the preview shows to your own address, <bdi>{user.email}</bdi>. It need not be saved.
-      </Text>
-      <QueryView query={domains}>
-        {() =>
-          domain ? (
-            <Stack gap="xs">
-              <NativeSelect
-                label="From"
-                {...bindText(domain.id, setChosen)}
-                data={sorted.map(({ id, domain: name }) => ({ value: id, label: `test@${name}` }))}
-              />
-              {!isVerified(domain) && (
-                <Text size="sm">
-                  {domain.domain} is not verified yet, so the email is captured in the Sandbox and not sent.
-                </Text>
-              )}
-            </Stack>
-          ) : (
+      confirm={sentId === undefined ? 'Send' : 'Send another'}
+      error={domains.error}
+      isIncomplete={sorted.length === 0}
+      fields={[{ name: 'domain', label: 'From', kind: 'choice', options: sorted.map((one) => toOption(one.domain)) }]}
+      run={({ domain }: { readonly domain: string }) =>
+        api.emails.send({
+          from: `Test <test@${domain}>`,
+          to: user.email,
+          subject: subject ?? '',
+          tags: ['test-email'],
+          tracking: false,
+          ...(html_body !== null && { html_body }),
+          ...(text_body !== null && { text_body }),
+        })
+      }
+      staysOpen
+      onDone={({ data }) => setSentId(data.id)}
+      footer={({ values }) => (
+        <>
+          {sorted.some((one) => one.domain === values['domain'] && !isVerified(one)) && (
+            <Text size="sm">
+              {String(values['domain'])} is not verified yet, so the email is captured in the Sandbox and not sent.
+            </Text>
+          )}
+          {domains.data?.data.length === 0 && (
             <Text>
               There is no domain to send from.{' '}
               <TextLink to="/domains/new" underline="always">
                 Add a domain
               </TextLink>
             </Text>
-          )
-        }
-      </QueryView>
-      <div role="status">
-        {send.isSuccess && (
-          <Text>
-            The test email is on its way.{' '}
-            <TextLink to={`/emails/${send.data.data.id}`} target="_blank" underline="always">
-              See what happens to it (new tab)
-            </TextLink>
-          </Text>
-        )}
-      </div>
-    </DialogFrame>
+          )}
+          <div role="status">
+            {sentId !== undefined && (
+              <Text>
+                The test email is on its way.{' '}
+                <TextLink to={`/emails/${sentId}`} target="_blank" underline="always">
+                  See what happens to it (new tab)
+                </TextLink>
+              </Text>
+            )}
+          </div>
+        </>
+      )}
+      onClose={onClose}
+    >
+      <Text>
+        Sends what the preview shows to your own address, <bdi>{user.email}</bdi>. It need not be saved.
+      </Text>
+    </ConfirmDialog>
   )
 }
+
+const toOption = (domain: string) => ({ value: domain, label: `test@${domain}` })
 
 const isVerified = ({ status }: Domain): boolean => status === 'verified'

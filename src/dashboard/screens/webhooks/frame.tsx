@@ -1,13 +1,13 @@
 /** @module What both tabs of a webhook share: its name, its state with the reason, what to do, the way between them. */
-import { Alert, Checkbox, Group, Stack, Tabs, Text } from '@mantine/core'
+import { Alert, Group, Stack, Tabs, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import { type ReactNode, useState } from 'react'
+import type { ReactNode } from 'react'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
-import { bindChecked, ConfirmDialog, DialogButton } from '../../parts/form.tsx'
+import { ConfirmButton } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
-import { Done, Page, QueryView, useEscape } from '../../parts/page.tsx'
+import { Page, QueryView, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { Sentence, WebhookStatus } from './marks.tsx'
 import { useDeliveries, useReplayCount, useWebhook } from './queries.ts'
@@ -20,6 +20,14 @@ import {
   toWebhookName,
   toWebhookState,
 } from './state.ts'
+
+interface WebhookProps {
+  readonly webhook: Webhook
+}
+
+interface ActivateProps extends WebhookProps {
+  readonly missed: ReturnType<typeof useMissed>
+}
 
 interface WebhookFrameProps {
   readonly id: string
@@ -62,7 +70,7 @@ export function WebhookFrame({ id, tab, children }: WebhookFrameProps) {
   )
 }
 
-function Summary({ webhook }: { readonly webhook: Webhook }) {
+function Summary({ webhook }: WebhookProps) {
   const last = findLastAttempt(webhook)
   return (
     <Stack gap={4}>
@@ -88,35 +96,36 @@ function Summary({ webhook }: { readonly webhook: Webhook }) {
 
 const MAX_SEARCHED = 50
 
-function WebhookNotice({ webhook }: { readonly webhook: Webhook }) {
-  const [done, setDone] = useState<string>()
-  const state = toWebhookState(webhook)
-  return (
-    <div>
-      {state === 'deactivated' && <Deactivated webhook={webhook} onActivated={setDone} />}
-      {state === 'off' && (
-        <Alert color="gray" title="This webhook is off" role="group">
-          <Stack gap="xs" align="flex-start">
-            <Text size="sm">
-              Nothing is posted to it. Events of this time are not sent later; after you activate it, you can replay
-              them.
-            </Text>
-            <Activate webhook={webhook} onActivated={setDone} />
-          </Stack>
-        </Alert>
-      )}
-      {state === 'failing' && <Failing webhook={webhook} />}
-      <Done message={done} mt="xs" />
-    </div>
-  )
+function WebhookNotice({ webhook }: WebhookProps) {
+  switch (toWebhookState(webhook)) {
+    case 'deactivated':
+      return <Deactivated webhook={webhook} />
+    case 'off':
+      return <Off webhook={webhook} />
+    case 'failing':
+      return <Failing webhook={webhook} />
+    case 'active':
+      return null
+  }
 }
+
+const Off = ({ webhook }: WebhookProps) => (
+  <Alert color="gray" title="This webhook is off" role="group">
+    <Stack gap="xs" align="flex-start">
+      <Text size="sm">
+        Nothing is posted to it. Events of this time are not sent later; after you activate it, you can replay them.
+      </Text>
+      <Activate webhook={webhook} missed={useMissed(webhook)} />
+    </Stack>
+  </Alert>
+)
 
 function useLastFailure(webhook: Webhook) {
   const { data } = useDeliveries(webhook.id, MAX_SEARCHED)
   return data && findLastFailure(data.data, webhook)
 }
 
-function Failing({ webhook }: { readonly webhook: Webhook }) {
+function Failing({ webhook }: WebhookProps) {
   const failure = useLastFailure(webhook)
   return (
     <Alert color="yellow" title="Attempts fail" role="group">
@@ -127,7 +136,7 @@ function Failing({ webhook }: { readonly webhook: Webhook }) {
   )
 }
 
-function Deactivated({ webhook, onActivated }: { readonly webhook: Webhook; onActivated(done: string): void }) {
+function Deactivated({ webhook }: WebhookProps) {
   const failure = useLastFailure(webhook)
   const missed = useMissed(webhook)
   return (
@@ -142,7 +151,7 @@ function Deactivated({ webhook, onActivated }: { readonly webhook: Webhook; onAc
             missed.deliveries > 0 &&
             ` ${missed.deliveries === 1 ? '1 event was' : `${formatCount(missed.deliveries, 'event')} were`} not delivered and can then be replayed.`}
         </Text>
-        <Activate webhook={webhook} onActivated={onActivated} />
+        <Activate webhook={webhook} missed={missed} />
       </Stack>
     </Alert>
   )
@@ -154,64 +163,49 @@ function useMissed(webhook: Webhook) {
   return useReplayCount(webhook.id, from === undefined ? undefined : { from, undelivered: true }).data
 }
 
-function Activate({ webhook, onActivated }: { readonly webhook: Webhook; onActivated(done: string): void }) {
-  return (
-    <Group gap="xs">
-      <DialogButton label="Activate" size="xs" needs="developer">
-        {(close) => (
-          <ActivateDialog
-            webhook={webhook}
-            onClose={(done) => {
-              close()
-              if (done !== undefined) onActivated(done)
-            }}
-          />
-        )}
-      </DialogButton>
-    </Group>
-  )
-}
-
-interface ActivateDialogProps {
-  readonly webhook: Webhook
-  onClose(done?: string): void
-}
-
-function ActivateDialog({ webhook, onClose }: ActivateDialogProps) {
-  const [isReplaying, setIsReplaying] = useState(true)
-  const missed = useMissed(webhook)
+function Activate({ webhook: { id, url, events }, missed }: ActivateProps) {
   const { from_seq: from, to_seq: to, deliveries: count = 0 } = missed ?? {}
-  const { id, url, events } = webhook
-  const activate = async () => {
+  const activate = async ({ replay = false }: { readonly replay?: boolean }) => {
     await api.webhooks.update(id, { url, events, is_active: true })
-    if (!isReplaying || count === 0 || from == null || to == null) return 0
+    if (!replay || from == null || to == null) return 0
     // By position: what happens after the activation is sent anyway.
     const replayed = await api.webhooks.replay(id, { from_seq: from, to_seq: to, undelivered: true })
     return replayed.data.deliveries
   }
   return (
-    <ConfirmDialog
+    <ConfirmButton
+      label="Activate"
+      variant="filled"
+      size="xs"
+      needs="developer"
       title="Activate this webhook?"
       confirm="Activate"
+      isDangerous={false}
+      fields={
+        count === 0
+          ? []
+          : [
+              {
+                name: 'replay',
+                label: `Also replay ${formatCount(count, 'event')} that ${count === 1 ? 'was' : 'were'} not delivered`,
+                kind: 'check',
+                hint: 'Each becomes a new delivery.',
+              },
+            ]
+      }
+      initial={{ replay: true }}
       refreshes={['webhooks']}
       run={activate}
-      onDone={(replayed) =>
-        onClose(`The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`)
+      done={(replayed) =>
+        `The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`
       }
-      onClose={() => onClose()}
     >
       <Text>
         Events from now on are posted to <bdi>{url}</bdi>.
       </Text>
-      {count > 0 ? (
-        <Checkbox
-          {...bindChecked(isReplaying, setIsReplaying)}
-          label={`Also replay ${formatCount(count, 'event')} that ${count === 1 ? 'was' : 'were'} not delivered`}
-          description="Each becomes a new delivery."
-        />
-      ) : (
+      {count === 0 && (
         <Text size="sm">Events of the time without it are not sent; you can replay a range of time afterwards.</Text>
       )}
-    </ConfirmDialog>
+    </ConfirmButton>
   )
 }

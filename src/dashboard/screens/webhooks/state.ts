@@ -105,16 +105,6 @@ export function toPrettyJson(text: string): string {
   }
 }
 
-/** The start of an inclusive range as typed in a field of minutes, in the zone of the browser. */
-export const toRangeStart = (minute: string): string | undefined => toIso(minute, ':00.000')
-/** The end of the range: the last instant of that minute. */
-export const toRangeEnd = (minute: string): string | undefined => toIso(minute, ':59.999')
-
-function toIso(minute: string, rest: string): string | undefined {
-  const at = new Date(minute + rest)
-  return Number.isNaN(at.getTime()) ? undefined : at.toISOString()
-}
-
 /** An event is attempted for about this time, so those that a failing webhook missed may be that much older. */
 const MAX_RETRY_MS = 4 * 60 * 60 * 1000
 

@@ -1,0 +1,106 @@
+/** @module One field of a form, as its kind is shown. */
+import {
+  Checkbox,
+  NativeSelect,
+  NumberInput,
+  PasswordInput,
+  Radio,
+  Stack,
+  Switch,
+  Textarea,
+  TextInput,
+} from '@mantine/core'
+import { CODE_INPUT, type Field, type Input, MONOSPACE, toOption } from './fields.ts'
+
+interface FieldInputProps extends Input {
+  readonly field: Field
+  readonly isFirst: boolean
+}
+
+/** A text that cannot be changed can still be selected and copied. */
+export function FieldInput({ field, isFirst, ...input }: FieldInputProps) {
+  const { kind = 'text', label, hint, options = [], isRequired = false, lang, placeholder, maxLength } = field
+  const { value, error, set } = input
+  const isReadOnly = input.isReadOnly || (field.isFixed ?? false)
+  if (field.render) return field.render(input)
+  const shared = {
+    label,
+    error,
+    w: '100%',
+    ...(hint !== undefined && { description: hint }),
+    ...(isFirst && { 'data-autofocus': true, autoFocus: true }),
+  }
+  const typed = {
+    ...shared,
+    readOnly: isReadOnly,
+    required: isRequired,
+    autoComplete: field.autoComplete ?? 'off',
+    ...(placeholder !== undefined && { placeholder }),
+    ...(maxLength !== undefined && { maxLength }),
+    ...(lang !== undefined && { lang }),
+  }
+  const text = {
+    ...typed,
+    value: String(value),
+    onChange: (event: { readonly currentTarget: { readonly value: string } }) => set(event.currentTarget.value),
+  }
+  const checked = {
+    ...shared,
+    checked: value === true,
+    disabled: isReadOnly,
+    onChange: (event: { readonly currentTarget: { readonly checked: boolean } }) => set(event.currentTarget.checked),
+  }
+  const [minRows, maxRows] = field.rows ?? [2, 8]
+  switch (kind) {
+    case 'check':
+      return <Checkbox {...checked} />
+    case 'switch':
+      return <Switch {...checked} />
+    case 'number':
+      return (
+        <NumberInput
+          {...typed}
+          value={value as number | string}
+          onChange={set}
+          allowDecimal={false}
+          allowNegative={false}
+          hideControls
+        />
+      )
+    case 'choice':
+      return <NativeSelect {...text} disabled={isReadOnly} data={[...options]} />
+    case 'radio':
+      return (
+        <Radio.Group label={label} error={error} value={String(value)} onChange={set}>
+          <Stack gap="xs" mt="xs">
+            {options.map(toOption).map((option) => (
+              <Radio key={option.value} {...option} disabled={isReadOnly || (option.disabled ?? false)} />
+            ))}
+          </Stack>
+        </Radio.Group>
+      )
+    case 'password':
+      return <PasswordInput {...text} />
+    case 'time':
+      return <TextInput {...text} type="datetime-local" />
+    case 'lines':
+      return <Textarea {...text} autosize minRows={minRows} maxRows={maxRows} dir="auto" />
+    case 'source':
+    case 'json':
+      return (
+        <Textarea
+          {...text}
+          autosize
+          minRows={minRows}
+          maxRows={maxRows}
+          dir="auto"
+          spellCheck={false}
+          styles={MONOSPACE}
+        />
+      )
+    case 'text':
+      return <TextInput {...text} dir="auto" />
+    default:
+      return <TextInput {...CODE_INPUT} {...text} {...(kind === 'email' && { inputMode: 'email' })} />
+  }
+}
