@@ -26,23 +26,19 @@ const MAX_CHANGES = 50
 const readEntries = createFieldReader(['Suppressions'])
 const readEntry = createFieldReader(['EmailAddress'])
 
-export interface SuppressionEntry {
-  readonly EmailAddress: string
-  readonly SuppressionReason: 'HardBounce' | 'SpamComplaint' | 'ManualSuppression'
-  readonly Origin: 'Recipient' | 'Customer'
-  readonly CreatedAt: string
-}
+export type SuppressionEntry = ReturnType<typeof toEntry>
 
-function toEntry({ address, reason, createdAt }: Suppression): SuppressionEntry {
-  const isOfRecipient = reason === HARD_BOUNCE || reason === COMPLAINT || reason === UNSUBSCRIBE
-  return {
-    EmailAddress: address,
-    SuppressionReason:
-      reason === HARD_BOUNCE ? 'HardBounce' : reason === COMPLAINT ? 'SpamComplaint' : 'ManualSuppression',
-    Origin: isOfRecipient ? 'Recipient' : 'Customer',
-    CreatedAt: isoTime(createdAt),
-  }
-}
+const REASONS: ReadonlyMap<string, 'HardBounce' | 'SpamComplaint'> = new Map([
+  [HARD_BOUNCE, 'HardBounce'],
+  [COMPLAINT, 'SpamComplaint'],
+])
+
+const toEntry = ({ address, reason, createdAt }: Suppression) => ({
+  EmailAddress: address,
+  SuppressionReason: REASONS.get(reason) ?? ('ManualSuppression' as const),
+  Origin: REASONS.has(reason) || reason === UNSUBSCRIBE ? ('Recipient' as const) : ('Customer' as const),
+  CreatedAt: isoTime(createdAt),
+})
 
 /** The slug of a stream of the account. Throws `stream_not_found`. */
 export function requireSlug(app: App, accountId: number, stream: string): string {
@@ -89,7 +85,7 @@ export function* dumpSuppressions(
   yield ']}'
 }
 
-export interface SuppressionStatus {
+interface SuppressionStatus {
   readonly EmailAddress: string
   readonly Status: 'Suppressed' | 'Deleted' | 'Failed'
   readonly Message: string

@@ -12,24 +12,7 @@ import { GiB, seconds } from '#platform/units.ts'
 import { createLogins } from './logins.ts'
 import { createSubmitter } from './submit.ts'
 
-export interface RunningSubmission {
-  /** Those that are configured: with STARTTLS, then with implicit TLS. */
-  readonly endpoints: readonly Endpoint[]
-  readonly stats: () => SubmissionStats
-  stop(): Promise<void>
-}
-
-/** Counted since the start. */
-export interface SubmissionStats {
-  /** Open sessions, some seconds ago. */
-  readonly sessions: number
-  readonly accepted: number
-  /** Messages with a 4xx, which clients send again. */
-  readonly deferred: number
-  /** Messages with a 5xx. */
-  readonly rejected: number
-  readonly failed_logins: number
-}
+export type RunningSubmission = Awaited<ReturnType<typeof startSubmission>>
 
 /** Of all clients; one account may have half of them. */
 const MAX_CONNECTIONS = 500
@@ -38,13 +21,22 @@ const MAX_CONNECTIONS_PER_NETWORK = 50
 /** How long stopping waits for a message that is arriving. */
 const GRACE_MS = seconds(5)
 
+/** Deferred messages got a 4xx, after which clients send them again, rejected ones a 5xx. */
+const NOTHING = { accepted: 0, deferred: 0, rejected: 0, failed_logins: 0 }
+
 export async function startSubmission(
   app: App,
   options: { readonly authenticator: Authenticator; readonly takeRate: TakeRate },
-): Promise<RunningSubmission> {
+): Promise<{
+  /** Those that are configured: with STARTTLS, then with implicit TLS. */
+  readonly endpoints: readonly Endpoint[]
+  /** Counted since the start; `sessions` are those that were open some seconds ago. */
+  readonly stats: () => Readonly<Record<'sessions' | keyof typeof NOTHING, number>>
+  readonly stop: () => Promise<void>
+}> {
   const { config, clock, log } = app
   const endpoints = listEndpoints(app)
-  const counts = { accepted: 0, deferred: 0, rejected: 0, failed_logins: 0 }
+  const counts = { ...NOTHING }
   if (endpoints.length === 0)
     return { endpoints: [], stats: () => ({ sessions: 0, ...counts }), stop: async () => undefined }
   const folder = join(config.dataDir, 'submission')

@@ -30,14 +30,10 @@ import {
   type User,
 } from './users.ts'
 
-export interface JoinInput {
-  readonly token: string
-  /** Name of a new user; empty: derived from the address. */
-  readonly name: string
-  /** For a user without a password, the new one; for others, their password. */
-  readonly password: string
-  readonly code: string
-}
+/**
+ * The name of a new user may be empty. The password is the new one of a user without one, and else that of the user.
+ */
+type JoinInput = Readonly<Record<'token' | 'name' | 'password' | 'code', string>>
 
 /**
  * How the invited person proves who they are. The link proves the mailbox, which is enough for a user without a

@@ -12,6 +12,8 @@ export interface FormProblem {
   readonly message?: string | undefined
 }
 
+type Texts<Name extends string> = Readonly<Record<Name, string>>
+
 /** This page's browser tests measure contrast (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8). */
 const STYLE = `
 :root { --error: #b3261e; }
@@ -107,13 +109,12 @@ const REQUIRED_CODE_FIELD = fieldHtml({
   attributes: html` required autofocus maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
 })
 
-export interface LoginView extends FormProblem {
-  readonly email?: string
-  /** The page that signing in leads to. */
-  readonly next?: string
-}
-
-export const loginPage = ({ email = '', next = LOGIN_PATH, ...problem }: LoginView = {}): Html =>
+/** @param next the page that signing in leads to */
+export const loginPage = ({
+  email = '',
+  next = LOGIN_PATH,
+  ...problem
+}: FormProblem & { readonly email?: string; readonly next?: string } = {}): Html =>
   userPage(
     'Sign in',
     html`${problemHtml(problem)}
@@ -126,15 +127,13 @@ ${PASSWORD_FIELD}
 <p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`,
   )
 
-export interface LoginCodeView extends FormProblem {
-  readonly email: string
-  readonly next: string
-  /** That the password was right. */
-  readonly proof: string
-}
-
-/** The second step of signing in, for a user with an authenticator app. */
-export const loginCodePage = ({ email, next, proof, ...problem }: LoginCodeView): Html =>
+/** The second step of signing in, for a user with an authenticator app. @param proof that the password was right */
+export const loginCodePage = ({
+  email,
+  next,
+  proof,
+  ...problem
+}: FormProblem & Texts<'email' | 'next' | 'proof'>): Html =>
   userPage(
     'Enter your code',
     html`<p>For <strong>${email}</strong>, within five minutes.</p>
@@ -148,16 +147,13 @@ ${REQUIRED_CODE_FIELD}
 <p class="beside"><a href="${next === LOGIN_PATH ? LOGIN_PATH : toLoginPath(next)}">Sign in as another user</a></p>`,
   )
 
-/** The signed-in user. */
-export interface SignedInView {
-  readonly email: string
-  readonly accountName: string
-  readonly role: string
-  readonly csrfToken: string
-  readonly hasDashboard: boolean
-}
-
-export const signedInPage = ({ email, accountName, role, csrfToken, hasDashboard }: SignedInView): Html =>
+export const signedInPage = ({
+  email,
+  accountName,
+  role,
+  csrfToken,
+  hasDashboard,
+}: Texts<'email' | 'accountName' | 'role' | 'csrfToken'> & { readonly hasDashboard: boolean }): Html =>
   userPage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
@@ -219,11 +215,7 @@ export const invalidLinkPage = (next: 'reset' | 'invitation'): Html =>
 <p><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
-export interface InvitationView extends FormProblem {
-  readonly token: string
-  readonly email: string
-  readonly accountName: string
-  readonly role: string
+export interface InvitationView extends FormProblem, Texts<'token' | 'email' | 'accountName' | 'role'> {
   readonly proof: Proof
   /** Token of the session that proves who the invited person is. */
   readonly csrfToken?: string | undefined
@@ -255,13 +247,10 @@ ${proof === 'password' && [PASSWORD_FIELD, CODE_FIELD]}
 ${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`}`,
   )
 
-export interface SetupView extends FormProblem {
+export interface SetupView extends FormProblem, Partial<Texts<'accountName' | 'name' | 'email'>> {
   readonly token: string
   /** Name of the existing account that the user will own; undefined: it is created. */
   readonly ofAccount?: string | undefined
-  readonly accountName?: string
-  readonly name?: string
-  readonly email?: string
 }
 
 /** The page of the first start. */

@@ -4,6 +4,7 @@
  * at most one account: so it works once, and creating a user on the command line ends it.
  */
 import type { Database } from 'bun:sqlite'
+import type { accounts } from '#features/core/accounts/tables.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { equalBytes } from '#platform/crypto/crypto.ts'
@@ -23,11 +24,7 @@ const VALID_MS = hours(1)
 const META_KEY = 'setup_link'
 
 /** The account that the first user will own. */
-export interface FirstAccount {
-  readonly id: number
-  readonly uuid: UuidBytes
-  readonly name: string
-}
+type FirstAccount = Pick<typeof accounts.$inferSelect, 'id' | 'uuid' | 'name'>
 
 const sql = prepareStatements((db) => ({
   hasUser: db.prepare<{ one: number }, []>('SELECT 1 AS one FROM users LIMIT 1'),
@@ -78,15 +75,8 @@ const invalidSetupLink = (): AppError =>
     'This link was already used, has expired or is incomplete; restart the service for a new one.',
   )
 
-export interface SetupInput {
-  readonly token: string
-  /** Ignored when there is an account. */
-  readonly accountName: string
-  /** Name of the owner; empty: derived from the address. */
-  readonly name: string
-  readonly email: string
-  readonly password: string
-}
+/** Those of a new account are ignored when there is one; an empty name is derived from the address. */
+type SetupInput = Readonly<Record<'token' | 'accountName' | 'name' | 'email' | 'password', string>>
 
 /** What creates an account: a later area knows how. */
 export interface AccountCreator {
@@ -97,7 +87,7 @@ export interface AccountCreator {
     tx: Tx,
     input: { readonly name: string; readonly email: string },
     toActor: (accountId: number, uuid: UuidBytes) => Actor,
-  ): { readonly id: number; readonly uuid: UuidBytes; readonly name: string }
+  ): FirstAccount
 }
 
 /**

@@ -180,20 +180,15 @@ export function getDomain(db: Database, accountId: number, id: string): Domain {
   return domain
 }
 
-export function findDomain(db: Database, accountId: number, uuid: UuidBytes): Domain | undefined {
-  const row = sql(db).byUuid.get(uuid, accountId)
-  return row ? toDomain(row) : undefined
-}
+const toFound = (row: Row | null): Domain | undefined => (row ? toDomain(row) : undefined)
 
-export function findDomainById(db: Database, id: number): Domain | undefined {
-  const row = sql(db).byId.get(id)
-  return row ? toDomain(row) : undefined
-}
+export const findDomain = (db: Database, accountId: number, uuid: UuidBytes): Domain | undefined =>
+  toFound(sql(db).byUuid.get(uuid, accountId))
 
-export function findDomainByName(db: Database, accountId: number, domain: string): Domain | undefined {
-  const row = sql(db).byName.get(domain, accountId)
-  return row ? toDomain(row) : undefined
-}
+export const findDomainById = (db: Database, id: number): Domain | undefined => toFound(sql(db).byId.get(id))
+
+export const findDomainByName = (db: Database, accountId: number, domain: string): Domain | undefined =>
+  toFound(sql(db).byName.get(domain, accountId))
 
 export function listDomains(db: Database, accountId: number, page: RowWindow): { domains: Domain[]; total: number } {
   return {

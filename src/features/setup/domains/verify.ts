@@ -91,11 +91,6 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
   })
 }
 
-export interface TrackingVerification {
-  readonly domain: Domain
-  readonly check: CheckView
-}
-
 /**
  * Checks whether the tracking host of the account's domain leads to us, and stores the result. Throws 404 when the
  * account does not have the domain; 422 `no_tracking_domain` when no host is set; 409 when the host belongs to a domain
@@ -103,7 +98,11 @@ export interface TrackingVerification {
  * could point.
  * @param id public id of the domain
  */
-export async function verifyTracking(app: App, actor: Actor, id: string): Promise<TrackingVerification> {
+export async function verifyTracking(
+  app: App,
+  actor: Actor,
+  id: string,
+): Promise<{ readonly domain: Domain; readonly check: CheckView }> {
   const { host } = getTrackedDomain(app.db, actor, id)
   const target = requireCnameTarget(app.config)
   const check = await runDnsCheck(app, actor.accountId, () => checkTracking(app.freshResolver, { host, target }))
