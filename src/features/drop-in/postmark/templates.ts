@@ -100,30 +100,24 @@ function toAlias({ Alias, Name = '' }: TemplateFields): string {
   return words.join('-').slice(0, MAX_ALIAS_LENGTH)
 }
 
+const toTexts = ({ Name, Subject, HtmlBody, TextBody }: TemplateFields) => ({
+  name: Name,
+  subject: Subject,
+  htmlBody: HtmlBody,
+  textBody: TextBody,
+})
+
 export async function createFromView(app: App, actor: Actor, body: unknown, ignored: Set<string>) {
   const fields = readFields(body, ignored)
-  const { Name, Subject, HtmlBody, TextBody } = fields
-  if (!Name || !Subject) throw invalid('Name', 'A template needs a Name and a Subject.', 'template_missing')
-  const input = {
-    alias: toAlias(fields),
-    name: Name,
-    subject: Subject,
-    htmlBody: HtmlBody ?? null,
-    textBody: TextBody ?? null,
-  }
-  return toListedView(await createTemplate(app, actor, input))
+  const { name, subject, htmlBody = null, textBody = null } = toTexts(fields)
+  if (!name || !subject) throw invalid('Name', 'A template needs a Name and a Subject.', 'template_missing')
+  return toListedView(await createTemplate(app, actor, { alias: toAlias(fields), name, subject, htmlBody, textBody }))
 }
 
 export async function changeFromView(app: App, actor: Actor, idOrAlias: string, body: unknown, ignored: Set<string>) {
   const template = getByIdOrAlias(app, actor.accountId, idOrAlias)
-  const { Name, Alias, Subject, HtmlBody, TextBody } = readFields(body, ignored)
-  const change = {
-    alias: Alias || undefined,
-    name: Name,
-    subject: Subject,
-    htmlBody: HtmlBody,
-    textBody: TextBody,
-  }
+  const fields = readFields(body, ignored)
+  const change = { alias: fields.Alias || undefined, ...toTexts(fields) }
   return toListedView(await changeTemplate(app, actor, formatUuid(template.uuid), change))
 }
 

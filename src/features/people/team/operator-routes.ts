@@ -78,10 +78,8 @@ export const operatorUserRoutes = (app: App) =>
     )
     .put(
       '/users/:email/operator',
-      async ({ body, params: { email } }) => {
-        await setUserOperator(app, email, body.is_operator)
-        return dataBody(toOperatorUser(app, requireUser(app, email)))
-      },
+      async ({ body, params: { email } }) =>
+        dataBody(toOperatorUser(app, await setUserOperator(app, email, body.is_operator))),
       {
         params,
         body: Type.Object({ is_operator: OperatorUser.properties.is_operator }),
@@ -91,10 +89,7 @@ export const operatorUserRoutes = (app: App) =>
     )
     .delete(
       '/users/:email/totp',
-      async ({ params: { email } }) => {
-        await disableUserTotp(app, email)
-        return dataBody(toOperatorUser(app, requireUser(app, email)))
-      },
+      async ({ params: { email } }) => dataBody(toOperatorUser(app, await disableUserTotp(app, email))),
       {
         params,
         response: DataBody(OperatorUser),

@@ -6,7 +6,8 @@
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { type Html, ownFormResponse } from '#platform/http/html.ts'
+import { unknownRoute } from '#platform/http/error-response.ts'
+import { type Html, ownFormResponse, UNLISTED_HEADERS } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import type { AuthContext } from './auth-context.ts'
 import {
@@ -260,3 +261,24 @@ export function teamPages(app: App, auth: AuthContext, accounts: AccountCreator)
     .use(joinPages(app, auth, pages))
     .use(setupPages(app, auth, accounts, pages))
 }
+
+/**
+ * The page at /: it leads people who open the address of the service in a browser to another page. Programs get the
+ * usual 404, and so does every client under the tracking host of an account.
+ */
+export const homePage = (auth: Pick<AuthContext, 'requireOwnHost'>, path = LOGIN_PATH) =>
+  new Elysia().get(
+    '/',
+    ({ request }) => {
+      auth.requireOwnHost(request)
+      if (!isBrowser(request)) throw unknownRoute()
+      return new Response(null, {
+        status: 303,
+        headers: { ...UNLISTED_HEADERS, vary: 'accept', location: path, 'cache-control': 'no-store' },
+      })
+    },
+    { detail: { hide: true } },
+  )
+
+/** Browsers name HTML among the types they accept; programs accept anything, or JSON. */
+const isBrowser = ({ headers }: Request): boolean => /\btext\/html\b/i.test(headers.get('accept') ?? '')

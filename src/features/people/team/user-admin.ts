@@ -21,8 +21,8 @@ import {
 } from './users.ts'
 
 /** The user with an address. Throws 404. */
-export function requireUser(app: App, email: string): User {
-  const user = findUserByEmail(app.db, email)
+export function requireUser({ db }: Pick<App, 'db'>, email: string): User {
+  const user = findUserByEmail(db, email)
   if (!user) throw notFound('user_not_found', `There is no user ${email}; \`tassis users list\` shows all.`)
   return user
 }
@@ -77,11 +77,12 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
   })
 
 /** Disables the second factor, for a user who has lost the app and the recovery codes. */
-export const disableUserTotp = (app: App, email: string): Promise<void> =>
+export const disableUserTotp = (app: App, email: string): Promise<User> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
     storeTotp(tx, user.id, {}, app.eventTime())
     auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, CLI_OPERATOR)
+    return requireUser(tx, email)
   })
 
 /** Ends all sessions of a user; resolves with their number. */
@@ -94,7 +95,7 @@ export const signUserOut = (app: App, email: string): Promise<number> =>
   })
 
 /** Makes a user an operator of the whole service, or ends that, from the user's next request on. Throws 404. */
-export const setUserOperator = (app: App, email: string, isOperator: boolean): Promise<void> =>
+export const setUserOperator = (app: App, email: string, isOperator: boolean): Promise<User> =>
   app.commit.writeFromReserve((tx) => {
     const user = requireUser(app, email)
     if ((user.operatorAt !== null) !== isOperator) {
@@ -102,4 +103,5 @@ export const setUserOperator = (app: App, email: string, isOperator: boolean): P
       setOperator(tx, user.id, isOperator ? now : null, now)
       auditChange(app, tx, CLI_OPERATOR, isOperator ? 'user.operator_added' : 'user.operator_removed', user.uuid)
     }
+    return requireUser(tx, email)
   })

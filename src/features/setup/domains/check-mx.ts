@@ -20,14 +20,14 @@ export const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<Che
   checkMx(resolver, dns, toReturnPathHost(dns), {
     whenMissing: 'Without it, bounces do not reach us.',
     whenElsewhere: 'Bounces of your mail must reach us.',
-    onlyFor: '',
+    condition: '',
   })
 
 export const checkInboundMx = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
   checkMx(resolver, dns, dns.domain, {
     whenMissing: `An MX record that points to us is ${INBOUND_ONLY}.`,
     whenElsewhere: `Leave it unchanged to keep receiving mail there: an MX record that points to us is ${INBOUND_ONLY}.`,
-    onlyFor: 'To receive its mail here, ',
+    condition: 'To receive its mail here: ',
   })
 
 const INBOUND_ONLY =
@@ -36,16 +36,15 @@ const INBOUND_ONLY =
 interface Purpose {
   readonly whenMissing: string
   readonly whenElsewhere: string
-  /** The condition with which the advice begins; empty when there is no condition. */
-  readonly onlyFor: '' | `${string}, `
+  /** With which the advice begins. */
+  readonly condition: string
 }
 
 async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose: Purpose): Promise<Check> {
   const records = toRecordsOrCheck(await resolver.mx(host), 'MX record', host)
   if (isCheck(records)) return records
   const { hostname, domain } = dns
-  const formatAdvice = (sentence: string) =>
-    purpose.onlyFor === '' ? sentence : `${purpose.onlyFor}${sentence.slice(0, 1).toLowerCase()}${sentence.slice(1)}`
+  const formatAdvice = (sentence: string) => purpose.condition + sentence
   const publish = `Publish an MX record at ${host} with priority 10 and the value ${hostname}`
   if (records.length === 0) {
     const isOurs = async (name: string) =>

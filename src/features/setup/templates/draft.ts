@@ -61,21 +61,17 @@ export async function renderDraft(
   return { ...rendered, problems: problems.filter(isFirstOfItsKind) }
 }
 
+const createProblem = (field: DraftField, message: string, more: Partial<RenderProblem> = {}): RenderProblem => ({
+  ...{ field, line: null, column: null, variable: null, kind: 'error', message },
+  ...more,
+})
+
 /** The problems of an error that is the author's; throws any other error. */
 function toProblems(error: unknown, field: DraftField, source: string): readonly RenderProblem[] {
   if (error instanceof TemplateFaultError) return error.faults.map((fault) => toProblem(fault, field, source))
   if (error instanceof AppError && error.status === 422) return [createProblem(field, error.message)]
   throw error
 }
-
-const createProblem = (field: DraftField, message: string): RenderProblem => ({
-  field,
-  line: null,
-  column: null,
-  variable: null,
-  kind: 'error',
-  message,
-})
 
 function toProblem(
   { part, line, variable, kind, message }: TemplateFault,
@@ -84,25 +80,19 @@ function toProblem(
 ): RenderProblem {
   // Faults of the data belong to no part; their messages begin with its name.
   const own = part ?? (message.startsWith('template_data') ? 'template_data' : field)
-  const column = line === undefined || variable === undefined ? undefined : findColumn(source, line, variable)
-  return {
-    field: own,
-    line: line ?? null,
-    column: column ?? null,
-    variable: variable ?? null,
-    kind: kind === 'undefined' ? 'missing_variable' : kind,
-    message,
-  }
+  const column = line === undefined || variable === undefined ? null : findColumn(source, line, variable)
+  const shownKind = kind === 'undefined' ? 'missing_variable' : kind
+  return createProblem(own, message, { line: line ?? null, column, variable: variable ?? null, kind: shownKind })
 }
 
 /** The column of a variable in a line of the source, from 1. */
-function findColumn(source: string, line: number, variable: string): number | undefined {
+function findColumn(source: string, line: number, variable: string): number | null {
   const text = source.split('\n', line)[line - 1] ?? ''
   for (let at = text.indexOf(variable); at !== -1; at = text.indexOf(variable, at + 1)) {
     const isWhole = !/[\w.]/.test(text[at - 1] ?? '') && !/\w/.test(text[at + variable.length] ?? '')
     if (isWhole) return at + 1
   }
-  return undefined
+  return null
 }
 
 /** What a send with this subject would refuse. */

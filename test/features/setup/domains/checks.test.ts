@@ -114,7 +114,7 @@ describe('all checks', () => {
       ),
       mx: failing(
         'missing',
-        'There is no MX record at example.com. An MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. To receive its mail here, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+        'There is no MX record at example.com. An MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. To receive its mail here: Publish an MX record at example.com with priority 10 and the value mail.tassis.test',
       ),
     })
   })
@@ -530,7 +530,7 @@ describe('return_path and mx', () => {
     expect(inbound).toEqual(
       failing(
         'wrong',
-        'The MX of example.com points to mx.google.test (priority 1) and not to mail.tassis.test. Leave it unchanged to keep receiving mail there: an MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. To receive its mail here, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+        'The MX of example.com points to mx.google.test (priority 1) and not to mail.tassis.test. Leave it unchanged to keep receiving mail there: an MX record that points to us is not needed for sending, only to receive the mail of the domain here instead of at its current mail server. To receive its mail here: Publish an MX record at example.com with priority 10 and the value mail.tassis.test',
       ),
     )
   })
