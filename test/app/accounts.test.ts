@@ -41,7 +41,7 @@ test('the plan of an account that pays follows its subscription, but not its quo
   await billing.buy({ paid: [4900] })
   await billing.tell('invoice.paid')
   await expect(assignPlan(app, billing.actor, { plan: 'free' })).rejects.toMatchObject({ code: 'subscription_exists' })
-  await assignPlan(app, billing.actor, { monthlyQuota: 12 })
+  await assignPlan(app, billing.actor, { monthly_quota: 12 })
   expect(await billing.state()).toEqual({ ...PRO, monthly_quota: 12 })
   const rows = app.db
     .query<{ metadata: string }, [number]>(

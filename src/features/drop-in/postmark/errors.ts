@@ -6,10 +6,7 @@ import type { AppError } from '#platform/errors.ts'
 import type { DialectErrorResponse } from '#platform/http/dialect.ts'
 
 /** Postmark's `ErrorCode` and HTTP status. */
-interface PostmarkCode {
-  readonly code: number
-  readonly status: number
-}
+type PostmarkCode = Readonly<Record<'code' | 'status', number>>
 
 /** Any invalid request that has no code of its own. */
 const INVALID_REQUEST = 300

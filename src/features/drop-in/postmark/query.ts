@@ -38,11 +38,8 @@ export function readWindow(read: ReadParameter, code: string): { readonly limit:
   return { limit, offset }
 }
 
-export interface TimeFilter {
-  /** Inclusive limits. */
-  readonly from: Millis | undefined
-  readonly to: Millis | undefined
-}
+/** Inclusive limits. */
+type TimeFilter = Readonly<Record<'from' | 'to', Millis | undefined>>
 
 /** `fromdate` and `todate`: dates, or times without a zone, both in UTC. */
 export function readTimes(read: ReadParameter, code: string): TimeFilter {

@@ -1,5 +1,5 @@
 /** @module PUT /v1/operator/accounts/{id}/plan: the plan and quota of an account, by the operator's decision instead of a purchase. */
-import { Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type Account, actForAccount, getAccount } from '#features/core/accounts/accounts.ts'
 import { OperatorAccount, toOperatorAccount } from '#features/core/accounts/model.ts'
@@ -10,43 +10,41 @@ import { authenticated, commandRoute } from '#features/core/app/http.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { DataBody, Nullable, StrictObject, Text } from '#platform/http/schemas.ts'
+import { CountOrNull, DataBody, StrictObject, Text } from '#platform/http/schemas.ts'
+
+const PlanAssignment = StrictObject({
+  plan: Type.Optional(Text('Name of the plan.')),
+  monthly_quota: Type.Optional(CountOrNull('Recipients a month; null: the quota of the plan.')),
+})
 
 export const operatorPlanRoutes = (app: App) =>
-  new Elysia({ prefix: '/v1/operator/accounts' }).use(authenticated).put(
-    '/:id/plan',
-    async ({ actor, body: { plan, monthly_quota: monthlyQuota }, params: { id } }) => {
-      const owner = actForAccount(app, actor, id)
-      return dataBody(toOperatorAccount(app, await assignPlan(app, owner, { plan, monthlyQuota })))
-    },
-    {
-      params: Type.Object({ id: Type.String({ description: 'Id of the account.' }) }),
-      body: StrictObject({
-        plan: Type.Optional(Text('Name of the plan.')),
-        monthly_quota: Type.Optional(
-          Nullable(Type.Integer(), { description: 'Recipients a month; null: the quota of the plan.' }),
-        ),
-      }),
-      response: DataBody(OperatorAccount),
-      detail: commandRoute('Set the plan or the quota of an account', undefined, {
-        404: ['account_not_found', 'No account has this id.'],
-        409: ['subscription_exists', 'Its plan follows its subscription, or for `sub_account` its parent.'],
-      }),
-    },
-  )
-
-export interface Assignment {
-  readonly plan?: string | undefined
-  /** Recipients a month, in place of the plan's quota; null: the plan's quota. */
-  readonly monthlyQuota?: number | null | undefined
-}
+  new Elysia({ prefix: '/v1/operator/accounts' })
+    .use(authenticated)
+    .put(
+      '/:id/plan',
+      async ({ actor, body, params: { id } }) =>
+        dataBody(toOperatorAccount(app, await assignPlan(app, actForAccount(app, actor, id), body))),
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the account.' }) }),
+        body: PlanAssignment,
+        response: DataBody(OperatorAccount),
+        detail: commandRoute('Set the plan or the quota of an account', undefined, {
+          404: ['account_not_found', 'No account has this id.'],
+          409: ['subscription_exists', 'Its plan follows its subscription, or for `sub_account` its parent.'],
+        }),
+      },
+    )
 
 /**
  * Assigns a plan, a monthly quota, or both to an account; what the account has beyond the limits of the plan stays.
  * Throws 422 for an unknown plan, an invalid quota or an empty change. A plan is refused with 409 `subscription_exists`
  * for an account that pays, because its plan follows the subscription, and with 409 `sub_account` for a sub-account.
  */
-export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assignment): Promise<Account> {
+export function assignPlan(
+  app: App,
+  actor: Actor,
+  { plan, monthly_quota: monthlyQuota }: Static<typeof PlanAssignment>,
+): Promise<Account> {
   if (plan === undefined && monthlyQuota === undefined) throw invalid('plan', 'Set a plan, a monthly quota, or both.')
   if (plan !== undefined && !isPlan(plan)) throw invalid('plan', `The plan must be one of ${PLANS.join(', ')}.`)
   if (typeof monthlyQuota === 'number' && !isQuota(monthlyQuota))

@@ -95,10 +95,7 @@ export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: st
 }
 
 /** Password and a code, again. */
-export interface BothFactors {
-  readonly password: string
-  readonly code: string
-}
+type BothFactors = Readonly<Record<'password' | 'code', string>>
 
 /** Disables the second factor, by password and a code. */
 export const disableTotp = (app: App, attempts: Attempts, actor: Actor, factors: BothFactors): Promise<void> =>

@@ -130,18 +130,14 @@ export function createOwnerInviter(app: App, trackWork: (work: Promise<void>) =>
   }
 }
 
-interface StoredInvitation {
-  readonly invitation: Invitation
-  readonly accountName: string
-  readonly token: string
-}
+type StoredInvitation = ReturnType<typeof insertInvitation>
 
 function insertInvitation(
   app: App,
   tx: Tx,
   actor: Actor,
   { email, role }: { readonly email: string; readonly role: TeamRole },
-): StoredInvitation {
+) {
   const { token, hash } = createLinkToken()
   const uuid = newUuid()
   // Not `eventTime`: see `startSession`.

@@ -23,25 +23,18 @@ const STEP_WINDOW = 1
 const RECOVERY_CODE_COUNT = 10
 const RECOVERY_CODE_BYTES = 10
 
-/** What a user enters in an authenticator app. */
-export interface NewTotpSecret {
-  /** Base32, for typing. */
-  readonly secret: string
-  /** For the QR code. */
-  readonly otpauth_uri: string
-  readonly sealed: Uint8Array
-}
-
 const toSealContext = (uuid: UuidBytes): string => `totp:${formatUuid(uuid)}`
 
 const createTotp = (secret: Secret, label: string): TOTP =>
   new TOTP({ issuer: ISSUER, label, secret, algorithm: 'SHA1', digits: DIGITS, period: PERIOD_SECONDS })
 
-export function createTotpSecret(keys: KeyRing, user: Pick<User, 'uuid' | 'email'>): NewTotpSecret {
+export function createTotpSecret(keys: KeyRing, user: Pick<User, 'uuid' | 'email'>) {
   const bytes = randomBytes(SECRET_BYTES)
   const secret = new Secret({ buffer: bytes.slice().buffer })
   return {
+    /** For typing. */
     secret: secret.base32,
+    /** For the QR code. */
     otpauth_uri: createTotp(secret, user.email).toString(),
     sealed: keys.seal(bytes, toSealContext(user.uuid)),
   }

@@ -81,21 +81,16 @@ export interface ContactFilter {
   readonly startsWith?: string | undefined
 }
 
-export interface ContactPage {
-  readonly contacts: Contact[]
-  /** Contacts that match the filter; for a search at most MAX_COUNTED. */
-  readonly total: number
-  /** Key of the last row, for the cursor of the next page. */
-  readonly lastKey: RowKey | undefined
-}
-
-/** A page of a list's contacts: newest first, or, for a search, in the order of their addresses. */
+/**
+ * A page of a list's contacts: newest first, or, for a search, in the order of their addresses. A search counts at
+ * most MAX_COUNTED.
+ */
 export function listContacts(
   db: Database,
   list: { readonly id: number; readonly accountId: number },
   filter: ContactFilter,
   page: RowWindow,
-): ContactPage {
+): { readonly contacts: Contact[]; readonly total: number; readonly lastKey: RowKey | undefined } {
   if (filter.startsWith !== undefined) return searchContacts(db, list.id, filter.startsWith, filter.status, page)
   const { contacts, total } = readPage(db, list, filter, page)
   const last = contacts.at(-1)
@@ -113,7 +108,7 @@ function searchContacts(
   text: string,
   status: ContactStatus | undefined,
   page: RowWindow,
-): ContactPage {
+) {
   const start = toSearchKey(text)
   const end = start + LAST_CHARACTER
   const statuses = status === undefined ? CONTACT_STATUSES : [status]

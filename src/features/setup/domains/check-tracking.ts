@@ -17,21 +17,17 @@ import {
 } from './check-result.ts'
 import { findRegistrableDomain } from './name.ts'
 
-export interface TrackingDns {
-  /** The tracking host, in A-labels and lower case. */
-  readonly host: string
-  /** The name to which it must lead, in lower case. */
-  readonly target: string
-}
-
 /** Resolvers give up on longer chains, which serve no purpose anyway. */
 const MAX_CHAIN_LENGTH = 8
 
 /**
  * Checks whether a tracking host leads to us, and if not, what its owner must change; `unknown` when DNS did not
- * respond.
+ * respond. Both names are in lower case, the host in A-labels.
  */
-export async function checkTracking(resolver: Resolver, { host, target }: TrackingDns): Promise<Check> {
+export async function checkTracking(
+  resolver: Resolver,
+  { host, target }: Readonly<Record<'host' | 'target', string>>,
+): Promise<Check> {
   const advice = `Publish a CNAME record at ${host} with the value ${target}`
   const chain = await followCnames(resolver, host, target)
   if (isCheck(chain)) return chain

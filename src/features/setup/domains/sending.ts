@@ -12,6 +12,7 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { type DnsRecordKey, toEd25519Selector } from './dns-records.ts'
+import type { domains } from './tables.ts'
 
 export interface SendingDomain {
   readonly id: number
@@ -35,25 +36,17 @@ export interface SigningDomain {
   readonly ed25519: { readonly selector: string; readonly privateKeyPem: string } | undefined
 }
 
-interface SendingRow {
-  readonly id: number
-  readonly domain: string
-  readonly isVerified: number
-  readonly recordsLostAt: Millis | null
-  readonly spf: number
-  readonly dkim: number
-  readonly returnPath: number
-}
-
-interface SigningRow {
-  readonly id: number
-  readonly uuid: Uint8Array
-  readonly domain: string
-  readonly selector: string
-  readonly subdomain: string
-  readonly sealed: Uint8Array
-  readonly ed25519: Uint8Array | null
-}
+type Flags = Readonly<Record<'spf' | 'dkim' | 'returnPath', number>>
+type SendingRow = Flags &
+  Readonly<Pick<typeof domains.$inferSelect, 'id' | 'domain' | 'recordsLostAt'> & { isVerified: number }>
+type SigningRow = Readonly<
+  Pick<typeof domains.$inferSelect, 'id' | 'uuid' | 'domain'> & {
+    selector: string
+    subdomain: string
+    sealed: Uint8Array
+    ed25519: Uint8Array | null
+  }
+>
 
 const sql = prepareStatements((db) => ({
   byName: db.prepare<SendingRow, [number, string]>(
