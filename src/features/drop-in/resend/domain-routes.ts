@@ -102,12 +102,7 @@ export const resendDomainRoutes = (app: App, { deleteDomain }: DomainRouteOption
 /** Region, TLS, return path and tracking by domain do not exist here. */
 const CHANGEABLE = ['capabilities', 'tracking_subdomain']
 
-interface DomainChanges {
-  readonly receiving: boolean | undefined
-  readonly trackingSubdomain: string | undefined
-}
-
-function readChanges(body: JsonObject): DomainChanges & { readonly ignored: readonly string[] } {
+function readChanges(body: JsonObject) {
   const capabilities = requireJsonObject(body['capabilities'])
   const receiving = readText(capabilities, 'receiving')
   if (receiving !== undefined && receiving !== 'enabled' && receiving !== 'disabled')
@@ -123,7 +118,7 @@ async function applyChanges(
   app: App,
   actor: Actor,
   domain: Domain,
-  { receiving, trackingSubdomain }: DomainChanges,
+  { receiving, trackingSubdomain }: Omit<ReturnType<typeof readChanges>, 'ignored'>,
 ): Promise<Domain> {
   const id = formatUuid(domain.uuid)
   if (receiving !== undefined) await changeDomain(app, actor, id, { inboundEnabled: receiving })
@@ -156,8 +151,11 @@ export const toDomainDetail = ({ config, clock }: Pick<App, 'config' | 'clock'>,
 function toStatus({ verifiedAt, recordsLostAt, checkedAt }: Domain) {
   if (verifiedAt !== null) return recordsLostAt === null ? ('verified' as const) : ('partially_failed' as const)
   if (recordsLostAt !== null) return 'failed' as const
-  return checkedAt === null ? ('not_started' as const) : ('pending' as const)
+  return toOpenStatus({ checkedAt })
 }
+
+const toOpenStatus = ({ checkedAt }: Pick<Domain, 'checkedAt'>) =>
+  checkedAt === null ? ('not_started' as const) : ('pending' as const)
 
 type DnsRecord = ReturnType<typeof listDnsRecords>['spf']
 
@@ -178,20 +176,11 @@ function toRecords(config: Config, domain: Domain, now: Millis) {
     name: toSubdomain(host, zone),
     value,
     ttl: 'Auto',
-    status: verified
-      ? ('verified' as const)
-      : domain.checkedAt === null
-        ? ('not_started' as const)
-        : ('pending' as const),
+    status: verified ? ('verified' as const) : toOpenStatus(domain),
   })
   const priority = (record: DnsRecord) => record.priority ?? 10
   return [
-    {
-      record: 'SPF' as const,
-      ...toRecord(return_path),
-      type: 'MX' as const,
-      priority: priority(return_path),
-    },
+    { record: 'SPF' as const, ...toRecord(return_path), type: 'MX' as const, priority: priority(return_path) },
     { record: 'SPF' as const, ...toRecord(spf), type: 'TXT' as const },
     ...dkimRecords
       .filter((record) => record !== undefined)

@@ -36,12 +36,12 @@ export const NewTrackingDomain = StrictObject({
   }),
 })
 
+const RecordType = StringEnum(['TXT', 'MX', 'CNAME'], { description: 'Type of the record.' })
+
 const DnsRecord = (description: string) =>
   Type.Object(
     {
-      type: Type.Union([Type.Literal('TXT'), Type.Literal('MX'), Type.Literal('CNAME')], {
-        description: 'Type of the record.',
-      }),
+      type: RecordType,
       host: Type.String({ description: 'Full name of the record, without a trailing dot.' }),
       value: Type.String({
         description: 'Value to publish: of a TXT record without quotes, of an MX record without its priority.',
@@ -226,9 +226,7 @@ export type VerificationWire = Static<typeof VerificationWire>
 const PublishedRecord = (description: string) =>
   Type.Object(
     {
-      type: Type.Union([Type.Literal('TXT'), Type.Literal('MX'), Type.Literal('CNAME')], {
-        description: 'Type of the record.',
-      }),
+      type: RecordType,
       name: Type.String({ description: 'Full name of the record, without a trailing dot.' }),
       zone: Type.String({ description: 'The DNS zone of that name: the closest one above it that has name servers.' }),
       host: Type.String({

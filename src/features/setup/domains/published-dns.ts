@@ -90,19 +90,16 @@ const listTerms = (record: string): string[] => record.trim().split(/\s+/).slice
 /** RFC 7208 §5.1, §6.1: `all` and `redirect=` end the evaluation. */
 const isLast = (term: string): boolean => /^([-+~?]?all$|redirect=)/i.test(term)
 
-interface DnsZone {
-  readonly name: string
-  /** Its name servers, sorted; empty when none were found. */
-  readonly nameServers: string[]
-}
-
 const MAX_NAME_SERVERS = 16
 
 /**
  * The zone of a name. Never looks above the registrable domain: a registry's servers are not those of the owner. That
- * domain is also the result when DNS names no server, because it has none or did not respond.
+ * domain is also the result when DNS names no server, because it has none or did not respond. Servers are sorted.
  */
-async function findZone(resolver: Resolver, name: string): Promise<DnsZone> {
+async function findZone(
+  resolver: Resolver,
+  name: string,
+): Promise<{ readonly name: string; readonly nameServers: string[] }> {
   const top = findRegistrableDomain(name) ?? name
   for (let zone = name; ; zone = zone.slice(zone.indexOf('.') + 1)) {
     const found = await resolver.ns(zone)

@@ -2,8 +2,7 @@
  * @module Finds the host that serves tracked links, its owner and the target of its CNAME. Read for every tracked
  * message, and by the reverse proxy before it creates a certificate. A host that is unverified, or whose domain was
  * deleted, does not count.
- * A CNAME to us does not prove which account published it. So a host at or below a domain that an account has verified
- * belongs to that account, whichever account set it, and others can no longer use it.
+ * `set-tracking.ts` says to which account a host belongs.
  */
 import type { Database } from 'bun:sqlite'
 import { isIP } from 'node:net'

@@ -11,18 +11,12 @@ const MAX_STRING_OCTETS = 255
 const MAX_LINE_LENGTH = 100
 
 /** A record as one line; `name` as the file has it: with a trailing dot, or relative to its origin. */
-export const formatZoneLine = (
+export function formatZoneLine(
   name: string,
-  record: Pick<DnsRecord, 'type' | 'value'> & { readonly priority?: number | null },
-): string => `${name} ${TTL_SECONDS} IN ${record.type} ${formatRecordData(record)}`
-
-function formatRecordData({
-  type,
-  value,
-  priority,
-}: Pick<DnsRecord, 'type' | 'value'> & { readonly priority?: number | null }): string {
-  if (type === 'TXT') return formatTxtData(value)
-  return type === 'MX' ? `${priority ?? 0} ${value}.` : `${value}.`
+  { type, value, priority }: Pick<DnsRecord, 'type' | 'value'> & { readonly priority?: number | null },
+): string {
+  const data = type === 'TXT' ? formatTxtData(value) : type === 'MX' ? `${priority ?? 0} ${value}.` : `${value}.`
+  return `${name} ${TTL_SECONDS} IN ${type} ${data}`
 }
 
 /** Formats quoted character strings (RFC 1035 §5.1). All values are ASCII. */

@@ -45,19 +45,16 @@ export function createReadiness(
   }
 
   return async () => {
-    const [isDatabaseUp, isDiskLow] = await Promise.all([
+    const hasSpace = app.disk.isLow().then((isLow) => !isLow)
+    const [isDatabaseUp, hasDiskSpace] = await Promise.all([
       isDatabaseResponding(),
       // A disk that does not respond counts as full.
-      isTrueWithin(
-        app,
-        DATABASE_TIMEOUT_MS,
-        app.disk.isLow().then((isLow) => !isLow),
-      ).then((hasRoom) => !hasRoom),
+      isTrueWithin(app, DATABASE_TIMEOUT_MS, hasSpace),
     ])
     const reasons: ErrorDetail[] = []
     if (isStopping()) reasons.push({ field: 'service', message: 'is stopping' })
     if (!isDatabaseUp) reasons.push({ field: 'database', message: 'does not read and write in time' })
-    if (isDiskLow) reasons.push({ field: 'disk', message: 'has too little free space (TASSIS_MIN_FREE_DISK)' })
+    if (!hasDiskSpace) reasons.push({ field: 'disk', message: 'has too little free space (TASSIS_MIN_FREE_DISK)' })
     return reasons
   }
 }

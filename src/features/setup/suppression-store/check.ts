@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { suppressionListKey } from './suppression-list-key.ts'
+import type { suppressions } from './tables.ts'
 
 /**
  * What a suppression stops: all mail, or only mail with `transactional: false`. The position is the stored code: only
@@ -24,12 +25,7 @@ export const COMPLAINT = 'complaint'
 /** Stored in place of an id for "every stream" and "every list". */
 export const EVERY = 0
 
-interface Row {
-  readonly covers: number
-  readonly streamId: number
-  readonly listId: number
-  readonly reason: string
-}
+type Row = Readonly<Pick<typeof suppressions.$inferSelect, 'covers' | 'streamId' | 'listId' | 'reason'>>
 
 const COLUMNS = 'covers, stream_id AS streamId, list_id AS listId, reason'
 

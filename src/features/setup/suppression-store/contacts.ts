@@ -20,6 +20,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { COMPLAINT, EVERY, HARD_BOUNCE, suppressionOf, toSuppressionScopeCode, UNSUBSCRIBE } from './check.ts'
 import { unsuppress } from './suppress.ts'
 import { suppressionListKey } from './suppression-list-key.ts'
+import type { suppressions } from './tables.ts'
 
 /**
  * Activates a contact whose open confirmation request was made at `since`, and removes its unsubscription from this
@@ -37,11 +38,7 @@ export function confirmContact(app: App, tx: Tx, contactId: number, since: Milli
   return result
 }
 
-interface SuppressionRow {
-  readonly covers: number
-  readonly listId: number
-  readonly reason: string
-}
+type SuppressionRow = Readonly<Pick<typeof suppressions.$inferSelect, 'covers' | 'listId' | 'reason'>>
 
 const sql = prepareStatements((db) => ({
   ofEveryStream: db.prepare<SuppressionRow, [number, string]>(

@@ -9,6 +9,7 @@ import { chooseLanguage, LANGUAGES, type Language } from '#platform/http/languag
 import type { UuidBytes } from '#platform/ids.ts'
 import { TEXTS } from './languages.ts'
 import { fitLogo, type Logo } from './logo.ts'
+import type { wordings } from './tables.ts'
 import { parseText, parseTexts, type ReplacedTexts, replaceTexts, type TextsByLanguage } from './texts.ts'
 
 /** Path of the logos: below /t, because tracking hosts serve only that. */
@@ -26,19 +27,9 @@ export interface Wording {
 
 const NOTHING: Wording = { name: null, texts: {}, logo: null }
 
-interface WordingRow {
-  readonly name: string | null
-  readonly texts: string
-  readonly hash: string | null
-  readonly type: Logo['type']
-  readonly width: number
-  readonly height: number
-}
-
-interface StoredLogo {
-  readonly type: string
-  readonly bytes: Uint8Array
-}
+type WordingRow = Pick<typeof wordings.$inferSelect, 'name' | 'texts'> &
+  Omit<LogoFacts, 'hash'> & { readonly hash: string | null }
+type StoredLogo = Pick<Logo, 'bytes'> & { readonly type: string }
 
 const COLUMNS = 'wordings.name, texts, logo_hash AS hash, logo_type AS type, logo_width AS width, logo_height AS height'
 
