@@ -7,7 +7,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
 import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
-import { findWarmUp, isEstablished, saveWarmUp, type TrafficOutcome, WarmUp, type WarmUpState } from './limits.ts'
+import { findWarmUp, isEstablished, saveWarmUp, type TrafficOutcome, WarmUp } from './limits.ts'
 import { type Instant, keyOfPair, Pair, type PairState } from './pair.ts'
 import { type Provider, ProviderRegistry } from './registry.ts'
 
@@ -77,7 +77,7 @@ export class Pairs {
 
   count(pair: Pair, outcome: TrafficOutcome): void {
     pair.count(outcome, this.#clock.now())
-    if (pair.warmUp?.needsStoring) this.#store.saveWarmUp(pair, this.#clock.now())
+    if (pair.warmUp?.needsStoring) this.#store.save(pair)
   }
 
   all(): Pair[] {
@@ -118,7 +118,6 @@ export class Pairs {
       suspension ? 'provider suspended' : factor < 1 ? 'provider slowed down' : 'provider back to its limits',
     )
     this.#store.save(pair)
-    if (pair.warmUp?.isChanged) this.#store.saveWarmUp(pair, this.#clock.now())
     this.#timers.get(pair)?.cancel()
     this.#timers.delete(pair)
     this.#options.onChanged(pair)
@@ -146,7 +145,7 @@ export class Pairs {
     this.#isStopped = true
     for (const timer of this.#timers.values()) timer.cancel()
     this.#timers.clear()
-    for (const pair of this.#pairs.values()) if (pair.warmUp?.isChanged) this.#store.saveWarmUp(pair, this.#clock.now())
+    for (const pair of this.#pairs.values()) if (pair.warmUp?.isChanged) this.#store.save(pair)
     await this.#store.flush()
   }
 
@@ -160,27 +159,27 @@ export class Pairs {
       if (!pair.slots.isIdle || !pair.traffic.isQuiet(pair.isNormal ? RETENTION_MS : STATE_RETENTION_MS, at.now))
         continue
       if (pair.isNormal ? pair.provider.isNamed : !hasEnded) continue
-      if (!pair.isNormal) this.#store.remove(pair)
-      this.#pairs.delete(key)
+      this.#forget(key, pair, at)
     }
     // With too many in spite of that, those that were created first are the least likely to be needed.
     for (const [key, pair] of this.#pairs) {
       if (this.#pairs.size < MAX_PAIRS) break
       if (!pair.slots.isIdle || pair.provider.isNamed) continue
-      if (!pair.isNormal) this.#store.remove(pair)
-      this.#pairs.delete(key)
+      this.#forget(key, pair, at)
     }
+  }
+
+  #forget(key: string, pair: Pair, at: Instant): void {
+    this.#pairs.delete(key)
+    if (pair.isNormal) return
+    pair.reset(at)
+    this.#store.save(pair)
   }
 }
 
-interface PairName {
+interface PairRow {
   readonly provider: string
   readonly source: string
-}
-
-type StoredPair = PairName & PairState
-
-interface PairRow extends PairName {
   readonly factor: number
   readonly learnedPerMinute: number | null
   readonly rule: string | null
@@ -213,19 +212,17 @@ export const listSuspendedProviders = (db: Database): string[] =>
     .suspended.all()
     .map(({ provider }) => provider)
 
-/** Writes changes one after the other; several changes of a pair in the meantime become one. */
+/** Writes changed pairs one after the other; several changes of a pair in the meantime become one. */
 class PairStore {
-  readonly #app: Pick<App, 'commit' | 'db' | 'log'>
-  /** By key. */
-  readonly #changed = new Map<string, StoredPair | PairName>()
-  readonly #warmUps = new Map<string, PairName & { readonly state: WarmUpState }>()
+  readonly #app: PairsOptions['app']
+  readonly #changed = new Set<Pair>()
   #writing: Promise<void> | undefined
 
-  constructor(app: Pick<App, 'commit' | 'db' | 'log'>) {
+  constructor(app: PairsOptions['app']) {
     this.#app = app
   }
 
-  read(): StoredPair[] {
+  read(): (PairState & Pick<PairRow, 'provider' | 'source'>)[] {
     return sql(this.#app.db)
       .all.all()
       .map(({ provider, source, factor, learnedPerMinute, rule, reason, since, until, durationMs, failures }) => ({
@@ -241,23 +238,8 @@ class PairStore {
   }
 
   save(pair: Pair): void {
-    if (pair.isNormal) this.remove(pair)
-    else this.#add(pair.key, { provider: pair.provider.name, source: pair.sourceIp, ...pair.state })
-  }
-
-  remove(pair: Pair): void {
-    this.#add(pair.key, { provider: pair.provider.name, source: pair.sourceIp })
-  }
-
-  saveWarmUp({ key, provider, sourceIp, warmUp }: Pair, now: Millis): void {
-    if (!warmUp) return
-    this.#warmUps.set(key, { provider: provider.name, source: sourceIp, state: warmUp.stateAt(now) })
-    warmUp.markStored()
-    void this.flush()
-  }
-
-  #add(key: string, change: StoredPair | PairName): void {
-    this.#changed.set(key, change)
+    pair.warmUp?.markStored()
+    this.#changed.add(pair)
     void this.flush()
   }
 
@@ -270,27 +252,33 @@ class PairStore {
   }
 
   async #write(): Promise<void> {
-    while (this.#changed.size > 0 || this.#warmUps.size > 0) {
-      const changes = [...this.#changed.values()]
-      const warmUps = [...this.#warmUps.values()]
+    const { clock, commit, log } = this.#app
+    while (this.#changed.size > 0) {
+      const pairs = [...this.#changed]
       this.#changed.clear()
-      this.#warmUps.clear()
       try {
-        await this.#app.commit.writeFromReserve((tx) => {
-          for (const { provider, source, state } of warmUps) saveWarmUp(tx, provider, source, state)
-          for (const change of changes)
-            if ('factor' in change) savePair(tx, change)
-            else sql(tx.db).remove.run(change.provider, change.source)
+        await commit.writeFromReserve((tx) => {
+          for (const pair of pairs) savePair(tx, pair, clock.now())
         })
       } catch (error) {
-        this.#app.log.error({ err: error }, 'state of a provider not stored')
+        log.error({ err: error }, 'state of a provider not stored')
       }
     }
   }
 }
 
-function savePair({ db }: Tx, { provider, source, factor, learnedPerMinute, suspension }: StoredPair): void {
-  const { rule = null, reason = null, since = null, until = null, durationMs = 0, failures = 0 } = suspension ?? {}
-  const learned = learnedPerMinute ?? null
-  sql(db).save.run(provider, source, factor, learned, rule, reason, since, until, durationMs, failures)
+/** A pair that is as if it were new has no row. */
+function savePair(tx: Tx, { provider: { name }, sourceIp, state, isNormal, warmUp }: Pair, now: Millis): void {
+  const {
+    rule = null,
+    reason = null,
+    since = null,
+    until = null,
+    durationMs = 0,
+    failures = 0,
+  } = state.suspension ?? {}
+  const learned = state.learnedPerMinute ?? null
+  if (isNormal) sql(tx.db).remove.run(name, sourceIp)
+  else sql(tx.db).save.run(name, sourceIp, state.factor, learned, rule, reason, since, until, durationMs, failures)
+  if (warmUp) saveWarmUp(tx, name, sourceIp, warmUp.stateAt(now))
 }

@@ -22,7 +22,7 @@ import { type Destination, type Site, type Sites, toDestination } from '../sites
 import { categoryOfRule } from '../verdict/reply-rules.ts'
 import type { ChosenPair, LaneRouter } from './lane-router.ts'
 import { type Lane, type Lanes, RouteTurns } from './lanes.ts'
-import { describePairToSender, describeSiteToSender, type Wait, WaitNotes } from './waits.ts'
+import { describePairToSender, type Wait, WaitNotes } from './waits.ts'
 
 export interface LaneClaimerOptions {
   readonly app: App
@@ -228,8 +228,8 @@ export class LaneClaimer {
 
   /** Waits for the backoff of a site. True when there is more to do now. */
   async #waitForBackoff(lane: Lane, route: Route, site: Site, pair: Pair): Promise<boolean> {
-    const { backoffUntil: until, failures } = site
-    const reason = describeSiteToSender(route.site, site)
+    const { backoffUntil: until, backoffReason, failures } = site
+    const reason = `${route.site} is not tried for a while: ${backoffReason}`
     const rule = 'site-backoff'
     if (await this.#recordWait(lane, { reason, until, failures, rule, category: categoryOfRule(rule) })) return true
     this.#options.sites.waitForSite(site, lane.name)

@@ -142,8 +142,7 @@ export function describePair(pair: Pair, at: Instant, isBulk: boolean): string {
 /** Why a sender sees mail wait for a pair over which nothing may begin. */
 export function describePairToSender(pair: Pair, at: Instant, isBulk: boolean): string {
   const { suspension } = pair.state
-  if (suspension) return `${pair.key} is not tried for a while: ${suspension.reason}`
-  return pair.budgetWaitMs(isBulk, at.now) > 0 ? describeBudget(pair, at.now) : describeRate(pair)
+  return suspension ? `${pair.key} is not tried for a while: ${suspension.reason}` : describePair(pair, at, isBulk)
 }
 
 const describeRate = (pair: Pair): string =>
@@ -161,9 +160,6 @@ export const describeSite = (
   isBackingOff
     ? `${name} is in backoff until ${new Date(backoffUntil).toISOString()}: ${backoffReason}`
     : `waits for a connection to ${name}${isBulk ? AFTER_OTHERS : ''}`
-
-export const describeSiteToSender = (name: string, { backoffReason }: Site): string =>
-  `${name} is not tried for a while: ${backoffReason}`
 
 export const describeSlotWait = (isBulk: boolean): string =>
   `waits for a free slot${isBulk ? AFTER_OTHERS : ''}: the limit of messages in delivery is reached, in total, for its account or for one address`
