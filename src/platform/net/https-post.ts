@@ -49,17 +49,18 @@ export interface PostLimits {
   readonly connectTimeoutMs?: number | undefined
 }
 
-export type PostResult =
-  | {
-      readonly kind: 'response'
-      readonly status: number
-      readonly body: string
-      /** The Retry-After field, unchecked. */
-      readonly retryAfter?: string | undefined
-      /** Present after a GET or HEAD. */
-      readonly bodyInfo?: BodyInfo
-    }
-  | PostFailure
+export interface PostResponse {
+  readonly kind: 'response'
+  readonly status: number
+  /** The first `maxResponseBytes` of the body as text: UTF-8, with replacement characters for invalid bytes. */
+  readonly body: string
+  /** The Retry-After field, unchecked. */
+  readonly retryAfter?: string | undefined
+  /** Present after a GET or HEAD. */
+  readonly bodyInfo?: BodyInfo
+}
+
+export type PostResult = PostResponse | PostFailure
 
 export interface BodyInfo {
   /** The Content-Type field; '' without one. */

@@ -6,11 +6,15 @@ import { isIP } from 'node:net'
 import { shuffle } from '#platform/ids.ts'
 import type { Clock, Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { type BodyInfo, createHttpsPoster, type PostContent, type PostFailure, type PostTarget } from './https-post.ts'
+import {
+  createHttpsPoster,
+  type PostContent,
+  type PostFailure,
+  type PostResponse,
+  type PostTarget,
+} from './https-post.ts'
 
-export interface PostRequest {
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string | Uint8Array
+export interface PostRequest extends Pick<PostContent, 'headers' | 'body'> {
   /** Time limit for the whole call, from the first DNS query to the last byte of the body. */
   readonly timeoutMs: number
   /** Limit for the response body; the connection is closed when the body is longer. */
@@ -23,18 +27,7 @@ export interface PostRequest {
 export type GetRequest = Omit<PostRequest, 'body'> & Pick<PostContent, 'takeChunk'>
 
 export type FetchOutcome =
-  | {
-      readonly kind: 'response'
-      readonly status: number
-      /** The first `maxResponseBytes` of the body as text: UTF-8, with replacement characters for invalid bytes. */
-      readonly body: string
-      /** The Retry-After field, unchecked. */
-      readonly retryAfter?: string | undefined
-      /** Present after a GET or HEAD. */
-      readonly bodyInfo?: BodyInfo
-      readonly address: string
-      readonly durationMs: number
-    }
+  | (PostResponse & { readonly address: string; readonly durationMs: number })
   /** No response. `reason` is one short sentence for the owner of the URL. */
   | {
       readonly kind: 'failed'
