@@ -2,9 +2,9 @@
  * @module Imports a CSV file into a contact list: the file is checked first, then sent whole, and its progress is shown.
  * The import is in the URL, so whoever leaves and returns finds it.
  */
-import { Alert, Button, Checkbox, FileInput, Group, Progress, Stack, Table, Text, Title } from '@mantine/core'
+import { Alert, Button, Checkbox, FileInput, Group, Progress, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
+import { useState } from 'react'
 import type { ContactList, Operation, PreviewContactImportResult } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
@@ -12,9 +12,10 @@ import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton, bindChecked, ConfirmButton, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
+import { LineProblems } from '../parts/line-problems.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { hasEnded, useOperation } from '../parts/operation.ts'
-import { Facts, Page, QueryView, Section } from '../parts/page.tsx'
+import { Facts, Page, QueryView } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { toImportDetails, usePreviewImport, useStartImport } from './audience/import.ts'
 import { type Answers, ImportQuestions, type Question } from './audience/import-questions.tsx'
@@ -83,10 +84,8 @@ function ChooseFile({ list }: { readonly list: ContactList }) {
   const [asked, setAsked] = useState<readonly Question[]>([])
   const preview = usePreviewImport(list.id)
   const start = useStartImport(list.id)
-  const upload = useRef<AbortController>(undefined)
   const navigate = useNavigate()
   const reason = useAllowed('developer')
-  useEffect(() => () => upload.current?.abort(), [])
   const ask = (questions: readonly Question[]) =>
     setAsked((before) => [...before, ...questions.filter(({ column }) => before.every((one) => one.column !== column))])
   const check = (checked: File, given: Answers) => {
@@ -103,9 +102,8 @@ function ChooseFile({ list }: { readonly list: ContactList }) {
   }
   const send = () => {
     if (!file) return
-    upload.current = new AbortController()
     start.mutate(
-      { file, isConfirmed, columns: toParameter(answers), signal: upload.current.signal },
+      { file, isConfirmed, columns: toParameter(answers) },
       {
         onSuccess: (operation) =>
           void navigate({
@@ -115,8 +113,6 @@ function ChooseFile({ list }: { readonly list: ContactList }) {
             replace: true,
           }),
         onError: (error) => {
-          // Browsers report no second choice of the same file, unless none was chosen in between.
-          if (isFileChanged(error)) setFile(null)
           // A question about a line that the preview did not reach.
           if (error instanceof TassisError && error.code === 'unclear_columns')
             ask(error.details.map(({ field = '' }) => ({ column: field.replace('columns.', ''), values: [] })))
@@ -124,7 +120,6 @@ function ChooseFile({ list }: { readonly list: ContactList }) {
       },
     )
   }
-  const wasStopped = start.error instanceof DOMException && start.error.name === 'AbortError'
   return (
     <Stack gap="lg" maw={860}>
       {reason !== undefined && <Alert color="gray">{reason}</Alert>}
@@ -147,7 +142,6 @@ function ChooseFile({ list }: { readonly list: ContactList }) {
       />
       {preview.isPending && <Text role="status">The file is being checked.</Text>}
       {preview.error && <FormError error={preview.error} />}
-      {isFileChanged(start.error) && <FormError error={start.error} />}
       {file && <ImportQuestions questions={asked} answers={answers} onAnswer={(given) => check(file, given)} />}
       {preview.data && file && <Preview preview={preview.data} />}
       {preview.data && file && (
@@ -159,21 +153,10 @@ function ChooseFile({ list }: { readonly list: ContactList }) {
               {...bindChecked(isConfirmed, setIsConfirmed)}
             />
           )}
-          {wasStopped ? (
-            <Alert color="gray">The upload was stopped; nothing was imported.</Alert>
-          ) : (
-            <FormError error={start.error} />
-          )}
-          <Group>
-            <ActionButton reason={reason} loading={start.isPending} onClick={send}>
-              {start.error && !wasStopped ? 'Try again' : 'Import this file'}
-            </ActionButton>
-            {start.isPending && (
-              <Button variant="default" onClick={() => upload.current?.abort()}>
-                Stop the upload
-              </Button>
-            )}
-          </Group>
+          <FormError error={start.error} />
+          <ActionButton reason={reason} loading={start.isPending} onClick={send}>
+            {start.error ? 'Try again' : 'Import this file'}
+          </ActionButton>
           {start.isPending && <Text role="status">The file is being uploaded.</Text>}
         </Stack>
       )}
@@ -183,15 +166,9 @@ function ChooseFile({ list }: { readonly list: ContactList }) {
 
 const toParameter = (answers: Answers): string => (Object.keys(answers).length > 0 ? JSON.stringify(answers) : '')
 
-const isFileChanged = (error: unknown): boolean => error instanceof TassisError && error.code === 'file_changed'
-
 type ShownPreview = PreviewContactImportResult & { readonly isPartial: boolean }
 type PreviewColumn = PreviewContactImportResult['columns'][number] & { readonly key: string }
 type PreviewContact = PreviewContactImportResult['contacts'][number]
-interface LineProblem {
-  readonly line: number
-  readonly error: string
-}
 
 const COLUMN_COLUMNS: readonly Column<PreviewColumn>[] = [
   { header: 'Column', cell: ({ name }) => <bdi>{name ?? 'Without a name'}</bdi> },
@@ -237,46 +214,8 @@ function Preview({ preview }: { readonly preview: ShownPreview }) {
           />
         </Stack>
       )}
-      <Problems title="Lines that would be left out" problems={preview.problems} count={invalid} />
+      <LineProblems title="Lines that would be left out" problems={preview.problems} count={invalid} />
     </Stack>
-  )
-}
-
-interface ProblemsProps {
-  readonly title: string
-  readonly problems: readonly LineProblem[]
-  /** Of all problems, of which only the first are known. */
-  readonly count: number
-}
-
-function Problems({ title, problems, count }: ProblemsProps) {
-  if (problems.length === 0) return null
-  return (
-    <Section title={title} gap="xs">
-      {count > problems.length && (
-        <Text size="sm">
-          The first {problems.length} of {count.toLocaleString()}.
-        </Text>
-      )}
-      <Table aria-label={title} verticalSpacing={4}>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th scope="col" w="6rem">
-              Line
-            </Table.Th>
-            <Table.Th scope="col">What is wrong</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {problems.map(({ line, error }) => (
-            <Table.Tr key={line}>
-              <Table.Td>{line}</Table.Td>
-              <Table.Td dir="auto">{error}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Section>
   )
 }
 
@@ -347,7 +286,7 @@ function ImportView({ list, operation }: { readonly list: ContactList; readonly 
           </ConfirmButton>
         )}
       </Group>
-      <Problems title="Lines that were left out" problems={details.errors} count={failed} />
+      <LineProblems title="Lines that were left out" problems={details.errors} count={failed} />
     </Stack>
   )
 }

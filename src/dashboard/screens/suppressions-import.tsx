@@ -1,10 +1,11 @@
 /** @module Imports a suppression list: choose a file or paste addresses, look at the beginning, import. */
-import { Button, Code, FileInput, Group, List, NativeSelect, Stack, Text, Textarea, Title } from '@mantine/core'
+import { Button, Code, FileInput, Group, NativeSelect, Stack, Text, Textarea } from '@mantine/core'
 import { useState } from 'react'
 import { api } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
 import { ActionButton, bindText, FormError } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
+import { LineProblems } from '../parts/line-problems.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Page } from '../parts/page.tsx'
@@ -100,21 +101,7 @@ function Result({ data, errors }: Awaited<ReturnType<typeof api.suppressions.imp
           Ignored columns: <bdi>{ignored.join(', ')}</bdi>
         </Text>
       )}
-      {invalid > 0 && (
-        <Stack component="section" aria-label="Refused lines" gap={4}>
-          <Title order={2} size="h5">
-            Refused lines
-          </Title>
-          <List size="sm">
-            {errors.map(({ line, error }) => (
-              <List.Item key={line}>
-                Line {line.toLocaleString()}: <bdi>{error}</bdi>
-              </List.Item>
-            ))}
-          </List>
-          {invalid > errors.length && <Text size="sm">and {(invalid - errors.length).toLocaleString()} more</Text>}
-        </Stack>
-      )}
+      <LineProblems title="Refused lines" problems={errors} count={invalid} />
     </Stack>
   )
 }

@@ -1,6 +1,5 @@
 /** @module Sends a CSV file with contacts: its beginning to be checked, and the whole to be imported. */
 import type { Operation } from '#client/api.ts'
-import { TassisError } from '#client/client.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 
@@ -32,36 +31,17 @@ export const usePreviewImport = (listId: string) =>
     return { ...data, isPartial }
   })
 
-const FILE_CHANGED = {
-  code: 'file_changed',
-  message: 'The file has changed since it was checked; choose it again.',
-}
-
-/** A browser reads a chosen file no more once it changed on the disk; then a request fails as if without a connection. */
-const isReadable = (file: File): Promise<boolean> =>
-  file
-    .slice(0, 1)
-    .arrayBuffer()
-    .then(
-      () => true,
-      () => false,
-    )
-
 interface Upload extends ChosenFile {
   readonly isConfirmed: boolean
-  readonly signal: AbortSignal
 }
 
 /** Resolves with the id of the operation. */
 export const useStartImport = (listId: string) =>
   useChange(
-    async ({ file, isConfirmed, columns, signal }: Upload) => {
+    async ({ file, isConfirmed, columns }: Upload) => {
       const body = new Blob([file], { type: 'text/csv' })
       const query = { confirmed: isConfirmed ? ('true' as const) : ('false' as const), columns: columns || undefined }
-      const sent = api.contactLists.importContacts(listId, body, { query, signal })
-      const { data } = await sent.catch(async (error: unknown) => {
-        throw (await isReadable(file)) ? error : new TassisError(0, FILE_CHANGED)
-      })
+      const { data } = await api.contactLists.importContacts(listId, body, { query })
       return data.operation_id
     },
     ['contactLists', 'listImports', listId],
