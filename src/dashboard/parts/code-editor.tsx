@@ -1,16 +1,15 @@
 /**
  * @module An editor of HTML, JSON or text with line numbers, undo, search and marks at wrong lines. Its script is
- * loaded when one is first shown; without it there is a plain field.
+ * loaded when one is first shown.
  */
-import { Anchor, Input, Skeleton, Text, Textarea, useComputedColorScheme } from '@mantine/core'
-import { type RefObject, useEffect, useId, useRef, useState } from 'react'
+import { Anchor, Input, Skeleton, Text, useComputedColorScheme } from '@mantine/core'
+import { useEffect, useId, useRef, useState } from 'react'
 import type { CodeLanguage, CodeProblem, Editor } from './code-editor/editor.ts'
-import { bindText } from './form.tsx'
 import { LongText } from './long-text.tsx'
 
 /** A browser lays out more than this only with a pause that is felt. */
 const MAX_READ_LENGTH = 1_000_000
-/** What may be typed or pasted unless a screen sets another limit: the largest body of a template. */
+/** What may be typed or pasted: the largest body of a template. */
 const MAX_LENGTH = 1_048_576
 
 interface CodeEditorProps {
@@ -22,8 +21,6 @@ interface CodeEditorProps {
   readonly language: CodeLanguage
   /** Marked at their lines, and listed below the text. Marks move with their lines until other problems are passed. */
   readonly problems?: readonly CodeProblem[]
-  /** Longer texts are rejected. */
-  readonly maxLength?: number
   readonly description?: string
   /** Whether only screen readers get the label, because a tab above has the same. */
   readonly isLabelHidden?: boolean
@@ -79,9 +76,8 @@ interface EditorBoxProps extends CodeEditorProps {
 }
 
 function EditorBox(props: EditorBoxProps) {
-  const { label, value, onChange, language, problems, hintId, goToLine, maxLength = MAX_LENGTH } = props
+  const { label, value, onChange, language, problems, hintId, goToLine } = props
   const parent = useRef<HTMLDivElement>(null)
-  const plain = useRef<HTMLTextAreaElement>(null)
   const editor = useRef<Editor>(undefined)
   const [state, setState] = useState<'loading' | 'ready' | 'failed'>('loading')
   const [isTooLong, setIsTooLong] = useState(false)
@@ -102,7 +98,7 @@ function EditorBox(props: EditorBoxProps) {
           language,
           isReadOnly,
           isDark: document.documentElement.dataset['mantineColorScheme'] === 'dark',
-          maxLength,
+          maxLength: MAX_LENGTH,
           attributes: { 'aria-label': label, 'aria-describedby': hintId, tabindex: '0' },
           onChange: (text) => {
             setIsTooLong(false)
@@ -119,12 +115,9 @@ function EditorBox(props: EditorBoxProps) {
       editor.current?.destroy()
       editor.current = undefined
     }
-  }, [language, isReadOnly, maxLength, label, hintId])
+  }, [language, isReadOnly, label, hintId])
   const isReady = state === 'ready'
-  goToLine.current = (line) => {
-    if (isReady) editor.current?.goToLine(line)
-    else if (plain.current) goToPlainLine(plain.current, line)
-  }
+  goToLine.current = (line) => editor.current?.goToLine(line)
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new editor needs them too
   useEffect(() => {
     editor.current?.setText(value)
@@ -140,42 +133,15 @@ function EditorBox(props: EditorBoxProps) {
   return (
     <>
       {state === 'loading' && <Skeleton height={200} />}
-      {state === 'failed' && <PlainField {...props} maxLength={maxLength} field={plain} />}
+      {state === 'failed' && <Text role="alert">The editor could not be loaded. Reload the page.</Text>}
       <div ref={parent} className="code-editor" hidden={!isReady} />
       <div role="alert">
         {isTooLong && (
           <Text size="sm" className="code-problem">
-            This is too long: at most {maxLength.toLocaleString()} characters are possible here. Nothing was changed.
+            This is too long: at most {MAX_LENGTH.toLocaleString()} characters are possible here. Nothing was changed.
           </Text>
         )}
       </div>
     </>
   )
-}
-
-interface PlainFieldProps extends EditorBoxProps {
-  readonly maxLength: number
-  readonly field: RefObject<HTMLTextAreaElement | null>
-}
-
-const PlainField = ({ label, hintId, value, onChange, maxLength, field }: PlainFieldProps) => (
-  <Textarea
-    ref={field}
-    aria-label={label}
-    aria-describedby={hintId}
-    {...bindText(value, (text) => onChange?.(text))}
-    readOnly={onChange === undefined}
-    maxLength={maxLength}
-    autosize
-    minRows={8}
-    maxRows={24}
-    spellCheck={false}
-    styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)' } }}
-  />
-)
-
-function goToPlainLine(field: HTMLTextAreaElement, line: number): void {
-  const before = field.value.split('\n', line - 1).join('\n').length
-  field.focus()
-  field.setSelectionRange(before + (line > 1 ? 1 : 0), before + (line > 1 ? 1 : 0))
 }
