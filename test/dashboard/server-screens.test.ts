@@ -7,7 +7,6 @@ import {
   formatPercent,
   listBad,
   listOther,
-  shorten,
   toDetailText,
 } from '#dashboard/screens/server/format.ts'
 import {
@@ -44,12 +43,6 @@ test('data over its limit is deleted before data past its age', () => {
   expect(findDeletion({ goes_at: future, over_before: null }, now)).toEqual({ kind: 'aged', at: future })
   expect(findDeletion({ goes_at: past, over_before: null }, now)).toEqual({ kind: 'soon' })
   expect(findDeletion({ goes_at: null, over_before: null }, now)).toEqual({ kind: 'none' })
-})
-
-test('long text is cut between characters as a reader sees them', () => {
-  expect(shorten('short', 10)).toBe('short')
-  expect(shorten('👩‍👩‍👧'.repeat(998), 5)).toBe(`${'👩‍👩‍👧'.repeat(4)}…`)
-  expect(shorten(`a${'\u0301'.repeat(5000)}`, 5).length).toBeLessThan(110)
 })
 
 test('details of a finding become text', () => {

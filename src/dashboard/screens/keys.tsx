@@ -58,11 +58,10 @@ export default function ApiKeysScreen() {
         <QueryView query={query}>
           {(keys) =>
             keys.length === 0 ? (
-              <EmptyState title="Your API keys will appear here">
-                <Text maw={640}>
-                  Your application authenticates with a key in each request. A key can do what its scopes allow and
-                  nothing more; give each application one of its own, so that you can revoke it alone.
-                </Text>
+              <EmptyState
+                title="Your API keys will appear here"
+                text="Your application authenticates with a key in each request. A key can do what its scopes allow and nothing more; give each application one of its own, so that you can revoke it alone."
+              >
                 {create}
                 <Text size="sm">
                   On the server: <Code>tassis keys create --name app</Code>

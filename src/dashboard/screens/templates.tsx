@@ -1,5 +1,5 @@
 /** @module The list of templates. */
-import { Code, Group } from '@mantine/core'
+import { Code, Group, Text } from '@mantine/core'
 import type { TemplateSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { TextLink } from '../parts/links.tsx'
@@ -19,16 +19,17 @@ const COLUMNS: readonly Column<TemplateSummary>[] = [
     ),
   },
   { header: 'Alias', cell: ({ alias }) => <Code>{alias}</Code> },
-  { header: 'Subject', cell: ({ subject }) => <bdi>{toShort(subject)}</bdi> },
+  {
+    header: 'Subject',
+    cell: ({ subject }) => (
+      <Text size="sm" lineClamp={2}>
+        <bdi>{subject}</bdi>
+      </Text>
+    ),
+  },
   { header: 'Version', width: '6rem', cell: ({ version }) => version },
   { header: 'Changed', width: '9rem', cell: ({ updated_at }) => <Time iso={updated_at} /> },
 ]
-
-const MAX_SHOWN_LENGTH = 120
-
-/** Shortened between two characters. */
-const toShort = (text: string): string =>
-  text.length <= MAX_SHOWN_LENGTH ? text : `${text.slice(0, MAX_SHOWN_LENGTH).replace(/[\ud800-\udbff]$/, '')}…`
 
 export default function TemplatesScreen() {
   const list = useList({ read: read.templates.list, filters: TEMPLATE_FILTERS })

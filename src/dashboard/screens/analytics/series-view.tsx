@@ -21,12 +21,10 @@ export function Series({ points, filters, onChange }: SeriesProps) {
   const metrics = listMetrics(filters)
   if (!hasActivity(points, metrics))
     return (
-      <EmptyState title="Nothing happened in this period">
-        <Text maw={640}>
-          What is sent, delivered, bounced, opened and clicked will appear here. Mail that is only captured, such as
-          that of unverified domains, is not counted.
-        </Text>
-      </EmptyState>
+      <EmptyState
+        title="Nothing happened in this period"
+        text="What is sent, delivered, bounced, opened and clicked will appear here. Mail that is only captured, such as that of unverified domains, is not counted."
+      />
     )
   return (
     <Stack gap="sm">

@@ -1,10 +1,10 @@
 /** @module The attempts to deliver an email, with the dialogue of each; loaded when asked for. */
 import { Button, Code, Paper, Stack, Text } from '@mantine/core'
-import { useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { EmailAttempt } from '#client/api.ts'
 import { read } from '../../api/client.ts'
-import { Facts, QueryView } from '../../parts/page.tsx'
+import { ErrorState, Facts, LoadingState } from '../../parts/page.tsx'
 import { EventBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { formatDialogue, formatTimings, RESPONSIBLE_LABELS } from './format.ts'
@@ -12,57 +12,46 @@ import { formatDialogue, formatTimings, RESPONSIBLE_LABELS } from './format.ts'
 const PAGE_SIZE = 25
 
 export function DeliveryLog({ id }: { readonly id: string }) {
-  const [pages, setPages] = useState(0)
-  if (pages === 0)
-    return (
-      <Stack align="flex-start">
-        <Button variant="default" onClick={() => setPages(1)}>
-          Show attempts
-        </Button>
-      </Stack>
-    )
-  return (
-    <Stack gap="sm">
-      {Array.from({ length: pages }, (_, index) => (
-        <AttemptPage
-          // biome-ignore lint/suspicious/noArrayIndexKey: the number of a page is its identity
-          key={index}
-          id={id}
-          page={index + 1}
-          onMore={index + 1 === pages ? () => setPages(pages + 1) : undefined}
-        />
-      ))}
+  const [isShown, setIsShown] = useState(false)
+  return isShown ? (
+    <Attempts id={id} />
+  ) : (
+    <Stack align="flex-start">
+      <Button variant="default" onClick={() => setIsShown(true)}>
+        Show attempts
+      </Button>
     </Stack>
   )
 }
 
-interface AttemptPageProps {
-  readonly id: string
-  readonly page: number
-  /** Shows the next page; undefined when it is shown. */
-  readonly onMore: (() => void) | undefined
-}
+const readPage = (id: string, page: number) => read.emails.listAttempts(id, { page, per_page: PAGE_SIZE })
 
-function AttemptPage({ id, page, onMore }: AttemptPageProps) {
-  const query = useQuery(read.emails.listAttempts(id, { page, per_page: PAGE_SIZE }))
+function Attempts({ id }: { readonly id: string }) {
+  const query = useInfiniteQuery({
+    queryKey: [...readPage(id, 1).queryKey, 'all'],
+    queryFn: ({ pageParam, signal }) => readPage(id, pageParam).queryFn({ signal }),
+    initialPageParam: 1,
+    getNextPageParam: ({ pagination: { page, total_pages: last } }) => (page < last ? page + 1 : undefined),
+  })
+  if (query.error) return <ErrorState error={query.error} onRetry={() => query.refetch()} />
+  if (!query.data) return <LoadingState />
+  const [first] = query.data.pages
   return (
-    <QueryView query={query}>
-      {({ data, pagination }) => (
-        <>
-          {data.length === 0 && page === 1 && <Text size="sm">No attempt is stored.</Text>}
-          {data.map((attempt) => (
-            <AttemptEntry key={`${attempt.recipient} ${attempt.attempt} ${attempt.ended_at}`} attempt={attempt} />
-          ))}
-          {onMore && page < pagination.total_pages && (
-            <Stack align="flex-start">
-              <Button variant="default" size="xs" onClick={onMore}>
-                Show more of {pagination.total} attempts
-              </Button>
-            </Stack>
-          )}
-        </>
+    <Stack gap="sm" align="stretch">
+      {first?.data.length === 0 && <Text size="sm">No attempt is stored.</Text>}
+      {query.data.pages
+        .flatMap(({ data }) => data)
+        .map((attempt) => (
+          <AttemptEntry key={`${attempt.recipient} ${attempt.attempt} ${attempt.ended_at}`} attempt={attempt} />
+        ))}
+      {query.hasNextPage && (
+        <Stack align="flex-start">
+          <Button variant="default" size="xs" loading={query.isFetching} onClick={() => query.fetchNextPage()}>
+            Show more of {first?.pagination.total} attempts
+          </Button>
+        </Stack>
       )}
-    </QueryView>
+    </Stack>
   )
 }
 

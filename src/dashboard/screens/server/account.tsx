@@ -4,19 +4,18 @@ import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorAccount, PauseOperatorAccountRequest } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { ConfirmButton } from '../../parts/form.tsx'
-import { formatCount } from '../../parts/format.ts'
+import { formatCount, toTitle } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Facts, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
 import { AccountBadge, formatQuota } from './accounts.tsx'
-import { shorten, toSourceName } from './format.ts'
+import { toSourceName } from './format.ts'
 import { ServerPage } from './frame.tsx'
 import { useOne } from './queries.ts'
 
 const route = getRouteApi('/server/accounts/$id')
-const MAX_TITLE_LENGTH = 80
 
 export default function AccountScreen() {
   const { id } = route.useParams()
@@ -24,7 +23,7 @@ export default function AccountScreen() {
   const account = query.data
   return (
     <ServerPage
-      title={shorten(account?.name || 'Account', MAX_TITLE_LENGTH)}
+      title={toTitle(account?.name || 'Account')}
       query={query}
       action={account && (account.paused_at === null ? <Pause account={account} /> : <Resume account={account} />)}
     >

@@ -5,12 +5,9 @@ import { read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { formatCount } from '../../parts/format.ts'
 import { Time } from '../../parts/time.tsx'
-import { shorten } from './format.ts'
 import { REFRESHED } from './queries.ts'
 
 const MAX_SHOWN = 5
-/** Replies of remote servers can be long. */
-const MAX_REPLY_LENGTH = 200
 
 export function DeliveryAlerts() {
   const { data: alerts = [], pagination } =
@@ -35,8 +32,8 @@ const OneAlert = ({ alert }: { readonly alert: OperatorAlert }) => (
         {alert.source !== null && ` from ${alert.source}`} since <Time iso={alert.first_at} />, the last{' '}
         <Time iso={alert.last_at} />, by the rule {alert.rule}
       </Text>
-      <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
-        <bdi>{shorten(alert.reply, MAX_REPLY_LENGTH)}</bdi>
+      <Text size="sm" lineClamp={3} style={{ overflowWrap: 'anywhere' }}>
+        <bdi>{alert.reply}</bdi>
       </Text>
       <Text size="sm">{alert.advice}</Text>
     </Stack>

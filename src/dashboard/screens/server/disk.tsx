@@ -1,9 +1,9 @@
 /** @module What uses the disk, how long it is retained, and what is deleted next. */
-import { Group, Progress, Stack, Text, Title } from '@mantine/core'
-import type { ReactNode } from 'react'
+import { Group, Progress, Stack, Text } from '@mantine/core'
 import type { OperatorDisk } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { formatBytes } from '../../parts/format.ts'
+import { Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -75,15 +75,15 @@ function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuri
         {isMeasuring && '; it is being measured again'}. All data: {formatBytes(use.total_bytes)} in{' '}
         <bdi>{use.data_dir}</bdi>.
       </Text>
-      <Part title="What is deleted next">
+      <Section title="What is deleted next">
         <DataTable label="What is retained" isWide columns={KIND_COLUMNS} rows={use.kinds} toKey={({ kind }) => kind} />
-      </Part>
+      </Section>
       <Accounts kinds={use.kinds} />
-      <Part title="What uses the space">
+      <Section title="What uses the space">
         <DataTable label="What uses the space" columns={USE_COLUMNS} rows={listUses(use)} toKey={({ name }) => name} />
-      </Part>
+      </Section>
       {use.not_stored.length > 0 && (
-        <Part title="Received mail that was dropped">
+        <Section title="Received mail that was dropped">
           <Text size="sm">No route matched, and the domain had too much of such mail.</Text>
           <DataTable
             label="Accounts whose mail was dropped"
@@ -91,20 +91,11 @@ function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuri
             rows={use.not_stored}
             toKey={({ id }) => id}
           />
-        </Part>
+        </Section>
       )}
     </>
   )
 }
-
-const Part = ({ title, children }: { readonly title: string; readonly children: ReactNode }) => (
-  <section>
-    <Title order={2} size="h4" mb="xs">
-      {title}
-    </Title>
-    {children}
-  </section>
-)
 
 const KIND_COLUMNS: readonly Column<Kind>[] = [
   { header: 'Kind', cell: ({ kind }) => toKindName(kind) },
@@ -180,7 +171,7 @@ function Accounts({ kinds }: { readonly kinds: readonly Kind[] }) {
   )
   if (rows.length === 0) return null
   return (
-    <Part title="Accounts that use most">
+    <Section title="Accounts that use most">
       <DataTable
         label="Accounts that use most"
         isWide
@@ -188,7 +179,7 @@ function Accounts({ kinds }: { readonly kinds: readonly Kind[] }) {
         rows={rows}
         toKey={({ kind, account }) => `${kind.kind} ${account.id}`}
       />
-    </Part>
+    </Section>
   )
 }
 

@@ -63,16 +63,6 @@ export function toDetailText(value: unknown): string {
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
 }
 
-/** Text of at most `maxLength` characters, as a reader counts them. */
-export function shorten(text: string, maxLength: number): string {
-  const characters = [...new Intl.Segmenter().segment(text.slice(0, 20 * maxLength))]
-  if (characters.length <= maxLength && text.length <= 20 * maxLength) return text
-  return `${characters
-    .slice(0, maxLength - 1)
-    .map(({ segment }) => segment)
-    .join('')}…`
-}
-
 const isBad = ({ status }: DoctorFinding): boolean => status === 'warning' || status === 'failure'
 
 /** Failures first. Delivery alerts have a section of their own, with more about them. */

@@ -102,12 +102,11 @@ function useRefusal({ error, data }: UseQueryResult<unknown>): ReactNode | undef
 }
 
 const NoOperator = ({ email }: { readonly email: string }) => (
-  <EmptyState title="This is for operators of the service" command={`tassis users operator ${quote(email)}`}>
-    <Text maw={640}>
-      An operator sees the state of the whole service and the accounts on it. Whoever may run commands on the server can
-      make you one with this command.
-    </Text>
-  </EmptyState>
+  <EmptyState
+    title="This is for operators of the service"
+    text="An operator sees the state of the whole service and the accounts on it. Whoever may run commands on the server can make you one with this command."
+    command={`tassis users operator ${quote(email)}`}
+  />
 )
 
 function NeedsAuthenticator() {
@@ -118,10 +117,10 @@ function NeedsAuthenticator() {
     if (isSetUp) readAgain(queries, 'operator')
   }, [isSetUp, queries])
   return (
-    <EmptyState title="Set up your authenticator app first">
-      <Text maw={640}>
-        Operators see the mail and the accounts of everybody here, so a password alone is not enough.
-      </Text>
+    <EmptyState
+      title="Set up your authenticator app first"
+      text="Operators see the mail and the accounts of everybody here, so a password alone is not enough."
+    >
       <Authenticator />
     </EmptyState>
   )
@@ -134,8 +133,10 @@ function NeedsCode() {
     location.assign(`/login?next=${next}`)
   }
   return (
-    <EmptyState title="Sign in with a code of your authenticator app">
-      <Text maw={640}>You signed in to this browser before you had set the app up, or without a code.</Text>
+    <EmptyState
+      title="Sign in with a code of your authenticator app"
+      text="You signed in to this browser before you had set the app up, or without a code."
+    >
       <Button onClick={signInAgain}>Sign out, and sign in again</Button>
     </EmptyState>
   )

@@ -7,7 +7,7 @@ import type { OperatorMessage, OperatorMessageSummary } from '#client/operator-a
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { ConfirmDialog } from '../../parts/form.tsx'
-import { formatBytes } from '../../parts/format.ts'
+import { formatBytes, toTitle } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { LongText } from '../../parts/long-text.tsx'
@@ -15,16 +15,12 @@ import { EmptyState, Facts, Section } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { OPERATOR_MAIL_FILTERS } from '../filters.ts'
-import { shorten } from './format.ts'
 import { ServerFrame, ServerPage } from './frame.tsx'
 import { REFRESHED } from './queries.ts'
 
 const oneRoute = getRouteApi('/server/mail/$id')
 
 const KINDS: Readonly<Record<string, string>> = OPERATOR_MAIL_FILTERS.kind.words
-
-/** A subject may be as long as a header. */
-const MAX_TITLE_LENGTH = 80
 
 const COLUMNS: readonly Column<OperatorMessageSummary>[] = [
   {
@@ -68,7 +64,7 @@ export function MessageScreen() {
   const [dialog, setDialog] = useState<'retry' | 'delete'>()
   return (
     <ServerPage
-      title={shorten(query.data?.subject.trim() || 'Message', MAX_TITLE_LENGTH)}
+      title={query.data ? toTitle(query.data.subject) : 'Message'}
       query={query}
       isRefreshed={false}
       above={

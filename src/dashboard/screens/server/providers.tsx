@@ -12,13 +12,9 @@ import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DeliveryAlerts } from './alerts.tsx'
-import { shorten } from './format.ts'
 import { ServerFrame } from './frame.tsx'
 import { REFRESHED } from './queries.ts'
 import { QueueActions } from './queue-actions.tsx'
-
-/** Replies of remote servers can be long. */
-const MAX_REASON_LENGTH = 200
 
 const route = getRouteApi('/server/providers')
 
@@ -64,8 +60,8 @@ function State({ row }: { readonly row: OperatorProvider }) {
           <Text size="sm">
             Next attempt <Time iso={suspension.until} />, by the rule {suspension.rule}
           </Text>
-          <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
-            <bdi>{shorten(suspension.reason, MAX_REASON_LENGTH)}</bdi>
+          <Text size="sm" lineClamp={3} style={{ overflowWrap: 'anywhere' }}>
+            <bdi>{suspension.reason}</bdi>
           </Text>
         </>
       ) : factor < 1 ? (

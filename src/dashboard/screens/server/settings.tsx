@@ -1,11 +1,11 @@
 /** @module The settings of the running service, and where each comes from. */
-import { Code, Stack, Text, Title } from '@mantine/core'
+import { Code, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorSetting } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { FilterForm } from '../../parts/filter-form.tsx'
 import { readFilters } from '../../parts/filters.ts'
-import { EmptyState } from '../../parts/page.tsx'
+import { EmptyState, Section } from '../../parts/page.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { SETTING_FILTERS } from '../filters.ts'
 import { ServerPage } from './frame.tsx'
@@ -70,10 +70,7 @@ function Settings({ settings }: { readonly settings: readonly OperatorSetting[] 
         Secrets are not shown.
       </Text>
       {topics.map((topic) => (
-        <section key={topic}>
-          <Title order={2} size="h4" mb="xs">
-            {topic}
-          </Title>
+        <Section key={topic} title={topic} gap="xs">
           <DataTable
             label={`Settings: ${topic}`}
             isWide
@@ -81,7 +78,7 @@ function Settings({ settings }: { readonly settings: readonly OperatorSetting[] 
             rows={settings.filter((setting) => setting.topic === topic)}
             toKey={({ variable }) => variable}
           />
-        </section>
+        </Section>
       ))}
     </Stack>
   )
