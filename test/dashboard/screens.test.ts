@@ -146,7 +146,7 @@ const listScreens = (): readonly Screen[] => [
   [`/domains/${ids['pending']}`, 'Check now', ['Delete this domain']],
   ['/keys/new', 'Create the key', ['Create the key']],
   ['/suppressions', '<script>', ['Suppress an address', 'Remove gone@receiver.test']],
-  ['/suppressions/import', 'Check'],
+  ['/suppressions/import', 'Import the list', ['Import the list']],
   ['/webhooks', 'a-long-path', ['Add a webhook']],
   ['/webhooks/new', 'Add the webhook', ['Add the webhook']],
   [`/webhooks/${ids['hook']}`, 'Failed, is retried', ['Send a test event', 'Replay a range of time']],
