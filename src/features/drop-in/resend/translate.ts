@@ -33,21 +33,7 @@ export interface TranslationContext {
   readonly findAlias: (id: string) => string | undefined
 }
 
-const FIELDS = [
-  'from',
-  'to',
-  'cc',
-  'bcc',
-  'reply_to',
-  'subject',
-  'html',
-  'text',
-  'headers',
-  'tags',
-  'attachments',
-  'scheduled_at',
-  'template',
-]
+const FIELDS = 'from to cc bcc reply_to subject html text headers tags attachments scheduled_at template'.split(' ')
 const TEMPLATE_FIELDS = ['id', 'variables']
 const ATTACHMENT_FIELDS = ['filename', 'content', 'path', 'content_type', 'content_id']
 

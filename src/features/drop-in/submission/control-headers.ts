@@ -27,16 +27,7 @@ const CONTROL_FIELD = /^(?:x-tassis-.*|x-pm-.*|resend-idempotency-key)$/i
 const PM_FIELD = 'x-pm-'
 const PM_TAG = 'x-pm-tag'
 const PM_METADATA = 'x-pm-metadata-'
-const KNOWN = [
-  'Idempotency-Key',
-  'Tags',
-  'Stream',
-  'Metadata',
-  'Send-At',
-  'Tracking',
-  'Template',
-  'Template-Data',
-] as const
+const KNOWN = 'Idempotency-Key Tags Stream Metadata Send-At Tracking Template Template-Data'.split(' ')
 
 const MAX_KEY_LENGTH = 256
 const TRUE = /^(?:true|yes|on|1)$/i

@@ -31,18 +31,12 @@ const USER_BURST_MINUTES = 5
 const MAIL_RATE: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 const AUDIT_RATE: Rate = { burst: 1, ratePerSecond: 1 / 60 }
 
-interface Failures {
-  count: number
-  /** Monotonic. */
-  untilMs: number
-}
-
 export function createAttempts(app: App) {
   const userLimiter = createRateLimiter(app.clock)
   const mailLimiter = createRateLimiter(app.clock)
   const auditLimiter = createRateLimiter(app.clock)
-  /** Least recently changed first. */
-  const failures = new Map<string, Failures>()
+  /** With the monotonic time until which they delay further attempts; least recently changed first. */
+  const failures = new Map<string, { readonly count: number; readonly untilMs: number }>()
   const { loginsPerMinute } = app.config
   const networks = createNetworkLimiter(app.clock, { burst: loginsPerMinute, ratePerSecond: loginsPerMinute / 60 })
   const networkUserRate: Rate = { burst: Math.ceil(loginsPerMinute / 2), ratePerSecond: loginsPerMinute / 120 }

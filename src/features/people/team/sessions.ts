@@ -37,20 +37,14 @@ export type Session = Readonly<
   >
 >
 
-interface LiveSessionRow {
-  readonly id: number
-  readonly tokenHash: Uint8Array
-  readonly lastSeenAt: Millis
-  readonly userUuid: Uint8Array
-  readonly accountId: number
-  readonly accountUuid: Uint8Array
-  readonly role: TeamRole
-}
-
-interface EndedSession {
-  readonly uuid: Uint8Array
-  readonly accountId: number
-}
+type LiveSessionRow = Readonly<
+  Pick<typeof sessions.$inferSelect, 'id' | 'tokenHash' | 'lastSeenAt' | 'accountId'> & {
+    userUuid: Uint8Array
+    accountUuid: Uint8Array
+    role: TeamRole
+  }
+>
+type EndedSession = Readonly<Pick<typeof sessions.$inferSelect, 'uuid' | 'accountId'>>
 
 /** How often the last use is stored. */
 const LAST_SEEN_INTERVAL_MS = hours(1)
