@@ -87,7 +87,6 @@ export const SessionRecord = Type.Object({
   expires_at: Timestamp({ description: 'When it ends if it is not used before then.' }),
   created_at: Timestamp({ description: 'When the user signed in.' }),
 })
-type SessionRecord = Static<typeof SessionRecord>
 
 export const OtherSessionsEnd = Type.Object({ ended: Count('Number of sessions that were ended.') })
 
@@ -117,7 +116,6 @@ export const MemberRecord = Type.Object({
   role: ROLE,
   created_at: Timestamp({ description: 'When the user joined the team.' }),
 })
-type MemberRecord = Static<typeof MemberRecord>
 
 export const RoleChange = StrictObject({ role: RoleName })
 
@@ -129,7 +127,6 @@ export const InvitationRecord = Type.Object({
   expires_at: Timestamp({ description: 'When it expires.' }),
   created_at: Timestamp({ description: 'When it was created.' }),
 })
-type InvitationRecord = Static<typeof InvitationRecord>
 export const CreatedInvitation = Type.Object({
   ...InvitationRecord.properties,
   email_sent: Type.Boolean({
@@ -181,10 +178,9 @@ export const toOperatorUser = (app: App, user: User): Static<typeof OperatorUser
   })
 
 /** @param current row id of the session that sent the request, if one did */
-export const sessionRecordWire = (session: Session, current?: number): SessionRecord =>
+export const sessionRecordWire = (session: Session, current?: number) =>
   toWire(SessionRecord, session, { is_current: session.id === current })
 
-export const memberWire = (member: Member): MemberRecord =>
-  toWire(MemberRecord, member, { totp_enabled: member.isTotpOn })
+export const memberWire = (member: Member) => toWire(MemberRecord, member, { totp_enabled: member.isTotpOn })
 
-export const invitationWire = (invitation: Invitation): InvitationRecord => toWire(InvitationRecord, invitation, {})
+export const invitationWire = (invitation: Invitation) => toWire(InvitationRecord, invitation, {})

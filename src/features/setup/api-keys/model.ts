@@ -1,5 +1,5 @@
 /** @module Wire form of API keys. */
-import { type Static, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
 import { extraFields, Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
@@ -28,7 +28,6 @@ const FIELDS = {
 }
 
 export const ApiKeyRecord = Type.Object(FIELDS)
-export type ApiKeyRecord = Static<typeof ApiKeyRecord>
 
 /** The response to a creation, the only one that contains the key. */
 export const CreatedApiKey = Type.Object({
@@ -77,7 +76,7 @@ export const ApiKeyPatch = StrictObject({
 })
 
 /** @param now decides whether the key has expired */
-export const toApiKeyWire = (key: ApiKey, now: Millis): ApiKeyRecord => {
+export const toApiKeyWire = (key: ApiKey, now: Millis) => {
   const { expiresAt = null, domains, networks } = key.limits
   return toWire(ApiKeyRecord, key, {
     id: key.id,

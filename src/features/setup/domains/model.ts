@@ -221,7 +221,6 @@ export const VerificationWire = Type.Object({
       'Whether SPF, DKIM and return path are all verified. A verified domain that lacks one still sends until `sends_until`.',
   }),
 })
-export type VerificationWire = Static<typeof VerificationWire>
 
 const PublishedRecord = (description: string) =>
   Type.Object(
@@ -328,7 +327,7 @@ export function toDomainWire({ config, db }: Pick<App, 'config' | 'db'>, domain:
 export function toVerificationWire(
   app: Pick<App, 'config' | 'db'>,
   { domain, checks, fullyVerified }: DomainVerification,
-): VerificationWire {
+): Static<typeof VerificationWire> {
   const wire = toDomainWire(app, domain)
   return { ...wire, domain: wire, checks, fully_verified: fullyVerified }
 }

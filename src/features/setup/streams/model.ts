@@ -18,7 +18,6 @@ export const StreamRecord = Type.Object({
   created_at: Timestamp({ description: 'When the stream was created.' }),
   updated_at: Timestamp({ description: 'When the stream was last changed.' }),
 })
-export type StreamRecord = Static<typeof StreamRecord>
 
 const Count = (description: string) => Type.Integer({ minimum: 0, description })
 const Rate = (description: string) =>
@@ -74,7 +73,7 @@ export const StreamChange = StrictObject(
   { description: 'At least one field; omitted fields keep their value.' },
 )
 
-export const toStreamWire = (stream: Stream, account_id: string): StreamRecord =>
+export const toStreamWire = (stream: Stream, account_id: string) =>
   toWire(StreamRecord, stream, { account_id, priority: toPriorityName(stream.priority) })
 
 export const toStreamDetailWire = (

@@ -41,7 +41,6 @@ const FIELDS = {
 }
 
 export const TemplateRecord = Type.Object(FIELDS)
-export type TemplateRecord = Static<typeof TemplateRecord>
 
 export const TemplateRow = Type.Object({
   ...FIELDS,
@@ -51,7 +50,6 @@ export const TemplateRow = Type.Object({
     }),
   ),
 })
-export type TemplateRow = Static<typeof TemplateRow>
 
 const MAX_SEARCH_LENGTH = 200
 
@@ -136,10 +134,10 @@ export const toTemplateChange = ({
   ...body
 }: Omit<Static<typeof TemplateChangeBody>, 'if_version'>): TemplateChange => ({ ...body, htmlBody, textBody })
 
-export const toTemplateWire = (template: Template, account_id: string): TemplateRecord =>
+export const toTemplateWire = (template: Template, account_id: string) =>
   toWire(TemplateRecord, template, { account_id })
 
-export const toTemplateRowWire = (template: ListedTemplate, account_id: string): TemplateRow =>
+export const toTemplateRowWire = (template: ListedTemplate, account_id: string) =>
   toWire(TemplateRow, template, { account_id, truncated: template.isTruncated })
 
 export const RenderBody = StrictObject(
@@ -175,23 +173,20 @@ const VERSION_FIELDS = {
 }
 
 export const TemplateVersionRow = Type.Object(VERSION_FIELDS)
-export type TemplateVersionRow = Static<typeof TemplateVersionRow>
 
 export const TemplateVersionRecord = Type.Object({
   ...VERSION_FIELDS,
   html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
   text_body: Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
 })
-export type TemplateVersionRecord = Static<typeof TemplateVersionRecord>
 
 export const VERSIONS_DESCRIPTION = `Each change of subject or bodies stores a version. The newest ${MAX_VERSIONS} are stored, until the template is deleted.`
 
 export const RestoreBody = StrictObject({ if_version: IfVersion })
 
-export const toVersionRowWire = (version: ListedVersion): TemplateVersionRow => toWire(TemplateVersionRow, version, {})
+export const toVersionRowWire = (version: ListedVersion) => toWire(TemplateVersionRow, version, {})
 
-export const toVersionWire = (version: TemplateVersion): TemplateVersionRecord =>
-  toWire(TemplateVersionRecord, version, {})
+export const toVersionWire = (version: TemplateVersion) => toWire(TemplateVersionRecord, version, {})
 
 export const DraftBody = StrictObject(
   {

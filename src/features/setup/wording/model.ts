@@ -81,7 +81,6 @@ export const WordingChangeBody = StrictObject(
     examples: [{ name: 'Ada & Co', texts: EXAMPLE }],
   },
 )
-export type WordingChangeBody = Static<typeof WordingChangeBody>
 
 /** @param publicUrl without trailing slashes */
 export const toWordingWire = ({ name, logo, texts }: Wording, publicUrl: string): Omit<WordingRecord, 'defaults'> => ({
