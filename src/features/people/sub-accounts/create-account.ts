@@ -41,7 +41,7 @@ export function addAccount(
   app: App,
   tx: Tx,
   { name, email, plan }: NewAccount,
-  toActor: (accountId: number, uuid: UuidBytes) => Actor = (id, uuid) => createOperatorActor(id, formatUuid(uuid)),
+  toActor: (accountId: number, uuid: UuidBytes) => Actor = (id, uuid) => toOperatorActor({ id, uuid }),
 ): Account {
   const now = app.eventTime()
   const { id, uuid } = insertAccount(tx, { name, email, plan }, now)
@@ -52,14 +52,11 @@ export function addAccount(
   return account
 }
 
-const createOperatorActor = (accountId: number, accountUuid: string): Actor => ({
+/** The operator at the command line, acting for an account with all rights. */
+export const toOperatorActor = ({ id: accountId, uuid }: Pick<Account, 'id' | 'uuid'>): Actor => ({
   accountId,
-  accountUuid,
+  accountUuid: formatUuid(uuid),
   type: 'operator',
   id: 'cli',
   scopes: new Set(SCOPES),
 })
-
-/** The operator at the command line, acting for an account with all rights. */
-export const toOperatorActor = (account: Pick<Account, 'id' | 'uuid'>): Actor =>
-  createOperatorActor(account.id, formatUuid(account.uuid))

@@ -8,20 +8,20 @@ import type { ErrorDetail } from '#platform/errors.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 
-/** Returns one detail per problem; an empty list when the service is ready. */
-export type Readiness = () => Promise<readonly ErrorDetail[]>
-
 const DATABASE_TIMEOUT_MS = seconds(2)
 /** How long a successful database probe stays valid, so that frequent checks cause few writes. */
 const PROBE_TTL_MS = seconds(5)
 
 const PROBE_KEY = 'ready_probe'
 
-/** @param isStopping whether the service was told to stop */
+/**
+ * Creates the check, which resolves with one detail per problem; none: the service is ready.
+ * @param isStopping whether the service was told to stop
+ */
 export function createReadiness(
   app: Pick<App, 'db' | 'commit' | 'disk' | 'clock'>,
   isStopping: () => boolean,
-): Readiness {
+): () => Promise<readonly ErrorDetail[]> {
   let answeredAtMs = Number.NEGATIVE_INFINITY
   // One probe at a time: while the disk hangs, health checks must not fill the write queue.
   let probe: Promise<boolean> | undefined

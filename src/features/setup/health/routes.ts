@@ -22,7 +22,13 @@ export const healthRoutes = (app: App, { isStopping }: { isStopping: () => boole
       '/readyz',
       async () => {
         const reasons = await readiness()
-        if (reasons.length > 0) throw notReady(reasons)
+        if (reasons.length > 0)
+          throw new AppError(
+            503,
+            'not_ready',
+            `The service is not ready: ${reasons.map(({ field, message }) => `the ${field} ${message}`).join(', ')}.`,
+            { details: reasons, retryAfterSeconds: RETRY_AFTER_SECONDS },
+          )
         return { status: 'ok' as const }
       },
       {
@@ -36,11 +42,3 @@ export const healthRoutes = (app: App, { isStopping }: { isStopping: () => boole
       },
     )
 }
-
-const notReady = (reasons: AppError['details']): AppError =>
-  new AppError(
-    503,
-    'not_ready',
-    `The service is not ready: ${reasons.map(({ field, message }) => `the ${field} ${message}`).join(', ')}.`,
-    { details: reasons, retryAfterSeconds: RETRY_AFTER_SECONDS },
-  )
