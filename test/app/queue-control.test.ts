@@ -5,8 +5,7 @@ import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
-import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
-import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
+import { listDeadLetters, retryDeadLetter } from '#features/sending/dead-letters/dead-letters.ts'
 import {
   changeMail,
   holdMail,

@@ -5,8 +5,7 @@
 import fc from 'fast-check'
 import { addSuppression } from '#features/audience/suppressions/suppressions.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
-import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
-import { deleteDeadLetter, retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
+import { deleteDeadLetter, listDeadLetters, retryDeadLetter } from '#features/sending/dead-letters/dead-letters.ts'
 import {
   bounceSelected,
   dropSelected,

@@ -3,7 +3,7 @@
 import { Option } from 'commander'
 import { TassisError } from '#client/client.ts'
 import type { OperatorDeadLetter } from '#client/operator-api.ts'
-import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/dead-letters/write.ts'
+import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/dead-letters/dead-letters.ts'
 import { truncate } from '#platform/text.ts'
 import { type CommandApi, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
 import type { Command, Context } from './command.ts'

@@ -29,7 +29,7 @@ import {
   isTakingSnapshot,
   skipRecipients,
 } from '#features/sending/broadcasts/erase.ts'
-import { resolveDeadLetter } from '#features/sending/dead-letters/write.ts'
+import { resolveDeadLetter } from '#features/sending/dead-letters/dead-letters.ts'
 import {
   anonymiseRecipients,
   cancelRecipients,

@@ -30,7 +30,7 @@ import {
   listBroadcastsAfter,
   type RetainedBroadcast,
 } from '#features/sending/broadcasts/purge.ts'
-import { resolveDeadLetter } from '#features/sending/dead-letters/write.ts'
+import { resolveDeadLetter } from '#features/sending/dead-letters/dead-letters.ts'
 import { unlinkOperation } from '#features/sending/newsletters/newsletters.ts'
 import {
   deleteEmail,

@@ -10,7 +10,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { resolveDeadLetter } from '#features/sending/dead-letters/write.ts'
+import { resolveDeadLetter } from '#features/sending/dead-letters/dead-letters.ts'
 import { type BounceCategory, toBounceType } from '#features/sending/delivery/protocol.ts'
 import { suppressRecipient } from '#features/sending/delivery/verdict/outcome.ts'
 import { findRule, isPermanentlyInvalid, type Phase } from '#features/sending/delivery/verdict/replies.ts'

@@ -4,7 +4,7 @@ import { messageIdOf } from '#features/sending/queue/email.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, QueryInteger, Timestamp, Uuid, withStrictStatus } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { DeadLetter } from './read.ts'
+import type { DeadLetter } from './dead-letters.ts'
 
 export const DEFAULT_COUNT = 50
 export const MAX_LISTED = 200

@@ -9,9 +9,8 @@ import { recordView } from '#features/core/audit-logs/view-log.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, parsePage, StringEnum } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { DEAD_LETTER_REASONS, type DeadLetter, getDeadLetter, selectDeadLetters } from './dead-letters.ts'
 import { DeadLetterRecord, deadLetterWire } from './model.ts'
-import { type DeadLetter, getDeadLetter, selectDeadLetters } from './read.ts'
-import { DEAD_LETTER_REASONS } from './write.ts'
 
 const OperatorDeadLetter = Type.Object({
   ...DeadLetterRecord.properties,

@@ -5,9 +5,8 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
+import { deleteDeadLetter, listDeadLetters, retryDeadLetter } from './dead-letters.ts'
 import { DEFAULT_COUNT, DeadLetterList, DeadLetterQuery, deadLetterWire, MAX_LISTED, Retried } from './model.ts'
-import { listDeadLetters } from './read.ts'
-import { deleteDeadLetter, retryDeadLetter } from './retry.ts'
 
 const tags = ['Dead letters']
 const params = Type.Object({ id: Type.String({ description: 'Id (stream_id) of the dead letter.' }) })

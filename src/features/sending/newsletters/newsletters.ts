@@ -1,21 +1,26 @@
 /**
- * @module Creates, changes, deletes and reads newsletters: messages to a contact list that are written before they are
- * sent. With `states.ts` the only writer of `newsletters`. Only drafts can be changed. `send.ts` sends them.
+ * @module Creates, changes, deletes, reads and sends newsletters: messages to a contact list that are written before they
+ * are sent. With `states.ts` the only writer of `newsletters`. Only drafts can be changed. A newsletter is sent by
+ * starting a broadcast, whose status its own follows.
  */
 import type { Database } from 'bun:sqlite'
+import { isDeepStrictEqual } from 'node:util'
 import type { Static } from '@sinclair/typebox'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { requireHeaderSafe } from '#features/sending/accept/attachments.ts'
-import { requireRegisteredSender } from '#features/sending/broadcasts/send.ts'
-import { getList } from '#features/setup/contact-store/lists.ts'
+import type { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
+import { applyTemplate, requireRegisteredSender } from '#features/sending/broadcasts/send.ts'
+import { startBroadcast } from '#features/sending/broadcasts/start.ts'
+import { type ContactList, findListById, getList } from '#features/setup/contact-store/lists.ts'
 import { requireValidSource } from '#features/setup/templates/render.ts'
-import { findTemplateById } from '#features/setup/templates/templates.ts'
+import { findTemplateById, findTemplateByRowId } from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
 import { mapFromPhp, notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
@@ -30,8 +35,9 @@ import {
   type NewsletterChangeBody,
   NewsletterRecord,
   type NewsletterRow,
+  type SendNewsletter,
 } from './model.ts'
-import { type NewsletterStatus, newsletterStatusCode, newsletterStatusName } from './states.ts'
+import { type NewsletterStatus, newsletterStatusCode, newsletterStatusName, startNewsletter } from './states.ts'
 import type { newsletters } from './tables.ts'
 
 export interface Newsletter extends Readonly<Omit<typeof newsletters.$inferSelect, 'operationId' | 'status'>> {
@@ -319,3 +325,83 @@ export const toNewsletterRowWire = (newsletter: ListedNewsletter, accountUuid: s
   ...toNewsletterWire(newsletter, accountUuid),
   truncated: newsletter.isTruncated,
 })
+
+/**
+ * Sends a draft to the active contacts of its list, now or later. Of two concurrent requests one gets 409
+ * `newsletter_not_draft`. Throws 422 when the draft has no body, or when its list, template or domain was deleted; and
+ * what `startBroadcast` throws.
+ * @param admit throws when the account sends too fast
+ */
+export async function sendNewsletter(
+  app: App,
+  actor: Actor,
+  id: string,
+  { send_at: sendAt, max_recipients: maxRecipients }: Static<typeof SendNewsletter>,
+  admit: () => void,
+): Promise<BroadcastStarted> {
+  const newsletter = getNewsletter(app.db, actor.accountId, id)
+  if (newsletter.status !== 'draft') throw createNotDraftError(newsletter, 'sent')
+  admit()
+  const input = {
+    type: 'newsletter_send',
+    newsletterId: newsletter.id,
+    list: requireList(app, newsletter),
+    from: requireRegisteredSender(app.db, actor.accountId, newsletter.from),
+    ...readContent(app, newsletter),
+    replyTo: newsletter.replyTo ?? undefined,
+    sendAt: sendAt || undefined,
+  } as const
+  return startBroadcast(app, actor, input, (tx, operation) => {
+    if (operation.total > (maxRecipients ?? Number.POSITIVE_INFINITY))
+      throw conflict(
+        'too_many_recipients',
+        `The newsletter has ${operation.total} recipients now, which is more than ${maxRecipients}; nothing was sent. Count them again, and send it with a higher max_recipients.`,
+      )
+    const current = getNewsletter(tx.db, actor.accountId, id)
+    if (current.status !== 'draft') throw createNotDraftError(current, 'sent')
+    // The newsletter may have been edited during the snapshot. It must not be marked as sent with a text other than the
+    // one that is sent.
+    if (!isDeepStrictEqual(current, newsletter))
+      throw conflict('newsletter_changed', 'The newsletter was changed while it was being sent; send it again.')
+    const now = app.eventTime()
+    const { scheduledAt } = operation
+    if (!startNewsletter(tx, newsletter.id, { ...operation, operationId: operation.id, scheduledAt, now }))
+      throw new Error(`newsletter ${newsletter.id} is not a draft`)
+    audit(app, tx, actor, {
+      action: 'newsletter.started',
+      resourceType: 'newsletter',
+      resourceId: formatUuid(newsletter.uuid),
+      metadata: {
+        operation_id: operation.uuid,
+        total_recipients: operation.total,
+        ...(scheduledAt !== undefined && { scheduled_at: isoTime(scheduledAt) }),
+      },
+    })
+  })
+}
+
+/** The list of a newsletter. Throws 422 when it was deleted. */
+export function requireList({ db }: App, { listId }: Newsletter): ContactList {
+  const list = findListById(db, listId)
+  if (list) return list
+  throw invalid(
+    'list_id',
+    'The contact list of this newsletter was deleted; set another one with PUT.',
+    'contact_list_not_found',
+  )
+}
+
+/** The sources and data of a newsletter; its template supplies missing bodies. Throws 422 when that was deleted. */
+export function readContent({ db }: App, { templateId, templateData, subject, htmlBody, textBody }: Newsletter) {
+  const template = templateId === null ? undefined : findTemplateByRowId(db, templateId)
+  if (templateId !== null && !template)
+    throw invalid(
+      'template_id',
+      'The template of this newsletter was deleted; set another one, or null, with PUT.',
+      'template_not_found',
+    )
+  return {
+    ...applyTemplate({ subject, html: htmlBody, text: textBody }, template),
+    templateData: JSON.parse(templateData ?? '{}') as Record<string, unknown>,
+  }
+}

@@ -22,8 +22,7 @@ import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, OptionalNullable, StrictObject } from '#platform/http/schemas.ts'
 import type { RenderedParts, TemplateSource } from '#platform/template/renderer.ts'
-import { getNewsletter, type Newsletter } from './newsletters.ts'
-import { readContent, requireList } from './send.ts'
+import { getNewsletter, type Newsletter, readContent, requireList } from './newsletters.ts'
 
 /** Leads nowhere: a reader of a preview must not unsubscribe somebody. */
 const UNSUBSCRIBE_URL = 'https://unsubscribe.invalid/'

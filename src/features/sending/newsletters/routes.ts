@@ -27,10 +27,10 @@ import {
   getNewsletter,
   listNewsletters,
   MAX_NEWSLETTERS,
+  sendNewsletter,
   toNewsletterRowWire,
   toNewsletterWire,
 } from './newsletters.ts'
-import { sendNewsletter } from './send.ts'
 
 const tags = ['Newsletters']
 const params = Type.Object({ id: Type.String({ description: 'Id of the newsletter.' }) })

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { changeNewsletter } from '#features/sending/newsletters/newsletters.ts'
-import { sendNewsletter } from '#features/sending/newsletters/send.ts'
+import { changeNewsletter, sendNewsletter } from '#features/sending/newsletters/newsletters.ts'
 import { finishRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { hours } from '#platform/units.ts'

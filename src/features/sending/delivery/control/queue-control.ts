@@ -14,7 +14,7 @@ import {
   type ReleasedScope,
   readFence,
 } from '#features/core/fence/restored.ts'
-import { addDeadLetter } from '#features/sending/dead-letters/write.ts'
+import { addDeadLetter } from '#features/sending/dead-letters/dead-letters.ts'
 import { releaseHeldRecipient } from '#features/sending/queue/hold-transitions.ts'
 import { accountOfLane, domainOfLane } from '#features/sending/queue/lanes.ts'
 import { makeDue, QUEUE_START, type QueuePosition } from '#features/sending/queue/queue.ts'

@@ -1,6 +1,6 @@
 /** @module Turns the result of an attempt into a verdict and writes it, with all that follows, in one transaction. */
 import type { App } from '#features/core/app/app.ts'
-import { addDeadLetter } from '#features/sending/dead-letters/write.ts'
+import { addDeadLetter } from '#features/sending/dead-letters/dead-letters.ts'
 import {
   type AttemptFacts,
   deferRecipient,

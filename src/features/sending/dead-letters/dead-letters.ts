@@ -1,14 +1,28 @@
-/** @module Reads dead letters with data of their emails and recipients. */
+/**
+ * @module Dead letters: adds and reads them, removes resolved ones, and retries or deletes one for its account or for an
+ * operator. Never retries one automatically.
+ */
+
 import type { Database } from 'bun:sqlite'
+import { getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { requeueFinished } from '#features/sending/queue/attempt-transitions.ts'
+import { laneOf, simulatorDomain } from '#features/sending/queue/lanes.ts'
+import { isContentDeleted } from '#features/sending/queue/retire.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import type { emails } from '#features/sending/queue/tables.ts'
+import { toPriorityName } from '#features/setup/streams/priority.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
-import { notFound } from '#platform/errors.ts'
-import type { UuidBytes } from '#platform/ids.ts'
+import { conflict, notFound } from '#platform/errors.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { deadLetters } from './tables.ts'
-import type { DeadLetterReason } from './write.ts'
+
+export const DEAD_LETTER_REASONS = ['expired', 'failed', 'uncertain'] as const
+export type DeadLetterReason = (typeof DEAD_LETTER_REASONS)[number]
 
 export interface DeadLetter
   extends Readonly<
@@ -52,6 +66,11 @@ const IS_SELECTED = `(?1 IS NULL OR dead_letters.account_id = ?1) AND (?2 IS NUL
 type Selection = [accountId: number | null, reason: string | null, email: Uint8Array | null]
 
 const sql = prepareStatements((db) => ({
+  insert: db.prepare(
+    `INSERT INTO dead_letters (account_id, email_id, recipient_id, reason, last_error, failed_at)
+     SELECT account_id, id, ?, ?, ?, ? FROM emails WHERE id = ?`,
+  ),
+  delete: db.prepare('DELETE FROM dead_letters WHERE recipient_id = ?'),
   newest: db.prepare<Row, [number, number]>(`${SELECT_LETTER} ${OF_ACCOUNT} ORDER BY dead_letters.id DESC LIMIT ?`),
   byId: db.prepare<Row, [number | null, number]>(
     `${SELECT_LETTER} WHERE dead_letters.account_id = coalesce(?, dead_letters.account_id) AND dead_letters.id = ?`,
@@ -65,6 +84,18 @@ const sql = prepareStatements((db) => ({
     `${SELECT_LETTER} WHERE recipient_id IN (SELECT id FROM recipients WHERE email_id = ?) ORDER BY dead_letters.id DESC`,
   ),
 }))
+
+export function addDeadLetter(
+  tx: Tx,
+  letter: { emailId: number; recipientId: number; reason: DeadLetterReason; lastError: string | undefined; at: Millis },
+): void {
+  sql(tx.db).insert.run(letter.recipientId, letter.reason, letter.lastError ?? null, letter.at, letter.emailId)
+}
+
+/** Deletes the dead letter of a recipient, if there is one. Call it in the transaction that settles the recipient. */
+export function resolveDeadLetter(tx: Tx, recipientId: number): void {
+  sql(tx.db).delete.run(recipientId)
+}
 
 const toDeadLetter = (row: Row): DeadLetter => ({
   ...row,
@@ -117,3 +148,69 @@ export function getDeadLetter(db: Database, accountId: number | undefined, id: s
 }
 
 const LETTER_ID = /^[1-9]\d{0,14}$/
+
+/** The final status of a recipient by the reason of its dead letter. */
+const STATUS_BY_REASON: Readonly<Record<DeadLetterReason, Status>> = {
+  expired: 'bounced',
+  failed: 'failed',
+  uncertain: 'uncertain',
+}
+
+/**
+ * Puts the recipient of a dead letter back into the queue, due now and with the full time until expiry, and deletes the
+ * letter. Throws a 404 for an unknown id, a 403 while the account is paused, and a 409 if the content is no longer
+ * stored. If an `uncertain` message did reach its receiver, the retry delivers it a second time.
+ */
+export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<void> {
+  return app.commit.write((tx) => {
+    requireSendingAllowed(getSendingAccount(app.config, tx.db, actor.accountId))
+    const letter = getDeadLetter(tx.db, actor.accountId, id)
+    if (isContentDeleted(tx.db, letter.emailId))
+      throw conflict(
+        'content_not_kept',
+        'The content of this email is no longer stored, so it cannot be sent again; send a new email.',
+      )
+    const domain = letter.to.slice(letter.to.lastIndexOf('@') + 1)
+    const lane = laneOf({
+      accountId: actor.accountId,
+      domain,
+      sandbox: letter.sandbox,
+      laneClass: letter.isBulk ? 'bulk' : toPriorityName(letter.priority),
+      simulatorDomain: simulatorDomain(app.config),
+      streamId: letter.pooledStreamId ?? undefined,
+    })
+    const nextAt = app.clock.now()
+    const isRequeued = requeueFinished(tx, {
+      recipientId: letter.recipientId,
+      emailId: letter.emailId,
+      lane,
+      nextAt,
+      now: app.eventTime(),
+      from: STATUS_BY_REASON[letter.reason],
+    })
+    if (!isRequeued) {
+      throw conflict(
+        'dead_letter_superseded',
+        `The recipient is now ${letter.status}, so there is nothing to retry; delete the dead letter.`,
+      )
+    }
+    removeDeadLetter(app, tx, actor, letter, 'dead_letter.retried')
+    tx.afterCommit(() => app.mailDue.emit({ lane, at: nextAt }))
+  })
+}
+
+/** Deletes a dead letter; its email is unchanged. Throws a 404 for an unknown id. */
+export const deleteDeadLetter = (app: App, actor: Actor, id: string): Promise<void> =>
+  app.commit.writeFromReserve((tx) =>
+    removeDeadLetter(app, tx, actor, getDeadLetter(tx.db, actor.accountId, id), 'dead_letter.deleted'),
+  )
+
+function removeDeadLetter(app: App, tx: Tx, actor: Actor, letter: DeadLetter, action: string): void {
+  resolveDeadLetter(tx, letter.recipientId)
+  audit(app, tx, actor, {
+    action,
+    resourceType: 'dead_letter',
+    resourceId: String(letter.id),
+    metadata: { email_id: formatUuid(letter.emailUuid), recipient: letter.to, reason: letter.reason },
+  })
+}
