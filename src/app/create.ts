@@ -40,7 +40,7 @@ import { MemoryBudget } from '#platform/process/memory-budget.ts'
 import { createSignal } from '#platform/process/signal.ts'
 import { TrustedClock } from '#platform/process/trusted-clock.ts'
 import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
-import { type Config, ConfigError } from '#platform/settings/config.ts'
+import { type Config, ConfigError, InUseError } from '#platform/settings/config.ts'
 import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 import { type Clock, type Millis, systemClock } from '#platform/time/clock.ts'
 import { MiB, seconds } from '#platform/units.ts'
@@ -52,14 +52,7 @@ import { createDeletionHold, type DeletionHold } from './backup/deletion-hold.ts
 import { explainDenial, requireUsableData } from './data-owner.ts'
 import { watchDisk } from './disk-watch.ts'
 import { fenceIfCopied } from './fence/fence-copy.ts'
-import {
-  type Instance,
-  InUseError,
-  markIfForeign,
-  openInstance,
-  readCommits,
-  requireNoOtherMachine,
-} from './fence/instance.ts'
+import { type Instance, markIfForeign, openInstance, readCommits, requireNoOtherMachine } from './fence/instance.ts'
 import { openKeyRing, settleMasterKey } from './master-key.ts'
 import { migrations } from './migrations.ts'
 import { createOutgoingFetch } from './outgoing.ts'

@@ -15,12 +15,9 @@ import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log/log.ts'
-import { ConfigError } from '#platform/settings/config.ts'
+import { InUseError } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-
-/** Another process holds what a start needs. */
-export class InUseError extends ConfigError {}
 
 /** A directory is in use by another machine if that has renewed the file within this time. */
 const LEASE_MS = seconds(30)

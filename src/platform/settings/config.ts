@@ -9,6 +9,9 @@ import { type Setting, type Settings, snakeCase } from './setting-kinds.ts'
 
 export class ConfigError extends Error {}
 
+/** Another process holds what a start needs, such as a port: the settings may be right. */
+export class InUseError extends ConfigError {}
+
 /** Device and inode of the journal's socket, as systemd passes them to services. */
 export const readJournalStream = (): string | undefined => process.env['JOURNAL_STREAM']
 

@@ -12,7 +12,7 @@ import type { Log } from '#platform/log/log.ts'
 import { findPortHolder } from '#platform/net/port-holder.ts'
 import { countDescriptors } from '#platform/process/descriptors.ts'
 import { startWorker } from '#platform/process/workers.ts'
-import { type Config, ConfigError } from '#platform/settings/config.ts'
+import { type Config, ConfigError, InUseError } from '#platform/settings/config.ts'
 import { type Clock, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import {
@@ -274,7 +274,7 @@ class InboundListener implements Listener {
         : code === 'EACCES'
           ? `which this user may not listen on; ${isFixed ? '' : 'choose a port above 1023, or '}grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)`
           : `which cannot be used (${reason}); choose an address of this machine`
-    return new ConfigError(`${setting} is "${address}", ${why}.`)
+    return new (code === 'EADDRINUSE' ? InUseError : ConfigError)(`${setting} is "${address}", ${why}.`)
   }
 
   #onWorkerDied(reason: string): void {
