@@ -1,17 +1,12 @@
 /** @module `tassis serve`: runs the service as a process until SIGTERM or SIGINT. */
-import { existsSync } from 'node:fs'
-import { createServer, isIPv6 } from 'node:net'
-import { join } from 'node:path'
+import { isIPv6 } from 'node:net'
 import { createSetupLink } from '#features/people/team/setup.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { createLog } from '#platform/log/log.ts'
 import { captureStrayOutput } from '#platform/log/stray-output.ts'
-import { findPortHolder } from '#platform/net/port-holder.ts'
-import type { Config } from '#platform/settings/config.ts'
-import { ConfigError, type LoadedConfig } from '#platform/settings/config.ts'
+import type { LoadedConfig } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { DataDirInUseError, InUseError } from '../create.ts'
 import { giveToOwner } from '../data-owner.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
@@ -20,40 +15,6 @@ import type { Command } from './command.ts'
 import { print } from './output.ts'
 import { findStartWarnings } from './setting-warnings.ts'
 
-/**
- * Returns an error when another program listens on one of the addresses of the service, else undefined. Listens there briefly.
- * @param command the command line that starts the service
- */
-async function findPortConflict(config: Config, command: string): Promise<InUseError | undefined> {
-  for (const [variable, value, fallbackPort] of [
-    ['TASSIS_HTTP_ADDR', config.httpAddr, 8081],
-    ['TASSIS_HTTPS_ADDR', config.httpsAddr, 8443],
-    // Mail arrives at port 25 and at no other.
-    ['TASSIS_INBOUND_ADDR', config.inboundAddr, undefined],
-    ['TASSIS_SUBMISSION_ADDR', config.submissionAddr, 1587],
-    ['TASSIS_SUBMISSION_TLS_ADDR', config.submissionTlsAddr, 1465],
-    ['TASSIS_METRICS_ADDR', config.metricsAddr, 9464],
-  ] as const) {
-    const address = parseHostPort(value)
-    if (!address || !(await isPortInUse(address))) continue
-    const { host, port } = address
-    const alternative = formatHostPort({ host, port: port < 65_535 ? port + 1 : (fallbackPort ?? port) })
-    const { who, remedy } = findPortHolder(address)
-    const elsewhere =
-      fallbackPort === undefined ? '' : `, or use another port: \`${variable}=${alternative} ${command}\``
-    return new InUseError(`${variable} is "${value}", but another program uses this port${who}; ${remedy}${elsewhere}.`)
-  }
-  return undefined
-}
-
-function isPortInUse({ host, port }: { host: string; port: number }): Promise<boolean> {
-  const server = createServer((socket) => socket.destroy())
-  return new Promise((resolve) => {
-    server.once('error', (error) => resolve('code' in error && error.code === 'EADDRINUSE'))
-    server.listen(port, host, () => server.close(() => resolve(false)))
-  })
-}
-
 export function addServeCommand(program: Command): void {
   program
     .command('serve')
@@ -61,14 +22,15 @@ export function addServeCommand(program: Command): void {
     .action(async () => {
       const loaded = loadConfig()
       const { config } = loaded
-      await runService(loaded, 'tassis serve', async (service) => {
-        const { url, submission, certificates } = service
-        const { listener } = service.inbound
-        const inbound = listener ? `, inbound mail at ${formatHostPort(listener)}` : ''
-        const submitted = submission.endpoints.map((endpoint) => `, submission at ${formatHostPort(endpoint)}`).join('')
-        const https = certificates.endpoint ? `, HTTPS at ${formatHostPort(certificates.endpoint)}` : ''
+      await runService(loaded, async (service) => {
+        const { url, submission, certificates, inbound } = service
+        const listeners = [
+          ...(certificates.endpoint ? [`, HTTPS at ${formatHostPort(certificates.endpoint)}`] : []),
+          ...(inbound.listener ? [`, inbound mail at ${formatHostPort(inbound.listener)}`] : []),
+          ...submission.endpoints.map((endpoint) => `, submission at ${formatHostPort(endpoint)}`),
+        ]
         announce(
-          `Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${https}${inbound}${submitted})`,
+          `Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${listeners.join('')})`,
         )
         const link = await findSetupLink(service)
         if (link) announce(`There is no user yet. Create the first one in a browser, within one hour: ${link}`)
@@ -98,12 +60,10 @@ export function findSetupLink({ opened: { app }, url }: Service): Promise<string
  * Runs the service and resolves when it has stopped. The first signal stops it: no new work starts, and deliveries in
  * flight have 60 s to end. The second signal ends the process immediately with exit code 1; the next start settles
  * the interrupted deliveries.
- * @param command the command line that starts the service, for advice in errors
  * @param onStarted called once when the service has started
  */
 export async function runService(
   loaded: LoadedConfig,
-  command: string,
   onStarted: (service: Service) => void | Promise<void>,
 ): Promise<void> {
   const signalled = Promise.withResolvers<string>()
@@ -126,26 +86,11 @@ export async function runService(
     log.fatal({ err: error }, 'unexpected error: stopping the service')
     process.exit(1)
   })
-  const service = await startOrExplain(loaded, command, starting.signal)
-  // A signal ended the wait for a start.
+  const service = await startUnlessEnded(loaded, starting.signal)
   if (!service) return
   log = service.opened.app.log
   for (const warning of findStartWarnings(config)) log.warn(warning)
-  const { listener } = service.inbound
-  const submission = service.submission.endpoints.map(formatHostPort)
-  const inbound = listener && formatHostPort(listener)
-  const { endpoint: https } = service.certificates
-  log.info(
-    {
-      url: service.url,
-      version: VERSION,
-      delivery: config.delivery,
-      inbound,
-      ...(https && { https: formatHostPort(https) }),
-      ...(submission.length > 0 && { submission }),
-    },
-    'started',
-  )
+  log.info({ url: service.url, version: VERSION, delivery: config.delivery }, 'started')
   try {
     await Promise.race([onStarted(service), signalled.promise])
     const signal = await signalled.promise
@@ -166,28 +111,14 @@ function catchUnexpectedErrors(handle: (error: unknown) => void): Disposable {
 export const formatHostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
   `${isIPv6(host) ? `[${host}]` : host}:${port}`
 
-/**
- * Starts the service. For a port in use, the error names the command line to use instead, and no new data directory is
- * created.
- */
-async function startOrExplain(
-  { config, report: settings }: LoadedConfig,
-  command: string,
-  ending: AbortSignal,
-): Promise<Service | undefined> {
-  const isNew = !existsSync(join(config.dataDir, 'tassis.db'))
-  const conflict = isNew ? await findPortConflict(config, command) : undefined
-  if (conflict) throw conflict
+/** Undefined when a signal ended the wait for a start. */
+async function startUnlessEnded({ config, report: settings }: LoadedConfig, ending: AbortSignal) {
   try {
     // Imported here, because other commands start twice as fast without it.
     const { startService } = await import('../service.ts')
     return await startService(config, { settings }, ending)
   } catch (error) {
     if (ending.aborted && error === ending.reason) return undefined
-    // If another service runs on the same data, it also holds the port; the error about the data directory is then the
-    // one to report.
-    if (!(error instanceof ConfigError) || error instanceof DataDirInUseError) throw error
-    const isPortProblem = /^TASSIS_(?:HTTPS?|INBOUND|METRICS)_ADDR/.test(error.message)
-    throw isPortProblem ? ((await findPortConflict(config, command)) ?? error) : error
+    throw error
   }
 }

@@ -41,17 +41,12 @@ export function findStartWarnings(config: Config): readonly string[] {
   return [...findSettingWarnings(config), ...conditional.flatMap(([isWrong, warning]) => (isWrong ? [warning] : []))]
 }
 
-const NO_LISTENER = 'because neither TASSIS_INBOUND_ADDR nor TASSIS_HTTPS_ADDR nor an address for submission is set'
-
 function listCertificateWarnings(config: Config): (readonly [isWrong: boolean, warning: string])[] {
   const { httpsAddr, tlsCertFile, tlsKeyFile, acmeTermsAgreed } = config
   const hasFile = tlsCertFile !== '' || tlsKeyFile !== ''
   const hasSubmission = config.submissionAddr !== '' || config.submissionTlsAddr !== ''
   const isSelfSigned = !hasFile && !acmeTermsAgreed
-  const hosts = listServiceHosts(config)
   return [
-    [hosts.length === 0 && hasFile, `TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE are not used, ${NO_LISTENER}`],
-    [hosts.length === 0 && acmeTermsAgreed, `TASSIS_ACME_TERMS_AGREED has no effect, ${NO_LISTENER}`],
     [
       isSelfSigned && hasSubmission,
       'Clients of SMTP submission reject the self-signed certificate unless they trust it; set TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
@@ -60,7 +55,7 @@ function listCertificateWarnings(config: Config): (readonly [isWrong: boolean, w
       isSelfSigned && httpsAddr !== '',
       'Clients of TASSIS_HTTPS_ADDR reject the self-signed certificate; set TASSIS_ACME_TERMS_AGREED=true to get one of a certificate authority, or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
     ],
-    ...hosts.map(
+    ...listServiceHosts(config).map(
       ({ host, uses }) =>
         [
           !hasFile && acmeTermsAgreed && !isOrderable(host),

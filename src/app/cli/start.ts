@@ -14,12 +14,10 @@ import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { attempt } from '#platform/attempt.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import type { Command } from './command.ts'
-import { CommandError } from './errors.ts'
 import { print, quoteShellWord } from './output.ts'
 import { findSetupLink, formatHostPort, runService } from './serve.ts'
 
@@ -31,7 +29,7 @@ export function addStartCommand(program: Command): void {
     .command('start', { hidden: true })
     .description('run the service with a first account, domain, key and email; used by scripts/start')
     .action(async () => {
-      await runService(loadConfig(), 'scripts/start', async (service) => print(await prepareFirstStart(service)))
+      await runService(loadConfig(), async (service) => print(await prepareFirstStart(service)))
       print('Stopped.')
     })
 }
@@ -40,6 +38,7 @@ export function addStartCommand(program: Command): void {
 async function prepareFirstStart(service: Service): Promise<string> {
   const { app } = service.opened
   const { config } = app
+  const { listener } = service.inbound
   const [existing] = listAccounts(config, app.db)
   const account =
     existing ?? (await createAccount(app, { name: 'First account', email: `you@${FIRST_DOMAIN}`, plan: 'unlimited' }))
@@ -59,8 +58,8 @@ ${summary}
   Dashboard       ${setupLink ? `${setupLink}\n                  (creates the first user, within one hour)` : `${service.url}/app`}
   Captured mail   ${service.url}/dev/captured
   Simulator       bounce@${simulatorDomain(config)} and others, which docs/simulator.md lists
-  Submission      ${formatSubmission(service)}
-  Inbound mail    ${formatInbound(service)}
+  Submission      ${formatListeners(service.submission.endpoints, '; the password is the key', 'TASSIS_SUBMISSION_TLS_ADDR=127.0.0.1:1465')}
+  Inbound mail    ${formatListeners(listener ? [listener] : [], ' for verified domains; `domains verify --without-dns` verifies one', 'TASSIS_INBOUND_ADDR=127.0.0.1:2525')}
   The API         ${service.url}/docs
   Commands        ${formatCommandLine(config.dataDir)} --help
 
@@ -72,17 +71,15 @@ curl ${service.url}/v1/emails -H 'Authorization: Bearer ${key}' -H 'Content-Type
 Ctrl-C stops the service.`
 }
 
-/** Describes where the service takes mail by SMTP from programs, or how to enable it. */
-function formatSubmission({ submission: { endpoints } }: Service): string {
-  if (endpoints.length === 0) return 'off; to enable it, start with TASSIS_SUBMISSION_TLS_ADDR=127.0.0.1:1465'
-  return `at ${endpoints.map(formatHostPort).join(' and ')}; the password is the key`
-}
-
-/** Describes where the service receives mail, or how to enable it. */
-function formatInbound({ inbound: { listener } }: Service): string {
-  if (!listener) return 'off; to enable it, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525'
-  return `at ${formatHostPort(listener)} for verified domains; \`domains verify --without-dns\` verifies one`
-}
+/** Where the service listens, and how; else the setting that enables it. */
+const formatListeners = (
+  endpoints: readonly Parameters<typeof formatHostPort>[0][],
+  note: string,
+  setting: string,
+): string =>
+  endpoints.length === 0
+    ? `off; to enable it, start with ${setting}`
+    : `at ${endpoints.map(formatHostPort).join(' and ')}${note}`
 
 /**
  * Formats the command line for a second shell on the same data. A program that runs from its sources has no `tassis` in
@@ -100,42 +97,33 @@ async function ensureKey({ opened: { app }, url }: Service, account: Account, pa
   const stored = attempt(() => readFileSync(path, 'utf8').trim())
   if (stored) {
     const { account: own } = createClient<Api>(API, { url, key: stored })
-    const id = await own.get().then(
-      ({ data }) => data.id,
-      () => undefined,
-    )
-    if (id === formatUuid(account.uuid)) return stored
+    const owner = await own.get().catch(() => undefined)
+    if (owner?.data.id === formatUuid(account.uuid)) return stored
   }
   const { key } = await createApiKey(app, toOperatorActor(account), { name: 'scripts/start' })
   writeFileSync(path, `${key}\n`, { mode: 0o600 })
   return key
 }
 
-const TIMEOUT_MS = seconds(20)
+const MAX_READS = 800
 const POLL_INTERVAL_MS = 25
 
 /** Sends an email over the API, waits until it is final and returns a sentence about it. */
 async function sendFirstEmail({ emails }: Api, domain: string): Promise<string> {
   const begunMs = systemClock.monotonicMs()
   const to = `you@${FIRST_DOMAIN}`
-  const { data: accepted } = await emails
-    .send({
-      from: `Tassis <hello@${domain}>`,
-      to,
-      subject: 'The first email',
-      text_body: 'It was accepted over HTTP, stored, composed, signed with DKIM and handed over by SMTP.\n',
-    })
-    .catch((error: Error) => {
-      throw new CommandError(`The first email was refused: ${error.message}`)
-    })
-  for (;;) {
-    const { status, events } = (await emails.get(accepted.id)).data
-    const tookMs = Math.round(systemClock.monotonicMs() - begunMs)
-    if (['queued', 'processing'].includes(status) && tookMs < TIMEOUT_MS) {
-      await systemClock.sleep(POLL_INTERVAL_MS)
-      continue
-    }
-    const steps = (events ?? []).map(({ type }) => type).join(', ')
-    return `Sent a first email to ${to} over the API: ${steps}; ${status} after ${tookMs} ms.`
+  const { data: accepted } = await emails.send({
+    from: `Tassis <hello@${domain}>`,
+    to,
+    subject: 'The first email',
+    text_body: 'It was accepted over HTTP, stored, composed, signed with DKIM and handed over by SMTP.\n',
+  })
+  let email = (await emails.get(accepted.id)).data
+  for (let reads = 1; ['queued', 'processing'].includes(email.status) && reads < MAX_READS; reads++) {
+    await systemClock.sleep(POLL_INTERVAL_MS)
+    email = (await emails.get(accepted.id)).data
   }
+  const tookMs = Math.round(systemClock.monotonicMs() - begunMs)
+  const steps = email.events.map(({ type }) => type).join(', ')
+  return `Sent a first email to ${to} over the API: ${steps}; ${email.status} after ${tookMs} ms.`
 }
