@@ -44,30 +44,19 @@ function copyWithChange(change: string): DataFolder {
 test('verify prints the entry count and the newest hash of an intact log and exits with 0', async () => {
   const { exitCode, stdout, stderr } = await runTassis(['audit', 'verify'], intact.settings)
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
-  expect(stdout.split('\n')).toEqual([
-    '4 entries.',
-    expect.stringMatching(new RegExp(`^Newest: entry 4, hash ${head}, read at 20\\d\\d-.*Z$`)),
-    '',
-    expect.stringMatching(/^The log is unchanged\. Store the hash elsewhere: /),
-    '',
-  ])
+  expect(stdout).toMatch(/^Entries: +4$/m)
+  expect(stdout).toMatch(new RegExp(`^Head: +id 4, hash ${head}$`, 'm'))
+  expect(stdout).toContain('\nThe log is unchanged. Store the hash elsewhere: ')
 })
 
 // Proves: audit-6
 test('verify names an entry with one changed byte and exits with 1, and `tassis check` finds it', async () => {
   using data = copyWithChange("UPDATE audit_logs SET ip_address = '192.0.2.1' WHERE id = 3")
   const { exitCode, stdout } = await runTassis(['audit', 'verify'], data.settings)
-  expect({ exitCode, lines: stdout.split('\n').slice(2) }).toEqual({
-    exitCode: 1,
-    lines: [
-      expect.stringMatching(
-        /^WRONG {3}entry 3 \([0-9a-f-]{36}, 20.*Z\) has a changed actor, address, resource, metadata, salt or digest\.$/,
-      ),
-      '',
-      'The log was CHANGED.',
-      '',
-    ],
-  })
+  expect(exitCode).toBe(1)
+  expect(stdout).toMatch(
+    /\n3 +[0-9a-f-]{36} +20.*Z +has a changed actor, address, resource, metadata, salt or digest\n\nThe log was CHANGED\.\n$/,
+  )
   const check = await runTassis(['check'], data.settings)
   expect(check.exitCode).toBe(1)
   expect(check.stdout).toContain('WRONG  the audit log is unchanged')
@@ -86,7 +75,7 @@ test('--expect finds an earlier hash in a log that continues from it, but not in
   const plain = await runTassis(['audit', 'verify'], data.settings)
   const { exitCode, stdout } = await runTassis(['audit', 'verify', '--expect', head], data.settings)
   expect([plain.exitCode, exitCode]).toEqual([0, 1])
-  expect(stdout).toContain(`no entry has the hash ${head}`)
+  expect(stdout).toMatch(new RegExp(`^Expected: +hash ${head}, found no$`, 'm'))
 })
 
 test('list shows entries of all accounts or of one, newest first, without control characters', async () => {
@@ -113,9 +102,7 @@ test('list shows entries of all accounts or of one, newest first, without contro
   expect((await runTassis(['audit', 'list', '--limit', '1'], intact.settings)).stdout).toEndWith(
     '… and more (--limit)\n',
   )
-  expect((await runTassis(['audit', 'list', '--since', '2999-01-01'], intact.settings)).stdout).toBe(
-    'No entries since 2999-01-01.\n',
-  )
+  expect((await runTassis(['audit', 'list', '--since', '2999-01-01'], intact.settings)).stdout).toBe('No entries.\n')
   expect((await runTassis(['audit', 'list', '--since', 'soon'], intact.settings)).exitCode).toBe(2)
   expect((await runTassis(['audit', 'list', '--account', 'nobody'], intact.settings)).exitCode).toBe(1)
 })

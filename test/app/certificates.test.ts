@@ -241,9 +241,9 @@ test('certificates are listed with their end and why an order failed, and ordere
     })
     const [heading, api, smtp, ...rest] = stdout.split('\n')
     expect([heading, api, smtp].map((line) => line?.split(/ {2,}/))).toEqual([
-      ['HOST', 'FOR', 'FROM', 'VALID UNTIL'],
-      ['mail.tassis.test', 'HTTPS', 'none yet'],
-      ['mx.tassis.test', 'SMTP', 'certificate authority', expect.stringMatching(/^20.*Z \(in [45] d\)$/)],
+      ['HOST', 'FOR', 'SOURCE', 'NOT AFTER'],
+      ['mail.tassis.test', 'HTTPS', 'acme'],
+      ['mx.tassis.test', 'SMTP', 'acme', expect.stringMatching(/^20.*Z \(in [45] d\)$/)],
     ])
     expect(rest.join('\n')).toMatch(
       /^\nmail\.tassis\.test: 127\.0\.0\.1:9 cannot be reached: connection refused\n {2}Next attempt (?:now|in \d+ s|in 1 min); `tassis certificates retry` makes it now\.\n\nmx\.tassis\.test: /,

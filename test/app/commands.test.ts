@@ -236,25 +236,16 @@ test('a benchmark that measures nothing says what to add', async () => {
 })
 
 test.each([
-  [['bogus'], '`tassis --help` lists all commands.'],
-  [['mail', 'show'], '`tassis mail list` shows all.'],
-  [['keys', 'revoke'], '`tassis keys list` shows all.'],
-])('wrong usage %j exits with 2 and says where to look', async (args, advice) => {
+  [['bogus'], "unknown command 'bogus'"],
+  [['webhooks', 'lst'], "unknown command 'lst'\n(Did you mean list?)"],
+  [['mail', 'show'], "missing required argument 'id'"],
+  [['operations', 'pauze', 'x'], 'too many arguments'],
+  [['disk', 'show', '1'], 'too many arguments'],
+])('wrong usage %j exits with 2 and says where to look', async (args, problem) => {
   const { exitCode, stdout, stderr } = await runTassis(args, {})
-  expect({ exitCode, stdout, advice: stderr.trimEnd().split('\n').at(-1) }).toEqual({ exitCode: 2, stdout: '', advice })
-})
-
-test.each([
-  [['operations', 'pauze', 'x'], 'pauze', 'pause', '`tassis operations --help` lists its commands.'],
-  [['webhooks', 'lst'], 'lst', 'list', '`tassis webhooks --help` lists its commands.'],
-  [['lists', 'show'], 'lists show', 'lists', '`tassis --help` lists all commands.'],
-  [['disk', 'show', '1'], 'disk show', 'disk', '`tassis --help` lists all commands.'],
-])('%j is not a command, and the error suggests the intended one', async (args, unknown, meant, advice) => {
-  expect(await runTassis(args, {})).toEqual({
-    exitCode: 2,
-    stdout: '',
-    stderr: `tassis: unknown command '${unknown}'\n(Did you mean ${meant}?)\n${advice}\n`,
-  })
+  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
+  expect(stderr).toStartWith(`tassis: ${problem}`)
+  expect(stderr).toEndWith('\n`tassis --help`, or --help after a command, shows what there is.\n')
 })
 
 test('config shows every setting and its source, but no secret', async () => {

@@ -25,13 +25,13 @@ test('a domain is verified with the records that sending needs, without DMARC an
   const { exitCode, stdout } = await runTassis(['domains', 'verify', 'sender.test'], settings)
   expect(exitCode).toBe(0)
   expect(stdout).not.toContain('NOT OK')
-  expect(stdout).toMatch(/^dmarc +advised +There is no DMARC record/m)
+  expect(stdout).toMatch(/^dmarc +optional +There is no DMARC record/m)
   expect(stdout).toMatch(
     /^mx +optional +The MX of sender\.test points to mx\.elsewhere\.test .*not needed for sending, only/m,
   )
 })
 
-test('without a DNS answer, verify reports it once with the DNS servers and the setting that names them', async () => {
+test('without a DNS answer, verify says so of each record', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const { dns_records: records } = await runTassisJson<Shown>(['domains', 'records', 'sender.test'], data.settings)
@@ -40,9 +40,7 @@ test('without a DNS answer, verify reports it once with the DNS servers and the 
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
   const { exitCode, stdout } = await runTassis(['domains', 'verify', 'sender.test'], settings)
   expect(exitCode).toBe(1)
-  expect(stdout.match(/^\S+ +unknown +no answer; stays unverified$/gm)).toHaveLength(6)
-  expect(stdout.match(/DNS gave no answer:/g)).toHaveLength(1)
-  expect(stdout).toContain(`\nAsked: ${dns.address}. TASSIS_DNS_SERVERS sets`)
+  expect(stdout.match(/ could not be looked up: .* This says nothing about the record itself;/g)).toHaveLength(6)
 })
 
 test('commands that show records warn of a host name without a dot in every delivery mode', async () => {
@@ -66,7 +64,7 @@ test('records include the tracking domain, as a block and as a zone file line', 
   const { domainId } = await setUpAccount(data.settings)
   await withApp(data.settings, ({ db }) => void db.run("UPDATE domains SET tracking_domain = 'links.brand.test'"))
   const blocks = await runTassis(['domains', 'records', domainId], data.settings)
-  expect(blocks.stdout).toEndWith(
+  expect(blocks.stdout).toContain(
     'may be in another domain\n  Type      CNAME\n  Name      links.brand.test\n  Value     mail.tassis.test\n',
   )
   const zone = await runTassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
@@ -82,7 +80,6 @@ test('verify --without-dns verifies a domain until 72 hours after a check that f
   const { exitCode, stdout } = await runTassis(['domains', 'verify', 'sender.test', '--without-dns'], settings)
   expect(exitCode).toBe(0)
   expect(stdout).toContain('sender.test counts as verified and accepts mail, without a DNS check.')
-  expect(stdout).toContain('\nWarning: The service receives no mail until it runs with TASSIS_INBOUND_ADDR')
   const assumed = { verified: true }
   expect(await runTassisList(['domains', 'list'], settings)).toMatchObject([
     {
@@ -102,17 +99,15 @@ test('verify --without-dns verifies a domain until 72 hours after a check that f
   const expectUnchecked = async (isSo: boolean) => {
     const shown = (await runTassis(['domains', 'records', 'sender.test'], settings)).stdout
     expect([shown.includes('SPF, needed to send (not checked)'), shown.includes('(found)')]).toEqual([isSo, false])
-    expect(shown.includes('sender.test was marked verified without a DNS check.')).toBe(isSo)
     const warned = (await runTassis(['doctor'], settings)).stdout
     expect(warned.includes('WARNING domains: The domain sender.test of Acme was marked verified without')).toBe(isSo)
   }
   await expectUnchecked(true)
   const verify = async () => {
     const verified = await runTassis(['domains', 'verify', 'sender.test'], settings)
-    return [verified.exitCode, verified.stdout.split('\n').slice(-2, -1)[0]]
+    return [verified.exitCode, verified.stdout]
   }
-  const lacks =
-    /^sender\.test was verified, but records have been missing since .+Z \(spf, dkim, return_path\): its mail is sent until .+Z, then refused\. /
+  const lacks = / Missing since .+Z: spf, dkim, return_path; its mail is sent until .+Z\.\n/
   dns.zone['send.sender.test'] = 'SERVFAIL'
   await verify()
   await expectUnchecked(true)
@@ -120,17 +115,14 @@ test('verify --without-dns verifies a domain until 72 hours after a check that f
   expect(await verify()).toEqual([1, expect.stringMatching(lacks)])
   await expectUnchecked(false)
   expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(
-    /^sender\.test +losing .* missing since .+Z: spf, dkim, return_path; sends until .+Z$/m,
+    /^sender\.test +verified .* Missing since .+Z: spf, dkim, return_path; its mail is sent until .+Z\.$/m,
   )
   await withApp(
     settings,
     ({ db }) => void db.run('UPDATE domains SET records_lost_at = records_lost_at - 72 * 3600000'),
   )
-  const noLonger = 'sender.test no longer accepts mail: senders get a permanent rejection (550).'
-  expect(await verify()).toEqual([1, noLonger])
-  // The account had been notified.
-  expect(await verify()).toEqual([1, expect.stringMatching(/: its mail has been refused since .+Z\. /)])
-  expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(/^sender\.test +lost .*; refused since .+Z$/m)
+  expect(await verify()).toEqual([1, expect.stringMatching(/; it lost its own verification at .+Z\.\n/)])
+  expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(/^sender\.test +pending .* Missing since /m)
 })
 
 test('a subdomain of a verified domain is shown as sending under it until it is verified itself', async () => {
@@ -139,20 +131,15 @@ test('a subdomain of a verified domain is shown as sending under it until it is 
   await using dns = await startDnsServer({})
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
   const { stdout } = await runTassis(['domains', 'add', 'second.sender.test'], settings)
-  expect(stdout).toContain('Its mail is sent under sender.test, which is verified; once verified itself')
-  expect(stdout).toContain('Until then sender.test signs it.')
+  expect(stdout).toContain('Its mail is sent under sender.test, which is verified and signs it.')
   expect(stdout).not.toContain('captured')
   expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(
-    /^second\.sender\.test +covered .* missing: spf, dkim, return_path; sends under sender\.test$/m,
+    /^second\.sender\.test +pending .* Its mail is sent under sender\.test, .* Missing: spf, dkim, return_path\.$/m,
   )
   expect((await runTassis(['domains', 'verify', 'second.sender.test'], settings)).stdout).toContain(
-    'second.sender.test is not verified. Its mail is sent under sender.test, which is verified',
+    'Its mail is sent under sender.test, which is verified',
   )
   expect((await runTassis(['domains', 'add', 'third.test'], settings)).stdout).toContain(
-    'Until it is verified, its mail is only captured.',
-  )
-  const strict = { ...settings, TASSIS_SENDING_UNVERIFIED: 'reject' }
-  expect((await runTassis(['domains', 'add', 'fourth.test'], strict)).stdout).toContain(
-    'Until it is verified, its mail is refused.',
+    'Until it is verified, its mail is captured or refused (TASSIS_SENDING_UNVERIFIED).',
   )
 })

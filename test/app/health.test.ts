@@ -19,7 +19,7 @@ test('health says whether a service is ready, why not, and what to do when none 
   await service[Symbol.asyncDispose]()
   expect(await run()).toEqual(
     failed(
-      `No service answers at ${service.url}/readyz; start it with \`tassis serve\`, or set TASSIS_HTTP_ADDR to that of the service.`,
+      `No service answers at ${service.url} within 5 s; start it with \`tassis serve\`, or set TASSIS_HTTP_ADDR to that of the service.`,
     ),
   )
 })

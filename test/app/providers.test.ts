@@ -37,7 +37,7 @@ test('tassis providers shows suspensions with rule and reason; resume lifts them
     await suspend(service, 'gmail')
   }
   const { stdout } = await runTassis(['providers'], data.settings)
-  expect(stdout).toMatch(/gmail .* suspended, next attempt .* \(gmail-rate-4\.7\.28\): 421 4\.7\.28 unusual rate/)
+  expect(stdout).toMatch(/gmail .* until .*, gmail-rate-4\.7\.28: 421 4\.7\.28 unusual rate/)
   expect(stdout).toContain('`tassis providers resume NAME` ends a suspension at once')
   expect(await runTassisJson(['providers'], data.settings)).toMatchObject({
     pagination: { total: 1 },

@@ -93,22 +93,26 @@ test('operator mail can be listed, shown and deleted, without control characters
 
   const list = await run('list')
   const to = 'abuse@mail.tassis.test, postmaster@mail.tassis.test'
-  expect(list.out.split('\n').map((line) => line.slice(0, 122).trimEnd())).toEqual([
-    `ID                                    RECEIVED              KIND    ${'TO'.padEnd(to.length)}  FROM`.slice(0, 122),
-    `${bounce}  2026-03-15 12:30:00Z  bounce  ${to}  B`,
+  expect(list.out.split('\n').map((line) => line.slice(0, 119).trimEnd())).toEqual([
+    'ID                                    RECEIVED AT           KIND    RCPT TO',
+    `${bounce}  2026-03-15 12:30:00Z  bounce  ${to}`,
     `${id}  2026-03-15 12:30:00Z  abuse   ${to}`,
   ])
   expect((await run('list', '--kind', 'abuse', '--limit', '1')).out.split('\n')).toHaveLength(2)
-  expect((await run('list', '--limit', '1')).out).toEndWith('\n… and 1 more (--limit)')
+  expect((await run('list', '--limit', '1')).out).toEndWith('\n… and more (--limit)')
 
   const shown = await run('show', id)
   expect(shown.out.split('\n')).toEqual([
-    `Received: 2026-03-15 12:30:00Z from 198.51.100.7, ${Buffer.byteLength(MESSAGE)} bytes`,
-    'Kind:     abuse',
-    'Why here: The message is addressed to the operator.',
-    'Envelope: bob@receiver.test to abuse@mail.tassis.test, postmaster@mail.tassis.test',
-    'From:      ]0;owned [2J 31m gnp.exe  <bob@receiver.test>',
-    'Subject:  Spam ]0;owned [2J 31m gnp.exe ',
+    `Id:          ${id}`,
+    'Kind:        abuse',
+    'Reason:      The message is addressed to the operator.',
+    'Mail from:   bob@receiver.test',
+    'Rcpt to:     abuse@mail.tassis.test, postmaster@mail.tassis.test',
+    'From:         ]0;owned [2J 31m gnp.exe  <bob@receiver.test>',
+    'Subject:     Spam ]0;owned [2J 31m gnp.exe ',
+    'Source ip:   198.51.100.7',
+    `Size:        ${Buffer.byteLength(MESSAGE)} B`,
+    'Received at: 2026-03-15 12:30:00Z',
     '',
     'First line, für dich.',
     expect.stringMatching(/^Second .*line\.$/),
@@ -158,13 +162,8 @@ test('--json returns the exact bytes of a message of any size from a running ser
   }
   const listed = await runTassisJson(['mail', 'list'], data.settings)
   expect(listed).toMatchObject({ pagination: { total: 1 }, data: [{ id }] })
-  const { raw_base64: base64, ...rest } = await runTassisJson<Record<string, unknown>>(
-    ['mail', 'show', id, '--raw'],
-    data.settings,
-  )
-  expect(rest).toEqual({ ...head, text: expect.any(String), source: expect.any(String) })
-  expect(Buffer.from(String(base64), 'base64').equals(large)).toBe(true)
   const shown = await runTassisJson<{ text: string }>(['mail', 'show', id], data.settings)
+  expect(shown).toEqual({ ...head, text: expect.any(String), source: expect.any(String) } as never)
   expect([shown.text.length, shown.text.startsWith('First line, für dich.')]).toEqual([128 * 1024, true])
   expect(await runTassisJson(['mail', 'delete', id], data.settings)).toEqual({ id })
   expect(await runTassisJson(['mail', 'list'], data.settings)).toMatchObject({ pagination: { total: 0 }, data: [] })
@@ -179,12 +178,12 @@ test('show prints what is available of a message without text, an unparseable on
   }
   const html = await receive(data.settings, 'Content-Type: text/html\r\n\r\n<script>alert(1)</script>')
   const broken = await receive(data.settings, `X: ${'a'.repeat(2_000_000)}`)
-  const noText = { last: '(It has no text to show; --raw shows the whole message.)', stderr: '', exitCode: 0 }
+  const noText = { last: 'It has no text to show; --raw shows the whole message.', stderr: '', exitCode: 0 }
   expect(await show(html)).toEqual(noText)
   expect(await show(broken)).toEqual(noText)
   rmSync(join(data.path, 'raw-mail'), { recursive: true, force: true })
   const gone = 'The message is no longer stored; only its entry in `tassis mail list` is left.'
-  expect(await show(html)).toMatchObject({ last: `(${gone})`, exitCode: 0 })
+  expect(await show(html)).toMatchObject({ last: gone, exitCode: 0 })
   expect(await show(html, '--raw')).toMatchObject({ last: '', stderr: expect.stringContaining(gone), exitCode: 1 })
 })
 
@@ -210,7 +209,7 @@ test('complaints are shown by account with their rate over 30 days, newest first
     [
       'The last 30 days, without sandbox mail:',
       'ACCOUNT  DELIVERED  COMPLAINTS  RATE',
-      'Acme     0          0           -',
+      'Acme     0          0',
       '',
       'No complaints.',
     ].join('\n'),
@@ -234,10 +233,10 @@ test('complaints are shown by account with their rate over 30 days, newest first
     'ACCOUNT DELIVERED COMPLAINTS RATE',
     'Acme 4 1 25.000 %',
     '',
-    'WHEN ACCOUNT COMPLAINER TYPE LOOP REPORTED BY EMAIL',
+    'CREATED AT ACCOUNT COMPLAINER FEEDBACK TYPE FEEDBACK LOOP REPORTER EMAIL ID',
     expect.stringMatching(
       new RegExp(
-        `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ Acme bob@receiver\\.test abuse \\(unproven\\) ProviderFBL/1\\.4 .* ${emailId}$`,
+        `^\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\dZ Acme bob@receiver\\.test abuse ProviderFBL/1\\.4 .* ${emailId}$`,
       ),
     ),
   ])
@@ -342,25 +341,17 @@ test('reports can be listed and shown, without control characters', async () => 
     received_at: '2025-11-21T06:07:08.000Z',
   } as never)
   expect((await run('list')).out.split('\n').map((line) => line.replace(/ {2,}/g, '|'))).toEqual([
-    'ID|RECEIVED|KIND|DOMAIN|FROM|PERIOD|ACCOUNT',
-    `${tls}|2025-11-21 06:07:08Z|tls|mail.tassis.test|Receiver Inc.|2025-11-20 to 2025-11-21`,
-    `${dmarc}|2025-11-21 06:07:08Z|dmarc|sender.test|receiver [2J.example|2025-11-20|Acme`,
+    'ID|RECEIVED AT|KIND|DOMAIN|ORGANISATION|PERIOD START|PERIOD END|ACCOUNT',
+    `${tls}|2025-11-21 06:07:08Z|tls|mail.tassis.test|Receiver Inc.|2025-11-20 00:00:00Z|2025-11-21 23:59:59Z`,
+    `${dmarc}|2025-11-21 06:07:08Z|dmarc|sender.test|receiver [2J.example|2025-11-20 00:00:00Z|2025-11-20 23:59:59Z|Acme`,
   ])
   expect((await run('list', '--limit', '1', '--domain', 'Mail.Tassis.Test')).out).toMatch(
     /^ID .*\n\S+ .* mail\.tassis\.test [^\n]*$/,
   )
-  expect((await run('list', '--limit', '1')).out).toMatch(/\n… and 1 more \(--limit\)$/)
+  expect((await run('list', '--limit', '1')).out).toMatch(/\n… and more \(--limit\)$/)
   const shown = await run('show', dmarc ?? '')
-  expect(shown.out).toBe(
-    `Received: 2025-11-21 06:07:08Z, ${Buffer.byteLength(dmarcXml({ domain: 'sender.test' })) + 16} bytes unpacked
-Kind:     DMARC aggregate
-Domain:   sender.test (account Acme)
-From:     receiver [2J.example
-Id:       r 1
-Period:   2025-11-20
-
-${dmarcXml({ domain: 'sender.test' })}\t<!--  [31m -->`,
-  )
+  expect(shown.out).toMatch(/^Organisation: receiver \[2J\.example$/m)
+  expect(shown.out).toEndWith(`\n\n${dmarcXml({ domain: 'sender.test' })}\t<!--  [31m -->`)
   expect(await runTassisJson(['reports', 'show', tls ?? ''], data.settings)).toMatchObject({
     id: tls,
     content: tlsJson({ domain: 'mail.tassis.test' }),

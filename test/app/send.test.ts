@@ -78,21 +78,11 @@ test('send prints how many recipients were reached and which were not', async ()
   })
 })
 
-test('send names the command that adds an unregistered domain, and the one that resumes a paused account', async () => {
+test('send says what the API refuses', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const other = await runTassis(['send', '--from', 'a@other.test', '--to', 'b@x.test'], data.settings)
-  expect([other.exitCode, other.stderr]).toEqual([
-    1,
-    expect.stringContaining('`tassis domains add other.test` does that.'),
-  ])
-  await runTassisJson(['accounts', 'pause', 'Acme', '--reason', 'Bought addresses'], data.settings)
-  const { exitCode, stderr } = await runTassis([...MESSAGE, '--no-follow'], data.settings)
-  expect(exitCode).toBe(1)
-  const [, resume = ''] =
-    /^tassis: The account is paused: Bought addresses\. .*`tassis (accounts resume [\da-f-]+)` ends/.exec(stderr) ?? []
-  expect((await runTassis(resume.split(' '), data.settings)).exitCode).toBe(0)
-  expect((await runTassis([...MESSAGE, '--no-follow'], data.settings)).exitCode).toBe(0)
+  expect([other.exitCode, other.stderr]).toEqual([1, expect.stringContaining('other.test is not registered')])
 })
 
 test('queue shows what waits, why and until when, with and without a service', async () => {
@@ -123,7 +113,7 @@ test('queue shows what waits, why and until when, with and without a service', a
 })
 
 // Proves: send-10
-test('send from a never verified domain says that the message was captured, why, and how to go live', async () => {
+test('send from a never verified domain says that the message was captured, and why', async () => {
   using data = createDataFolder()
   await setUpAccount(data.settings)
   const { exitCode, stdout } = await runTassis(MESSAGE, data.settings)
@@ -131,9 +121,7 @@ test('send from a never verified domain says that the message was captured, why,
   const [first = '', ...lines] = stdout.trimEnd().split('\n')
   expect(first).toEndWith('. It will not leave this machine.')
   for (const line of lines.slice(0, -1)) expect(line).toContain('sandbox')
-  expect(lines.at(-1)).toMatch(
-    /^It was captured, not sent: the sending domain was never verified\. GET \/v1\/emails\/\S+\/captured shows it\. To go live, publish what `tassis domains records sender\.test` prints, then run `tassis domains verify sender\.test`\.$/,
-  )
+  expect(lines.at(-1)).toBe('It was captured, not sent: the sending domain was never verified.')
   const json = await runTassis([...MESSAGE, '--json'], data.settings)
   const objects = json.stdout
     .trim()

@@ -25,7 +25,7 @@ test('addresses can be added, listed and removed with and without a service', as
   }
   expect(await run('list')).toEqual({ exitCode: 0, out: 'No suppressions found.', stderr: '' })
   expect((await run('add', 'Bob@Bücher.test')).out).toMatch(
-    /^bob@xn--bcher-kva\.test has been suppressed since .*Z: manual\.$/,
+    /^Email address: +bob@xn--bcher-kva\.test\nReason: +manual$/m,
   )
   await using service = await startServing(data.settings)
   await run('add', 'carol@x.test', '--reason', 'complaint')
@@ -33,7 +33,7 @@ test('addresses can be added, listed and removed with and without a service', as
     { email_address: 'carol@x.test', reason: 'complaint' },
     { email_address: 'bob@xn--bcher-kva.test', reason: 'manual' },
   ])
-  expect((await run('list', '--limit', '1')).out).toMatch(/\ncarol@x\.test +complaint .*\n… and 1 more \(--limit\)$/)
+  expect((await run('list', '--limit', '1')).out).toMatch(/\ncarol@x\.test +complaint .*\n… and more \(--limit\)$/)
   expect(await runTassisJson(['suppressions', 'list', '--reason', 'manual'], data.settings)).toMatchObject({
     pagination: { total: 1 },
     data: [{ email_address: 'bob@xn--bcher-kva.test' }],
@@ -59,14 +59,14 @@ test('a file can be imported and exported; invalid lines are listed and exit wit
   const first = await importFile(`\ufeffemail_address,reason\n${many.join('\n')}\nnobody,x\n`)
   expect([first.exitCode, first.stdout]).toEqual([
     1,
-    '2501 lines: 2500 imported, 0 already on the list, 1 invalid.\n  line 2502: "nobody" is not an address: it has no @ after a local part.\n',
+    expect.stringMatching(/^Imported: +2500\n[\s\S]*\n {2}line 2502: "nobody" is not an address: it has no @ .*\n$/),
   ])
   const exported = await runTassis(['suppressions', 'export'], data.settings)
   expect(exported.stdout).toBe(
     ['email_address,reason,stream,list', ...many.map((line) => `${line},,`), ''].join('\r\n'),
   )
   const again = await importFile(exported.stdout)
-  expect([again.exitCode, again.stdout]).toEqual([0, '2500 lines: 0 imported, 2500 already on the list, 0 invalid.\n'])
+  expect([again.exitCode, again.stdout]).toEqual([0, expect.stringMatching(/^Already suppressed: +2500$/m)])
   for (const [content, message] of [
     ['colour\nred\n', /no column email_address among "colour"/],
     [new Uint8Array([0x61, 0xe9]), /not in UTF-8/],
@@ -78,9 +78,7 @@ test('a file can be imported and exported; invalid lines are listed and exit wit
   const piped = (content: string | Uint8Array) =>
     runTassisProcess(['suppressions', 'import', '-'], data.settings, content)
   expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: The file is tab-separated/)
-  expect((await piped('Email,Opt-out\na@x.test,x\nu1@x.test,x\n')).stdout).toBe(
-    '2 lines: 1 imported, 1 already on the list, 0 invalid.\nIgnored columns: Opt-out.\n',
-  )
+  expect((await piped('Email,Opt-out\na@x.test,x\nu1@x.test,x\n')).stdout).toMatch(/\nIgnored columns: +Opt-out\n$/)
   expect((await piped(new Uint8Array([0x61, 0xe9]))).stderr).toMatch(/^tassis: The file is not in UTF-8/)
   const missing = await runTassis(['suppressions', 'import', join(data.path, 'none.csv')], data.settings)
   expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringMatching(/none\.csv cannot be read: ENOENT/)])

@@ -52,14 +52,9 @@ test('templates of Postmark are imported with their layouts and numbers; the res
   })
   const imported = await run(TOKEN)
   expect(imported).toMatchObject({ exitCode: 1, stderr: '' })
-  expect(imported.stdout.split('\n')).toEqual([
-    'order (11): imported',
-    'postmark-13 (13): imported',
-    'news (14): not imported',
-    expect.stringMatching(/^ {2}TextBody, line 2: \{\{\{ pm:unsubscribe \}\}\}: /),
-    expect.stringMatching(/^3 templates: 2 imported, 0 already here, 1 not imported\./),
-    '',
-  ])
+  expect(imported.stdout).toMatch(
+    /\norder +11 +imported\npostmark-13 +13 +imported\nnews +14 +left +TextBody, line 2: \{\{\{ pm:unsubscribe \}\}\}: .*\n3 templates: 2 imported, 0 already here, 1 not imported\./,
+  )
   expect((await run(TOKEN)).stdout).toContain('3 templates: 0 imported, 2 already here, 1 not imported.')
   await using service = await startServing(data.settings)
   const headers = { 'x-postmark-server-token': key }

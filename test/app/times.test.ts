@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { parseTimeOption } from '#app/cli/times.ts'
+import { parseTimeOption } from '#app/cli/options.ts'
 
 const NOW = Date.parse('2026-11-21T03:05:00Z')
 

@@ -79,22 +79,18 @@ describe('without a service', () => {
       )
     })
     const { stdout } = await runTassis(['webhooks', 'list'], folder.settings)
-    expect(stdout).toMatch(/^ID +KIND +STATE +URL +LAST SUCCESS +LAST FAILURE +WHY +ACCOUNT +EVENTS$/m)
     expect(stdout).toMatch(
-      /^\S+ {2}webhook {2}deactivated by failures +\S+\/failed .* 2 h ago +deactivated after 10 consecutive failures +Acme +sent,bounced$/m,
+      /^ID +ACCOUNT +ROUTE +URL +EVENTS +IS ACTIVE +OFF BY FAILURES +FAILURE COUNT .* LAST FAILURE REASON$/m,
     )
-    expect(stdout).toMatch(/^\S+ {2}webhook {2}deactivated by user +\S+\/paused /m)
     expect(stdout).toMatch(
-      /^\S+ {2}webhook {2}active, 3 failures in a row +\S+\/theirs .* The answer \[31m was 500\. +Other +sent,bounced$/m,
+      /^\S+ +Acme +\S+\/failed +sent, bounced +no +yes +10 +\S+ \S+Z +deactivated after 10 consecutive failures$/m,
     )
-    expect(stdout.trimEnd()).toEndWith(
-      `A webhook deactivated by failures stays inactive until its user sends PUT /v1/webhooks/{id} with url, events and is_active. The failures: tassis webhooks deliveries ${made[0]?.id} --status undeliverable`,
-    )
+    expect(stdout).toMatch(/^\S+ +Acme +\S+\/paused +sent, bounced +no +no /m)
+    expect(stdout).toMatch(/^\S+ +Other +\S+\/theirs +sent, bounced +yes +no +3 +The answer \[31m was 500\.$/m)
     expect(stdout).not.toContain('whsec_')
     const one = await runTassis(['webhooks', 'list', '--account', 'acme'], folder.settings)
     expect(one.stdout).toContain(made[0]?.id ?? '')
     expect(one.stdout).not.toContain(theirs.id)
-    expect(one.stdout).not.toContain('ACCOUNT')
   })
 
   test('queue shows waiting or deactivated webhooks in one line, or no line if there are none', async () => {
@@ -125,7 +121,7 @@ describe('without a service', () => {
     expect(await runTassis(['webhooks', 'secret', hook.id, '--reveal'], data.settings)).toEqual({
       exitCode: 0,
       stdout: `${hook.secret}\n`,
-      stderr: 'This is the secret of the webhook to https://127.0.0.1/hook. The audit log records that it was shown.\n',
+      stderr: 'The audit log records that it was shown.\n',
     })
     const rotated = await runTassisJson<CreatedWebhook>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
     expect(rotated).toEqual({ secret: expect.stringMatching(/^whsec_[0-9A-Za-z]{32}$/) } as never)
@@ -181,26 +177,23 @@ describe('without a service', () => {
     const run = (...args: string[]) => runTassis(['webhooks', ...args], folder.settings)
     const { stdout } = await run('list', '--account', 'Acme')
     for (const [id, state, mail] of [
-      [exact, 'active', 'support@acme.test'],
-      [prefix, 'deactivated by failures', 'sales-*@acme.test'],
-      [all, 'active', '*@acme.test'],
+      [exact, 'yes +no', 'support@acme.test'],
+      [prefix, 'no +yes', 'sales-*@acme.test'],
+      [all, 'yes +no', '*@acme.test'],
     ] as const)
       expect(stdout.split('\n').find((line) => line.startsWith(id))).toMatch(
-        new RegExp(`^\\S+ {2}route {2}${state} .* mail to ${RegExp.escape(mail)} \\(inbound route\\)$`),
+        new RegExp(`^\\S+ +Acme +${RegExp.escape(mail)} .* ${state} `),
       )
-    expect(stdout.trimEnd()).toEndWith(
-      `A route whose webhook was deactivated by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. The failures: tassis webhooks deliveries ${prefix} --status undeliverable`,
-    )
     const shown = await run('secret', 'inbound', '--account', 'acme', '--reveal')
     expect(shown).toEqual({
       exitCode: 0,
       stdout: expect.stringMatching(/^whsec_[0-9A-Za-z]{32}\n$/) as never,
-      stderr: 'This is the secret of the inbound routes of Acme. The audit log records that it was shown.\n',
+      stderr: 'The audit log records that it was shown.\n',
     })
     const rotated = await run('secret', 'inbound', '--account', 'acme', '--rotate')
     expect([rotated.exitCode, rotated.stderr]).toEqual([
       0,
-      'This is the new secret of the inbound routes of Acme. Give it to the receiver within a day: until then webhook-signature has the signatures of both secrets, X-Service-Signature only that of the new one.\n',
+      'Give it to the receiver within a day: until then webhook-signature has the signatures of both secrets, X-Service-Signature only that of the new one.\n',
     ])
     expect(rotated.stdout).not.toBe(shown.stdout)
     expect((await run('secret', 'inbound', '--account', 'acme', '--reveal')).stdout).toBe(rotated.stdout)
@@ -232,12 +225,8 @@ describe('without a service', () => {
         'inbound_secret.revealed',
       ])
     })
-    expect((await run('test', exact)).stdout).toBe(
-      'No service is running: the test event to https://127.0.0.1/exact is queued until one starts.\n',
-    )
-    const queued = (await run('deliveries', exact)).stdout
-    expect(queued).toMatch(/^https:\/\/127\.0\.0\.1\/exact \(account Acme\): active$/m)
-    expect(queued).toMatch(/^\S+ \S+Z +test +pending +0 +- +- +- +[0-9a-f-]{36} +next attempt /m)
+    expect((await run('test', exact)).stdout).toEndWith('\nNo service is running: it is queued until one starts.\n')
+    expect((await run('deliveries', exact)).stdout).toMatch(/^\S+ \S+Z +test +pending +0 +[0-9a-f-]{36} +\d{4}-/m)
     // The delivery names the received email by its id.
     const inboundId = formatUuid(newUuid())
     await withApp(folder.settings, (app) =>
@@ -252,9 +241,7 @@ describe('without a service', () => {
         insertPending(tx, { webhookId: id, seq, event, payload: null }, app.clock.now())
       }),
     )
-    expect((await run('deliveries', exact)).stdout).toMatch(
-      new RegExp(` email\\.inbound +pending +0 +- +- +${inboundId} `),
-    )
+    expect((await run('deliveries', exact)).stdout).toMatch(new RegExp(` email\\.inbound +pending +0 +${inboundId} `))
     expect(await run('deliveries', 'inbound')).toEqual({
       exitCode: 1,
       stdout: '',
@@ -293,7 +280,7 @@ describe('with a service', () => {
     const first = await runTassis(['webhooks', 'test', hook.id], data.settings)
     expect([first.exitCode, first.stdout]).toEqual([
       0,
-      expect.stringMatching(/^Delivered to https:\/\/hooks\.test:\d+\/hook: 200 after \d+ ms\.\n$/),
+      expect.stringMatching(/^Status: +delivered\n[\s\S]*\nStatus code: +200\n/m),
     ])
     const { secret } = await runTassisJson<CreatedWebhook>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
     expect((await runTassis(['webhooks', 'test', hook.id], data.settings)).exitCode).toBe(0)
@@ -311,14 +298,10 @@ describe('with a service', () => {
     const { exitCode, stdout } = await runTassis(['webhooks', 'test', failing.id], data.settings)
     expect([exitCode, stdout]).toEqual([
       1,
-      expect.stringMatching(
-        /^Not delivered to \S+\/broken: The response status was 418\.\nThe response began: I am a teapot\n$/,
-      ),
+      expect.stringMatching(/^Response: +I am a teapot\nError: +The response status was 418\.\n/m),
     ])
     const shown = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'undeliverable'], data.settings)
-    expect(shown.stdout).toMatch(
-      / test +undeliverable +1 +418 +\d+ ms +- +[0-9a-f-]{36} +The response status was 418\.$/m,
-    )
+    expect(shown.stdout).toMatch(/ test +undeliverable +1 +418 +\d+ +[0-9a-f-]{36} +The response status was 418\.$/m)
     const none = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'delivered'], data.settings)
     expect(none.stdout.trimEnd()).toEndWith('No deliveries found.')
   })

@@ -9,8 +9,16 @@ import { attempt } from '#platform/attempt.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { MiB } from '#platform/units.ts'
-import { UNIT_FOLDERS } from '../cli/installed-data.ts'
 import { BackupError } from './errors.ts'
+
+/** In the order in which systemd looks. */
+const UNIT_FOLDERS: readonly string[] = [
+  '/etc/systemd/system',
+  '/run/systemd/system',
+  '/usr/local/lib/systemd/system',
+  '/usr/lib/systemd/system',
+  '/lib/systemd/system',
+]
 
 /** A bind mount may be on the disk of the folder above it. */
 const BIND = /\br?bind\b/

@@ -5,8 +5,12 @@
 import { API, type Api } from '#client/api.ts'
 import { createClient, type Pages, TassisError } from '#client/client.ts'
 import { OPERATOR_API, type OperatorApi } from '#client/operator-api.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { seconds } from '#platform/units.ts'
 import { ACCOUNT_HEADER } from '../admin-fetch.ts'
+import { type AdminReply, adminSocketPath, fetchAdminSocket } from '../admin-socket.ts'
 import { loadConfig } from '../settings.ts'
+import { VERSION } from '../version.ts'
 import { type CallOptions, withFetch } from './call.ts'
 import { CommandError } from './errors.ts'
 import type { AccountOption } from './options.ts'
@@ -50,8 +54,7 @@ export async function withApi<T>(
     return await withFetch(loadConfig().config, (fetch, isServed) => use(createApi(fetch, isServed, account)), options)
   } catch (error) {
     if (!(error instanceof TassisError)) throw error
-    // The service did not answer, which the command says itself.
-    throw error.cause instanceof CommandError ? error.cause : new CommandError(toSentence(error), error.code)
+    throw new CommandError(toSentence(error), error.code)
   }
 }
 
@@ -105,3 +108,45 @@ export async function readRows<Body extends { readonly data: readonly unknown[] 
   if (!first) throw new Error('the list had no page')
   return { ...first, data: rows.slice(0, limit), has_more: rows.length > limit }
 }
+
+/** Repeats a request that changes a limited number at once, until all is done. */
+export async function* sendAll<Done extends { readonly next_cursor: string | null }>(
+  send: (cursor: string | undefined) => Promise<{ readonly data: Done }>,
+): AsyncGenerator<Done> {
+  for (let cursor: string | undefined | null; cursor !== null; ) {
+    const { data } = await send(cursor)
+    yield data
+    cursor = data.next_cursor
+  }
+}
+
+const TIMEOUT_MS = seconds(3)
+
+/** Calls the API of the running service; never opens the data. */
+export async function callService<T>(
+  { dataDir }: Pick<Config, 'dataDir'>,
+  use: (api: CommandApi) => PromiseLike<T>,
+  timeoutMs = TIMEOUT_MS,
+): Promise<AdminReply<T>> {
+  if (adminSocketPath(dataDir) === undefined) return { kind: 'nobody' }
+  const signal = AbortSignal.timeout(timeoutMs)
+  try {
+    const api = createApi((url, init) => fetchAdminSocket(dataDir, VERSION, url, { ...init, signal }), true)
+    return { kind: 'ok', value: await use(api) }
+  } catch (error) {
+    if (signal.aborted) return { kind: 'silent' }
+    if (!(error instanceof TassisError)) throw error
+    const { status, message, code } = error
+    return status === 0 ? { kind: 'nobody' } : { kind: 'refused', message, code }
+  }
+}
+
+/** What the running service says of itself; undefined without one that answers soon. */
+export async function askService(config: Pick<Config, 'dataDir'>) {
+  const reply = await callService(config, (api) => api.operator.getService())
+  return reply.kind === 'ok' ? reply.value.data : undefined
+}
+
+/** The URL of the service on this machine, without a path: as the running one says, else as the settings do. */
+export const findServiceUrl = async (config: Pick<Config, 'dataDir' | 'httpAddr'>): Promise<string> =>
+  (await askService(config))?.url ?? `http://${config.httpAddr}`

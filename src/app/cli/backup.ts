@@ -15,7 +15,6 @@ import type { BackupJob, BackupReport } from '../backup/job.ts'
 import { findMissingKeys, formatKeys, readConfiguredKey, readKeyFile, readKeyText } from '../backup/key.ts'
 import { type BackupReader, listNeededKeys } from '../backup/manifest.ts'
 import { findBackups } from '../backup/names.ts'
-
 import { compareFiles, openBackup } from '../backup/reader.ts'
 import { restoreBackup } from '../backup/restore.ts'
 import { type HoldHandle, runBackup } from '../backup/run.ts'
@@ -23,12 +22,12 @@ import { readS3Target, S3Backups } from '../backup/s3.ts'
 import { createScheduledJob } from '../backup/scheduled.ts'
 import { describeOwner, runAsOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
+import { callService } from './api.ts'
 import { requireData } from './call.ts'
 import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { callService } from './local-service.ts'
 import { createWholeNumberParser, type JsonOption } from './options.ts'
-import { formatCount, formatSize, formatUtc, formatUtcFromNow, printResult } from './output.ts'
+import { formatFields, printResult } from './output.ts'
 
 interface BackupOptions extends JsonOption {
   readonly withKey?: boolean | undefined
@@ -36,8 +35,6 @@ interface BackupOptions extends JsonOption {
   readonly verify?: boolean | undefined
   readonly list?: boolean | undefined
 }
-
-const MAX_KEPT = 10_000
 
 export function addBackupCommand(program: Command): void {
   program
@@ -47,23 +44,17 @@ export function addBackupCommand(program: Command): void {
     .option(
       '--keep <count>',
       'remove older backups beyond this number; default: TASSIS_BACKUP_KEEP in the places of scheduled backups, elsewhere none are removed',
-      createWholeNumberParser(1, MAX_KEPT),
+      createWholeNumberParser(1, 10_000),
     )
     .addOption(
-      new Option('--verify', 'compare an existing backup with its manifest; exit code 1 if it is damaged').conflicts([
+      new Option('--verify', 'compare an existing backup with its manifest; exit code 1 if it is damaged').conflicts(
         'list',
-        'keep',
-        'withKey',
-      ]),
+      ),
     )
-    .addOption(
-      new Option('--list', 'list the backups in the folder, or in the places of scheduled backups').conflicts([
-        'keep',
-        'withKey',
-      ]),
-    )
+    .option('--list', 'list the backups in the folder, or in the places of scheduled backups')
     .action(async (path: string | undefined, options: BackupOptions) => {
-      if (options.list) printResult(options, { data: await list(path) }, formatList)
+      if (options.list)
+        printResult(options, { data: await list(path) }, ({ data }) => data.join('\n') || 'There is no backup.')
       else if (options.verify) await verify(path, options)
       else printResult(options, await write(path, options), formatReport)
     })
@@ -91,29 +82,14 @@ async function runConfigured(config: Config, options: Pick<BackupJob, 'masterKey
   return report
 }
 
-interface BackupList {
-  readonly place: string
-  readonly backups: readonly string[]
+/** The backups in a folder, else those of the schedule; oldest first. */
+async function list(path: string | undefined): Promise<string[]> {
+  const listFolder = (folder: string) => findBackups(folder).map((name) => join(folder, name))
+  if (path !== undefined) return listFolder(resolve(path))
+  const { folder, isStaging, s3 } = createScheduledJob(loadConfig().config)
+  const stored = s3 ? (await new S3Backups(s3).names()).map((name) => `${S3_PREFIX}${name}`) : []
+  return [...(isStaging ? [] : listFolder(folder)), ...stored]
 }
-
-/** Lists the backups of each place, oldest first. */
-async function list(path: string | undefined): Promise<BackupList[]> {
-  if (path !== undefined) return [listFolder(resolve(path))]
-  const { config } = loadConfig()
-  const { folder, isStaging, s3 } = createScheduledJob(config)
-  return [
-    ...(isStaging ? [] : [listFolder(folder)]),
-    ...(s3 ? [{ place: 's3:', backups: (await new S3Backups(s3).names()).map((name) => `s3:${name}`) }] : []),
-  ]
-}
-
-const listFolder = (folder: string): BackupList => ({
-  place: folder,
-  backups: findBackups(folder).map((name) => join(folder, name)),
-})
-
-const formatList = ({ data: places }: { readonly data: readonly BackupList[] }): string =>
-  places.flatMap(({ place, backups }) => (backups.length === 0 ? [`No backup in ${place}`] : backups)).join('\n')
 
 /** The hold in the running service, if there is one. */
 function createHold(config: Config): HoldHandle {
@@ -130,21 +106,16 @@ function createHold(config: Config): HoldHandle {
   }
 }
 
-function formatReport(report: BackupReport): string {
-  const { total_bytes: totalBytes, written_bytes: writtenBytes, sent_bytes: sentBytes } = report
-  const shared = writtenBytes < totalBytes ? `, of which ${formatSize(writtenBytes)} are new` : ''
-  return [
-    `Backup written${report.warnings.length === 0 ? ' and verified' : ', with warnings'}: ${report.path}`,
-    `  ${formatCount(report.files, 'file')}, ${formatSize(totalBytes)}${shared}, in ${(report.duration_ms / 1000).toFixed(1)} s`,
-    `  state of ${formatUtc(report.taken_at)}`,
-    ...(sentBytes === null ? [] : [`  ${formatSize(sentBytes)} sent to the storage`]),
-    report.has_key
-      ? `  with the ${formatKeys(report.master_keys)}: keep it where nobody else can read it`
-      : `  without the ${formatKeys(report.master_keys)}: keep a copy apart, or nothing in the backup can be used`,
-    ...report.warnings.map((warning) => `  warning: ${warning}`),
-    ...report.removed.map((name) => `  removed the old backup ${name}`),
+const formatReport = ({ warnings, removed, has_key: hasKey, master_keys: keys, ...report }: BackupReport): string =>
+  [
+    `Backup written${warnings.length === 0 ? ' and verified' : ', with warnings'}: ${report.path}`,
+    formatFields(report, 2),
+    hasKey
+      ? `  with the ${formatKeys(keys)}: keep it where nobody else can read it`
+      : `  without the ${formatKeys(keys)}: keep a copy apart, or nothing in the backup can be used`,
+    ...warnings.map((warning) => `  warning: ${warning}`),
+    ...removed.map((name) => `  removed the old backup ${name}`),
   ].join('\n')
-}
 
 const describeManifest = ({ taken_at, tassis, hostname, files, warnings }: BackupReader['manifest']) => ({
   ...{ taken_at, tassis, hostname, warnings, files: files.length },
@@ -171,19 +142,11 @@ async function verify(path: string | undefined, options: BackupOptions): Promise
     missing_master_keys: manifest.has_key ? [] : findMissingHere(listNeededKeys(manifest)),
     problems,
   }
-  printResult(options, result, () =>
+  printResult(options, result, ({ ok, ...shown }) =>
     [
-      result.ok
-        ? `${reader.name} is as it was written: ${formatCount(result.files, 'file')}, ${formatSize(result.total_bytes)}, state of ${formatUtc(result.taken_at)}`
-        : `${reader.name} is damaged; use another backup:`,
-      ...problems.map((problem) => `  ${problem}`),
-      `  ${result.has_key ? 'holds' : 'needs'} the ${formatKeys(result.master_keys)}`,
-      ...(result.missing_master_keys && result.missing_master_keys.length > 0
-        ? [
-            `  warning: the key file here lacks the ${formatKeys(result.missing_master_keys)}; look for an older copy of it`,
-          ]
-        : []),
-      ...result.warnings.map((warning) => `  warning at the time of the backup: ${warning}`),
+      ok ? `${reader.name} is as it was written.` : `${reader.name} is damaged; use another backup.`,
+      formatFields(shown, 2),
+      ...(result.missing_master_keys?.length ? ['The key file here lacks keys; look for an older copy of it.'] : []),
     ].join('\n'),
   )
   if (!result.ok) process.exitCode = 1
@@ -192,19 +155,14 @@ async function verify(path: string | undefined, options: BackupOptions): Promise
 const S3_PREFIX = 's3:'
 
 /** Opens a backup by its path, or by its name in the storage of the settings. Throws BackupError. */
-export async function openNamedBackup(path: string): Promise<BackupReader> {
+async function openNamedBackup(path: string): Promise<BackupReader> {
   if (!path.startsWith(S3_PREFIX)) return openBackup(path)
   const target = readS3Target(loadConfig().config)
   if (!target) throw new BackupError('No storage is set; set TASSIS_BACKUP_S3_URL and its access key.')
   return new S3Backups(target).open(path.slice(S3_PREFIX.length))
 }
 
-export const formatBackupPath = (path: string): string => (path.startsWith(S3_PREFIX) ? path : resolve(path))
-
-interface RestoreOptions extends JsonOption {
-  readonly into?: string | undefined
-  readonly key?: string | undefined
-}
+const formatBackupPath = (path: string): string => (path.startsWith(S3_PREFIX) ? path : resolve(path))
 
 export function addRestoreCommand(program: Command): void {
   program
@@ -212,7 +170,7 @@ export function addRestoreCommand(program: Command): void {
     .argument('<backup>', 'folder of one backup, or s3:NAME')
     .option('--into <folder>', 'the data directory; default: that of the settings')
     .option('--key <file>', 'file of the master key, if the backup does not hold it')
-    .action(async (path: string, options: RestoreOptions) => {
+    .action(async (path: string, options: JsonOption & { into?: string; key?: string }) => {
       const { config } = loadConfig()
       const startedAtMs = systemClock.monotonicMs()
       const dataDir = options.into === undefined ? config.dataDir : resolve(options.into)
@@ -229,10 +187,8 @@ export function addRestoreCommand(program: Command): void {
       }
       printResult(options, result, () =>
         [
-          `Restored ${reader.name} into ${dataDir}, which belongs to ${describeOwner(dataDir)}`,
-          `  state of ${formatUtcFromNow(result.taken_at)}, of ${result.hostname}`,
-          `  ${formatCount(result.files, 'file')}, ${formatSize(result.total_bytes)}, in ${(result.duration_ms / 1000).toFixed(1)} s; every file is as it was backed up`,
-          ...result.warnings.map((warning) => `  warning at the time of the backup: ${warning}`),
+          `Restored ${reader.name} into ${dataDir}, which belongs to ${describeOwner(dataDir)}; every file is as it was backed up.`,
+          formatFields(result, 2),
           'Next: start the service. Mail that was open at that time waits, because it may have been sent since: `tassis fence`.',
         ].join('\n'),
       )

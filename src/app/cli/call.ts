@@ -6,8 +6,10 @@
 
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
+import { TassisError } from '#client/client.ts'
 import { startDelivery } from '#features/sending/delivery/start.ts'
 import { isLocked } from '#platform/disk/storage-errors.ts'
+import { systemCodeOf } from '#platform/errors.ts'
 import { createInternalRequest } from '#platform/http/internal-request.ts'
 import { createLog } from '#platform/log/log.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
@@ -33,8 +35,6 @@ import { createHttp } from '../http.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { CommandError } from './errors.ts'
-import { findInstalledData } from './installed-data.ts'
-import { quoteShellWord } from './output.ts'
 
 export interface CallOptions {
   /** Whether the command may set up an empty data directory; otherwise it fails. */
@@ -88,31 +88,21 @@ async function fetchFromService<T>({ dataDir }: Config, use: (fetch: Fetch) => P
           'service_stopped',
         )
   try {
-    return await use(async (url, init) => {
+    return await use((url, init) => {
       const signal = AbortSignal.any([silence, ...(init.signal ? [init.signal] : [])])
-      const response = await fetchAdminSocket(dataDir, VERSION, url, { ...init, signal }).catch(() => {
-        throw explain()
-      })
-      return new Response(response.body && explainEnd(response.body, explain), response)
+      return fetchAdminSocket(dataDir, VERSION, url, { ...init, signal })
     })
+  } catch (error) {
+    throw isConnectionLost(error) ? explain() : error
   } finally {
     ended.abort()
   }
 }
 
-/** The same body, but one that ends too early ends with the error that says why. */
-const explainEnd = (body: ReadableStream<Uint8Array>, explain: () => Error): ReadableStream<Uint8Array> => {
-  const reader = body.getReader()
-  return new ReadableStream({
-    async pull(controller) {
-      const { done, value } = await reader.read().catch(() => {
-        throw explain()
-      })
-      if (done) controller.close()
-      else controller.enqueue(value)
-    },
-    cancel: () => reader.cancel(),
-  })
+/** Also in the middle of a body. */
+function isConnectionLost(error: unknown): boolean {
+  if (error instanceof TassisError) return error.status === 0
+  return error instanceof Error && (error.name === 'AbortError' || /^(?:ECONN|Connection)/.test(systemCodeOf(error)))
 }
 
 async function fetchInProcess<T>(
@@ -148,13 +138,8 @@ export function requireData({ dataDir }: Config): void {
     if (code === 'ENOTDIR') throw createNotAFolderError(dataDir)
     requireUsableData(dataDir)
     requireNoOrphanedContent(dataDir)
-    const installed = findInstalledData()
     throw new ConfigError(
-      `There is no Tassis data in ${dataDir}; ${
-        installed === undefined || installed.dataDir === dataDir
-          ? 'set TASSIS_DATA_DIR to its location, or begin with `tassis accounts create`'
-          : `${installed.source} uses ${installed.dataDir}: run the command with TASSIS_DATA_DIR=${quoteShellWord(installed.dataDir)}`
-      }.`,
+      `There is no Tassis data in ${dataDir}; set TASSIS_DATA_DIR to its location, which \`systemctl cat tassis\` shows if it runs as a service, or begin with \`tassis accounts create\`.`,
     )
   }
   requireNoOrphanedContent(dataDir)

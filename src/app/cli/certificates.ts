@@ -1,9 +1,8 @@
 /** @module `tassis certificates`: shows which certificates clients see, and makes failed orders due again. */
 import type { OperatorCertificate } from '#client/operator-api.ts'
 import { USE_NAMES } from '#features/setup/certificates/states.ts'
-import { systemClock } from '#platform/time/clock.ts'
 import type { Command } from './command.ts'
-import { type Columns, formatFromNow, formatPage, formatUtc } from './output.ts'
+import { type Columns, formatFromNow, formatPage, formatUtcFromNow } from './output.ts'
 
 export function addCertificateCommands(program: Command): void {
   const certificates = program
@@ -23,27 +22,22 @@ export function addCertificateCommands(program: Command): void {
   )
 }
 
-const SOURCES = { acme: 'certificate authority', file: 'TASSIS_TLS_CERT_FILE', none: 'self-signed' }
-
 const COLUMNS: Columns<OperatorCertificate> = {
   HOST: ({ host }) => host,
   FOR: ({ use }) => USE_NAMES[use],
-  FROM: ({ source, not_after: notAfter }) =>
-    notAfter === null ? (source === 'acme' ? 'none yet' : 'self-signed') : SOURCES[source],
-  'VALID UNTIL': ({ not_after: notAfter }) =>
-    notAfter === null ? '' : `${formatUtc(notAfter)} (${isPast(notAfter) ? 'EXPIRED ' : ''}${formatFromNow(notAfter)})`,
+  SOURCE: ({ source }) => source,
+  'NOT AFTER': ({ not_after: at }) => at && formatUtcFromNow(at),
 }
 
 function formatList(page: { readonly data: readonly OperatorCertificate[] }): string {
-  const mismatches = page.data.flatMap(({ mismatch }) => (mismatch ? [`${mismatch.problem}\n  ${mismatch.fix}`] : []))
-  const failures = page.data.flatMap(({ host, last_error: error, next_attempt_at: next }) => {
-    const wait = next === null ? 'soon' : isPast(next) ? 'now' : formatFromNow(next)
-    return error === null
+  const problems = page.data.flatMap(({ host, mismatch, last_error: error, next_attempt_at: next }) => [
+    ...(mismatch ? [`${mismatch.problem}\n  ${mismatch.fix}`] : []),
+    ...(error === null
       ? []
-      : [`${host}: ${error}\n  Next attempt ${wait}; \`tassis certificates retry\` makes it now.`]
-  })
+      : [
+          `${host}: ${error}\n  Next attempt ${next === null ? 'soon' : formatFromNow(next)}; \`tassis certificates retry\` makes it now.`,
+        ]),
+  ])
   const sentence = 'No certificates: neither TASSIS_HTTPS_ADDR nor an SMTP listener is set. A proxy has its own.'
-  return [formatPage(page, sentence, COLUMNS), ...mismatches, ...new Set(failures)].join('\n\n')
+  return [formatPage(page, sentence, COLUMNS), ...new Set(problems)].join('\n\n')
 }
-
-const isPast = (iso: string): boolean => Date.parse(iso) <= systemClock.now()

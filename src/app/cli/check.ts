@@ -4,23 +4,25 @@
  */
 
 import type { Database } from 'bun:sqlite'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { type Balance, checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
-import type { Violation } from '#platform/db/consistency.ts'
+import { blobPath, ENCODING, formatMonth, toRef } from '#platform/content/read.ts'
+import { MAX_DIFFERENCES, type Violation } from '#platform/db/consistency.ts'
+import { isDatabaseCorrupt } from '#platform/db/corruption.ts'
+import { openReadOnly } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { checkConsistency } from '../consistency-rules.ts'
+import { describeCorruption, RESTORE_REMEDY } from '../create.ts'
 import { describeDamagedContent } from '../damaged-content.ts'
 import { openKeyRing, requireKeysOf } from '../master-key.ts'
-import { loadConfig } from '../settings.ts'
-import { requireData } from './call.ts'
+import { askService } from './api.ts'
 import type { Command } from './command.ts'
-import { checkContent, findCorruption } from './content-check.ts'
-import { askService } from './local-service.ts'
-import type { JsonOption } from './options.ts'
-import { formatTable, printResult, toPrintable } from './output.ts'
+import { fields, formatPage, toPrintable } from './output.ts'
 import { findSettingWarnings } from './setting-warnings.ts'
 import { withSnapshot } from './snapshot.ts'
 
@@ -60,37 +62,23 @@ export function hideDeletedAccounts(db: Database): void {
     db.run(`CREATE TEMP VIEW ${name} AS SELECT * FROM main.${name} WHERE ${where}`)
 }
 
-interface CheckResult {
-  readonly ok: boolean
-  readonly at: string
-  readonly balances: readonly Balance[]
-  readonly findings: readonly Violation[]
-  /** Problems with the settings of the running service, else of this shell; they do not affect `ok`. */
-  readonly warnings: readonly string[]
-}
-
-interface CheckOptions extends JsonOption {
-  readonly content?: boolean | undefined
-}
-
 export function addCheckCommand(program: Command): void {
   program
     .add('check', 'recount every counter and check the consistency rules; exit code 1 if something differs')
     .option('--content', 'also read all stored content, and name what is not as it was stored')
-    .action(async (options: CheckOptions) => {
-      const { config } = loadConfig()
-      requireData(config)
-      const result = check(config, options, (await askService(config))?.warnings ?? findSettingWarnings(config))
-      printResult(options, result, formatCheck)
-      if (!result.ok) process.exitCode = 1
-    })
+    .local(
+      async (config, options: CheckOptions) =>
+        check(config, options, (await askService(config))?.warnings ?? findSettingWarnings(config)),
+      formatCheck,
+    )
 }
 
-function check(
-  config: Config,
-  { content: readsContent = false }: CheckOptions,
-  warnings: readonly string[],
-): CheckResult {
+interface CheckOptions {
+  readonly content?: boolean
+}
+
+/** @param warnings problems with the settings of the running service, else of this shell; they do not affect `ok` */
+function check(config: Config, { content: readsContent = false }: CheckOptions, warnings: readonly string[]) {
   const at = isoTime(systemClock.now())
   return withSnapshot(config, (db) => {
     requireKeysOf(db, openKeyRing(config, false))
@@ -118,30 +106,27 @@ function checkStoredContent(db: Database, dataDir: string): Violation {
   return { rule: 'all stored content is as it was stored', differences }
 }
 
-/** Verifies each entry, as `tassis audit verify` does. */
+/** Verifies each entry, as `tassis audit verify` does, which shows more. */
 function checkAuditLog(db: Database): Violation {
   const { broken, brokenCount } = verifyAuditLog(db)
   const more = brokenCount - broken.length
+  const differences = broken.map(({ id, reason }) => `entry ${id} ${reason}`)
   return {
     rule: 'the audit log is unchanged',
-    differences: [
-      ...broken.map(({ id, reason }) => `entry ${id} ${reason}`),
-      ...(more > 0 ? [`and ${more} more entries`] : []),
-    ],
+    differences: more > 0 ? [...differences, `and ${more} more`] : differences,
   }
 }
 
-const OUTCOMES = ['accepted', 'sent', 'bounced', 'failed', 'rejected', 'cancelled', 'uncertain', 'open'] as const
+const BALANCES = fields<Balance>()('account accepted sent bounced failed rejected cancelled uncertain open')
 
-function formatCheck({ ok, balances: all, findings, warnings }: CheckResult): string {
+function formatCheck({ ok, balances: all, findings, warnings }: ReturnType<typeof check>): string {
   const broken = findings.filter(({ differences }) => differences.length > 0).length
   // A deleted account leaves a row without a name, so that its number is not reused.
-  const shown = all.filter((balance) => balance.account !== '' || OUTCOMES.some((outcome) => balance[outcome] !== 0))
+  const shown = all.filter(
+    ({ account, account_id: _, ...counts }) => account !== '' || Object.values(counts).some(Boolean),
+  )
   return [
-    formatTable(
-      ['account', ...OUTCOMES].map((name) => name.toUpperCase()),
-      shown.map((balance) => [balance.account, ...OUTCOMES.map((outcome) => String(balance[outcome]))]),
-    ),
+    formatPage({ data: shown }, 'No account has sent mail.', BALANCES),
     '',
     ...findings.flatMap(({ rule, differences }) => [
       `${differences.length === 0 ? 'ok    ' : 'WRONG '} ${rule}`,
@@ -151,4 +136,77 @@ function formatCheck({ ok, balances: all, findings, warnings }: CheckResult): st
     '',
     ok ? 'No inconsistencies found.' : `${broken === 1 ? '1 rule does' : `${broken} rules do`} not hold.`,
   ].join('\n')
+}
+
+/** References of month m begin at m times this number. */
+const REFS_PER_MONTH = toRef(1, 0)
+
+/** An attachment has no reference once retention has deleted its content. */
+const REFS = `SELECT uuid, html_ref AS ref FROM emails WHERE html_ref IS NOT NULL
+  UNION ALL SELECT uuid, text_ref FROM emails WHERE text_ref IS NOT NULL
+  UNION ALL SELECT uuid, value ->> 'ref' FROM emails, json_each(attachments) WHERE value ->> 'ref' IS NOT NULL`
+
+/**
+ * Looks up every body and attachment that an email of the snapshot refers to, without reading any. The months are read
+ * after the snapshot was taken, so they hold all content of its emails.
+ * @param folder of the content store
+ */
+export function checkContent(db: Database, folder: string): Violation[] {
+  const months = new Map<number, ReadonlySet<number>>()
+  const faults: string[] = []
+  const differences: string[] = []
+  for (const { uuid, ref } of db.query<{ uuid: Uint8Array; ref: number }, []>(REFS).iterate()) {
+    const month = Math.floor(ref / REFS_PER_MONTH)
+    const id = ref % REFS_PER_MONTH
+    const ids = months.get(month) ?? readMonth(folder, month, faults)
+    months.set(month, ids)
+    if (ids.has(id)) continue
+    differences.push(`email ${formatUuid(uuid)} refers to blob ${id} of ${formatMonth(month)}, which is missing`)
+    if (differences.length > MAX_DIFFERENCES) break
+  }
+  return [
+    { rule: 'every body and attachment that an email refers to exists', differences },
+    { rule: 'the content databases are intact', differences: faults },
+  ]
+}
+
+/** The ids of the blobs that exist; adds what is wrong with their database. */
+function readMonth(folder: string, month: number, faults: string[]): ReadonlySet<number> {
+  const path = join(folder, `${formatMonth(month)}.db`)
+  const ids = new Set<number>()
+  if (!existsSync(path)) {
+    faults.push(`${path} is missing`)
+    return ids
+  }
+  try {
+    using db = openReadOnly(path)
+    const blobs = db.query<{ id: number; hash: Uint8Array | null }, [number]>(
+      `SELECT id, CASE WHEN encoding = ? THEN hash END AS hash FROM parts WHERE encoding <> ${ENCODING.deleted}`,
+    )
+    for (const { id, hash } of blobs.iterate(ENCODING.file))
+      if (hash === null || existsSync(blobPath(folder, month, hash))) ids.add(id)
+    faults.push(...findCorruption(db, formatMonth(month)))
+  } catch (error) {
+    // Blobs of a corrupt month count as missing, so every email that refers to them is listed.
+    if (!isDatabaseCorrupt(error)) throw error
+    ids.clear()
+    faults.push(describeCorruption(path, RESTORE_REMEDY, error))
+  }
+  return ids
+}
+
+/** Returns what `PRAGMA integrity_check` and `foreign_key_check` find; empty when the database is intact. */
+export function findCorruption(db: Database, name: string): string[] {
+  const broken = db
+    .query<{ integrity_check: string }, []>(`PRAGMA integrity_check(${MAX_DIFFERENCES})`)
+    .all()
+    .map((row) => row.integrity_check)
+    .filter((text) => text !== 'ok')
+  const dangling = db
+    .query<{ table: string; rowid: number | null; parent: string }, []>('PRAGMA foreign_key_check')
+    .all()
+    .slice(0, MAX_DIFFERENCES)
+    .map(({ table, rowid, parent }) => `row ${rowid ?? '?'} of ${table} refers to a missing row of ${parent}`)
+  const remedy = broken.length > 0 ? [`it is corrupt; ${RESTORE_REMEDY}`] : []
+  return [...remedy, ...broken, ...dangling].map((text) => `${name}: ${text}`)
 }

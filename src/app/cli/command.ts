@@ -1,10 +1,12 @@
 /** @module A command: its words and options, what it calls of the API, and how the answer is printed. */
 import { Command as Commander, type CommandOptions } from 'commander'
 import type { Pages } from '#client/client.ts'
+import type { Config } from '#platform/settings/config.ts'
+import { loadConfig } from '../settings.ts'
 import { type CommandApi, findAccountFilter, pageSize, readRows, withApi } from './api.ts'
-import type { CallOptions } from './call.ts'
+import { type CallOptions, requireData } from './call.ts'
 import { type AccountOption, createWholeNumberParser, type JsonOption, MAX_ROWS, withJson } from './options.ts'
-import { type Columns, printPage, printResult } from './output.ts'
+import { type Columns, formatFields, formatPage, printResult } from './output.ts'
 
 /** What the function of a command gets: its options with those of its group, and the API for the account of `--account`. */
 export interface Context<Options = unknown> {
@@ -58,10 +60,11 @@ export class Command extends Commander {
     })
   }
 
-  /** Prints what `call` gets of the API: with `--json` as it is, else as the text. */
-  answer<Options, Value, Args extends unknown[] = string[]>(
+  /** Prints what `call` gets of the API: with `--json` as it is, else as the text; without one, its fields. */
+  answer<Options, Value extends object, Args extends unknown[] = string[]>(
     call: (context: Context<Options>, ...args: Args) => Promise<Value>,
-    text: (value: Value, context: Context<Options>) => string,
+    text: (value: Value, context: Context<Options>) => string = (value) =>
+      formatFields('data' in value ? (value.data as object) : value),
     callOptions: CallOptions = {},
   ): this {
     return this.run<Options, Args>(
@@ -69,6 +72,20 @@ export class Command extends Commander {
         printResult(context.options, await call(context, ...args), (value) => text(value, context)),
       callOptions,
     )
+  }
+
+  /** Prints what `read` gets of the data itself, with and without a service; exit code 1 if that is not `ok`. */
+  local<Options, Value extends object>(
+    read: (config: Config, options: Options & JsonOption & AccountOption) => Value | Promise<Value>,
+    text: (value: Value) => string,
+  ): this {
+    return this.action(async (options: Options & JsonOption & AccountOption) => {
+      const { config } = loadConfig()
+      requireData(config)
+      const value = await read(config, options)
+      printResult(options, value, text)
+      if ('ok' in value && !value.ok) process.exitCode = 1
+    })
   }
 
   /** Prints a list of the API, with at most `--limit` rows; without rows, the sentence. */
@@ -83,7 +100,7 @@ export class Command extends Commander {
       const pages = read({ api, options, query }, ...args)
       const found = await ('pages' in pages ? readRows(pages, limit) : pages)
       const shown = typeof columns === 'function' ? columns(found.data) : columns
-      printPage(options, found, sentenceWithoutRows, shown)
+      printResult(options, found, (page) => formatPage(page, sentenceWithoutRows, shown))
     })
   }
 }

@@ -5,10 +5,10 @@
 import { probeRsaSigner } from '#platform/crypto/rsa-signer.ts'
 import type { LoadedConfig } from '#platform/settings/config.ts'
 import { loadConfig, toSettingRecord } from '../settings.ts'
+import { callService } from './api.ts'
 import type { Command } from './command.ts'
-import { callService } from './local-service.ts'
 import type { JsonOption } from './options.ts'
-import { formatTable, printResult } from './output.ts'
+import { formatFields, formatTable, printResult } from './output.ts'
 
 /**
  * Lists the settings whose values in a running service on the same data differ from the values in this shell; empty
@@ -16,10 +16,6 @@ import { formatTable, printResult } from './output.ts'
  */
 async function findDifferingVariables({ config, report }: LoadedConfig): Promise<string[]> {
   const reply = await callService(config, (api) => api.operator.listSettings())
-  if (reply.kind === 'silent')
-    process.stderr.write(
-      `The service that uses ${config.dataDir} does not respond, so its settings are not compared with these.\n`,
-    )
   // A service that refuses the call has another version; other commands report that.
   const values = new Map(reply.kind === 'ok' ? reply.value.data.map((row) => [row.variable, row.value]) : [])
   return report
@@ -40,26 +36,24 @@ export function addConfigCommand(program: Command): void {
         process.stderr.write(
           `The service running on ${loaded.config.dataDir} has other values for ${differing.join(', ')}. These are the settings of this shell:\n`,
         )
-      printResult(
-        options,
-        { data: loaded.report.map(toSettingRecord) },
-        ({ data: settings }) =>
-          `${
-            options.explain
-              ? settings
-                  .map(
-                    ({ variable, value, source, allowed, description }) =>
-                      `${variable} = ${formatValue(value)} (${source})\n  ${description}\n  Allowed: ${allowed}.`,
-                  )
-                  .join('\n\n')
-              : formatTable(
-                  ['SETTING', 'VALUE', 'FROM'],
-                  settings.map(({ variable, value, source }) => [variable, formatValue(value), source]),
-                )
-          }\n\n${describeSigner()}`,
-      )
+      const shown = { data: loaded.report.map(toSettingRecord) }
+      printResult(options, shown, ({ data }) => {
+        const settings = options.explain
+          ? data.map((setting) => formatFields(setting)).join('\n\n')
+          : formatSettings(data)
+        return `${settings}\n\n${describeSigner()}`
+      })
     })
 }
+
+/** Values in full, so that they can be copied. */
+const formatSettings = (settings: readonly Setting[]): string =>
+  formatTable(
+    ['SETTING', 'VALUE', 'FROM'],
+    settings.map(({ variable, value, source }) => [variable, formatValue(value), source]),
+  )
+
+type Setting = ReturnType<typeof toSettingRecord>
 
 /** Measured in this process; each delivery Worker measures for itself. */
 function describeSigner(): string {

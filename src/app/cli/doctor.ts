@@ -2,9 +2,8 @@
  * @module `tassis doctor`: checks the machine, its names and network, and the state of the service. A running service
  * makes the checks itself, with its own settings and rights; without one the command makes them. Changes nothing.
  */
-import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { OperatorDoctor, OperatorDoctorFinding } from '#client/operator-api.ts'
+import type { OperatorDoctor } from '#client/operator-api.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { attempt } from '#platform/attempt.ts'
 import { openReadOnly } from '#platform/db/open.ts'
@@ -17,10 +16,10 @@ import { createDoctorResolver, listDnsServers } from '../doctor/context.ts'
 import { failure } from '../doctor/finding.ts'
 import { runChecks } from '../doctor/run.ts'
 import { loadConfig } from '../settings.ts'
+import { callService } from './api.ts'
 import type { Command } from './command.ts'
-import { callService } from './local-service.ts'
 import type { JsonOption } from './options.ts'
-import { formatCount, printResult, toPrintable } from './output.ts'
+import { formatCount, printResult } from './output.ts'
 
 /** A service that has not finished its checks by then hangs. */
 const SERVICE_TIMEOUT_MS = seconds(30)
@@ -43,25 +42,25 @@ export function addDoctorCommand(program: Command): void {
 async function examine(config: Config): Promise<OperatorDoctor> {
   const reply = await callService(config, (api) => api.operator.runDoctor(), SERVICE_TIMEOUT_MS)
   if (reply.kind === 'ok') return reply.value.data
-  const report = { checked_at: isoTime(systemClock.now()), findings: await examineHere(config) }
-  if (reply.kind === 'nobody') return report
-  const service =
+  const findings = await examineHere(config)
+  const problem =
     reply.kind === 'refused'
       ? failure(reply.message, 'Use the program of the same version, or restart the service.')
-      : failure(
-          'The service does not answer: it is suspended, or its disk hangs.',
-          'Look at its log and at the disk, and restart it.',
-        )
+      : reply.kind === 'silent' &&
+        failure('The service does not answer: it is suspended, or its disk hangs.', 'Look at its log, and restart it.')
   return {
-    ...report,
-    findings: report.findings.map((finding) => (finding.check === 'service' ? { ...finding, ...service } : finding)),
+    checked_at: isoTime(systemClock.now()),
+    findings: findings.map((finding) =>
+      problem && finding.check === 'service' ? { ...finding, ...problem } : finding,
+    ),
   }
 }
 
-async function examineHere(config: Config): Promise<OperatorDoctorFinding[]> {
+async function examineHere(config: Config): Promise<OperatorDoctor['findings']> {
   const clock = systemClock
   const resolver = createDoctorResolver(listDnsServers(config), clock)
-  const db = openExisting(config)
+  // `tassis check` says why a database cannot be read.
+  const db = attempt(() => openReadOnly(join(config.dataDir, 'tassis.db')))
   try {
     const sourceNames = new SourceNames({ config, log: createLog('silent'), resolver })
     const { signal } = new AbortController()
@@ -72,29 +71,19 @@ async function examineHere(config: Config): Promise<OperatorDoctorFinding[]> {
   }
 }
 
-/** The database; undefined when there is none, or it cannot be read. `tassis check` says why. */
-const openExisting = ({ dataDir }: Config): Database | undefined =>
-  attempt(() => openReadOnly(join(dataDir, 'tassis.db')))
-
-const MARKS: Readonly<Record<OperatorDoctorFinding['status'], string>> = {
-  ok: 'ok      ',
-  warning: 'WARNING ',
-  failure: 'FAILED  ',
-  skipped: 'skipped ',
-}
-const ORDER: readonly OperatorDoctorFinding['status'][] = ['failure', 'warning', 'ok', 'skipped']
-const INDENT = ' '.repeat(MARKS.ok.length)
+const MARKS = { failure: 'FAILED ', warning: 'WARNING', ok: 'ok     ', skipped: 'skipped' }
 
 /** The worst comes last, where a terminal shows it. */
 function formatDoctor({ findings }: OperatorDoctor, isAll: boolean): string {
-  const count = (status: OperatorDoctorFinding['status']): number =>
-    findings.filter((finding) => finding.status === status).length
+  const counts = { ok: 0, skipped: 0, warning: 0, failure: 0 }
+  for (const { status } of findings) counts[status]++
+  const order = Object.keys(counts)
   const shown = findings
     .filter(({ status }) => isAll || status === 'failure' || status === 'warning')
-    .toSorted((a, b) => ORDER.indexOf(b.status) - ORDER.indexOf(a.status))
-  const summary = `${formatCount(count('failure'), 'failure')}, ${formatCount(count('warning'), 'warning')}, ${count('ok')} ok, ${count('skipped')} not checked${isAll ? '' : ' (--all shows them)'}.`
-  return [...shown.map(formatFinding), summary].join('\n')
+    .toSorted((a, b) => order.indexOf(a.status) - order.indexOf(b.status))
+    .map(
+      ({ check, status, message, fix }) => `${MARKS[status]} ${check}: ${message}${fix ? `\n        -> ${fix}` : ''}`,
+    )
+  const summary = `${formatCount(counts.failure, 'failure')}, ${formatCount(counts.warning, 'warning')}, ${counts.ok} ok, ${counts.skipped} not checked${isAll ? '' : ' (--all shows them)'}.`
+  return [...shown, summary].join('\n')
 }
-
-const formatFinding = ({ check, status, message, fix }: OperatorDoctorFinding): string =>
-  [`${MARKS[status]}${check}: ${toPrintable(message)}`, ...(fix ? [`${INDENT}-> ${toPrintable(fix)}`] : [])].join('\n')

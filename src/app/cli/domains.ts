@@ -1,42 +1,27 @@
 /** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
-
 import { Option } from 'commander'
-import type { Domain } from '#client/api.ts'
+import type { Domain, VerifyDomainResult } from '#client/api.ts'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
-import { systemClock } from '#platform/time/clock.ts'
+import { formatZoneLine } from '#features/setup/domains/zone-file.ts'
 import { type CommandApi, findOne } from './api.ts'
 import type { Command, Context } from './command.ts'
-import { formatChecks, formatRecords, formatZone } from './dns-text.ts'
 import { UsageError } from './errors.ts'
-import { confirmAction } from './input.ts'
-import type { AccountOption, JsonOption } from './options.ts'
-import { type Columns, formatUtc, printResult, toPrintable } from './output.ts'
-
-type Options = JsonOption & AccountOption
-
-/** Those settings of the service on which the domains depend. */
-async function readSettings(api: CommandApi) {
-  const { data } = await api.operator.listSettings()
-  const read = (name: string): string => data.find(({ variable }) => variable === name)?.value ?? ''
-  return {
-    rejectsUnverified: read('TASSIS_SENDING_UNVERIFIED') === 'reject',
-    inboundAddr: read('TASSIS_INBOUND_ADDR'),
-    dnsServers: read('TASSIS_DNS_SERVERS') || 'the DNS servers of the system',
-    warnings: findHostnameWarnings({ hostname: read('TASSIS_HOSTNAME') }),
-  }
-}
-
-const FULL_PAGE = { per_page: 100 }
-
-const toWarnings = (texts: readonly string[]): string[] => texts.map((text) => `Warning: ${text}\n`)
+import { confirmAction } from './options.ts'
+import {
+  type Columns,
+  fields,
+  formatPage,
+  formatTable,
+  formatUtc,
+  formatUtcFromNow,
+  joinParagraphs,
+  printResult,
+} from './output.ts'
 
 const DOMAIN_COLUMNS: Columns<Domain> = {
-  DOMAIN: ({ domain }) => domain,
-  STATE: (domain) => formatState(domain),
-  'LAST CHECK': ({ checked_at: at }) => (at ? formatUtc(at) : 'never'),
-  ID: ({ id }) => id,
-  '': (domain) => describeMissingRecords(domain),
+  ...fields<Domain>()('domain status checked_at id'),
+  '': describeState,
 }
 
 const WITHOUT_DNS_DESCRIPTION =
@@ -53,16 +38,14 @@ export function addDomainCommands(program: Command): void {
     .argument('<domain>', 'such as example.com')
     .run(async ({ api, options }, name) => {
       const created = await api.domains.create({ domain: name })
-      const { rejectsUnverified, warnings } = await readSettings(api)
-      printResult(options, created, ({ data, warnings: ofName = [] }) =>
-        [
-          `Registered ${data.domain} (${data.id}). ${describeUntilVerified(data, rejectsUnverified)}`,
-          ...[...ofName, ...warnings].map((warning) => `Note: ${toPrintable(warning)}`),
-          '',
+      const warnings = [...(created.warnings ?? []), ...(await readHostnameWarnings(api))]
+      printResult(options, created, ({ data }) =>
+        joinParagraphs(
+          `Registered ${data.domain} (${data.id}). ${describeState(data)}`,
+          ...warnings.map((warning) => `Note: ${warning}`),
           formatRecords(data),
-          '',
           `Then: tassis domains verify ${data.domain}`,
-        ].join('\n'),
+        ),
       )
     })
 
@@ -70,7 +53,7 @@ export function addDomainCommands(program: Command): void {
     .add('list', 'list the domains of an account')
     .account()
     .list(
-      ({ api }) => api.domains.list(FULL_PAGE),
+      ({ api }) => api.domains.list({ per_page: 100 }),
       'The account has no domain; add one with `tassis domains add example.com`.',
       DOMAIN_COLUMNS,
     )
@@ -79,17 +62,11 @@ export function addDomainCommands(program: Command): void {
     .addOption(new Option('--zone', 'print zone file lines').conflicts('json'))
     .run(async ({ api: all, options }: Context<{ zone?: boolean }>, name) => {
       const { api, id } = await findOne(all, 'domain', name, options)
-      const { warnings } = await readSettings(api)
+      const warnings = (await readHostnameWarnings(api)).map((warning) => `Warning: ${warning}`)
       printResult(options, await api.domains.get(id), ({ data }) =>
         options.zone
-          ? [...warnings.map((warning) => `; Warning: ${warning}`), formatZone(data)].join('\n')
-          : [
-              ...toWarnings(warnings),
-              formatRecords(data),
-              ...[describeRotation(data), ...describeFormer(data), describeUnchecked(data)]
-                .filter(Boolean)
-                .map((text) => `\n${text}`),
-            ].join('\n'),
+          ? [...warnings.map((warning) => `; ${warning}`), formatZone(data)].join('\n')
+          : joinParagraphs(...warnings, formatRecords(data), describeState(data), formatFormer(data)),
       )
     })
 
@@ -102,30 +79,42 @@ export function addDomainCommands(program: Command): void {
     .argument('[domain]', 'name or ID')
     .option('--all', 'all verified domains of the account')
     .answer(
-      async ({ api, options }: Context<{ all?: boolean }>, name?: string) => {
+      async ({ api: all, options }: Context<{ all?: boolean }>, name?: string) => {
         if ((name === undefined) === (options.all === undefined))
           throw new UsageError('Name a domain, or use --all for all verified domains of the account.')
-        const found = name === undefined ? { api, ids: await listVerified(api) } : await findId(api, name, options)
+        const found = name === undefined ? undefined : await findOne(all, 'domain', name, options)
+        const api = found?.api ?? all
+        const ids = found ? [found.id] : await listVerified(api)
         const rotated: Domain[] = []
-        for (const id of found.ids) rotated.push((await found.api.domains.rotateDkim(id)).data)
+        for (const id of ids) rotated.push((await api.domains.rotateDkim(id)).data)
         return { data: rotated }
       },
       ({ data }) =>
-        data.length === 0
-          ? 'The account has no verified domain, so there are no DKIM keys to rotate.'
-          : data
-              .flatMap((domain) => [
-                formatRecords(domain, ['dkim_next', 'dkim_ed25519_next']),
-                describeRotation(domain),
-              ])
-              .join('\n\n'),
+        data
+          .flatMap((domain) => [formatRecords(domain, ['dkim_next', 'dkim_ed25519_next']), describeState(domain)])
+          .join('\n\n') || 'The account has no verified domain, so there are no DKIM keys to rotate.',
     )
 
   addDomainCommand('verify', 'check DNS now; exit code 1 if a record needed to send is missing')
     .option('--without-dns', WITHOUT_DNS_DESCRIPTION)
-    .run(async ({ api, options }: Context<{ withoutDns?: boolean }>, name) => {
-      const found = await findOne(api, 'domain', name, options)
-      await (options.withoutDns ? markVerified : checkDns)(found, options)
+    .run(async ({ api: all, options }: Context<{ withoutDns?: boolean }>, name) => {
+      const { api, id, account_id: account } = await findOne(all, 'domain', name, options)
+      if (options.withoutDns) {
+        const marked = await api.operator.verifyAccountDomainWithoutDns(account, id)
+        const sentence =
+          'counts as verified and accepts mail, without a DNS check. This expires 72 hours after a check (every 6 hours, or `tassis domains verify`) finds that its records are missing.'
+        return printResult(options, marked, ({ data }) => `${data.domain} ${sentence}`)
+      }
+      const found = await api.domains.verify(id)
+      if (!found.data.fully_verified) process.exitCode = 1
+      printResult(options, found, ({ data: { domain, checks, fully_verified: isVerified } }) =>
+        [
+          formatChecks(checks),
+          isVerified
+            ? `${domain.domain} is verified: its mail is sent.`
+            : `${domain.domain} is not verified, or will lose that. ${describeState(domain)}\n\`tassis domains records ${domain.domain}\` prints the records to publish.`,
+        ].join('\n\n'),
+      )
     })
 
   addDomainCommand(
@@ -136,116 +125,107 @@ export function addDomainCommands(program: Command): void {
     .answer(
       async ({ api: all, options }: Context<{ yes?: boolean }>, name) => {
         const { api, ...domain } = await findOne(all, 'domain', name, options)
-        confirmAction(options, `${toPrintable(domain.label)} would be removed with its DKIM keys`, 'remove it')
+        confirmAction(options, `${domain.label} would be removed with its DKIM keys`, 'remove it')
         await api.domains.delete(domain.id)
         return { data: domain }
       },
       ({ data: { label } }) =>
-        `Removed ${toPrintable(label)}: its scheduled mail is cancelled, and mail to it is rejected. What was queued before is still sent, signed with its key.`,
+        `Removed ${label}: its scheduled mail is cancelled, and mail to it is rejected. What was queued before is still sent, signed with its key.`,
     )
 }
 
-type Found = Awaited<ReturnType<typeof findOne>>
-
-async function findId(all: CommandApi, name: string, options: Options) {
-  const { api, id } = await findOne(all, 'domain', name, options)
-  return { api, ids: [id] }
+/** Records name the host of the service, so its name must be right before they are published. */
+async function readHostnameWarnings(api: CommandApi): Promise<readonly string[]> {
+  const { data } = await api.operator.listSettings()
+  return findHostnameWarnings({ hostname: data.find(({ variable }) => variable === 'TASSIS_HOSTNAME')?.value ?? '' })
 }
 
 async function listVerified(api: CommandApi): Promise<string[]> {
   const ids: string[] = []
-  for await (const { id, status } of api.domains.list(FULL_PAGE)) if (status === 'verified') ids.push(id)
+  for await (const { id, status } of api.domains.list({ per_page: 100 })) if (status === 'verified') ids.push(id)
   return ids
 }
 
-async function checkDns({ api, id }: Found, options: JsonOption): Promise<void> {
-  const { data: before } = await api.domains.get(id)
-  const settings = await readSettings(api)
-  const found = await api.domains.verify(id)
-  printResult(options, found, ({ data: { domain, checks, fully_verified: isVerified } }) =>
-    [
-      ...toWarnings(settings.warnings),
-      formatChecks(checks, settings.dnsServers),
-      '',
-      isVerified
-        ? `${domain.domain} is verified: its mail is sent.`
-        : `${describeStatus(domain, settings.rejectsUnverified)} \`tassis domains records ${domain.domain}\` prints the records to publish.`,
-      ...(before.status === 'verified' && before.inbound_enabled && domain.status !== 'verified'
-        ? [`${domain.domain} no longer accepts mail: senders get a permanent rejection (550).`]
-        : []),
-    ].join('\n'),
-  )
-  if (!found.data.fully_verified) process.exitCode = 1
+/** Says how its mail is handled while records are missing, and what waits for DNS; empty if all is well. */
+function describeState(shown: Domain): string {
+  const { status, dns_records: records, covered_by: parent, records_lost_at: lostAt, sends_until: until } = shown
+  const isVerified = status === 'verified'
+  const cover = parent === undefined ? '' : `Its mail is sent under ${parent}, which is verified and signs it. `
+  if (lostAt && until)
+    return `${cover}Missing since ${formatUtc(lostAt)}: ${shown.lost_records?.join(', ')}; ${isVerified ? 'its mail is sent until' : 'it lost its own verification at'} ${formatUtc(until)}.`
+  if (!isVerified) {
+    const missing = SENDING_RECORDS.filter((key) => !records[key].verified).join(', ')
+    return `${cover || 'Until it is verified, its mail is captured or refused (TASSIS_SENDING_UNVERIFIED). '}Missing: ${missing}.`
+  }
+  if (records.dkim_next)
+    return `The present DKIM key (${shown.dkim_selector}) signs until a DNS check finds the new records: every 5 minutes on the first day, then less often, or now with \`tassis domains verify\`.`
+  return shown.checked_at ? '' : 'It was marked verified without a DNS check.'
 }
 
-async function markVerified({ api, id, account_id: account }: Found, options: JsonOption): Promise<void> {
-  const { inboundAddr } = await readSettings(api)
-  printResult(options, await api.operator.verifyAccountDomainWithoutDns(account, id), ({ data: { domain } }) =>
-    [
-      `${domain} counts as verified and accepts mail, without a DNS check. This expires 72 hours after a check (every 6 hours, or \`tassis domains verify\`) finds that its records are missing.`,
-      ...(inboundAddr === ''
-        ? ['Warning: The service receives no mail until it runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
-        : []),
-    ].join('\n'),
-  )
-}
-
-/** Explains what happens to new DKIM keys; empty without a rotation. */
-const describeRotation = ({ domain, dkim_selector: selector, dns_records: records }: Domain): string =>
-  records.dkim_next
-    ? `Publish the new DKIM records beside the present ones. The present key (${selector}) signs until a DNS check finds them: every 5 minutes on the first day, then less often, or now with \`tassis domains verify ${domain}\`.`
-    : ''
-
-const describeUnchecked = ({ domain, status, checked_at: checkedAt }: Domain): string =>
-  status === 'verified' && !checkedAt
-    ? `${domain} was marked verified without a DNS check. \`tassis domains verify ${domain}\` looks the records up.`
-    : ''
-
-/** Says how long the records of former selectors must stay, one line each. */
-const describeFormer = ({ domain, former_dkim_selectors: former = [] }: Domain): string[] =>
-  former.map(({ selector, keep_until: until }) => {
-    const names = [selector, `${selector}e`].map((label) => `${label}._domainkey.${domain}`).join(' and ')
-    return Date.parse(until) > systemClock.now()
-      ? `Keep ${names} until ${formatUtc(until)}: receivers still verify mail with these former DKIM keys.`
-      : `Remove ${names} from DNS: these former DKIM keys are no longer needed since ${formatUtc(until)}.`
+/** How long the records of former selectors must stay: receivers still verify mail with them. */
+const formatFormer = ({ former_dkim_selectors: former = [] }: Domain): string =>
+  formatPage({ data: former }, '', {
+    'FORMER DKIM SELECTOR': ({ selector }) => selector,
+    'REMOVE ITS RECORDS': ({ keep_until: at }) => `after ${formatUtcFromNow(at)}`,
   })
 
-/** Describes how mail of a domain that was never verified is handled. */
-const describeUntilVerified = ({ covered_by: parent }: Domain, isRejected: boolean): string =>
-  parent === undefined
-    ? `Until it is verified, its mail is ${isRejected ? 'refused' : 'only captured'}.`
-    : `Its mail is sent under ${parent}, which is verified; once verified itself, under its own name. Until then ${parent} signs it.`
+type Records = Domain['dns_records']
+type Key = keyof Records
 
-/** Describes in sentences what a domain with missing records may do. */
-function describeStatus(shown: Domain, isRejected: boolean): string {
-  const { domain, records_lost_at: lostAt, lost_records: lost = [], sends_until: until, covered_by: parent } = shown
-  if (!lostAt || !until) return `${domain} is not verified. ${describeUntilVerified(shown, isRejected)}`
-  const since = `${domain} was verified, but records have been missing since ${formatUtc(lostAt)} (${lost.join(', ')}):`
-  if (shown.status === 'verified') return `${since} its mail is sent until ${formatUtc(until)}, then refused.`
-  if (parent !== undefined) return `${since} its mail is sent under ${parent}, which is verified and signs it.`
-  return `${since} its mail has been refused since ${formatUtc(until)}.`
+/** In the order in which they are shown. */
+const PURPOSES: Readonly<Record<Key, string>> = {
+  spf: 'SPF, needed to send',
+  dkim: 'DKIM, needed to send',
+  dmarc: 'DMARC, recommended; keep an existing record',
+  return_path: 'return path for bounces, needed to send',
+  mx: 'inbound, only if Tassis is to receive the mail of this domain INSTEAD OF its present mail server',
+  dkim_ed25519: 'DKIM with Ed25519, optional: mail gets a second signature',
+  dkim_next: 'DKIM, new key: signs once this record is found; keep the present one',
+  dkim_ed25519_next: 'DKIM with Ed25519, new key: likewise',
+  tracking: 'host of tracked links; may be in another domain',
 }
 
-function formatState({ status, records_lost_at: lostAt, covered_by: parent }: Domain): string {
-  if (status === 'verified') return lostAt ? 'losing' : 'verified'
-  if (parent !== undefined) return 'covered'
-  return lostAt ? 'lost' : 'unverified'
+const KEYS = Object.keys(PURPOSES) as Key[]
+
+const listRecords = (records: Records, keys = KEYS) =>
+  keys.flatMap((key) => {
+    const record = records[key]
+    return record ? [{ key, ...record }] : []
+  })
+
+/** Formats one block per record, with each value on its own line. */
+function formatRecords({ domain, dns_records: records, checked_at: checkedAt }: Domain, keys = KEYS): string {
+  // Without a check, an operator has marked the domain verified.
+  const found = checkedAt ? ' (found)' : ' (not checked)'
+  const blocks = listRecords(records, keys).map(({ key, type, host, priority, value, verified }) =>
+    [
+      `${PURPOSES[key]}${verified ? found : ''}`,
+      `  Type      ${type}`,
+      `  Name      ${host}`,
+      ...(priority === undefined ? [] : [`  Priority  ${priority}`]),
+      `  Value     ${value}`,
+    ].join('\n'),
+  )
+  return [`Publish these records in the DNS of ${domain}:`, ...blocks].join('\n\n')
 }
 
-/** Lists the missing records that sending needs, and the consequence. */
-function describeMissingRecords(shown: Domain): string {
-  const { domain, dns_records: records, records_lost_at: lostAt, lost_records: lost = [], sends_until: until } = shown
-  const isVerified = shown.status === 'verified'
-  const cover = shown.covered_by === undefined ? '' : `; sends under ${shown.covered_by}`
-  if (lostAt && until) {
-    const end = cover || `; ${isVerified ? 'sends until' : 'refused since'} ${formatUtc(until)}`
-    return `missing since ${formatUtc(lostAt)}: ${lost.join(', ')}${end}`
-  }
-  if (isVerified) {
-    if (records.dkim_next) return 'new DKIM keys wait for their records'
-    if (!shown.checked_at) return 'marked verified without a DNS check'
-    return shown.former_dkim_selectors ? `former DKIM keys: see \`tassis domains records ${domain}\`` : ''
-  }
-  const missing = SENDING_RECORDS.filter((key) => !records[key].verified)
-  return missing.length > 0 ? `missing: ${missing.join(', ')}${cover}` : cover.slice(2)
+/** Formats the result of each check; a missing record is a problem only if sending needs it. */
+function formatChecks(checks: VerifyDomainResult['checks']): string {
+  const rows = Object.entries(checks).map(([key, { verified, detail }]) => {
+    const isNeeded = SENDING_RECORDS.some((needed) => needed === key)
+    return [key, verified ? 'ok' : isNeeded ? 'NOT OK' : 'optional', detail]
+  })
+  return formatTable(['RECORD', '', 'FOUND'], rows)
 }
+
+/**
+ * Formats one line per record, TXT values in strings of at most 255 octets. The inbound MX is commented out, because
+ * publishing it redirects the domain's mail.
+ */
+const formatZone = ({ dns_records: records }: Domain): string =>
+  listRecords(records)
+    .map((record) => {
+      const line = formatZoneLine(`${record.host}.`, record)
+      return record.key === 'mx' ? `; ${PURPOSES.mx}:\n; ${line}` : line
+    })
+    .join('\n')

@@ -1,19 +1,29 @@
-/** @module `tassis emails`: finds emails of all accounts, shows one, and retries, cancels or resends it. */
+/**
+ * @module `tassis emails`: finds emails of all accounts, shows one, and retries, cancels or resends it; `tassis explain`:
+ * what happened to one, for each recipient: why, who must act, what comes next, and its attempts with their dialogue.
+ */
 import { Option } from 'commander'
-import type { Email, EmailEvent, EmailRecipient } from '#client/api.ts'
-import type { OperatorEmail } from '#client/operator-api.ts'
+import type { Email, EmailAttempt, EmailEvent, EmailRecipient } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
+import type { OperatorEmail, OperatorEmailExplanation } from '#client/operator-api.ts'
 import { STATUSES, type Status } from '#features/sending/queue/status.ts'
 import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { type CommandApi, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
-import type { Command, Context } from './command.ts'
+import { type CommandApi, findOne, readRows } from './api.ts'
+import type { Command, Context, ListContext } from './command.ts'
 import { CommandError } from './errors.ts'
-import { addExplainCommand } from './explain.ts'
-import { confirmAction } from './input.ts'
-import { collectOption, EMAIL_ARGUMENT } from './options.ts'
-import { type Columns, formatCount, formatFields, formatPage, formatUtc, printResult, toPrintable } from './output.ts'
-import { formatHeldAndInDelivery, formatInDelivery, formatSuspended } from './queue.ts'
-import { parseTimeOption, TIME_FORMS } from './times.ts'
+import { collectOption, confirmAction, EMAIL_ARGUMENT, parseTimeOption, TIME_FORMS } from './options.ts'
+import {
+  type Columns,
+  fields,
+  formatCount,
+  formatFields,
+  formatPage,
+  formatUtcFromNow,
+  joinParagraphs,
+  toPrintable,
+} from './output.ts'
+import { formatChanged } from './queue.ts'
 
 type Filter = 'to' | 'from' | 'subject' | 'tag' | 'stream' | 'domain' | 'messageId' | 'since' | 'until'
 type ListOptions = Partial<Readonly<Record<Filter, string>>> & { readonly status?: Status; readonly limit: number }
@@ -24,10 +34,10 @@ export function addEmailCommands(program: Command): void {
   emails
     .add('show', 'show an email: its recipients, the replies of their servers, its events')
     .argument('<id>', EMAIL_ARGUMENT)
-    .run(async ({ api, options }, id) => {
-      const found = await findOne(api, 'email', id)
-      printResult(options, await found.api.emails.get(found.id), ({ data }) => formatEmail(data, found.account))
-    })
+    .answer(async ({ api: all }: Context, text: string) => {
+      const { api, id } = await findOne(all, 'email', text)
+      return api.emails.get(id)
+    }, formatEmail)
   addExplainCommand(emails)
   addEmailActionCommands(emails)
 }
@@ -50,28 +60,26 @@ const addListCommand = (emails: Command): Command =>
     .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
     .option('--since <time>', `only accepted at or after this time: ${TIME_FORMS}`)
     .option('--until <time>', 'only accepted at or before this time; a date includes its whole day')
-    .run(async ({ api, options }: Context<ListOptions>) => {
-      const { to, from, subject, tag, stream, domain, status, messageId, since, until, limit } = options
-      const now = systemClock.now()
-      const query = {
-        ...{ to, from, subject, tag, stream, domain, status, message_id: messageId },
-        from_date: since && parseTimeOption('--since', since, now),
-        to_date: until && parseTimeOption('--until', until, now),
-        account_id: await findAccountFilter(api, options),
-        per_page: pageSize(limit),
-      }
-      const found = await readRows(api.operator.listEmails(query), limit)
-      // A search counts only what it has examined for a status.
-      const shown = status === undefined ? found : { data: found.data, has_more: found.has_more }
-      printResult(options, found, () => formatPage(shown, 'No emails found.', toColumns(found.data)))
-    })
+    .list(
+      async ({ api, options, query }: ListContext<ListOptions>) => {
+        const { to, from, subject, tag, stream, domain, status, messageId, since, until, limit } = options
+        const now = systemClock.now()
+        const filters = {
+          ...{ ...query, to, from, subject, tag, stream, domain, status, message_id: messageId },
+          from_date: since && parseTimeOption('--since', since, now),
+          to_date: until && parseTimeOption('--until', until, now),
+        }
+        return readRows(api.operator.listEmails(filters), limit)
+      },
+      'No emails found.',
+      toColumns,
+    )
 
 /** Enough for the millisecond of an id, and for the digits that tell emails of one millisecond apart. */
 const SHOWN_ID_LENGTH = 18
 const MAX_ADDRESS_LENGTH = 21
 /** Of 80 columns, the width that the other table columns leave. */
 const MAX_SUBJECT_LENGTH = 15
-const MAX_ACCOUNT_LENGTH = 20
 
 const toColumns = (emails: readonly OperatorEmail[]): Columns<OperatorEmail> => ({
   ID: ({ id }) => id.slice(0, SHOWN_ID_LENGTH),
@@ -79,57 +87,25 @@ const toColumns = (emails: readonly OperatorEmail[]): Columns<OperatorEmail> => 
   STATUS: ({ status }) => status,
   TO: ({ to }) => truncate(to, MAX_ADDRESS_LENGTH),
   SUBJECT: ({ subject }) => truncate(subject, MAX_SUBJECT_LENGTH),
-  ...(emails.some(({ account_id: id }) => id !== emails[0]?.account_id) && {
-    ACCOUNT: ({ account }) => truncate(account, MAX_ACCOUNT_LENGTH),
-  }),
+  ...(emails.some(({ account_id: id }) => id !== emails[0]?.account_id) && { ACCOUNT: ({ account }) => account }),
 })
 
-const joinOrNull = (texts: readonly string[]): string | null => (texts.length > 0 ? texts.join(', ') : null)
+const RECIPIENTS = fields<EmailRecipient>()(
+  'kind address status attempts bounce_type bounce_category delivered_at next_retry_at smtp_response',
+)
 
-function formatEmail(email: Email, account: string): string {
-  return [
-    formatFields([
-      ['Email', email.id],
-      ['Account', `${account} (${email.account_id})`],
-      ['From', email.from_address],
-      ['To', email.to],
-      ['Cc', joinOrNull(email.cc)],
-      ['Bcc', joinOrNull(email.bcc)],
-      ['Subject', email.subject],
-      ['Tags', joinOrNull(email.tags)],
-      ['Message-ID', email.message_id],
-      ['Accepted', formatUtc(email.created_at)],
-      ['Scheduled', email.scheduled_at ? formatUtc(email.scheduled_at) : null],
-      ['State', `${email.state}. ${email.sentence}`],
-      ['Sandbox', email.sandbox ? 'its domain was never verified, or its recipients are at the simulator' : null],
-    ]),
-    '',
-    formatCount(email.recipients.length, 'recipient'),
-    ...email.recipients.flatMap(formatRecipient),
-    '',
-    formatCount(email.events.length, 'event'),
-    ...email.events.map(formatEvent),
-  ].join('\n')
-}
+const EVENTS = fields<EmailEvent>()('created_at type recipient remote_mta diagnostic_code')
 
-function formatRecipient(recipient: EmailRecipient): string[] {
-  const { kind, address, status, attempts, smtp_response: reply, next_retry_at: nextAt } = recipient
-  const details = [
-    `${status} after ${formatCount(attempts, 'attempt')}`,
-    joinOrNull([recipient.bounce_type, recipient.bounce_category].filter((part) => part !== null)),
-    recipient.delivered_at && `delivered ${formatUtc(recipient.delivered_at)}`,
-    nextAt && `next attempt ${formatUtc(nextAt)}`,
-  ].filter((detail) => detail !== null)
-  return [
-    toPrintable(`  ${kind.padEnd(3)}  ${address}  ${details.join('; ')}`),
-    ...(reply === null ? [] : [toPrintable(`       ${reply}`)]),
-  ]
-}
-
-const formatEvent = ({ created_at: at, type, recipient, diagnostic_code: reply, remote_mta: server }: EmailEvent) =>
-  toPrintable(
-    [`  ${formatUtc(at)}`, type.padEnd(9), recipient, reply, server && `(${server})`].filter((part) => part).join('  '),
+function formatEmail({ data }: { readonly data: Email }): string {
+  const { id, account_id, from_address, to, cc, bcc, subject, tags, message_id, created_at, scheduled_at } = data
+  const { state, sentence, sandbox } = data
+  const header = { account_id, from: from_address, to, cc, bcc, subject, tags, message_id, created_at, scheduled_at }
+  return joinParagraphs(
+    formatFields({ email: id, ...header, state: `${state}. ${sentence}`, sandbox: sandbox || null }),
+    formatPage({ data: data.recipients }, '', RECIPIENTS),
+    formatPage({ data: data.events }, '', EVENTS),
   )
+}
 
 interface ResendOptions {
   readonly to?: readonly string[]
@@ -138,65 +114,40 @@ interface ResendOptions {
 
 /** @param emails the group `tassis emails` */
 export function addEmailActionCommands(emails: Command): void {
-  emails
-    .add('retry', 'make an email due now that waits for another attempt; what is held stays held')
-    .argument('<id>', EMAIL_ARGUMENT)
-    .run(async ({ api, options }, text) => {
-      const email = await readEmail(api, text)
-      if (email.status === 'scheduled')
-        throw new CommandError(
-          `The email is scheduled for ${formatUtc(email.scheduled_at ?? '')}, so there is nothing to retry; \`tassis emails cancel ${email.id}\` cancels it.`,
-          'email_scheduled',
-        )
-      await requireOpen(api, email)
-      const done = await api.operator.retryQueue({ email_id: email.id })
-      printResult(options, done, ({ data }) =>
-        [
-          `${data.changed + data.held + data.in_delivery === 0 ? 'Due already' : `${formatCount(data.changed, 'recipient')} due now`}${formatHeldAndInDelivery(data)}: ${formatName(email)}.${formatIfStopped(api)}`,
-          ...(data.held > 0 ? ['`tassis queue` shows why, and what ends it.'] : []),
-          ...data.suspended.map(formatSuspended),
-          `\`tassis emails explain ${email.id}\` shows how it goes.`,
-        ].join('\n'),
-      )
-    })
+  const add = (name: string, description: string): Command =>
+    emails.add(name, description).argument('<id>', EMAIL_ARGUMENT)
 
-  emails
-    .add('cancel', 'cancel an email that is scheduled or waits; no bounce, and its quota is given back')
-    .argument('<id>', EMAIL_ARGUMENT)
-    .run(async ({ api, options }, text) => {
-      const email = await readEmail(api, text)
-      if (!isOpen(email))
-        throw new CommandError(`The email is ${email.status}: nothing of it waits any more.`, 'email_ended')
-      const { id, recipients } = email
-      const done =
-        email.status === 'scheduled'
-          ? await api.as(email.account_id).emails.cancel(id)
-          : await api.operator.dropQueue({ email_id: id })
-      const { changed, in_delivery: left } =
-        'changed' in done.data ? done.data : { changed: recipients.length, in_delivery: 0 }
-      printResult(
-        options,
-        done,
-        () => `Cancelled for ${formatCount(changed, 'recipient')}${formatInDelivery(left)}: ${formatName(email)}.`,
-      )
-    })
+  add('retry', 'make an email due now that waits for another attempt; what is held stays held').answer(
+    async ({ api }: Context, text: string) => {
+      const { id } = await readOpenEmail(api, text)
+      return api.operator.retryQueue({ email_id: id })
+    },
+    (done, { api }) => `${formatChanged(done)}${formatIfStopped(api)}`,
+  )
 
-  emails
-    .add('resend', 'send a stored email that has ended again, as a new email')
-    .argument('<id>', EMAIL_ARGUMENT)
+  add('cancel', 'cancel an email that is scheduled or waits; no bounce, and its quota is given back').answer(
+    async ({ api }: Context, text: string): Promise<object> => {
+      const { id, status, account_id: account } = await readOpenEmail(api, text)
+      return status === 'scheduled' ? api.as(account).emails.cancel(id) : api.operator.dropQueue({ email_id: id })
+    },
+    () => 'Cancelled, except for recipients to whom it is being delivered.',
+  )
+
+  add('resend', 'send a stored email that has ended again, as a new email')
     .option('--to <address>', 'only to this recipient of the email; repeat for several', collectOption)
     .option('--yes', 'do not ask, although a recipient may get it twice')
-    .run(async ({ api, options }: Context<ResendOptions>, text) => {
-      const email = await readEmail(api, text)
-      confirmTwice(email, options)
-      const done = await api.as(email.account_id).emails.resend(email.id, options.to ? { to: options.to } : {})
-      printResult(options, done, ({ data: { id, warnings = [] } }) =>
+    .answer(
+      async ({ api, options }: Context<ResendOptions>, text: string) => {
+        const email = await readEmail(api, text)
+        confirmTwice(email, options)
+        return api.as(email.account_id).emails.resend(email.id, options.to ? { to: options.to } : {})
+      },
+      ({ data: { id, warnings = [] } }, { api }) =>
         [
-          ...warnings.map((warning) => `Warning: ${toPrintable(warning)}`),
-          `Accepted as ${id}: ${formatName(email)}.${formatIfStopped(api)} \`tassis emails explain ${id}\` shows how it goes.`,
+          ...warnings.map((warning) => `Warning: ${warning}`),
+          `Accepted as ${id}; \`tassis emails explain ${id}\` shows how it goes.${formatIfStopped(api)}`,
         ].join('\n'),
-      )
-    })
+    )
 }
 
 async function readEmail(api: CommandApi, text: string): Promise<Email> {
@@ -206,39 +157,109 @@ async function readEmail(api: CommandApi, text: string): Promise<Email> {
 
 const OPEN = ['scheduled', 'queued', 'processing']
 
-const isOpen = ({ recipients }: Email): boolean => recipients.some(({ status }) => OPEN.includes(status))
-
-/** Says what sends an email again that has ended. */
-async function requireOpen(api: CommandApi, email: Email): Promise<void> {
-  if (isOpen(email)) return
-  const { id, status } = email
-  const { data: letters } = await api.operator.listDeadLetters({ email_id: id })
-  const again = letters.length === 0 ? '' : `\`tassis dead-letters retry --email ${id}\` tries its dead letters again, `
+/** @throws CommandError for an email that has ended, with what sends it again */
+async function readOpenEmail(api: CommandApi, text: string): Promise<Email> {
+  const email = await readEmail(api, text)
+  const { id, status, recipients } = email
+  if (recipients.some((recipient) => OPEN.includes(recipient.status))) return email
   throw new CommandError(
-    `The email is ${status} and waits for nothing; ${again}\`tassis emails resend ${id}\` sends it as a new email.`,
+    `The email is ${status} and waits for nothing; \`tassis dead-letters retry --email ${id}\` tries dead letters again, \`tassis emails resend ${id}\` sends it as a new email.`,
     'email_ended',
   )
 }
 
-/** Recipients named in the question. */
-const MAX_NAMED = 10
-
 /** Asks if a recipient may have got the first email. Not about those who got it: that is the purpose of a resend. */
 function confirmTwice({ recipients }: Email, options: ResendOptions): void {
   const wanted = options.to?.map((address) => address.toLowerCase())
-  const uncertain = recipients
-    .filter(({ address, status }) => status === 'uncertain' && (wanted?.includes(address.toLowerCase()) ?? true))
-    .map(({ address }) => toPrintable(address))
+  const uncertain = recipients.filter(
+    ({ address, status }) => status === 'uncertain' && (wanted?.includes(address.toLowerCase()) ?? true),
+  )
   if (uncertain.length === 0) return
-  const named = uncertain.slice(0, MAX_NAMED).join(', ')
-  const others = uncertain.length > MAX_NAMED ? `, and ${uncertain.length - MAX_NAMED} more` : ''
-  confirmAction(options, `${named}${others} may have got the first email, so it may arrive twice`, 'send it again')
+  const named = uncertain.map(({ address }) => address).join(', ')
+  confirmAction(options, `${named} may have got the first email, so it may arrive twice`, 'send it again')
 }
 
-const MAX_NAMED_SUBJECT_LENGTH = 60
-
-const formatName = ({ to_address: to, subject }: Email): string =>
-  `"${truncate(toPrintable(subject), MAX_NAMED_SUBJECT_LENGTH)}" to ${toPrintable(to)}`
-
 const formatIfStopped = ({ isServed }: CommandApi): string =>
-  isServed ? '' : ' No service is running, so nothing is sent until one starts.'
+  isServed ? '' : '\nNo service is running, so nothing is sent until one starts.'
+
+interface ExplainOptions {
+  readonly limit: number
+  readonly all?: boolean | undefined
+}
+
+/** @param parent the program, or the group `tassis emails` */
+export function addExplainCommand(parent: Command): void {
+  parent
+    .add('explain', 'explain an email: its attempts, what comes next, who must act')
+    .limit('recipients', 10)
+    .argument('<id>', `${EMAIL_ARGUMENT}; or an address or its beginning, for the newest email to it`)
+    .option('--all', 'show the dialogue of each attempt, not only of the last')
+    .answer(
+      async ({ api }: Context<ExplainOptions>, text) => api.operator.getEmailExplanation(await findEmail(api, text)),
+      ({ data }, { options }) => formatExplanation(data, options),
+    )
+}
+
+/** Id of the email that `text` names, else of the newest one to that address, or to one that begins so. */
+async function findEmail(api: CommandApi, text: string): Promise<string> {
+  try {
+    return (await findOne(api, 'email', text)).id
+  } catch (error) {
+    if (!(error instanceof TassisError) || error.status !== 404 || !/^[^@\s]{3,}(@\S*)?$/.test(text)) throw error
+    const { data: newest } = await api.operator.listEmails({ to: text, per_page: 1 })
+    if (!newest[0]) throw error
+    return newest[0].id
+  }
+}
+
+type Recipient = OperatorEmailExplanation['recipients'][number]
+
+function formatExplanation(explained: OperatorEmailExplanation, { limit, all = false }: ExplainOptions): string {
+  const { id, account, from_address: from, subject, created_at, recipients, state, sentence } = explained
+  const whole = recipients.length === 1 ? state : `${state}. ${sentence}`
+  return [
+    formatFields({ email: id, account, from, subject, accepted: created_at, state: whole }),
+    ...recipients.slice(0, limit).flatMap((recipient) => ['', ...formatRecipient(recipient, all)]),
+    ...(recipients.length > limit ? ['', `… and ${recipients.length - limit} more recipients (--limit)`] : []),
+  ].join('\n')
+}
+
+function formatRecipient(recipient: Recipient, isAll: boolean): string[] {
+  const { address, kind, state, attempt_count: count, next_at: nextAt, expires_at: expiresAt } = recipient
+  const shown = {
+    why: recipient.sentence,
+    to_do: recipient.advice,
+    who_acts: recipient.who_must_act,
+    next: formatNext(recipient),
+    deadline: expiresAt !== null && nextAt !== null ? formatUtcFromNow(expiresAt) : null,
+  }
+  return [
+    `${address} (${kind}): ${state} after ${formatCount(count, 'attempt')}`,
+    formatFields(shown, 2),
+    ...recipient.attempts.flatMap((attempt, index) => ['', ...formatAttempt(attempt, isAll || index === 0)]),
+  ]
+}
+
+function formatNext(recipient: Recipient): string {
+  const { state, next_at: nextAt, expires_at: expiresAt, dead_letter_id: letterId } = recipient
+  if (letterId !== null) return `nothing automatically; \`tassis dead-letters retry ${letterId}\` tries again`
+  if (state === 'processing') return 'the attempt in progress ends'
+  if (nextAt === null) return state === 'held' ? 'nothing, until that has ended' : 'nothing'
+  return `${nextAt === expiresAt ? 'ends as expired' : 'attempt'} ${formatUtcFromNow(nextAt)}`
+}
+
+function formatAttempt(attempt: EmailAttempt, withDialogue: boolean): string[] {
+  const { attempt: number, ended_at: endedAt, outcome, source, host, address, tls, timings, dialogue } = attempt
+  const { smtp_response, reason: why, category, rule } = attempt
+  const reason = why === smtp_response ? null : why
+  return [
+    `  Attempt ${number}, ${formatUtcFromNow(endedAt)}:`,
+    formatFields({ outcome, source, host, address, tls, timings, smtp_response, reason, category, rule }, 4),
+    ...(withDialogue && dialogue ? ['    Dialogue, in ms:', ...dialogue.map(formatLine)] : []),
+  ]
+}
+
+const MARKS = { client: '>', server: '<', note: '*' } as const
+
+const formatLine = ({ at_ms: at, from, text }: NonNullable<EmailAttempt['dialogue']>[number]): string =>
+  toPrintable(`${String(at).padStart(9)} ${MARKS[from]} ${text}`)

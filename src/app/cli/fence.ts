@@ -4,7 +4,7 @@
  */
 
 import { join } from 'node:path'
-import type { DropOperatorFenceResult, OperatorFence, ReleaseOperatorFenceRequest } from '#client/operator-api.ts'
+import type { OperatorFence, ReleaseOperatorFenceRequest } from '#client/operator-api.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
@@ -12,13 +12,12 @@ import { systemClock } from '#platform/time/clock.ts'
 import { DataDirInUseError, explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { runAsOwner } from '../data-owner.ts'
 import { loadConfig } from '../settings.ts'
+import { sendAll } from './api.ts'
 import { requireData } from './call.ts'
 import type { Command, Context } from './command.ts'
 import { CommandError } from './errors.ts'
-import { confirmAction } from './input.ts'
-import type { JsonOption } from './options.ts'
-import { type Columns, formatCount, formatPage, formatTime, formatUtc, print, printResult } from './output.ts'
-import { parseInstantOption, parseTimeOption, TIME_FORMS } from './times.ts'
+import { confirmAction, type JsonOption, parseInstantOption, parseTimeOption, TIME_FORMS } from './options.ts'
+import { fields, formatFields, formatPage, formatValue, joinParagraphs, print, printResult } from './output.ts'
 
 interface FenceOptions {
   readonly domain?: string
@@ -48,20 +47,19 @@ export function addFenceCommands(program: Command): void {
       const { selector } = await selectFenced(context, 'send them, although they may have been sent before')
       return context.api.operator.releaseFence(selector)
     },
-    ({ data: { released, due, is_ended } }) =>
-      `${formatCount(released, 'message')} released, ${due} of them due now; the others keep their time. ${formatRest(is_ended)}`,
   )
   withSelection(
     fence.add('drop', 'cancel what waits as restored; an event says so, and its quota is given back'),
-  ).answer(
-    async (context: Context<FenceOptions>) => {
-      const { selector, found } = await selectFenced(context, 'cancel them')
-      const { is_ended } = await dropAll(context, selector)
-      const { recipients, broadcasts, contact_mails, imports } = found
-      return { data: { recipients, broadcasts, contact_mails, imports, is_ended } }
-    },
-    ({ data }) => `Dropped: ${formatTotals(data)}. ${formatRest(data.is_ended)}`,
-  )
+  ).answer(async (context: Context<FenceOptions>) => {
+    const { selector, found } = await selectFenced(context, 'cancel them')
+    const { recipients, broadcasts, contact_mails, imports } = found
+    let is_ended = false
+    for await (const done of sendAll((cursor) => context.api.operator.dropFence({ ...selector, cursor }))) {
+      is_ended = done.is_ended
+      if (done.next_cursor !== null && !context.options.json) print(`${done.dropped} more dropped …`)
+    }
+    return { data: { recipients, broadcasts, contact_mails, imports, is_ended } }
+  })
   fence
     .add('mark', 'mark stopped data as a copy, so that the next start fences it: after a restore by other programs')
     .option('--taken-at <time>', `when the copy was made, for \`tassis fence\`: ${TIME_FORMS}`)
@@ -72,12 +70,8 @@ export function addFenceCommands(program: Command): void {
       requireData(config)
       // A copy may lack the lock, which this creates.
       await runAsOwner(config.dataDir, async () => markStopped(config, takenAt))
-      printResult(
-        options,
-        { marked: true },
-        () =>
-          `Marked as a copy: at its next start, mail that is open in ${config.dataDir} waits as restored, until \`tassis fence release\` or \`tassis fence drop\`.`,
-      )
+      const sentence = `Marked as a copy: at its next start, mail that is open in ${config.dataDir} waits as restored, until \`tassis fence release\` or \`tassis fence drop\`.`
+      printResult(options, { marked: true }, () => sentence)
     })
 }
 
@@ -103,9 +97,6 @@ function markStopped(config: ReturnType<typeof loadConfig>['config'], takenAt: n
   }
 }
 
-const formatRest = (isEnded: boolean): string =>
-  isEnded ? 'Nothing waits as restored any more.' : 'The rest waits: see `tassis fence`.'
-
 /** Counts what the options select, and asks. @throws CommandError without a yes */
 async function selectFenced({ api, options }: Context<FenceOptions>, question: string) {
   const { account, domain, since } = options
@@ -121,57 +112,22 @@ async function selectFenced({ api, options }: Context<FenceOptions>, question: s
   const isPart = Object.values(selector).some((value) => value !== undefined)
   if (isPart && recipients + broadcasts + contact_mails + imports === 0)
     throw new CommandError('Nothing that waits matches; `tassis fence` lists what waits.', 'nothing_waits')
-  confirmAction(options, `Waiting as restored: ${formatTotals(found)}`, question)
+  confirmAction(
+    options,
+    `Waiting as restored: ${formatValue({ recipients, broadcasts, contact_mails, imports })}`,
+    question,
+  )
   return { selector, found }
 }
 
-/** Repeats the request until all selected mail was examined, because each changes a limited number. */
-async function dropAll(
-  { api, options }: Context<FenceOptions>,
-  selector: ReleaseOperatorFenceRequest,
-): Promise<DropOperatorFenceResult> {
-  let dropped = 0
-  for (let cursor: string | undefined; ; ) {
-    const { data: done } = await api.operator.dropFence({ ...selector, cursor })
-    dropped += done.dropped
-    if (done.next_cursor === null) return done
-    cursor = done.next_cursor
-    if (!options.json) print(`${dropped} dropped so far …`)
-  }
-}
-
-type Totals = Pick<OperatorFence, 'recipients' | 'broadcasts' | 'contact_mails' | 'imports'>
-
-const formatTotals = ({ recipients, broadcasts, contact_mails, imports }: Totals): string =>
-  [
-    formatCount(recipients, 'message'),
-    ...(broadcasts > 0 ? [formatCount(broadcasts, 'broadcast')] : []),
-    ...(contact_mails > 0 ? [`${formatCount(contact_mails, 'email')} to contacts`] : []),
-    ...(imports > 0 ? [formatCount(imports, 'import')] : []),
-  ].join(', ')
-
-const COLUMNS: Columns<OperatorFence['groups'][number]> = {
-  ACCOUNT: ({ account }) => account ?? 'a deleted account',
-  DOMAIN: ({ domain }) => domain,
-  MESSAGES: ({ recipients }) => String(recipients),
-  'ACCEPTED FROM': ({ accepted_from: at }) => formatTime(at),
-  TO: ({ accepted_to: at }) => formatTime(at),
-}
-
 function formatFence(view: OperatorFence, limit: number): string {
-  const taken = view.taken_at === null ? 'at an unknown time' : formatUtc(view.taken_at)
-  const groups = {
-    data: view.groups.slice(0, limit),
-    pagination: { total: view.group_count },
-    has_more: view.group_count > limit,
-  }
-  return [
-    `These data are a ${view.kind} taken ${taken}, restored ${formatUtc(view.restored_at)} (instance ${view.instance}).`,
-    `Waiting as restored: ${formatTotals(view)}. They may have been sent after the ${view.kind} was taken; new mail flows.`,
-    '',
-    ...(view.group_count > 0 ? [formatPage(groups, '', COLUMNS), ''] : []),
-    'tassis fence release   sends them; some receivers may get them twice',
-    'tassis fence drop      cancels them; what was not sent before is lost',
-    'Both take --account, --domain and --since.',
-  ].join('\n')
+  const { groups, group_count: total, ...shown } = view
+  const page = { data: groups.slice(0, limit), has_more: total > limit }
+  return joinParagraphs(
+    formatFields(shown),
+    formatPage(page, '', fields<Group>()('account domain recipients accepted_from accepted_to')),
+    'This mail waits as restored: some of it may have been sent before; new mail flows.\n`tassis fence release` sends it, `tassis fence drop` cancels it; both take --account, --domain and --since.',
+  )
 }
+
+type Group = OperatorFence['groups'][number]

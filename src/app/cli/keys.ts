@@ -9,9 +9,8 @@ import { IF_FOREIGN_KEY } from '../master-key.ts'
 import { findOne } from './api.ts'
 import type { Command, Context } from './command.ts'
 import { UsageError } from './errors.ts'
-import { readInput } from './input.ts'
-import { collectOption } from './options.ts'
-import { type Columns, formatTable, formatUtc, printResult, printSecret, toPrintable } from './output.ts'
+import { collectOption, readInput } from './options.ts'
+import { type Columns, fields, formatFields, formatPage, formatUtc, joinParagraphs, printSecret } from './output.ts'
 
 const formatScopes = (scopes: readonly string[]): string =>
   SCOPES.every((scope) => scopes.includes(scope)) ? 'all' : scopes.join(', ')
@@ -24,11 +23,7 @@ interface NewKeyOptions {
 }
 
 const KEY_COLUMNS: Columns<ApiKey> = {
-  ID: ({ id }) => id,
-  NAME: ({ name }) => name,
-  'BEGINS WITH': ({ key_prefix: start }) => start,
-  'LAST USED': ({ last_used_at: at }) => (at ? formatUtc(at) : 'never'),
-  CREATED: ({ created_at: at }) => formatUtc(at),
+  ...fields<ApiKey>()('id name key_prefix last_used_at created_at'),
   SCOPES: ({ scopes }) => formatScopes(scopes),
 }
 
@@ -43,12 +38,8 @@ export function addKeyCommands(program: Command): void {
     .run(async ({ api, options }: Context<NewKeyOptions>) => {
       const created = await api.apiKeys.create({ name: options.name, scopes: options.scope })
       const { key, name, scopes } = created.data
-      printSecret(
-        options,
-        created,
-        key,
-        `This is the key "${toPrintable(name)}" (scopes: ${formatScopes(scopes)}). It is shown only once: store it.`,
-      )
+      const sentence = `This is the key "${name}" (scopes: ${formatScopes(scopes)}). It is shown only once: store it.`
+      printSecret(options, created, key, sentence)
     })
 
   keys
@@ -58,21 +49,13 @@ export function addKeyCommands(program: Command): void {
     .requiredOption('--name <name>', 'name of the key')
     .option('--file <path>', 'file with the key; default: standard input')
     .option('--scope <scope>', SCOPE_DESCRIPTION, collectOption)
-    .answer(
-      async ({ api, options }: Context<NewKeyOptions & { file?: string }>, keyArgument?: string) => {
-        if (keyArgument !== undefined && options.file !== undefined)
-          throw new UsageError('Give the key as an argument or with --file, not both.')
-        const body = {
-          name: options.name,
-          scopes: options.scope,
-          key: keyArgument ?? readInput(options.file, 'key').toString().trim(),
-        }
-        const { data: account } = await api.account.get()
-        return api.operator.importAccountApiKey(account.id, body)
-      },
-      ({ data: { id, name, key_prefix: start, scopes } }) =>
-        `Imported key "${toPrintable(name)}" (${id}), which begins with ${toPrintable(start)}; scopes: ${formatScopes(scopes)}.`,
-    )
+    .answer(async ({ api, options }: Context<NewKeyOptions & { file?: string }>, keyArgument?: string) => {
+      const { name, scope: scopes, file } = options
+      if (keyArgument !== undefined && file !== undefined)
+        throw new UsageError('Give the key as an argument or with --file, not both.')
+      const key = keyArgument ?? readInput(file, 'key').toString().trim()
+      return api.operator.importAccountApiKey((await api.account.get()).data.id, { name, scopes, key })
+    })
 
   keys
     .add('list', 'list the keys of an account')
@@ -87,16 +70,14 @@ export function addKeyCommands(program: Command): void {
     .add('revoke', 'revoke a key immediately')
     .accountFilter()
     .argument('<key>', 'its name, its ID, its first 16 characters, or the whole key')
-    .run(async ({ api, options }, key) => {
-      const found = await findOne(api, 'api_key', key, options)
-      await found.api.apiKeys.delete(found.id)
-      const { api: _, ...shown } = found
-      printResult(
-        options,
-        { data: shown },
-        ({ data }) => `Revoked key ${toPrintable(data.label)} of ${toPrintable(data.account)} (${data.id}).`,
-      )
-    })
+    .answer(
+      async ({ api: all, options }, key) => {
+        const { api, ...found } = await findOne(all, 'api_key', key, options)
+        await api.apiKeys.delete(found.id)
+        return { data: found }
+      },
+      ({ data }) => `Revoked key ${data.label} of ${data.account} (${data.id}).`,
+    )
 
   addMasterKeyCommands(keys)
 }
@@ -116,59 +97,19 @@ export function addMasterKeyCommands(keys: Command): void {
   keys.add('list-master', 'list the master keys, and the number of secrets sealed under each').answer(
     async ({ api }) => api.operator.listMasterKeys(),
     ({ data: shown, newest_since: since }) =>
-      [
-        formatTable(
-          ['KEY', 'SECRETS', 'STATE'],
-          shown.map((each) => [each.key ?? 'unknown', String(each.secrets), describeState(each, since)]),
-        ),
-        ...formatRotation(shown),
-      ].join('\n\n'),
+      joinParagraphs(
+        formatPage({ data: shown }, '', fields<OperatorMasterKey>()('key secrets is_newest is_needed')),
+        since !== null && `The newest key seals and signs everything since ${formatUtc(since)}.`,
+        shown.some(({ key, is_newest: isNewest, is_needed: isNeeded }) => key !== null && !isNewest && isNeeded)
+          ? `A rotation is in progress: a service seals every secret again within a minute of its start;\n${IF_FOREIGN_KEY}.`
+          : 'Keys that are not needed only verify links and addresses in mail sent before. No master key opens the secrets of a row\nwithout a key: set them again.',
+      ),
   )
 }
 
-/** A warning while a rotation is in progress. */
-function formatRotation([newest, ...others]: readonly OperatorMasterKey[]): string[] {
-  if (!newest || !others.some(({ key, is_needed: isNeeded }) => key !== null && isNeeded)) return []
-  return [`A rotation is in progress: every secret is sealed again under ${newest.key};\n${IF_FOREIGN_KEY}.`]
-}
-
-function describeState(
-  { key, is_newest: isNewest, is_needed: isNeeded }: OperatorMasterKey,
-  since: string | null,
-): string {
-  const from = since === null ? '' : ` ${formatUtc(since)}`
-  if (key === null)
-    return 'lost: no master key opens these; set them again (webhook secrets, DKIM keys, second factors)'
-  if (isNewest) return `newest${since === null ? '' : `, since${from}`}: seals and signs everything`
-  if (isNeeded) return 'former, still needed: a service seals these again within a minute of its start'
-  return `former: only verifies links and addresses in mail sent before${from === '' ? ' the rotation' : from}; may be removed when those may stop working`
-}
-
-function formatRotated({
-  key,
-  former,
-  path,
-  resealed,
-  unreadable,
-  was_begun: wasBegun,
-}: RotateOperatorMasterKeysResult): string {
-  const secrets = resealed === 1 ? '1 secret is' : `${resealed} secrets are`
-  return [
-    wasBegun
-      ? `Finished the rotation to the master key ${key}, which had begun before: ${secrets} sealed again under it.`
-      : `The new master key ${key} is the first line of ${path}; ${secrets} sealed again under it.`,
-    'Back up this file now, apart from the data: nothing opens the database without it.',
-    '',
-    `Former keys stay below it: ${former.join(', ')}. Links (unsubscribe, confirm, tracking, files), return paths and`,
-    'secrets of Supabase hooks that were made with them work until you remove their lines and restart Tassis.',
-    'A backup opens with the key that was the newest when it was made, so with this file, too.',
-    'Unchanged on purpose: ids of events (receivers compare them) and hashes of erased addresses. Not part of this:',
-    'DKIM keys (`tassis domains rotate-dkim`), webhook secrets, API keys, passwords.',
-    ...(unreadable > 0
-      ? [
-          '',
-          `${unreadable} secrets could not be opened by any key and stay as they are; see \`tassis keys list-master\`.`,
-        ]
-      : []),
-  ].join('\n')
-}
+const formatRotated = (rotated: RotateOperatorMasterKeysResult): string =>
+  joinParagraphs(
+    formatFields(rotated),
+    'Back up this file now, apart from the data: nothing opens the database without it. Former keys stay in it, below the\nnew one: links (unsubscribe, confirm, tracking, files), return paths and secrets of Supabase hooks that were made with\nthem work until you remove their lines and restart Tassis. DKIM keys (`tassis domains rotate-dkim`), webhook secrets,\nAPI keys and passwords stay as they are.',
+    rotated.unreadable > 0 && 'Unreadable secrets could not be opened by any key; see `tassis keys list-master`.',
+  )

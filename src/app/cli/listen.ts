@@ -6,6 +6,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Option } from 'commander'
+import { API, type Api, type WebhookPayload } from '#client/api.ts'
+import { createClient, TassisError } from '#client/client.ts'
 import { createRequestHeaders } from '#features/webhooks/webhooks/manage/signature.ts'
 import {
   collectPayloadEvents,
@@ -15,14 +17,13 @@ import {
 import { attempt } from '#platform/attempt.ts'
 import { hmacSha256 } from '#platform/crypto/crypto.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { type Clock, systemClock } from '#platform/time/clock.ts'
+import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
+import { findServiceUrl } from './api.ts'
 import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { readKeyFile } from './input.ts'
-import { findServiceUrl } from './local-service.ts'
-import { collectOption, createWholeNumberParser } from './options.ts'
+import { collectOption, createWholeNumberParser, readKeyFile } from './options.ts'
 import { print, toPrintable } from './output.ts'
 
 const POLL_MS = seconds(1)
@@ -43,19 +44,7 @@ export interface ListenOptions {
   readonly after: number | undefined
   /** Ends it. */
   readonly signal: AbortSignal
-  readonly clock: Clock
   readonly print: (line: string) => void
-}
-
-interface FeedPage {
-  readonly data: readonly { readonly seq: number; readonly type: string; readonly recipient: string | null }[]
-  readonly next_after: number
-}
-
-interface EventPayload {
-  readonly event: string
-  readonly event_id: string
-  readonly payload: string
 }
 
 /** The secret to verify with: the same for each run with a key, without being stored anywhere. */
@@ -68,45 +57,70 @@ export const deriveListenSecret = (key: string): string =>
  * was never reached.
  */
 export async function listen(options: ListenOptions): Promise<number | undefined> {
-  const { signal, clock, after } = options
-  options.print(`Secret: ${deriveListenSecret(options.key)}`)
-  let position = after
-  let isReachable = true
-  while (!signal.aborted) {
-    const page = await readPage(options, position)
-    if (page === 'unreachable' && isReachable)
-      options.print(`The service at ${options.url} cannot be reached; trying again. Another address: --url.`)
-    isReachable = page !== 'unreachable'
-    if (page === 'unreachable') {
-      await sleep(clock, RETRY_MS, signal)
-      continue
+  const { url, key, signal } = options
+  options.print(`Secret: ${deriveListenSecret(key)}`)
+  const api = createClient<Api>(API, { url, key, retries: 0, timeoutMs: TIMEOUT_MS })
+  const state: Listening = { position: options.after, isReachable: true }
+  const ended = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+  for (let waitMs = 0; !signal.aborted; await Promise.race([systemClock.sleep(waitMs), ended]))
+    try {
+      waitMs = (await forwardPage(options, api, state)) ? 0 : POLL_MS
+    } catch (error) {
+      if (!signal.aborted) explainFailure(options, state, error)
+      waitMs = RETRY_MS
     }
-    if (position === undefined) options.print(`Position ${page.next_after}: waiting for events.`)
-    // An event counts once it was handled: one that the service could not return is requested again.
-    const handled = await forwardAll(options, page)
-    position = handled ?? page.next_after
-    if (handled !== undefined) await sleep(clock, RETRY_MS, signal)
-    else if (page.data.length < MAX_EVENTS_PER_PAGE) await sleep(clock, POLL_MS, signal)
-  }
-  return position
+  return state.position
 }
 
-/** Posts the events of a page. Returns the position where it had to end early. */
-async function forwardAll(options: ListenOptions, { data }: FeedPage): Promise<number | undefined> {
-  for (const { seq, type, recipient } of data) {
-    if (options.signal.aborted) return seq - 1
-    const payload = await readPayload(options, seq)
-    if (payload === 'unreachable') return seq - 1
+interface Listening {
+  /** Of the last event that was handled. An event that the service could not return is requested again. */
+  position: number | undefined
+  isReachable: boolean
+}
+
+/** Posts the events of the next page; returns whether it was full. */
+async function forwardPage(options: ListenOptions, api: Api, state: Listening): Promise<boolean> {
+  const { format, events, signal } = options
+  const types = (events.length > 0 ? events : collectPayloadEvents(format)).join(',')
+  const after = String(state.position ?? 'latest')
+  const page = await api.events.list({ after, limit: MAX_EVENTS_PER_PAGE, types }, { signal })
+  state.isReachable = true
+  if (state.position === undefined) options.print(`Position ${page.next_after}: waiting for events.`)
+  for (const { seq, type, recipient } of page.data) {
     const name = `${seq} ${type}${recipient === null ? '' : ` ${toPrintable(recipient)}`}`
-    options.print(payload === undefined ? `${name}: deleted since then` : `${name}: ${await post(options, payload)}`)
+    const outcome = await api.webhookPayloads.get(String(seq), { format }, { signal }).then(
+      ({ data }) => post(options, data),
+      (error) => {
+        if (error instanceof TassisError && error.status === 404) return 'deleted since then'
+        throw error
+      },
+    )
+    options.print(`${name}: ${outcome}`)
+    state.position = seq
   }
-  return undefined
+  state.position = page.next_after
+  return page.data.length === MAX_EVENTS_PER_PAGE
+}
+
+/** @throws CommandError for a refusal that a repetition cannot change */
+function explainFailure({ url, print }: ListenOptions, state: Listening, error: unknown): void {
+  if (!(error instanceof TassisError)) throw error
+  const { status, message, details } = error
+  if ([400, 401, 403, 422].includes(status))
+    throw new CommandError([message, ...details.map((detail) => detail.message)].join(' '))
+  if (status === 410) {
+    print(`${message} It continues with the newest.`)
+    state.position = undefined
+    return
+  }
+  if (state.isReachable) print(`The service at ${url} cannot be reached; trying again. Another address: --url.`)
+  state.isReachable = false
 }
 
 /** Sends one signed request and returns what happened. */
-async function post({ forward, key, clock, signal }: ListenOptions, event: EventPayload): Promise<string> {
-  const request = { id: event.event_id, event: event.event, attempt: 1, at: clock.now(), body: event.payload }
-  const startMs = clock.monotonicMs()
+async function post({ forward, key, signal }: ListenOptions, event: WebhookPayload): Promise<string> {
+  const request = { id: event.event_id, event: event.event, attempt: 1, at: systemClock.now(), body: event.payload }
+  const startMs = systemClock.monotonicMs()
   try {
     const response = await fetch(forward, {
       method: 'POST',
@@ -116,60 +130,10 @@ async function post({ forward, key, clock, signal }: ListenOptions, event: Event
       signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
     })
     await response.body?.cancel()
-    return `${response.status} in ${Math.round(clock.monotonicMs() - startMs)} ms`
+    return `${response.status} in ${Math.round(systemClock.monotonicMs() - startMs)} ms`
   } catch {
     return `no answer from ${forward}`
   }
-}
-
-async function readPage(options: ListenOptions, position: number | undefined): Promise<FeedPage | 'unreachable'> {
-  const { format, events } = options
-  const types = (events.length > 0 ? events : collectPayloadEvents(format)).join(',')
-  const read = await get(
-    options,
-    `/v1/events?after=${position ?? 'latest'}&limit=${MAX_EVENTS_PER_PAGE}&types=${types}`,
-  )
-  if (read.status !== 410) return read.status === 200 ? (read.body as FeedPage) : 'unreachable'
-  const { next_after } = read.body as FeedPage
-  options.print(`Events up to ${next_after} are no longer stored.`)
-  return { data: [], next_after }
-}
-
-async function readPayload(options: ListenOptions, seq: number): Promise<EventPayload | 'unreachable' | undefined> {
-  const read = await get(options, `/v1/webhook-payloads/${seq}?format=${options.format}`)
-  if (read.status === 404) return undefined
-  return read.status === 200 ? (read.body as { data: EventPayload }).data : 'unreachable'
-}
-
-/** Status 0: no response. Throws CommandError for a refusal that a repetition cannot change. */
-async function get({ url, key, signal }: ListenOptions, path: string): Promise<{ status: number; body: unknown }> {
-  let response: Response
-  let body: { readonly message?: string } = {}
-  try {
-    response = await fetch(`${url.replace(/(?<!\/)\/+$/, '')}${path}`, {
-      headers: { authorization: `Bearer ${key}` },
-      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
-    })
-    body = (await response.json()) as typeof body
-  } catch {
-    return { status: 0, body }
-  }
-  const { status } = response
-  if ([400, 401, 403, 422].includes(status)) {
-    const [, problem] = /error_description="([^"]*)"/.exec(response.headers.get('www-authenticate') ?? '') ?? []
-    const message = body.message ?? `The service answered ${status}.`
-    throw new CommandError(problem === undefined ? message : `${message}. ${problem}`)
-  }
-  return { status, body }
-}
-
-async function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  const ended = Promise.withResolvers<void>()
-  const timer = clock.after(ms, ended.resolve)
-  signal.addEventListener('abort', () => ended.resolve(), { once: true })
-  await ended.promise
-  timer.cancel()
 }
 
 export function addListenCommand(program: Command): void {
@@ -197,28 +161,22 @@ export function addListenCommand(program: Command): void {
       const ending = new AbortController()
       for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => ending.abort())
       const position = await listen({
+        ...options,
         url: options.url ?? (await findServiceUrl(config)),
         key: resolveKey(options, config),
-        forward: options.forward,
-        format: options.format,
         events: options.event ?? [],
-        after: options.after,
         signal: ending.signal,
-        clock: systemClock,
         print,
       })
       print(position === undefined ? 'Stopped.' : `Stopped. To continue from there, add --after ${position}.`)
     })
 }
 
-interface ListenCommand {
-  readonly forward: string
+interface ListenCommand extends Pick<ListenOptions, 'forward' | 'format' | 'after'> {
   readonly url?: string | undefined
   readonly key?: string | undefined
   readonly keyFile?: string | undefined
   readonly event?: readonly string[] | undefined
-  readonly format: PayloadFormat
-  readonly after?: number | undefined
 }
 
 /** The key that `scripts/start` leaves in the data directory. */

@@ -4,10 +4,9 @@
  */
 import type { Operation } from '#client/api.ts'
 import type { OperatorOperation } from '#client/operator-api.ts'
-import { truncate } from '#platform/text.ts'
 import { findOne } from './api.ts'
-import type { Command, ListContext } from './command.ts'
-import { type Columns, formatFields, formatUtc, printResult } from './output.ts'
+import type { Command, Context, ListContext } from './command.ts'
+import { type Columns, fields, formatFields } from './output.ts'
 
 const VERB_DESCRIPTIONS = {
   pause: 'pause a broadcast; attempts in flight finish',
@@ -15,26 +14,21 @@ const VERB_DESCRIPTIONS = {
   cancel: 'cancel a broadcast permanently; emails that were not attempted are not sent',
 } as const
 
-const ID_ARGUMENT = 'operation ID, as shown by `tassis operations`'
-const MAX_CELL_LENGTH = 60
-const MAX_NAME_LENGTH = 30
-
 const OPERATION_COLUMNS: Columns<OperatorOperation> = {
-  ID: ({ id }) => id,
-  ACCOUNT: ({ account }) => account,
-  TYPE: ({ operation_type: type }) => type,
-  LIST: ({ list_name: name }) => truncate(name ?? '', MAX_NAME_LENGTH),
-  SUBJECT: (row) => truncate(readDetails(row).subject ?? '', MAX_NAME_LENGTH),
+  ...fields<OperatorOperation>()('id account operation_type list_name'),
+  SUBJECT: (row) => readDetails(row).subject,
   STATE: (row) => getState(row),
-  PROGRESS: (row) => formatProgress(row, row.failed_emails),
-  SINCE: ({ created_at: at }) => formatUtc(at),
-  WHY: ({ error_summary: error }) => truncate(error?.message ?? '', MAX_CELL_LENGTH),
+  ...fields<OperatorOperation>()('total_items completed_items failed_items failed_emails created_at'),
+  WHY: ({ error_summary: error }) => error?.message,
 }
 
 export function addOperationCommands(program: Command): void {
   const operations = program
     .command('operations')
     .description('show the progress of batches, imports and broadcasts; pause, resume or cancel a broadcast')
+  /** A command about one operation. */
+  const add = (name: string, description: string): Command =>
+    operations.add(name, description).argument('<id>', 'operation ID, as shown by `tassis operations`')
 
   operations
     .add('list', 'list the newest operations of all accounts', { isDefault: true })
@@ -48,38 +42,26 @@ export function addOperationCommands(program: Command): void {
       OPERATION_COLUMNS,
     )
 
-  operations
-    .add('show', 'show an operation and the status of its emails')
-    .argument('<id>', ID_ARGUMENT)
-    .run(async ({ api, options }, id) => {
-      const found = await findOne(api, 'operation', id)
-      const shown = await found.api.operations.get(found.id)
-      printResult(options, shown, ({ data }) => formatOperation(data, found.account))
-    })
+  add('show', 'show an operation and the status of its emails').answer(async ({ api: all }: Context, id: string) => {
+    const { api, id: found } = await findOne(all, 'operation', id)
+    return api.operations.get(found)
+  }, formatOperation)
 
-  for (const verb of ['pause', 'resume', 'cancel'] as const) {
-    operations
-      .add(verb, VERB_DESCRIPTIONS[verb])
-      .argument('<id>', ID_ARGUMENT)
-      .run(async ({ api, options }, id) => {
-        const found = await findOne(api, 'operation', id)
-        const done = await found.api.operations[verb](found.id)
-        printResult(options, done, ({ data }) =>
-          [
-            formatOperation(data, found.account),
-            ...(api.isServed ? [] : ['No service is running; the broadcast continues when one starts.']),
-          ].join('\n'),
-        )
-      })
-  }
+  for (const verb of ['pause', 'resume', 'cancel'] as const)
+    add(verb, VERB_DESCRIPTIONS[verb]).answer(
+      async ({ api: all }: Context, id: string) => {
+        const { api, id: found } = await findOne(all, 'operation', id)
+        return api.operations[verb](found)
+      },
+      (done, { api }) =>
+        `${formatOperation(done)}${api.isServed ? '' : '\nNo service is running; the broadcast continues when one starts.'}`,
+    )
 }
 
 /** The metadata of a broadcast or import; other operations have none. */
 interface OperationDetails {
   readonly state?: string | undefined
   readonly subject?: string | undefined
-  readonly begins_at?: string | undefined
-  readonly emails?: Readonly<Record<string, number>> | undefined
 }
 
 const readDetails = ({ metadata }: Operation): OperationDetails => (metadata ?? {}) as OperationDetails
@@ -87,37 +69,5 @@ const readDetails = ({ metadata }: Operation): OperationDetails => (metadata ?? 
 /** Returns the state of a broadcast, which is more precise than the status of its operation. */
 const getState = (shown: Operation): string => readDetails(shown).state ?? shown.status
 
-function formatProgress(shown: Operation, failedEmails = 0): string {
-  const { total_items: total, completed_items: completed, failed_items: failed } = shown
-  const isBroadcast = readDetails(shown).state !== undefined
-  const [completedLabel, failedLabel] = isBroadcast ? ['enqueued', 'skipped'] : ['done', 'failed']
-  const parts = [
-    `${completed} of ${total} ${completedLabel}`,
-    ...(failed > 0 ? [`${failed} ${failedLabel}`] : []),
-    ...(isBroadcast && failedEmails > 0 ? [`${failedEmails} failed`] : []),
-  ]
-  return parts.join(', ')
-}
-
-function formatOperation(shown: Operation, account: string): string {
-  const { subject, state, begins_at: beginsAt, emails } = readDetails(shown)
-  const isScheduled = beginsAt !== undefined && (state === 'waiting' || beginsAt > shown.created_at)
-  return formatFields([
-    ['Operation', shown.id],
-    ['Account', `${account} (${shown.account_id})`],
-    ['Type', shown.operation_type],
-    ['Subject', subject ?? null],
-    ['State', getState(shown)],
-    ['Since', formatUtc(shown.created_at)],
-    ['Begins', isScheduled ? formatUtc(beginsAt) : null],
-    ['Progress', formatProgress(shown)],
-    ['Emails', emails ? formatEmails(emails) : null],
-    ['Why', shown.error_summary?.message ?? null],
-    ['Ended', shown.completed_at && formatUtc(shown.completed_at)],
-  ])
-}
-
-function formatEmails(emails: Readonly<Record<string, number>>): string {
-  const counts = Object.entries(emails).flatMap(([status, count]) => (count > 0 ? [`${count} ${status}`] : []))
-  return counts.join(', ') || 'none yet'
-}
+const formatOperation = ({ data: { metadata, ...shown } }: { readonly data: Operation }): string =>
+  formatFields({ ...shown, ...(metadata as object | null) })

@@ -2,7 +2,7 @@
  * @module Prints the results of commands: aligned text for people, JSON for programs. Text from other servers and
  * senders is untrusted, so its control characters never reach the terminal.
  */
-import { formatRelativeTime } from '#platform/text.ts'
+import { formatRelativeTime, truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 
 // C0 and C1 controls, line separators and bidirectional controls.
@@ -22,6 +22,10 @@ export const toPrintableLines = (text: string): string =>
     .map((line) => line.split('\t').map(toPrintable).join('\t'))
     .join('\n')
 
+interface JsonOption {
+  readonly json?: boolean | undefined
+}
+
 export const print = (text: string): void => void process.stdout.write(`${text}\n`)
 
 /** Escapes all control characters as `\\uXXXX`; `JSON.stringify` escapes only C0 controls. */
@@ -34,43 +38,53 @@ export const formatJsonLine = (value: unknown): string => escapeControls(JSON.st
 
 export const printJson = (value: unknown): void => print(formatJson(value))
 
-/** Prints the value as JSON with `--json`, else as text. */
-export function printResult<T>(
-  options: { readonly json?: boolean | undefined },
-  value: T,
-  text: (value: T) => string,
-): void {
+/** Prints the value as JSON with `--json`, else as text without control characters. */
+export function printResult<T>(options: JsonOption, value: T, text: (value: T) => string): void {
   if (options.json) printJson(value)
-  else print(text(value))
+  else print(toPrintableLines(text(value)))
 }
 
 /** The columns of a table, by their headings. */
-export type Columns<Row> = Readonly<Record<string, (row: Row) => string>>
+export type Columns<Row> = Readonly<Record<string, (row: Row) => unknown>>
+
+type Words<Text extends string> = Text extends `${infer First} ${infer Rest}` ? First | Words<Rest> : Text
+
+/** Columns that show these fields; the names are separated by spaces. */
+export const fields =
+  <Row>() =>
+  <Names extends string>(names: Words<Names> extends keyof Row ? Names : never): Columns<Row> =>
+    Object.fromEntries(
+      names
+        .split(' ')
+        .map((name) => [toWords(name).toUpperCase(), (row: Row) => formatValue(row[name as keyof Row], name)]),
+    )
 
 interface Page<Row> {
   readonly data: readonly Row[]
-  readonly pagination?: { readonly total: number }
   readonly has_more?: boolean
 }
 
-/** Prints a list of the API: with `--json` as it is, else as a table; without rows, the sentence. */
-export const printPage = <Row>(
-  options: { readonly json?: boolean | undefined },
-  page: Page<Row>,
-  sentenceWithoutRows: string,
-  columns: Columns<Row>,
-): void => printResult(options, page, (shown) => formatPage(shown, sentenceWithoutRows, columns))
+/** Fits ids, and most addresses and host names. */
+const MAX_CELL_LENGTH = 60
+/** Of the last cell of a row; fits the longest reasons that Tassis writes itself, with a long host name. */
+const MAX_LAST_CELL_LENGTH = 250
 
+/** Formats a list of the API as a table; without rows, the sentence. */
 export function formatPage<Row>(page: Page<Row>, sentenceWithoutRows: string, columns: Columns<Row>): string {
-  const { data, pagination, has_more: hasMore = false } = page
-  const table = formatTable(
-    Object.keys(columns),
-    data.map((row) => Object.values(columns).map((toCell) => toCell(row))),
+  const { data, has_more: hasMore = false } = page
+  if (data.length === 0) return sentenceWithoutRows
+  const cells = Object.values(columns)
+  const rows = data.map((row) =>
+    cells.map((toCell, i) =>
+      truncate(formatValue(toCell(row)), i === cells.length - 1 ? MAX_LAST_CELL_LENGTH : MAX_CELL_LENGTH),
+    ),
   )
-  return data.length === 0
-    ? sentenceWithoutRows
-    : `${table}${hasMore ? `\n… and ${pagination ? `${pagination.total - data.length} ` : ''}more (--limit)` : ''}`
+  return `${formatTable(Object.keys(columns), rows)}${hasMore ? '\n… and more (--limit)' : ''}`
 }
+
+/** Joins what there is with empty lines. */
+export const joinParagraphs = (...parts: readonly (string | false)[]): string =>
+  parts.filter((part) => part !== '' && part !== false).join('\n\n')
 
 /** Puts an error on one line of JSON, in the form of the API's errors. */
 export const formatJsonError = (code: string, message: string): string => formatJsonLine({ error: { code, message } })
@@ -79,18 +93,9 @@ export const formatJsonError = (code: string, message: string): string => format
  * Prints a secret alone on standard output, so that it can be piped into a file, and the sentence about it on standard
  * error. With `--json` the secret is part of the value.
  */
-export function printSecret<T>(
-  options: { readonly json?: boolean | undefined },
-  value: T,
-  secret: string,
-  sentence: string,
-): void {
-  if (options.json) {
-    printJson(value)
-  } else {
-    print(secret)
-    process.stderr.write(`${sentence}\n`)
-  }
+export function printSecret<T>(options: JsonOption, value: T, secret: string, sentence: string): void {
+  print(options.json ? formatJson(value) : secret)
+  if (!options.json) process.stderr.write(`${toPrintable(sentence)}\n`)
 }
 
 /** Formats rows in aligned columns under their headings, with control characters removed. */
@@ -107,12 +112,37 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
     .join('\n')
 }
 
-/** Formats one field a line, with aligned values and control characters removed; leaves out those that are null. */
-export function formatFields(fields: readonly (readonly [name: string, value: string | null])[], indent = 0): string {
-  const shown = fields.flatMap(([name, value]) => (value === null ? [] : [{ name: `${name}:`, value }]))
-  const width = Math.max(...shown.map(({ name }) => name.length))
-  return shown.map(({ name, value }) => toPrintable(`${' '.repeat(indent)}${name.padEnd(width)} ${value}`)).join('\n')
+const toWords = (name: string): string => name.replace(/_bytes$/, '').replaceAll('_', ' ')
+
+/** Formats a value of the API for people; nothing for null. */
+export function formatValue(value: unknown, name = ''): string {
+  if (value === null || value === undefined) return ''
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  if (typeof value === 'number') return name.endsWith('bytes') ? formatSize(value) : String(value)
+  if (Array.isArray(value))
+    return value.map((each) => formatValue(each)).join(typeof value[0] === 'object' ? '; ' : ', ')
+  if (typeof value !== 'object') return TIME.test(String(value)) ? formatUtc(String(value)) : String(value)
+  return listFields(value)
+    .map(([key, text]) => `${toWords(key)} ${text}`)
+    .join(', ')
 }
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/
+
+const listFields = (value: object): (readonly [name: string, text: string])[] =>
+  Object.entries(value).flatMap(([name, field]) => {
+    const text = formatValue(field, name)
+    return text === '' ? [] : [[name, text] as const]
+  })
+
+/** Formats one field a line, with aligned values and control characters removed; leaves out those without a value. */
+export function formatFields(value: object, indent = 0): string {
+  const shown = listFields(value).map(([name, text]) => [`${toLabel(name)}:`, text] as const)
+  const width = Math.max(...shown.map(([label]) => label.length))
+  return shown.map(([label, text]) => toPrintable(`${' '.repeat(indent)}${label.padEnd(width)} ${text}`)).join('\n')
+}
+
+const toLabel = (name: string): string => name.charAt(0).toUpperCase() + toWords(name.slice(1))
 
 /** Formats a time as `2026-11-21 14:02:11Z`. */
 export const formatUtc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`
@@ -122,9 +152,6 @@ export const formatFromNow = (iso: string): string => formatRelativeTime(Date.pa
 
 /** Formats a time as `2026-11-21 14:02:11Z (in 4 min)`. */
 export const formatUtcFromNow = (iso: string): string => `${formatUtc(iso)} (${formatFromNow(iso)})`
-
-/** The same as `formatUtc` for a time that may be missing. */
-export const formatTime = (iso: string | null | undefined, missing = ''): string => (iso ? formatUtc(iso) : missing)
 
 /** Formats a count as `1 email` or `2 emails`. */
 export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

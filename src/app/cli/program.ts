@@ -12,12 +12,12 @@ import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { addPriority, isJournal } from '#platform/log/journal.ts'
 import { redactAddresses } from '#platform/log/redact.ts'
-import { ConfigError } from '#platform/settings/config.ts'
+import { ConfigError, InUseError } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { InUseError } from '../create.ts'
 import { loadConfig } from '../settings.ts'
 import { formatVersion } from '../version.ts'
 import { addAccountCommands } from './accounts.ts'
+import { findServiceUrl } from './api.ts'
 import { addAuditCommands } from './audit.ts'
 import { addBackupCommand, addRestoreCommand } from './backup.ts'
 import { addCertificateCommands } from './certificates.ts'
@@ -28,16 +28,13 @@ import { addDeadLetterCommands } from './dead-letters.ts'
 import { addDiskCommand, addRetentionCommands } from './disk.ts'
 import { addDoctorCommand } from './doctor.ts'
 import { addDomainCommands } from './domains.ts'
-import { addEmailCommands } from './emails.ts'
+import { addEmailCommands, addExplainCommand } from './emails.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { addExplainCommand } from './explain.ts'
 import { addFenceCommands } from './fence.ts'
-import { readKeyFile } from './input.ts'
 import { addKeyCommands } from './keys.ts'
 import { addListenCommand } from './listen.ts'
-import { findServiceUrl } from './local-service.ts'
 import { addOperationCommands } from './operations.ts'
-import type { JsonOption } from './options.ts'
+import { type JsonOption, readKeyFile } from './options.ts'
 import { formatJsonError, print, printResult, toPrintable } from './output.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
@@ -58,25 +55,18 @@ function addHealthCommand(program: Command): void {
     .add('health', 'check whether the running service is ready; exit code 1 if not')
     .action(async (options: JsonOption) => {
       const url = await findServiceUrl(loadConfig().config)
-      const problem = await findReadinessProblem(`${url}/readyz`)
-      if (problem !== undefined) throw new CommandError(problem, 'not_ready')
+      const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(() => undefined)
+      if (!response)
+        throw new CommandError(
+          `No service answers at ${url} within ${TIMEOUT_MS / 1000} s; start it with \`tassis serve\`, or set TASSIS_HTTP_ADDR to that of the service.`,
+          'not_ready',
+        )
+      const body = (await response.json().catch(() => ({}))) as { readonly message?: string }
+      if (!response.ok)
+        throw new CommandError(body.message ?? `${url} answers with status ${response.status}.`, 'not_ready')
       // The address, because a service with other data may answer there.
       printResult(options, { ready: true, url }, () => `ready: ${url}`)
     })
-}
-
-/** Returns why the service is not ready; undefined when it is. */
-async function findReadinessProblem(url: string): Promise<string | undefined> {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) })
-    if (response.ok) return undefined
-    const body = (await response.json()) as { message?: string }
-    return body.message ?? `${url} answers with status ${response.status}; set TASSIS_HTTP_ADDR to that of the service.`
-  } catch (error) {
-    if (error instanceof DOMException && error.name === 'TimeoutError')
-      return `The service at ${url} does not respond within ${TIMEOUT_MS / 1000} s.`
-    return `No service answers at ${url}; start it with \`tassis serve\`, or set TASSIS_HTTP_ADDR to that of the service.`
-  }
 }
 
 function addMcpCommand(program: Command): void {
@@ -112,7 +102,7 @@ const USAGE_EXIT_CODE = 2
 
 /**
  * Creates the program with all commands.
- * @param args used for advice in error messages; the first names the command
+ * @param args decide about the form of errors; the first names the command
  * @param addBenchCommand passed in, because the benchmark imports `app`
  */
 export function createProgram(args: readonly string[], addBenchCommand: (program: Command) => void): Commander {
@@ -125,8 +115,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
     .showSuggestionAfterError()
     .configureOutput({
       outputError: (text, write) => {
-        const error = simplifyError(text, program, args)
-        const message = `${error.replace(/^error: /, '')}${formatAdvice(error, program, args)}`
+        const message = `${text.replace(/^error: /, '')}\`tassis --help\`, or --help after a command, shows what there is.\n`
         write(formatError({ message, code: 'wrong_usage' }, args))
       },
     })
@@ -178,47 +167,13 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   return program
 }
 
-/** Returns a line that names the command to look up what was missing or unknown; empty if there is none. */
-function formatAdvice(error: string, program: Commander, [name]: readonly string[]): string {
-  const command = program.commands.find((known) => known.name() === name)
-  if (/unknown command/.test(error))
-    return command && command.commands.length > 0
-      ? `\`tassis ${name} --help\` lists its commands.\n`
-      : '`tassis --help` lists all commands.\n'
-  const hasList = command?.commands.some((known) => known.name() === 'list')
-  return hasList && /missing required argument '(id|key|domain)'/.test(error)
-    ? `\`tassis ${name} list\` shows all.\n`
-    : ''
-}
-
-/** Simplifies the error for a subcommand given to a command that has no subcommands. */
-function simplifyError(error: string, program: Commander, [name, subcommand]: readonly string[]): string {
-  const command = program.commands.find((known) => known.name() === name)
-  const isUnknownSubcommand = command?.commands.length === 0 && subcommand !== undefined && !subcommand.startsWith('-')
-  return isUnknownSubcommand && /too many arguments for .{0,200} Expected 0 arguments/.test(error)
-    ? `error: unknown command '${name} ${subcommand}'\n(Did you mean ${name}?)\n`
-    : error
-}
-
-/** Throws commander's error for an unknown subcommand, even if the group would accept it as an argument of its own. */
-function requireKnownCommand(program: Commander, [name, subcommand]: readonly string[]): void {
-  const group = program.commands.find((known) => known.name() === name)
-  if (!group || group.commands.length === 0 || subcommand === undefined || /^-|^help$/.test(subcommand)) return
-  if (group.commands.some((known) => known.name() === subcommand || known.aliases().includes(subcommand))) return
-  const names = new Command(group.name()).copyInheritedSettings(program)
-  for (const known of group.commands) names.command(known.name())
-  names.parse([subcommand], { from: 'user' })
-}
-
 /** Runs one command; resolves with its exit code. */
 export async function runCommandLine(
   args: readonly string[],
   addBenchCommand: (program: Command) => void,
 ): Promise<number> {
   try {
-    const program = createProgram(args, addBenchCommand)
-    requireKnownCommand(program, args)
-    await program.parseAsync(args, { from: 'user' })
+    await createProgram(args, addBenchCommand).parseAsync(args, { from: 'user' })
     return Number(process.exitCode ?? 0)
   } catch (thrown) {
     // Commander has already printed its error or the help.

@@ -4,7 +4,6 @@
  */
 import { Option } from 'commander'
 import type {
-  OperatorHealth,
   OperatorQueue,
   OperatorQueueRecipient,
   OperatorQueueRule,
@@ -12,26 +11,22 @@ import type {
   RetryOperatorQueueRequest,
   RetryOperatorQueueResult,
 } from '#client/operator-api.ts'
-import { truncate } from '#platform/text.ts'
-import { systemClock } from '#platform/time/clock.ts'
-import { type CommandApi, findAccountFilter, findOne, readRows } from './api.ts'
+import { type CommandApi, findAccountFilter, findOne, readRows, sendAll } from './api.ts'
 import type { Command, Context } from './command.ts'
-import { confirmAction } from './input.ts'
+import { confirmAction } from './options.ts'
 import {
   type Columns,
+  fields,
   formatCount,
-  formatFromNow,
+  formatFields,
   formatPage,
-  formatUtc,
   formatUtcFromNow,
+  joinParagraphs,
   print,
   quoteShellWord,
-  toPrintable,
 } from './output.ts'
 
 const MAX_PER_LANE = 10
-const MAX_SHOWN_RULES = 20
-const MAX_ERROR_LENGTH = 120
 
 export function addQueueCommand(program: Command): void {
   const queue = program
@@ -57,64 +52,42 @@ async function readQueue(api: CommandApi, { limit, all }: { readonly limit: numb
 
 type Queue = Awaited<ReturnType<typeof readQueue>>
 
-const formatQueue = (found: Queue): string =>
-  [
-    formatMail(found),
-    found.rules.slice(0, MAX_SHOWN_RULES).map(formatRule).join('\n'),
-    found.rules.length > MAX_SHOWN_RULES ? `… and ${found.rules.length - MAX_SHOWN_RULES} more (--json)` : '',
-    formatWebhooks(found.health),
-    found.health.received === 0 ? '' : `${formatCount(found.health.received, 'received message')} not processed yet`,
-  ]
-    .filter((part) => part !== '')
-    .join('\n\n')
-
-/** At most one line; `tassis webhooks` shows the details. */
-const formatWebhooks = ({ webhooks: { waiting, deactivated } }: OperatorHealth): string =>
-  waiting + deactivated === 0
-    ? ''
-    : `Webhooks: deliveries that wait ${waiting}, deactivated by failures ${deactivated} (tassis webhooks list)`
-
-/** The table of lanes says why mail that is due waits. */
-function formatNextAttempt({ waits_for: waitsFor, next_at: at }: OperatorQueueRecipient): string {
-  if (waitsFor !== null) return waitsFor === 'hold' ? 'held' : 'fenced'
-  return Date.parse(at) > systemClock.now() ? formatUtcFromNow(at) : `due ${formatFromNow(at)}`
+function formatQueue(found: Queue): string {
+  const { data, recipients, rules, health, pagination } = found
+  const { queue, webhooks, received, is_delivering: isDelivering } = health
+  const destinations = `${formatCount(queue.waiting, 'message')} to ${formatCount(pagination.total, 'destination')}`
+  return joinParagraphs(
+    data.length === 0
+      ? 'The queue is empty.'
+      : `${destinations}${isDelivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
+    formatPage(found, '', LANE_COLUMNS),
+    formatPage({ data: recipients, has_more: queue.waiting > recipients.length }, '', RECIPIENT_COLUMNS),
+    formatPage({ data: rules }, '', RULE_COLUMNS),
+    webhooks.waiting + webhooks.deactivated > 0 &&
+      `Webhooks: deliveries that wait ${webhooks.waiting}, deactivated by failures ${webhooks.deactivated} (tassis webhooks list)`,
+    received > 0 && `${formatCount(received, 'received message')} not processed yet`,
+  )
 }
 
 const LANE_COLUMNS: Columns<OperatorQueue> = {
   DOMAIN: ({ label }) => label,
-  WAITING: ({ waiting }) => String(waiting),
+  WAITING: ({ waiting }) => waiting,
   'FIRST DUE': ({ first_due_at: at }) => formatUtcFromNow(at),
   WHY: ({ reason }) => reason,
 }
 
 const RECIPIENT_COLUMNS: Columns<OperatorQueueRecipient> = {
-  RECIPIENT: ({ recipient }) => recipient,
-  STATUS: ({ status }) => status,
-  ATTEMPTS: ({ attempts }) => String(attempts),
-  'NEXT ATTEMPT': formatNextAttempt,
-  EMAIL: ({ email_id: id }) => id,
-  'LAST ERROR': ({ last_error: error }) => truncate(error ?? '', MAX_ERROR_LENGTH),
+  ...fields<OperatorQueueRecipient>()('recipient status attempts'),
+  'NEXT ATTEMPT': ({ next_at: at, waits_for: waitsFor }) => (waitsFor ? `after the ${waitsFor}` : formatUtcFromNow(at)),
+  ...fields<OperatorQueueRecipient>()('email_id last_error'),
 }
 
-function formatMail(found: Queue): string {
-  const { health, recipients, pagination, data } = found
-  if (data.length === 0) return 'The queue is empty.'
-  const { waiting } = health.queue
-  const left = waiting - recipients.length
-  return [
-    `${formatCount(waiting, 'message')} to ${formatCount(pagination.total, 'destination')}${health.is_delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
-    formatPage(found, '', LANE_COLUMNS),
-    `${formatPage({ data: recipients }, '', RECIPIENT_COLUMNS)}${left > 0 ? `\n… and ${formatCount(left, 'message')} more (--limit)` : ''}`,
-  ].join('\n\n')
-}
+const RULE_COLUMNS = fields<OperatorQueueRule>()(
+  'kind domain provider account email_id to created_at created_by reason',
+)
 
-interface MailOptions {
-  readonly domain?: string
-  readonly provider?: string
-  readonly email?: string
+interface MailOptions extends Partial<Readonly<Record<'domain' | 'provider' | 'email' | 'reason' | 'to', string>>> {
   readonly yes?: boolean
-  readonly reason?: string
-  readonly to?: string
   readonly only?: 'hold' | 'redirect'
 }
 
@@ -143,8 +116,8 @@ function addActions(queue: Command): void {
         const selector = await selectMail(context, 'hold them and what comes later')
         return context.api.operator.holdQueue({ ...selector, reason: context.options.reason })
       },
-      ({ data: { waiting, in_delivery } }, { options }) =>
-        `${waiting} held${formatInDelivery(in_delivery)}${waiting === 0 ? ' (if you expected some, check the name)' : ''}. ${options.email === undefined ? 'Mail that comes later is held too, until' : 'It waits until'} \`tassis queue release ${describeMail(options)}\`.`,
+      ({ data }, { options }) =>
+        `${formatFields(data)}\nAll of it, and mail that comes later, is held until \`tassis queue release ${describeMail(options)}\`.`,
     )
   addForEmail(
     'release',
@@ -153,13 +126,11 @@ function addActions(queue: Command): void {
     .addOption(
       new Option('--only <kind>', 'end only holds, or only redirects; default: both').choices(['hold', 'redirect']),
     )
-    .answer(release, ({ data }) => {
-      // Mail that waits for its content is released as a whole.
-      if ('released' in data)
-        return `${formatCount(data.released, 'message')} released; messages whose content is still missing are held again.`
-      if (data.length === 0) return 'No hold or redirect matches; `tassis queue` shows them.'
-      return data.map((rule) => `Ended: ${formatRule(rule)}`).join('\n')
-    })
+    .answer(release, ({ data }) =>
+      'released' in data
+        ? `${formatCount(data.released, 'message')} released; messages whose content is still missing are held again.`
+        : formatPage({ data }, 'No hold or redirect matches; `tassis queue` shows them.', RULE_COLUMNS),
+    )
   add('redirect', 'send mail, now and in future, to another host than its MX, until `tassis queue release`')
     .option('--reason <sentence>', 'why; `tassis queue` shows it')
     .requiredOption(
@@ -172,37 +143,29 @@ function addActions(queue: Command): void {
         const selector = await selectMail(context, `redirect them and what comes later to ${to}`)
         return context.api.operator.redirectQueue({ ...selector, to, reason })
       },
-      ({ data: { waiting, in_delivery } }, { options }) =>
-        `${waiting} redirected to ${toPrintable(options.to ?? '')}${formatInDelivery(in_delivery)}. \`tassis queue retry ${describeMail(options)}\` sends what waits for another attempt.`,
+      ({ data }, { options }) =>
+        `${formatFields(data)}\n\`tassis queue retry ${describeMail(options)}\` sends what waits for another attempt.`,
     )
   addForEmail('retry', 'make mail due now that waits for another attempt, except held and scheduled mail').answer(
-    (context: MailContext) => changeAll(context, 'try them now', 'due now', context.api.operator.retryQueue),
-    ({ data }) => formatChanged(data, 'due now', ['Mail that was due already is tried now, too.']),
+    (context: MailContext) => changeAll(context, 'try them now', context.api.operator.retryQueue),
+    formatChanged,
   )
   addForEmail('bounce', 'end mail as bounced (soft, expired), with dead letters; its senders are notified')
     .requiredOption('--reason <sentence>', 'why; the senders read it')
-    .answer(
-      (context: MailContext) => {
-        const {
-          api,
-          options: { reason = '' },
-        } = context
-        return changeAll(context, 'bounce them', 'bounced', (body) => api.operator.bounceQueue({ ...body, reason }))
-      },
-      ({ data }) => formatChanged(data, 'bounced'),
-    )
+    .answer((context: MailContext) => {
+      const { operator } = context.api
+      const { reason = '' } = context.options
+      return changeAll(context, 'bounce them', (body) => operator.bounceQueue({ ...body, reason }))
+    }, formatChanged)
   addForEmail('drop', 'cancel mail without a bounce: an event says that you dropped it, and its quota is given back')
     .alias('cancel')
-    .answer(
-      (context: MailContext) => changeAll(context, 'drop them', 'dropped', context.api.operator.dropQueue),
-      ({ data }) => formatChanged(data, 'dropped'),
-    )
+    .answer((context: MailContext) => changeAll(context, 'drop them', context.api.operator.dropQueue), formatChanged)
 }
 
 /** The options that name the mail, as a person writes them. */
 const describeMail = ({ domain, provider, account, email }: MailContext['options']): string =>
   Object.entries({ domain, provider, account, email })
-    .flatMap(([name, value]) => (value === undefined ? [] : [`--${name} ${quoteShellWord(toPrintable(value))}`]))
+    .flatMap(([name, value]) => (value === undefined ? [] : [`--${name} ${quoteShellWord(value)}`]))
     .join(' ')
 
 /** Counts the mail that the options name, and asks. @throws CommandError without a yes */
@@ -232,62 +195,30 @@ async function release(
 
 type Changed = Omit<RetryOperatorQueueResult, 'next_cursor'>
 
-/**
- * Repeats the request until all selected mail was examined, because each changes a limited number.
- * @param participle what the mail is afterwards
- */
+/** Repeats the request until all selected mail was examined, because each changes a limited number. */
 async function changeAll(
   context: MailContext,
   question: string,
-  participle: string,
   send: (body: RetryOperatorQueueRequest) => Promise<{ readonly data: RetryOperatorQueueResult }>,
 ): Promise<{ readonly data: Changed }> {
   const selector = await selectMail(context, question)
   const sum = { changed: 0, in_delivery: 0, held: 0, suspended: [] as readonly string[] }
-  for (let cursor: string | undefined; ; ) {
-    const { data: done } = await send({ ...selector, cursor })
+  for await (const done of sendAll((cursor) => send({ ...selector, cursor }))) {
     sum.changed += done.changed
     sum.in_delivery += done.in_delivery
     sum.held += done.held
     sum.suspended = [...new Set([...sum.suspended, ...done.suspended])]
-    if (done.next_cursor === null) return { data: sum }
-    cursor = done.next_cursor
-    if (!context.options.json) print(`${sum.changed} ${participle} so far …`)
+    if (done.next_cursor !== null && !context.options.json) print(`${sum.changed} so far …`)
   }
+  return { data: sum }
 }
 
-const formatChanged = (changed: Changed, participle: string, advice: readonly string[] = []): string =>
+/** What was changed, and what was not. */
+export const formatChanged = ({ data }: { readonly data: Changed }): string =>
   [
-    `${changed.changed} ${participle}${formatHeldAndInDelivery(changed)}.`,
-    ...advice,
-    ...changed.suspended.map(formatSuspended),
+    formatFields(data),
+    ...(data.held + data.in_delivery > 0 ? ['What is held or in delivery was left alone; see `tassis queue`.'] : []),
+    ...(data.suspended.length > 0
+      ? ['Mail to a suspended provider waits for the probe; `tassis providers resume NAME` ends that.']
+      : []),
   ].join('\n')
-
-/** One line about a hold or redirect. */
-function formatRule(rule: OperatorQueueRule): string {
-  const { kind, domain, provider, account, account_id, email_id, to, reason, created_by, created_at } = rule
-  const mail =
-    email_id === null
-      ? [
-          'mail',
-          ...(domain === null ? [] : [`to ${domain}`]),
-          ...(provider === null ? [] : [`to provider ${provider}`]),
-          ...(account_id === null ? [] : [`of ${account ?? 'a deleted account'}`]),
-        ].join(' ')
-      : `email ${email_id}`
-  const what = kind === 'hold' ? `${mail} is held` : `${mail} goes to ${to}`
-  return toPrintable(`${what} since ${formatUtc(created_at)} by ${created_by}${reason === '' ? '' : `: ${reason}`}`)
-}
-
-export const formatInDelivery = (count: number): string => (count === 0 ? '' : `, ${count} in delivery left alone`)
-
-export const formatHeldAndInDelivery = ({
-  held,
-  in_delivery: inDelivery,
-}: {
-  readonly held: number
-  readonly in_delivery: number
-}): string => `${held === 0 ? '' : `, ${held} held left alone`}${formatInDelivery(inDelivery)}`
-
-export const formatSuspended = (provider: string): string =>
-  `${toPrintable(provider)} is suspended, so its mail waits for the probe; \`tassis providers resume ${quoteShellWord(toPrintable(provider))}\` ends that.`

@@ -9,42 +9,17 @@ import { Option } from 'commander'
 import type {
   OperatorComplaint,
   OperatorComplaintRate,
-  OperatorMessage,
   OperatorMessageSummary,
   OperatorReportSummary,
   OperatorUnparsedMessage,
   RetryOperatorUnparsedMessageResult,
 } from '#client/operator-api.ts'
 import { OPERATOR_MAIL_KINDS, type OperatorMailKind } from '#features/receiving/postmaster/store.ts'
-import { truncate } from '#platform/text.ts'
 import { type CommandApi, findAccountFilter, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { MAX_ROWS } from './options.ts'
-import {
-  type Columns,
-  formatCount,
-  formatFields,
-  formatPage,
-  formatUtc,
-  print,
-  printPage,
-  printResult,
-  toPrintable,
-  toPrintableLines,
-} from './output.ts'
-
-const MAX_CELL_LENGTH = 40
-
-const MESSAGE_COLUMNS: Columns<OperatorUnparsedMessage> = {
-  ID: ({ id }) => id,
-  RECEIVED: ({ received_at: at }) => formatUtc(at),
-  KIND: ({ kind }) => kind,
-  TO: ({ to }) => truncate(to, MAX_CELL_LENGTH),
-  FROM: ({ from }) => truncate(from, MAX_CELL_LENGTH),
-  SUBJECT: ({ subject }) => truncate(subject, MAX_CELL_LENGTH),
-  WHY: ({ parse_error: error }) => error,
-}
+import { type Columns, fields, formatCount, formatFields, formatPage, joinParagraphs, printResult } from './output.ts'
 
 export function addInboundCommands(program: Command): void {
   const inbound = program.command('inbound').description('list or retry received mail that could not be parsed')
@@ -52,20 +27,20 @@ export function addInboundCommands(program: Command): void {
   inbound
     .add('list', 'list unparsed messages, oldest first')
     .limit('messages', 30)
-    .run(async ({ api, options }: Context<{ readonly limit: number }>) => {
-      const messages: OperatorUnparsedMessage[] = []
-      for await (const message of readUnparsed(api)) {
-        messages.push(message)
-        if (messages.length > options.limit) break
-      }
-      const found = { data: messages.slice(0, options.limit), has_more: messages.length > options.limit }
-      printPage(options, found, 'All received messages were parsed.', MESSAGE_COLUMNS)
-    })
+    .list(
+      async ({ api, options: { limit } }: ListContext<{ readonly limit: number }>) => {
+        const messages: OperatorUnparsedMessage[] = []
+        for await (const message of readUnparsed(api)) if (messages.push(message) > limit) break
+        return { data: messages.slice(0, limit), has_more: messages.length > limit }
+      },
+      'All received messages were parsed.',
+      fields<OperatorUnparsedMessage>()('id received_at kind to from subject parse_error'),
+    )
 
   inbound
     .add('retry', 'parse a message again and store its content; its events are not emitted again')
     .argument('[id]', 'message ID, as shown by `tassis inbound list`')
-    .addOption(new Option('--all', 'all messages that could not be parsed'))
+    .option('--all', 'all messages that could not be parsed')
     .answer(
       async ({ api, options }: Context<{ readonly all?: boolean }>, id?: string) => {
         if ((id === undefined) === (options.all !== true)) throw new UsageError('Give the ID of a message, or --all.')
@@ -77,7 +52,7 @@ export function addInboundCommands(program: Command): void {
       },
       ({ data }) => {
         const failed = data.flatMap(({ id, parse_error: error }) =>
-          error === null ? [] : [`${id} still cannot be parsed: ${toPrintable(error)}`],
+          error === null ? [] : [`${id} still cannot be parsed: ${error}`],
         )
         return [`${formatCount(data.length - failed.length, 'message')} parsed.`, ...failed].join('\n')
       },
@@ -92,19 +67,12 @@ async function* readUnparsed(api: CommandApi) {
   }
 }
 
-const MAX_MAIL_LENGTH = 60
 const GONE_MESSAGE = 'The message is no longer stored; only its entry in `tassis mail list` is left.'
 
-const formatAddress = (address: string): string => (address === '' ? '<>' : address)
-
 const MAIL_COLUMNS: Columns<OperatorMessageSummary> = {
-  ID: ({ id }) => id,
-  RECEIVED: (row) => formatUtc(row.received_at),
-  KIND: ({ kind }) => kind,
-  TO: (row) => truncate(row.rcpt_to.join(', '), MAX_MAIL_LENGTH),
-  FROM: (row) => truncate(row.from ?? formatAddress(row.mail_from), MAX_MAIL_LENGTH),
-  SUBJECT: ({ subject }) => truncate(subject, MAX_MAIL_LENGTH),
-  'WHY HERE': ({ reason }) => reason,
+  ...fields<OperatorMessageSummary>()('id received_at kind rcpt_to'),
+  FROM: ({ from, mail_from }) => from ?? (mail_from || '<>'),
+  ...fields<OperatorMessageSummary>()('subject reason'),
 }
 
 export function addMailCommands(program: Command): void {
@@ -126,14 +94,14 @@ export function addMailCommands(program: Command): void {
     )
 
   add('show', 'show a message')
-    .option('--raw', 'show the raw message without control characters; with --json unchanged, in base64')
+    .option('--raw', 'show the raw message without control characters')
     .run(async ({ api, options }: Context<{ raw?: boolean }>, id) => {
       const shown = await api.operator.getMessage(id)
-      if (!options.raw) return printResult(options, shown, ({ data }) => formatMail(data))
-      if (shown.data.source === null) throw new CommandError(GONE_MESSAGE)
-      const raw = Buffer.from(await (await api.operator.getMessageRaw(id)).arrayBuffer())
-      if (!options.json) return print(toPrintableLines(raw.toString('utf8').trimEnd()))
-      printResult(options, { data: { ...shown.data, raw_base64: raw.toString('base64') } }, String)
+      const { text, source, ...header } = shown.data
+      if (source === null && options.raw) throw new CommandError(GONE_MESSAGE)
+      const raw = options.raw ? await (await api.operator.getMessageRaw(id)).text() : undefined
+      const none = source === null ? GONE_MESSAGE : 'It has no text to show; --raw shows the whole message.'
+      printResult(options, shown, () => raw?.trimEnd() ?? joinParagraphs(formatFields(header), text?.trimEnd() ?? none))
     })
 
   add('retry', 'process a message again, such as a bounce that could not be parsed').answer(
@@ -153,32 +121,6 @@ export function addMailCommands(program: Command): void {
   )
 }
 
-const formatMail = (mail: OperatorMessage): string =>
-  [
-    formatFields([
-      ['Received', `${formatUtc(mail.received_at)} from ${mail.source_ip}, ${mail.size_bytes} bytes`],
-      ['Kind', mail.kind],
-      ['Why here', mail.reason],
-      ['Envelope', `${formatAddress(mail.mail_from)} to ${mail.rcpt_to.join(', ')}`],
-      ['From', mail.from ?? ''],
-      ['Subject', mail.subject],
-    ]),
-    '',
-    mail.text === null
-      ? `(${mail.source === null ? GONE_MESSAGE : 'It has no text to show; --raw shows the whole message.'})`
-      : toPrintableLines(mail.text.trimEnd()),
-  ].join('\n')
-
-const REPORT_COLUMNS: Columns<OperatorReportSummary> = {
-  ID: ({ id }) => id,
-  RECEIVED: (row) => formatUtc(row.received_at),
-  KIND: ({ kind }) => kind,
-  DOMAIN: ({ domain }) => domain,
-  FROM: ({ organisation }) => truncate(organisation, MAX_CELL_LENGTH),
-  PERIOD: (row) => formatPeriod(row),
-  ACCOUNT: ({ account }) => account ?? '',
-}
-
 export function addReportCommands(program: Command): void {
   const reports = program
     .command('reports')
@@ -191,7 +133,7 @@ export function addReportCommands(program: Command): void {
     .list(
       ({ api, options: { domain } }: ListContext<{ domain?: string }>) => api.operator.listReports({ domain }),
       'There are no reports.',
-      REPORT_COLUMNS,
+      fields<OperatorReportSummary>()('id received_at kind domain organisation period_start period_end account'),
     )
 
   reports
@@ -199,42 +141,17 @@ export function addReportCommands(program: Command): void {
     .argument('<id>', 'report ID, as shown by `tassis reports list`')
     .answer(
       async ({ api }, id) => api.operator.getReport(id),
-      ({ data }) =>
-        `${formatHeader(data)}\n\n${toPrintableLines(data.content.trimEnd())}${data.is_truncated ? '\n…' : ''}`,
+      ({ data: { content, ...header } }) => `${formatFields(header)}\n\n${content.trimEnd()}`,
     )
 }
 
-/** Formats a period as `2026-11-20` or `2026-11-19 to 2026-11-20`: nearly all reports cover whole days. */
-function formatPeriod({ period_start, period_end }: OperatorReportSummary): string {
-  const [first, last] = [period_start?.slice(0, 10), period_end?.slice(0, 10)]
-  return first === undefined || last === undefined || first === last ? (first ?? last ?? '') : `${first} to ${last}`
-}
-
-const formatHeader = (shown: OperatorReportSummary): string =>
-  formatFields([
-    ['Received', `${formatUtc(shown.received_at)}, ${shown.size_bytes} bytes unpacked`],
-    ['Kind', shown.kind === 'tls' ? 'TLS-RPT' : 'DMARC aggregate'],
-    ['Domain', `${shown.domain} (${shown.account === null ? 'no account' : `account ${shown.account}`})`],
-    ['From', shown.organisation],
-    ['Id', shown.report_id],
-    ['Period', formatPeriod(shown)],
-  ])
+const COMPLAINTS = fields<OperatorComplaint>()(
+  'created_at account complainer feedback_type feedback_loop reporter email_id',
+)
 
 const RATES: Columns<OperatorComplaintRate> = {
-  ACCOUNT: ({ account }) => account,
-  DELIVERED: ({ delivered }) => String(delivered),
-  COMPLAINTS: ({ complaints }) => String(complaints),
-  RATE: ({ rate }) => (rate === null ? '-' : `${(rate * 100).toFixed(3)} %`),
-}
-
-const COMPLAINTS: Columns<OperatorComplaint> = {
-  WHEN: (row) => formatUtc(row.created_at),
-  ACCOUNT: ({ account }) => account ?? '',
-  COMPLAINER: ({ complainer }) => complainer ?? '(not reported)',
-  TYPE: (row) => row.feedback_type,
-  LOOP: (row) => row.feedback_loop ?? '(unproven)',
-  'REPORTED BY': ({ reporter }) => truncate(reporter ?? '', MAX_CELL_LENGTH),
-  EMAIL: (row) => row.email_id ?? '(deleted)',
+  ...fields<OperatorComplaintRate>()('account delivered complaints'),
+  RATE: ({ rate }) => (rate === null ? null : `${(rate * 100).toFixed(3)} %`),
 }
 
 export function addComplaintsCommand(program: Command): void {
@@ -248,12 +165,10 @@ export function addComplaintsCommand(program: Command): void {
       const shown = rates.data.filter((row) => only === undefined || row.account_id === only)
       const found = await readRows(api.operator.listComplaints({ account_id: only }), options.limit)
       printResult(options, { ...found, rates: shown }, () =>
-        [
-          'The last 30 days, without sandbox mail:',
-          formatPage({ data: shown }, '', RATES),
-          '',
+        joinParagraphs(
+          `The last 30 days, without sandbox mail:\n${formatPage({ data: shown }, '', RATES)}`,
           formatPage(found, 'No complaints.', COMPLAINTS),
-        ].join('\n'),
+        ),
       )
     })
 }

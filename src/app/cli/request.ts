@@ -3,8 +3,7 @@ import { TassisError } from '#client/client.ts'
 import { withApi } from './api.ts'
 import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { readInput } from './input.ts'
-import { type AccountOption, collectOption, type JsonOption } from './options.ts'
+import { type AccountOption, collectOption, type JsonOption, readInput } from './options.ts'
 import { printJson, toPrintableLines } from './output.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']

@@ -2,26 +2,22 @@
  * @module `tassis send`: sends one message and prints its events until it is final. Without a running service, this
  * process delivers the message while it follows the events.
  */
-import type { Email, EmailEvent, SendEmailRequest } from '#client/api.ts'
-import { TassisError } from '#client/client.ts'
+import type { EmailEvent, SendEmailRequest } from '#client/api.ts'
 import { isOpen, isStatus } from '#features/sending/queue/status.ts'
 import { formatRelativeTime } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { type CommandApi, withApi } from './api.ts'
 import type { Command } from './command.ts'
 import { type AccountOption, collectOption, type JsonOption } from './options.ts'
 import { formatJsonLine, print, toPrintable } from './output.ts'
 
-interface SendOptions extends JsonOption, AccountOption {
-  readonly from: string
-  readonly to: readonly string[]
-  readonly cc?: readonly string[] | undefined
-  readonly bcc?: readonly string[] | undefined
+interface SendOptions
+  extends JsonOption,
+    AccountOption,
+    Pick<SendEmailRequest, 'from' | 'to' | 'cc' | 'bcc' | 'stream'> {
   readonly subject: string
   readonly text?: string | undefined
   readonly html?: string | undefined
-  readonly stream?: string | undefined
   readonly follow: boolean
 }
 
@@ -56,9 +52,7 @@ const POLL_INTERVAL_MS = 100
 /** Returns true when the message was sent, or accepted with --no-follow. */
 async function sendAndFollow(api: CommandApi, options: SendOptions, signal: AbortSignal): Promise<boolean> {
   const printLine = (value: unknown, text: string) => print(options.json ? formatJsonLine(value) : text)
-  const { data: sent } = await api.emails.send(toRequest(options)).catch(async (error: unknown) => {
-    throw await addAdvice(api, options.from, error)
-  })
+  const { data: sent } = await api.emails.send(toRequest(options))
   printLine(sent, `Accepted as ${sent.id}.${sent.sandbox ? ' It will not leave this machine.' : ''}`)
   if (!options.follow) return true
   for (let printed = 0; ; ) {
@@ -67,46 +61,16 @@ async function sendAndFollow(api: CommandApi, options: SendOptions, signal: Abor
     printed = email.events.length
     const isFinal = !(isStatus(email.status) && isOpen(email.status))
     if (isFinal || signal.aborted) {
-      printLine(email, isFinal ? await describeEnd(api, email) : `It is still ${email.status}; it stays in the queue.`)
+      printLine(email, isFinal ? toPrintable(email.sentence) : `It is still ${email.status}; it stays in the queue.`)
       return isFinal && email.status === 'sent'
     }
     await systemClock.sleep(POLL_INTERVAL_MS)
   }
 }
 
-/** Names the command that helps; users of the API read other words. Returns other errors unchanged. */
-async function addAdvice(api: CommandApi, from: string, error: unknown): Promise<unknown> {
-  if (!(error instanceof TassisError)) return error
-  const { status, code, message } = error
-  const advise = (advice: string) => new TassisError(status, { code, message: `${message} ${advice}` })
-  if (code === 'domain_not_found') return advise(`\`tassis domains add ${domainOfMailbox(from)}\` does that.`)
-  if (code !== 'account_paused') return error
-  const { id } = (await api.account.get()).data
-  return advise(`\`tassis accounts show ${id}\` shows it, \`tassis accounts resume ${id}\` ends a pause.`)
-}
-
-/** What became of a message that is final; of one that was captured, what makes the next one leave. */
-async function describeEnd(api: CommandApi, { id, sentence, sandbox, state, domain_id: domainId }: Email) {
-  if (!sandbox || state !== 'captured' || !domainId) return toPrintable(sentence)
-  const { domain } = (await api.domains.get(domainId)).data
-  return toPrintable(
-    `${sentence} GET /v1/emails/${id}/captured shows it. To go live, publish what \`tassis domains records ${domain}\` prints, then run \`tassis domains verify ${domain}\`.`,
-  )
-}
-
-function toRequest(options: SendOptions): SendEmailRequest {
-  const { from, to, cc = [], bcc = [], subject, text, html, stream } = options
-  const isEmpty = text === undefined && html === undefined
-  return {
-    from,
-    to,
-    cc,
-    bcc,
-    subject,
-    text_body: isEmpty ? 'This message was sent with `tassis send`.\n' : (text ?? null),
-    html_body: html ?? null,
-    stream,
-  }
+function toRequest({ from, to, cc, bcc, subject, text, html, stream }: SendOptions): SendEmailRequest {
+  const fallback = html === undefined ? 'This message was sent with `tassis send`.\n' : undefined
+  return { from, to, cc, bcc, subject, text_body: text ?? fallback, html_body: html, stream }
 }
 
 /**

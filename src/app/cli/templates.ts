@@ -12,9 +12,8 @@ import { seconds } from '#platform/units.ts'
 import { type CommandApi, withApi } from './api.ts'
 import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { readInput } from './input.ts'
-import type { AccountOption, JsonOption } from './options.ts'
-import { formatCount, printResult, toPrintable } from './output.ts'
+import { type AccountOption, type JsonOption, readInput } from './options.ts'
+import { fields, formatCount, formatPage, printResult } from './output.ts'
 
 const POSTMARK_URL = 'https://api.postmarkapp.com'
 const TIMEOUT_MS = seconds(30)
@@ -27,10 +26,7 @@ interface Imported {
   readonly problems: readonly string[]
 }
 
-interface ImportOptions extends JsonOption, AccountOption {
-  readonly from: 'postmark'
-  readonly url: string
-}
+type ImportOptions = JsonOption & AccountOption & { readonly url: string }
 
 export function addTemplateCommands(program: Command): void {
   const templates = program.command('templates').description('import the templates of another provider')
@@ -50,7 +46,7 @@ export function addTemplateCommands(program: Command): void {
         for (const template of converted) imported.push(await importTemplate(api, account.id, template))
         return imported
       })
-      printResult(options, { data: results }, ({ data }) => data.flatMap(toLines).concat(summarise(data)).join('\n'))
+      printResult(options, { data: results }, ({ data }) => summarise(data))
       if (results.some(({ result }) => result === 'left')) process.exitCode = 1
     })
 }
@@ -93,15 +89,12 @@ async function readTemplates(url: string, token: string): Promise<ForeignTemplat
   }
 }
 
-const RESULTS = { imported: 'imported', exists: 'already here', left: 'not imported' }
+const COLUMNS = fields<Imported>()('alias id result problems')
 
-const toLines = ({ alias, id, result, problems }: Imported): string[] => [
-  `${toPrintable(alias)} (${id}): ${RESULTS[result]}`,
-  ...problems.map((problem) => `  ${toPrintable(problem)}`),
-]
-
-function summarise(results: readonly Imported[]): string {
-  const count = (wanted: Imported['result']): number => results.filter(({ result }) => result === wanted).length
+function summarise(data: readonly Imported[]): string {
+  const count = (wanted: Imported['result']): number => data.filter(({ result }) => result === wanted).length
   const left = count('left')
-  return `${formatCount(results.length, 'template')}: ${count('imported')} imported, ${count('exists')} already here, ${left} not imported.${left > 0 ? ' Write these anew: docs/templates.md has the syntax.' : ''}`
+  const advice = left > 0 ? ' Write these anew: docs/templates.md has the syntax.' : ''
+  const summary = `${formatCount(data.length, 'template')}: ${count('imported')} imported, ${count('exists')} already here, ${left} not imported.${advice}`
+  return [formatPage({ data }, '', COLUMNS), summary].join('\n')
 }

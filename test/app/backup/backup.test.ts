@@ -206,9 +206,7 @@ describe('a backup of a running service', () => {
       `${damaged.slice(data.path.length + 1)} is damaged: needed by emails ${ids[1]}`,
     ])
     for (const warning of warnings) expect(stdout).toContain(`  warning: ${warning}`)
-    expect((await runTassis(['backup', '--verify', path], data.settings)).stdout).toContain(
-      `warning at the time of the backup: ${warnings[0]}`,
-    )
+    expect((await runTassis(['backup', '--verify', path], data.settings)).stdout).toContain(warnings[0] ?? 'none')
     // The previous backup has the file as it was, so this one has it too.
     expect(again.warnings).toEqual([
       `${damaged} is damaged; the backup has it as it was, so copy it from there`,
@@ -381,10 +379,8 @@ test('a backup that was written while secrets were sealed again needs the former
   expect(written.stdout).toContain(`\n  without the master keys ${newestKey}, ${formerKey}: keep a copy apart`)
   const backup = join(folder, readdirSync(folder)[0] ?? '')
   const verified = await runTassis(['backup', '--verify', backup], stopped.settings)
-  expect([verified.exitCode, verified.stdout.split('\n')[1]]).toEqual([
-    0,
-    `  needs the master keys ${newestKey}, ${formerKey}`,
-  ])
+  expect(verified.exitCode).toBe(0)
+  expect(verified.stdout).toMatch(new RegExp(`Master keys: +${newestKey}.*, ${formerKey}`))
 
   const into = newFolder()
   writeFileSync(join(root, 'newest.key'), newest)
@@ -405,10 +401,8 @@ test('a backup that was written while secrets were sealed again needs the former
   // The key file here may hold fewer keys than the backup needs.
   writeFileSync(path, newest)
   const warned = await runTassis(['backup', '--verify', backup], stopped.settings)
-  expect([warned.exitCode, warned.stdout.split('\n')[2]]).toEqual([
-    0,
-    `  warning: the key file here lacks the master key ${formerKey}; look for an older copy of it`,
-  ])
+  expect(warned.exitCode).toBe(0)
+  expect(warned.stdout).toMatch(new RegExp(`Missing master keys: +${formerKey}`))
   writeFileSync(path, `${newest}${old}`)
   // Nor does one need the former key once everything is sealed again.
   await runTassis(['keys', 'rotate-master'], stopped.settings)

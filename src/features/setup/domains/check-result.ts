@@ -54,12 +54,6 @@ export const unanswered = (answer: FailedAnswer, what: string, host: string): Ch
     'This says nothing about the record itself; check again in a few minutes.',
   )
 
-/** Matches the detail text that `unanswered` creates. The first group is the reason. */
-const UNANSWERED_PATTERN = /^The [^.]+ at \S+ could not be looked up: (.+?)\. This says nothing /
-
-/** Reads from the detail of a check why DNS gave no answer; undefined when it gave one. */
-export const findUnansweredReason = (detail: string): string | undefined => UNANSWERED_PATTERN.exec(detail)?.[1]
-
 const MAX_QUOTE_LENGTH = 160
 
 /** A value from DNS for display: on one line, of limited length. */

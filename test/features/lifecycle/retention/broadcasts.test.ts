@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { checkContent } from '#app/cli/content-check.ts'
+import { checkContent } from '#app/cli/check.ts'
 import { sweep } from '#features/core/content-gc/sweep.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { days, MiB, minutes } from '#platform/units.ts'

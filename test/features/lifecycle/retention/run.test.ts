@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { checkContent } from '#app/cli/content-check.ts'
+import { checkContent } from '#app/cli/check.ts'
 import { readHorizon } from '#features/core/events/horizon.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { bounceLate } from '#features/sending/queue/attempt-transitions.ts'
