@@ -4,6 +4,8 @@
  * writes anything itself.
  */
 import { statfs } from 'node:fs/promises'
+import type { Log } from '#platform/log/log.ts'
+import type { Config } from '#platform/settings/config.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
 
@@ -125,6 +127,20 @@ export function createDiskGuard({
     },
   }
 }
+
+/** The guard of the data directory; logs when the service starts and stops refusing new mail. */
+export const watchDisk = ({ dataDir, minFreeDisk }: Config, clock: Pick<Clock, 'monotonicMs'>, log: Log): DiskGuard =>
+  createDiskGuard({
+    folder: dataDir,
+    minFreeBytes: minFreeDisk,
+    clock,
+    onChange: (isLow, freeBytes) => {
+      const fields = { freeBytes, wantedBytes: minFreeDisk }
+      if (!isLow) log.info(fields, 'disk has free space again: accepting new mail')
+      else if (freeBytes === undefined) log.error(fields, 'cannot read free disk space: refusing new mail')
+      else log.error(fields, 'free disk space below TASSIS_MIN_FREE_DISK: refusing new mail; see `tassis disk`')
+    },
+  })
 
 async function statFreeBytes(folder: string): Promise<number> {
   const { bavail, bsize } = await statfs(folder)

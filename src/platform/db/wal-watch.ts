@@ -3,16 +3,12 @@
  * with every write. The operator gets a warning, and another each time the log has doubled. A checkpoint runs every
  * minute, so the log is emptied within a minute after the reader ends, even without further writes.
  */
-import { readFileSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { Log } from '#platform/log/log.ts'
 import type { Clock, Timer } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 
 const RETRY_DELAY_MS = minutes(1)
-
-/** Bytes of SQLite's shared memory that a reader of the log locks (https://sqlite.org/walformat.html, 2.3.3). */
-const READ_MARKS = { from: 123, to: 127 }
 
 /**
  * Returns the callback that the Committers of a process call after each checkpoint.
@@ -33,27 +29,10 @@ export function createWalWatcher(clock: Pick<Clock, 'after'>, log: Log, minBytes
     const isWorthLogging = leftBytes >= Math.max(minBytes, 2 * toldBytes)
     if (isWorthLogging)
       log.warn(
-        { file, walBytes: leftBytes, processes: findReaders(path) },
-        'write-ahead log keeps growing: a process holds a long read transaction; end that process, such as a sqlite3 shell or a backup',
+        { file, walBytes: leftBytes },
+        `write-ahead log keeps growing: a process holds a long read transaction; end it, such as a sqlite3 shell or a backup: \`fuser ${path}\` shows which`,
       )
     const retry = clock.after(RETRY_DELAY_MS, () => void checkpoint())
     blockedLogs.set(path, { retry, toldBytes: isWorthLogging ? leftBytes : toldBytes })
-  }
-}
-
-/** Returns the pids of the processes that read the log of a database, from /proc/locks; empty on other systems. */
-export function findReaders(path: string): number[] {
-  try {
-    const { ino } = statSync(`${path}-shm`)
-    const readers = readFileSync('/proc/locks', 'utf8')
-      .split('\n')
-      .flatMap((line) => {
-        const [, pid, inode, start] = /\bPOSIX +\S+ +READ +(\d+) +\S+:(\d+) +(\d+) /.exec(line) ?? []
-        const mark = Number(start)
-        return Number(inode) === ino && mark >= READ_MARKS.from && mark <= READ_MARKS.to ? [Number(pid)] : []
-      })
-    return [...new Set(readers)]
-  } catch {
-    return []
   }
 }
