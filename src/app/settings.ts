@@ -24,7 +24,6 @@ import {
   isCidr,
   isHttpUrl,
   isRelayUrl,
-  limits,
   list,
   parseHostPort,
   type SettingValues,
@@ -249,18 +248,7 @@ const tenantSettings = {
     1 * GiB,
     'Maximum size of an HTTP request body, and of a message that is received or submitted by SMTP (SIZE, RFC 1870).',
   ),
-  emailLimits: limits(
-    {
-      attachmentBytes: [25 * MiB, 1 * GiB],
-      headers: [50, 1000],
-      headerOctets: [998, 998],
-      tags: [20, 1000],
-      tagCharacters: [128, 1000],
-      metadataBytes: [16 * KiB, 1 * MiB],
-    },
-    'Bounds of one email that differ from the defaults: bytes of all attachments, decoded; number of extra headers, and octets of each with its name; number of tags, and characters of each; bytes of the metadata as JSON.',
-    'headers=10,attachment_bytes=10MiB',
-  ),
+  maxAttachmentBytes: size(25 * MiB, 1, 1 * GiB, 'Maximum size of all attachments of an email, decoded.'),
   sendingUnverified: choice(
     ['sandbox', 'reject'],
     'sandbox',

@@ -89,16 +89,6 @@ test('a key in a table of the file sets the same setting as the joined name', ()
   )
 })
 
-test('limits of one email are changed one by one, and the others keep their defaults', () => {
-  const { config, report } = loadConfig({ TASSIS_EMAIL_LIMITS: 'tags=3, attachment_bytes=1MiB' })
-  expect(config.emailLimits).toMatchObject({ tags: 3, attachmentBytes: 2 ** 20, headers: 50 })
-  expect(report.find(({ name }) => name === 'emailLimits')?.value).toBe(
-    'attachment_bytes=1MiB,headers=50,header_octets=998,tags=3,tag_characters=128,metadata_bytes=16KiB',
-  )
-  for (const wrong of ['tags', 'tags=x', 'tags=1001', 'header_octets=999', 'recipients=1'])
-    expect(errorOf({ TASSIS_EMAIL_LIMITS: wrong })).toStartWith(`TASSIS_EMAIL_LIMITS is "${wrong}"; allowed is a comma`)
-})
-
 test('none empties a list that has a default', () => {
   const { config, report } = loadConfig({ TASSIS_DOCTOR_BLOCK_LISTS: 'none' })
   expect(config.doctorBlockLists).toEqual([])

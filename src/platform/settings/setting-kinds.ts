@@ -152,40 +152,6 @@ export const list = (
 /** `smtpPort` is `smtp_port` in the TOML file and in lists of names. */
 export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 
-/**
- * Named limits, of which the text changes single ones: `tags=10,headers=5`.
- * @param known the default and the maximum of each
- */
-export const limits = <const K extends string>(
-  known: Readonly<Record<K, readonly [fallback: number, max: number]>>,
-  doc: string,
-  example: string,
-): Setting<Readonly<Record<K, number>>> => {
-  const names = Object.keys(known) as K[]
-  const kinds = new Map(names.map((name) => [snakeCase(name), { name, kind: size(0, 0, known[name][1], doc) }]))
-  const pick = (index: 0 | 1) =>
-    Object.fromEntries(names.map((name) => [name, known[name][index]])) as Record<K, number>
-  const format = (values: Readonly<Record<K, number>>): string =>
-    names.map((name) => `${snakeCase(name)}=${formatSize(values[name]).replace(/(?<=\d)B$/, '')}`).join(',')
-  return {
-    fallback: pick(0),
-    format,
-    allowed: `a comma-separated list of name=number such as ${example}, with at most ${format(pick(1))}`,
-    doc,
-    parse: (value) => {
-      const given = pick(0)
-      for (const item of toItems(value)) {
-        const [name = '', text] = item.split('=').map((part) => part.trim())
-        const found = kinds.get(name)
-        const number = found?.kind.parse(text)
-        if (!found || number === undefined) return undefined
-        given[found.name] = number
-      }
-      return given
-    },
-  }
-}
-
 export const isCidr = (value: string): boolean => {
   const [address = '', prefix] = value.split('/')
   const family = isIP(address)

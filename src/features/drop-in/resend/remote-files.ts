@@ -79,14 +79,14 @@ class FileBudget {
 
   take(bytes: number): boolean {
     this.#bytes += bytes
-    if (this.#bytes > this.#app.config.emailLimits.attachmentBytes) return false
+    if (this.#bytes > this.#app.config.maxAttachmentBytes) return false
     this.#isOutOfMemory ||= !this.#reservation.resize(this.#bytes * MEMORY_FACTOR)
     return !this.#isOutOfMemory
   }
 
   createError(): AppError {
     if (this.#isOutOfMemory) return serverBusy()
-    const { attachmentBytes } = this.#app.config.emailLimits
+    const attachmentBytes = this.#app.config.maxAttachmentBytes
     const message = `The attachments must have at most ${attachmentBytes} bytes together.`
     return invalid('attachments', message, 'attachments_too_large')
   }
@@ -122,7 +122,7 @@ async function fetchFile(
       headers: { 'user-agent': 'Tassis-Attachments/1', accept: '*/*' },
       timeoutMs: seconds(Math.max(1, Math.ceil((untilMs - app.clock.monotonicMs()) / 1000))),
       // One more byte than the budget has, so that the budget ends a file that is too large, with its own error.
-      maxResponseBytes: app.config.emailLimits.attachmentBytes + 1,
+      maxResponseBytes: app.config.maxAttachmentBytes + 1,
       signal,
       takeChunk(chunk) {
         isOverBudget ||= !budget.take(chunk.length)

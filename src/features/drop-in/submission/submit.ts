@@ -40,7 +40,7 @@ export function createSubmitter(
   const accept = async (actor: Actor, message: SubmittedMessage): Promise<SmtpReply> => {
     const parsed = await parse(parser, message)
     if (typeof parsed === 'string') return createReply(554, '5.6.0', parsed)
-    const { request, idempotencyKey, complete, dropped } = translateMessage(parsed, message, app.config)
+    const { request, idempotencyKey, complete, dropped } = translateMessage(parsed, message)
     try {
       const idempotency = readIdempotency(request, idempotencyKey)
       const translated = { idempotency, translate: () => ({ ...request, headers: undefined }), complete }

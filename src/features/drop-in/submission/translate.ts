@@ -4,10 +4,9 @@
  */
 import { detectExtension } from 'nodemailer/lib/mime-funcs'
 import type { SubmittedMessage } from '#features/receiving/inbound/listener/protocol.ts'
-import { type Draft, isForbiddenFile, MAX_ATTACHMENTS } from '#features/sending/accept/draft.ts'
+import { type Draft, EMAIL_LIMITS, isForbiddenFile, MAX_ATTACHMENTS } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { AppError } from '#platform/errors.ts'
-import type { Config } from '#platform/settings/config.ts'
 import { formatMailbox, normaliseAddress } from '#protocols/address/parse.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 import { parseStructuredField } from '#protocols/mime/structured-field.ts'
@@ -40,14 +39,13 @@ const CONTENT_ID = /^[!-;=?-~]{1,255}$/
 export function translateMessage(
   message: ParsedMessage,
   envelope: Pick<SubmittedMessage, 'mailFrom' | 'recipients'>,
-  { emailLimits }: Pick<Config, 'emailLimits'>,
 ): Translation {
   const dropped = new Set<string>()
   const hops = countHops(message.headers)
-  const { idempotencyKey, ...controls } = readControls(message.headers, emailLimits.tagCharacters, dropped)
+  const { idempotencyKey, ...controls } = readControls(message.headers, EMAIL_LIMITS.tagCharacters, dropped)
   const hasTemplate = controls.template_alias !== undefined
   const recipients = assignRecipients(message, envelope.recipients, dropped)
-  const maxOctets = emailLimits.headers * emailLimits.headerOctets
+  const maxOctets = EMAIL_LIMITS.headers * EMAIL_LIMITS.headerOctets
   const isTransactional = controls.transactional ?? true
   const headers = readFields(message.headers, { isTransactional, maxOctets }, dropped)
   const reportType = readReportType(message.headers)

@@ -3,11 +3,10 @@ import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/email.ts'
 import { serialiseData } from '#features/setup/templates/render.ts'
 import { invalid } from '#platform/errors.ts'
-import type { Config } from '#platform/settings/config.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { parseDateTime } from '#platform/time/date-time.ts'
-import { days, MiB, minutes } from '#platform/units.ts'
+import { days, KiB, MiB, minutes } from '#platform/units.ts'
 import {
   formatMailbox,
   normaliseAddress,
@@ -33,6 +32,14 @@ export interface Draft extends NewEmail {
 export const MAX_SUBJECT_LENGTH = 998
 /** Of text and HTML each: such a body takes tens of milliseconds to compose, and Gmail clips messages at 102 KB. */
 const MAX_BODY_BYTES = 2 * MiB
+/** Of one email; an octet of a header counts with its name, a byte of the metadata as JSON. */
+export const EMAIL_LIMITS = {
+  headers: 50,
+  headerOctets: 998,
+  tags: 20,
+  tagCharacters: 128,
+  metadataBytes: 16 * KiB,
+} as const
 const PAST_TOLERANCE_MS = minutes(5)
 const MAX_SEND_AT_AHEAD_MS = days(366)
 
@@ -74,14 +81,14 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
     subject,
     html: encodeBody('html_body', html),
     text: encodeBody('text_body', text),
-    attachments: decodeAttachments(request, app.config.emailLimits.attachmentBytes),
+    attachments: decodeAttachments(request, app.config.maxAttachmentBytes),
     scheduledAt: parseSendAt(request.send_at ?? undefined, app.clock.now()),
     stream: request.stream ?? 'transactional',
     tracking: typeof tracking === 'boolean' ? { opens: tracking, clicks: tracking } : (tracking ?? undefined),
     transactional: request.transactional ?? true,
     ...(alias === undefined ? {} : { template: { alias } }),
     idempotency,
-    extra: parseExtra(app.config, request, idempotency?.key),
+    extra: parseExtra(request, idempotency?.key),
   }
 }
 
@@ -206,10 +213,10 @@ export function parseSendAt(text: string | undefined, now: Millis): Millis | und
   return at <= now ? undefined : at
 }
 
-function parseExtra(config: Config, request: SendRequest, idempotencyKey: string | undefined): DraftExtra {
-  const headers = parseHeaders(config, request.headers, request.transactional ?? true)
-  const tags = parseTags(config, request.tags ?? [])
-  const metadata = parseMetadata(config, request.metadata)
+function parseExtra(request: SendRequest, idempotencyKey: string | undefined): DraftExtra {
+  const headers = parseHeaders(request.headers, request.transactional ?? true)
+  const tags = parseTags(request.tags ?? [])
+  const metadata = parseMetadata(request.metadata)
   const templateData = parseTemplateData(request.template_data)
   if (request.reply_to && headers) requireSingleReplyTo(headers)
   return {
@@ -237,16 +244,12 @@ function parseMailboxes(field: string, text: string): string {
   return parsed.mailboxes.map(formatMailbox).join(', ')
 }
 
-function parseHeaders(
-  { emailLimits }: Config,
-  value: unknown,
-  isTransactional: boolean,
-): Record<string, string> | undefined {
+function parseHeaders(value: unknown, isTransactional: boolean): Record<string, string> | undefined {
   if (isEmpty(value)) return undefined
   if (!isNonEmptyMap(value)) throw invalid('headers', 'headers must be a map of header names to values.')
   const entries = Object.entries(value)
-  if (entries.length > emailLimits.headers)
-    throw invalid('headers', `There are ${entries.length} headers; at most ${emailLimits.headers} are allowed.`)
+  if (entries.length > EMAIL_LIMITS.headers)
+    throw invalid('headers', `There are ${entries.length} headers; at most ${EMAIL_LIMITS.headers} are allowed.`)
   const seen = new Set<string>()
   return Object.fromEntries(
     entries.map(([name, headerValue]) => {
@@ -270,8 +273,8 @@ function parseHeaders(
       // RFC 2369 §2: clients fold it, as in a message.
       const text = UNSUBSCRIBE_HEADER.test(name) ? given.replaceAll(/\r?\n(?=[ \t])/g, '') : given
       requireHeaderSafe(field, text)
-      if (Buffer.byteLength(text) + name.length + 2 > emailLimits.headerOctets)
-        throw invalid(field, `The header must have at most ${emailLimits.headerOctets} octets.`)
+      if (Buffer.byteLength(text) + name.length + 2 > EMAIL_LIMITS.headerOctets)
+        throw invalid(field, `The header must have at most ${EMAIL_LIMITS.headerOctets} octets.`)
       if (isMailboxField(name)) parseMailboxes(field, text)
       return [name, text]
     }),
@@ -307,22 +310,22 @@ function requireSingleReplyTo(headers: Readonly<Record<string, string>>): void {
     throw invalid(`headers.${name}`, 'Set Reply-To only once: as the field reply_to or as a header.')
 }
 
-function parseTags({ emailLimits }: Config, tags: readonly string[]): string[] {
-  if (tags.length > emailLimits.tags)
-    throw invalid('tags', `There are ${tags.length} tags; at most ${emailLimits.tags} are allowed.`)
+function parseTags(tags: readonly string[]): string[] {
+  if (tags.length > EMAIL_LIMITS.tags)
+    throw invalid('tags', `There are ${tags.length} tags; at most ${EMAIL_LIMITS.tags} are allowed.`)
   tags.forEach((tag, index) => {
-    if (tag.length === 0 || tag.length > emailLimits.tagCharacters)
-      throw invalid(`tags.${index}`, `Each tag must have 1 to ${emailLimits.tagCharacters} characters.`)
+    if (tag.length === 0 || tag.length > EMAIL_LIMITS.tagCharacters)
+      throw invalid(`tags.${index}`, `Each tag must have 1 to ${EMAIL_LIMITS.tagCharacters} characters.`)
     requireHeaderSafe(`tags.${index}`, tag)
   })
   return [...new Set(tags)]
 }
 
-function parseMetadata({ emailLimits }: Config, value: unknown): Record<string, unknown> | undefined {
+function parseMetadata(value: unknown): Record<string, unknown> | undefined {
   if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) return undefined
   if (typeof value !== 'object' || Array.isArray(value)) throw invalid('metadata', 'metadata must be a JSON object.')
-  if (Buffer.byteLength(JSON.stringify(value)) > emailLimits.metadataBytes)
-    throw invalid('metadata', `metadata must have at most ${emailLimits.metadataBytes} bytes of JSON.`)
+  if (Buffer.byteLength(JSON.stringify(value)) > EMAIL_LIMITS.metadataBytes)
+    throw invalid('metadata', `metadata must have at most ${EMAIL_LIMITS.metadataBytes} bytes of JSON.`)
   return value as Record<string, unknown>
 }
 

@@ -22,7 +22,7 @@ beforeAll(async () => {
     settings: {
       TASSIS_DELIVERY: 'capture',
       TASSIS_EXTRA_CA_FILE: files.caFile,
-      TASSIS_EMAIL_LIMITS: `attachment_bytes=${MAX_BYTES}`,
+      TASSIS_MAX_ATTACHMENT_BYTES: String(MAX_BYTES),
     },
   })
   resend = createResend(service)
