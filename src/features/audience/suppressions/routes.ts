@@ -9,7 +9,7 @@ import { streamDownload } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { liftTimeLimit, restoreTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, parsePage, TextOrNull } from '#platform/http/schemas.ts'
-import { exportChunks } from './export.ts'
+import { CSV_HEADER, formatRows } from './csv.ts'
 import { importSuppressions } from './import.ts'
 import {
   ImportQuery,
@@ -19,13 +19,25 @@ import {
   SuppressionRecord,
   suppressionWire,
 } from './model.ts'
-import { addSuppression, listSuppressions, removeSuppression } from './suppressions.ts'
+import { addSuppression, listSuppressions, listSuppressionsAfter, removeSuppression } from './suppressions.ts'
 
 const tags = ['Suppressions']
 const params = Type.Object({
   // Null when its percent-encoding is invalid; then it is not an address either.
   email: TextOrNull('The address, URL-encoded, in any spelling.'),
 })
+
+/** Rows read and written at a time: about 1 ms. */
+const BATCH_SIZE = 250
+
+/** The file in chunks that are read on demand, oldest first. Concurrent changes may or may not be included. */
+function* exportChunks({ db }: Pick<App, 'db'>, accountId: number): Generator<Uint8Array> {
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const rows = listSuppressionsAfter(db, accountId, after, BATCH_SIZE)
+    yield Buffer.from((after === 0 ? CSV_HEADER : '') + formatRows(rows))
+    after = rows.length < BATCH_SIZE ? undefined : rows.at(-1)?.id
+  }
+}
 
 export const suppressionRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/suppressions', tags })

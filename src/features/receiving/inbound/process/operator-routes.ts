@@ -4,12 +4,57 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.ts'
+import type { Destination } from '#features/receiving/received/message.ts'
 import { dataBody, pageBody } from '#platform/http/envelope.ts'
-import { DataBody, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
-import { ReceivedEntry, RetryResult, toReceivedEntry, UnparsedMessage, UnparsedQuery } from './operator-model.ts'
+import {
+  Bytes,
+  DataBody,
+  PageBody,
+  PageQuery,
+  parsePage,
+  Text,
+  TextOrNull,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
+import { toWire } from '#platform/http/wire.ts'
 import type { Parser } from './parser.ts'
-import { countQueueEntries, listQueueEntries } from './queue.ts'
-import { listUnparsed, retryUnparsed, START_POSITION, type UnparsedCursor } from './retry.ts'
+import { countQueueEntries, isSuspect, listQueueEntries, type QueueEntry } from './queue.ts'
+import { listUnparsed, retryUnparsed, START_POSITION, type UnparsedCursor, UnparsedMessage } from './retry.ts'
+
+const ReceivedEntry = Type.Object({
+  id: Text('Id of the entry.'),
+  mail_from: Text('Sender of the envelope; empty for the null reverse-path.'),
+  rcpt_to: Type.Array(Type.String(), { description: 'Recipients of the envelope; the first 20.' }),
+  source_ip: Text('Address from which it came.'),
+  size_bytes: Bytes('Size of the message'),
+  is_suspect: Type.Boolean({
+    description: 'Whether the process ended with it in progress: it is then processed alone.',
+  }),
+  received_at: Timestamp({ description: 'When it arrived.' }),
+})
+
+const UnparsedQuery = Type.Object({
+  after: Type.Optional(
+    Type.String({ maxLength: 50, pattern: '^\\d{1,15}-\\d{1,15}$', description: '`next_after` of the previous page.' }),
+  ),
+})
+const RetryResult = Type.Object({
+  id: Uuid({ description: 'Id of the message.' }),
+  parse_error: TextOrNull('Why it still cannot be parsed; null: it was parsed.'),
+})
+
+/** A message has at most a few hundred recipients. */
+const MAX_SHOWN_RECIPIENTS = 20
+
+const toReceivedEntry = (entry: QueueEntry) =>
+  toWire(ReceivedEntry, entry, {
+    id: String(entry.id),
+    rcpt_to: (JSON.parse(entry.destinations) as Destination[])
+      .slice(0, MAX_SHOWN_RECIPIENTS)
+      .map(({ address }) => address),
+    is_suspect: isSuspect(entry),
+  })
 
 const MAX_UNPARSED = 25
 

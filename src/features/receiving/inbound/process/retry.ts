@@ -2,6 +2,7 @@
  * @module Parses messages again that were stored with their header only, at the operator's request, and amends the
  * stored rows. Never emits an event twice. If a message ends the process, nothing has changed.
  */
+import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
 import { type AuditActor, audit, auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -11,13 +12,14 @@ import {
   findMessageById,
   findUnparsedMessage,
   listUnparsedMessagesAfter,
-  type UnparsedMessage,
+  type UnparsedMessage as UnparsedRow,
 } from '#features/receiving/agent-mailboxes/messages.ts'
 import { type OperatorMail, removeOperatorMailForRetry } from '#features/receiving/postmaster/store.ts'
 import type { Envelope, ReceivedMail } from '#features/receiving/received/message.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
+import { Text, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import {
   findInboundById,
@@ -27,10 +29,20 @@ import {
 } from '../api/inbound-emails.ts'
 import { createRecipientDecider } from './decide.ts'
 import { applyReport } from './effects.ts'
-import type { UnparsedMessage as UnparsedView } from './operator-model.ts'
 import { type ParseResult, type Parser, RawUnreadableError, removeAttachmentFiles } from './parser.ts'
 import { enqueue, LAST_ATTEMPT_COUNT } from './queue.ts'
 import { amendInbound, releaseBuffer, storeParts } from './store.ts'
+
+export const UnparsedMessage = Type.Object({
+  id: Uuid({ description: 'Id of the message.' }),
+  kind: Text('`inbound` for a route or a domain; `mailbox` for an agent mailbox.'),
+  to: Text('Recipients.'),
+  from: Text('Sender.'),
+  subject: Text('Subject.'),
+  parse_error: Text('Why it could not be parsed.'),
+  received_at: Timestamp({ description: 'When it arrived.' }),
+})
+type UnparsedView = Static<typeof UnparsedMessage>
 
 /** Cursor of the list, in each of the two tables. */
 export interface UnparsedCursor {
@@ -73,7 +85,7 @@ const toUnparsedInbound = (email: InboundEmail): UnparsedView => ({
   received_at: isoTime(email.receivedAt),
 })
 
-function toUnparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedMessage): UnparsedView[] {
+function toUnparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedRow): UnparsedView[] {
   const message = findMessageById(app.db, id)
   if (!message) return []
   const { uuid, fromHeader: from, subject, parseError, receivedAt, createdAt } = message
