@@ -29,7 +29,7 @@ import {
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { InboundRoute, RouteChange, RouteInput } from './inbound-routes.ts'
-import { type AddressMatch, MAX_PATTERN_LENGTH, REJECTION_REASONS } from './pattern.ts'
+import { MAX_PATTERN_LENGTH, REJECTION_REASONS } from './pattern.ts'
 
 const MAX_PRIORITY = 1_000_000
 const DEFAULT_PRIORITY = 0
@@ -183,16 +183,4 @@ export const AddressMatchRecord = Type.Object({
   route_id: UuidOrNull(
     'Active route that gets the mail, even if the domain does not receive yet; null: a mailbox gets it, or no route matches.',
   ),
-})
-export type AddressMatchRecord = Static<typeof AddressMatchRecord>
-
-const formatOptionalUuid = (uuid: Uint8Array | undefined): string | null => (uuid ? formatUuid(uuid) : null)
-
-export const toAddressMatchWire = (match: AddressMatch): AddressMatchRecord => ({
-  address: match.address,
-  is_accepted: match.rejection === undefined,
-  rejection: match.rejection ?? null,
-  domain_id: formatOptionalUuid(match.domainUuid),
-  mailbox_id: formatOptionalUuid(match.mailboxUuid),
-  route_id: formatOptionalUuid(match.routeUuid),
 })

@@ -7,7 +7,7 @@ import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { findRoute, type MatchType, toRouteKey } from '#features/receiving/route-rules/rows.ts'
 import { findDomainByName } from '#features/setup/domains/domains.ts'
 import { invalid } from '#platform/errors.ts'
-import type { UuidBytes } from '#platform/ids.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 /** Longer than any address. */
@@ -71,42 +71,27 @@ export const REJECTION_REASONS = [
   'inbound_disabled',
   'server_not_receiving',
 ] as const
-export type RejectionReason = (typeof REJECTION_REASONS)[number]
+type RejectionReason = (typeof REJECTION_REASONS)[number]
 
-export interface AddressMatch {
-  /** As mail servers compare it: without a name, its domain in A-labels. */
-  readonly address: string
-  readonly domainUuid: UuidBytes | undefined
-  /** Undefined: mail arrives. */
-  readonly rejection: RejectionReason | undefined
-  readonly mailboxUuid: UuidBytes | undefined
-  /** Also for an address whose mail does not arrive yet. */
-  readonly routeUuid: UuidBytes | undefined
-}
-
-/** Throws 422 for a text that is not an address. */
-export function matchAddress(app: Pick<App, 'config' | 'db'>, accountId: number, text: string): AddressMatch {
+/** What would happen now to mail for an address. Throws 422 for a text that is not one. */
+export function matchAddress(app: Pick<App, 'config' | 'db'>, accountId: number, text: string) {
   const parsed = parseMailbox(text)
   if (parsed.kind === 'invalid') throw invalid('address', `address must be an email address. ${parsed.reason}`)
   const { address, localPart, domain: name } = parsed
   const domain = findDomainByName(app.db, accountId, name)
-  if (!domain)
-    return {
-      address,
-      domainUuid: undefined,
-      rejection: 'unknown_domain',
-      mailboxUuid: undefined,
-      routeUuid: undefined,
-    }
-  const mailbox = findMailbox(app.db, name, localPart)
+  const rejection: RejectionReason | undefined = domain ? findRejection(app, domain) : 'unknown_domain'
+  const mailbox = domain && findMailbox(app.db, name, localPart)
   // A mailbox of another registration of the name gets none of this account's mail.
-  const own = mailbox?.domainId === domain.id ? mailbox : undefined
+  const own = mailbox?.domainId === domain?.id ? mailbox : undefined
+  const route = domain && !own ? findRoute(app.db, domain.id, localPart) : undefined
+  const idOf = (found: { readonly uuid: UuidBytes } | undefined) => (found ? formatUuid(found.uuid) : null)
   return {
     address,
-    domainUuid: domain.uuid,
-    rejection: findRejection(app, domain),
-    mailboxUuid: own?.uuid,
-    routeUuid: own ? undefined : findRoute(app.db, domain.id, localPart)?.uuid,
+    is_accepted: rejection === undefined,
+    rejection: rejection ?? null,
+    domain_id: idOf(domain),
+    mailbox_id: idOf(own),
+    route_id: idOf(route),
   }
 }
 

@@ -43,7 +43,6 @@ import {
   RouteDeliveryQuery,
   RouteRecord,
   RouteReplayRange,
-  toAddressMatchWire,
   toRouteChange,
   toRouteDeliveryWire,
   toRouteInput,
@@ -111,19 +110,15 @@ export const inboundRouteRoutes = (app: App) =>
         ),
       },
     )
-    .get(
-      '/match',
-      ({ actor, query }) => dataBody(toAddressMatchWire(matchAddress(app, actor.accountId, query.address))),
-      {
-        query: MatchQuery,
-        response: DataBody(AddressMatchRecord),
-        detail: describeRoute(
-          'Test an address against the routes',
-          requires('inbound:read', 'mailboxes:read'),
-          'What would happen now to mail for an address: a mailbox comes first, then the routes of the domain.',
-        ),
-      },
-    )
+    .get('/match', ({ actor, query }) => dataBody(matchAddress(app, actor.accountId, query.address)), {
+      query: MatchQuery,
+      response: DataBody(AddressMatchRecord),
+      detail: describeRoute(
+        'Test an address against the routes',
+        requires('inbound:read', 'mailboxes:read'),
+        'What would happen now to mail for an address: a mailbox comes first, then the routes of the domain.',
+      ),
+    })
     .post(
       '/secret/reveal',
       async ({ actor }) => {

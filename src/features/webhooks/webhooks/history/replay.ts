@@ -274,7 +274,7 @@ function resolveRange(db: Database, accountId: number, input: ReplayInput): Rang
   }
 }
 
-function parseTime(field: string, text: string): Millis {
+export function parseTime(field: string, text: string): Millis {
   const time = parseDateTime(text, 'any')
   if (time === undefined) throw invalid(field, `${field} must be a date-time such as 2026-01-31T09:30:00Z.`)
   return time

@@ -4,13 +4,11 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { PASSWORD_REQUIRED, requireRecentPassword } from '#features/people/team/credentials.ts'
-import { invalid } from '#platform/errors.ts'
 import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { parseDateTime } from '#platform/time/date-time.ts'
 import { BODY_SCOPES_NOTE } from '../event-names.ts'
 import { changeWebhook, createWebhook, deleteWebhook } from '../manage/change.ts'
 import { revealSecret, rotateSecret } from '../manage/secrets.ts'
@@ -39,7 +37,7 @@ import {
   WebhookChange,
   WebhookRecord,
 } from './model.ts'
-import { countReplay, replayDelivery, replayRange } from './replay.ts'
+import { countReplay, parseTime, replayDelivery, replayRange } from './replay.ts'
 import { MAX_TESTS, sendTestEvent } from './test-event.ts'
 
 const tags = ['Webhooks']
@@ -265,9 +263,5 @@ export const webhookRoutes = (app: App) =>
     )
 
 /** The version of a webhook that a user saw. */
-function parseSeen(updatedAt: string | undefined): Millis | undefined {
-  if (updatedAt === undefined) return undefined
-  const time = parseDateTime(updatedAt, 'any')
-  if (time === undefined) throw invalid('updated_at', 'updated_at must be a date-time such as 2026-01-31T09:30:00Z.')
-  return time
-}
+const parseSeen = (updatedAt: string | undefined): Millis | undefined =>
+  updatedAt === undefined ? undefined : parseTime('updated_at', updatedAt)
