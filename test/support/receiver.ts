@@ -1,11 +1,10 @@
 /**
- * @module An SMTP server that tests tell how to react at each step of a session. Stores no message: of a body it keeps
- * the first octets, until they contain the Message-ID.
+ * @module An SMTP server that tests tell how to react at each step of a session. Stores no message.
  */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import type { Clock } from '#platform/time/clock.ts'
-import { KiB, MiB, minutes } from '#platform/units.ts'
+import { systemClock } from '#platform/time/clock.ts'
+import { MiB } from '#platform/units.ts'
 
 /** `body`: in the middle of a message. `dot`: the reply to the end of a message. */
 export type Step =
@@ -41,11 +40,6 @@ export interface StepContext {
   readonly step: Step
   /** Number of the connection, from 1. */
   readonly connection: number
-  /** Number of the transaction within the connection, from 1; 0 before the first MAIL. */
-  readonly transaction: number
-  readonly isSecure: boolean
-  /** Address of MAIL, without angle brackets; '' before MAIL. */
-  readonly mailFrom: string
   /** Address of RCPT, without angle brackets; '' before RCPT. */
   readonly rcptTo: string
   /** How often this pair of sender and recipient came to RCPT, with this time; 0 before RCPT. */
@@ -57,27 +51,16 @@ export type React = (at: StepContext) => Reaction | undefined
 
 /** A message of which the final dot was received. */
 export interface SeenMessage {
-  readonly mailFrom: string
   readonly rcptTo: string
-  /** Value of the Message-ID field; '' if there is none in the first octets. */
-  readonly messageId: string
-  /** Octets received after the 354, with the final dot. */
-  readonly sizeBytes: number
-  readonly connection: number
   /** Whether the reply to the final dot was a 2xx. */
   readonly isAccepted: boolean
 }
 
 export interface ReceiverOptions {
-  readonly clock: Clock
-  /** Name in the banner and in the reply to EHLO. */
-  readonly hostname: string
   readonly react: React
   /** Default: a free port of 127.0.0.1. */
   readonly address?: string
   readonly port?: number
-  /** Keywords of the reply to EHLO, without STARTTLS, which is offered with `tls`. Default: `EXTENSIONS`. */
-  readonly extensions?: readonly string[]
   /** Certificate and key in PEM. Without them, STARTTLS is not offered. */
   readonly tls?: { readonly cert: string; readonly key: string }
   /** Drops the commands that follow another one in the same segment, although PIPELINING is offered. */
@@ -94,17 +77,10 @@ interface SessionContext {
   readonly onEnded: () => void
 }
 
-/** Keywords that the receiver offers. */
+const HOSTNAME = 'mx.receiver.test'
 const EXTENSIONS = ['PIPELINING', 'SIZE 104857600', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES']
-/** A longer command line ends the session; RFC 5321 §4.5.3.1.4 requires 512 octets, and extensions add to it. */
-const MAX_COMMAND_BYTES = 4 * KiB
 /** Most octets of an endless reply; clients give up earlier. */
 const MAX_ENDLESS_BYTES = 16 * MiB
-/** A session in which nothing is received for so long is closed. */
-const IDLE_TIMEOUT_MS = minutes(10)
-/** A connection that the client does not close after our FIN is destroyed after this time. */
-const CLOSE_TIMEOUT_MS = minutes(1)
-
 const POLITE_REPLIES: Readonly<Record<Exclude<Step, 'banner' | 'ehlo' | 'handshake' | 'body'>, string>> = {
   starttls: '220 2.0.0 Ready to start TLS',
   mail: '250 2.1.0 Ok',
@@ -134,9 +110,9 @@ class ReceiverSession {
   /** `ended`: nothing more is read. */
   #mode: 'commands' | 'message' | 'ended' = 'commands'
   #input: Buffer = Buffer.alloc(0)
-  #reader = new MessageReader()
+  /** The last octets of a message before the next chunk. */
+  #tail: Buffer = Buffer.alloc(0)
   #hasReactedInBody = false
-  #transaction = 0
   #isSecure = false
   #mailFrom = ''
   #rcptTo = ''
@@ -158,14 +134,8 @@ class ReceiverSession {
       this.#mode = 'ended'
       this.#context.onEnded()
     })
-    this.#raw.setTimeout(IDLE_TIMEOUT_MS, () => this.destroy())
     this.#listenTo(this.#raw)
     this.#work = this.#react('banner')
-  }
-
-  /** Whether this side has ended the connection, and only waits for the client to do so. */
-  get isClosing(): boolean {
-    return this.#socket.writableEnded || this.#raw.destroyed
   }
 
   destroy(): void {
@@ -198,7 +168,6 @@ class ReceiverSession {
     const end = input.indexOf('\n')
     if (end === -1) {
       this.#input = input
-      if (input.length > MAX_COMMAND_BYTES) await this.#perform({ reply: '500 5.5.2 Line too long', end: 'close' }, '')
       return undefined
     }
     this.#input = Buffer.alloc(0)
@@ -213,7 +182,6 @@ class ReceiverSession {
       case undefined:
         return this.#perform('502 5.5.2 Command not recognised', '')
       case 'mail':
-        this.#transaction++
         this.#mailFrom = readAddress(line)
         this.#reset()
         return this.#react('mail')
@@ -227,7 +195,8 @@ class ReceiverSession {
           return this.#perform('503 5.5.1 No valid recipients', '')
         if (!(await this.#isAccepted('data')) || this.#mode === 'ended') return
         this.#mode = 'message'
-        this.#reader = new MessageReader()
+        // A message that is only a dot ends too.
+        this.#tail = Buffer.from('\r\n')
         this.#hasReactedInBody = false
         return
       case 'starttls':
@@ -253,20 +222,20 @@ class ReceiverSession {
       if (reaction !== undefined) await this.#perform(reaction, '')
       if (this.#mode === 'ended') return undefined
     }
-    const rest = this.#reader.push(chunk)
-    if (!rest) return undefined
+    const octets = Buffer.concat([this.#tail, chunk])
+    const end = octets.indexOf(END)
+    if (end === -1) {
+      this.#tail = octets.subarray(1 - END.length)
+      return undefined
+    }
     this.#mode = 'commands'
     const reaction = this.#options.react(this.#at('dot'))
     this.#options.onMessage?.({
-      mailFrom: this.#mailFrom,
       rcptTo: this.#rcptTo,
-      messageId: this.#reader.messageId,
-      sizeBytes: this.#reader.sizeBytes,
-      connection: this.#context.connection,
       isAccepted: readReplyOf(reaction, POLITE_REPLIES.dot).startsWith('2'),
     })
     await this.#perform(reaction ?? {}, POLITE_REPLIES.dot)
-    return rest
+    return octets.subarray(end + END.length)
   }
 
   #reset(): void {
@@ -279,9 +248,6 @@ class ReceiverSession {
     return {
       step,
       connection: this.#context.connection,
-      transaction: this.#transaction,
-      isSecure: this.#isSecure,
-      mailFrom: this.#mailFrom,
       rcptTo: this.#rcptTo,
       attempts: this.#attempts,
     }
@@ -299,16 +265,16 @@ class ReceiverSession {
   }
 
   #getPoliteReply(step: Exclude<Step, 'handshake' | 'body'>): string {
-    const { hostname, extensions = EXTENSIONS, tls } = this.#options
-    if (step === 'banner') return `220 ${hostname} ESMTP`
+    const { tls } = this.#options
+    if (step === 'banner') return `220 ${HOSTNAME} ESMTP`
     if (step !== 'ehlo') return POLITE_REPLIES[step]
-    const lines = [hostname, ...extensions, ...(tls && !this.#isSecure ? ['STARTTLS'] : [])]
+    const lines = [HOSTNAME, ...EXTENSIONS, ...(tls && !this.#isSecure ? ['STARTTLS'] : [])]
     return lines.map((text, index) => `250${index < lines.length - 1 ? '-' : ' '}${text}`).join('\r\n')
   }
 
   async #perform(reaction: Reaction, politeReply: string): Promise<void> {
     const { reply, delayMs = 0, end } = typeof reaction === 'string' ? { reply: reaction } : reaction
-    if (delayMs > 0) await this.#options.clock.sleep(delayMs)
+    if (delayMs > 0) await systemClock.sleep(delayMs)
     if (this.#mode === 'ended' || this.#raw.destroyed) return
     const said = reply ?? (end === undefined ? politeReply : '')
     const octets = typeof said === 'string' ? Buffer.from(said === '' ? '' : `${said}\r\n`) : said
@@ -320,10 +286,7 @@ class ReceiverSession {
     if (end === undefined) return
     this.#mode = 'ended'
     if (end === 'reset') this.#raw.resetAndDestroy()
-    else if (end === 'close') {
-      this.#socket.end()
-      this.#options.clock.after(CLOSE_TIMEOUT_MS, () => this.destroy())
-    }
+    else if (end === 'close') this.#socket.end()
   }
 
   /** Resolves when the octets were passed on, or when the connection has ended. */
@@ -379,50 +342,12 @@ function readReplyOf(reaction: Reaction | undefined, politeReply: string): strin
 }
 
 const END = Buffer.from('\r\n.\r\n')
-/** Octets of the header that are searched for the Message-ID. */
-const MAX_HEADER_BYTES = 16 * KiB
-const MESSAGE_ID = /^message-id:[ \t]*(\S{1,998})/im
-
-class MessageReader {
-  /** The last octets before the next chunk. A message that is only a dot ends too, so a line break comes first. */
-  #tail = Buffer.from('\r\n')
-  #header = Buffer.alloc(0)
-  #sizeBytes = 0
-
-  /** Octets so far, with the final dot. */
-  get sizeBytes(): number {
-    return this.#sizeBytes
-  }
-
-  /** Value of the field; '' if there is none in the first octets. */
-  get messageId(): string {
-    return MESSAGE_ID.exec(this.#header.toString('latin1'))?.[1] ?? ''
-  }
-
-  /** Reads octets. Returns what follows the final dot; undefined when the message has not ended. */
-  push(chunk: Buffer): Buffer | undefined {
-    if (this.#header.length < MAX_HEADER_BYTES)
-      this.#header = Buffer.concat([this.#header, chunk.subarray(0, MAX_HEADER_BYTES - this.#header.length)])
-    const joined = Buffer.concat([this.#tail, chunk])
-    const end = joined.indexOf(END)
-    if (end === -1) {
-      this.#sizeBytes += chunk.length
-      this.#tail = joined.subarray(-(END.length - 1))
-      return undefined
-    }
-    const rest = joined.subarray(end + END.length)
-    this.#sizeBytes += chunk.length - rest.length
-    return rest
-  }
-}
 
 export interface Receiver extends AsyncDisposable {
-  readonly host: string
   readonly port: number
   readonly connections: number
-  /** Connections that are open now; and the most at one time that the receiver had not ended yet. */
+  /** Connections that are open now. */
   readonly open: number
-  readonly maxOpen: number
   /** Ends all sessions and stops to listen. */
   close(): Promise<void>
 }
@@ -431,7 +356,6 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
   const sessions = new Set<ReceiverSession>()
   const attempts = new Map<string, number>()
   let connections = 0
-  let maxOpen = 0
 
   const countAttempt = (mailFrom: string, rcptTo: string): number => {
     const pair = `${mailFrom}\n${rcptTo}`
@@ -448,10 +372,6 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
       onEnded: () => sessions.delete(session),
     })
     sessions.add(session)
-    // Counted after the other events of this tick: the end of an earlier connection may be read after a later one.
-    setImmediate(() => {
-      maxOpen = Math.max(maxOpen, [...sessions].filter(({ isClosing }) => !isClosing).length)
-    })
     session.start()
   })
   const host = options.address ?? '127.0.0.1'
@@ -467,16 +387,12 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     await new Promise<void>((resolve) => server.close(() => resolve()))
   }
   return {
-    host,
     port: (server.address() as AddressInfo).port,
     get connections() {
       return connections
     },
     get open() {
       return sessions.size
-    },
-    get maxOpen() {
-      return maxOpen
     },
     close,
     [Symbol.asyncDispose]: close,
