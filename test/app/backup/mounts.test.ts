@@ -3,7 +3,8 @@ import { afterAll, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createFolder, findUnmounted } from '#app/backup/files.ts'
+import { createFolder } from '#app/backup/files.ts'
+import { findUnmounted } from '#platform/disk/unmounted.ts'
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), 'tassis-mounts-')))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
