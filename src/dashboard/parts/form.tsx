@@ -374,7 +374,7 @@ interface ConfirmDialogProps<Body, Result>
   extends FormOptions<Body, Result>,
     Omit<DialogFrameProps, 'work' | 'onConfirm' | 'fields' | 'children'> {
   /** What is said on the screen afterwards. */
-  readonly done?: string | ((result: Result) => string | undefined)
+  readonly done?: string | ((result: Result) => ReactNode)
   /** Whether it is still open afterwards. */
   readonly staysOpen?: boolean
   /** Above the fields. */

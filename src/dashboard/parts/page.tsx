@@ -28,15 +28,15 @@ interface PageProps {
   readonly children: ReactNode
 }
 
-const SayContext = createContext<(message: string | undefined) => void>(() => undefined)
+const SayContext = createContext<(message: ReactNode) => void>(() => undefined)
 
 /** Says on the screen what was done, until something else is said. */
 export const useSay = () => useContext(SayContext)
 
 export function Page({ title, action, children }: PageProps) {
   const path = useRouterState({ select: ({ location }) => location.pathname })
-  const [said, setSaid] = useState<{ readonly on: string; readonly message: string | undefined }>()
-  const say = useCallback((message: string | undefined) => setSaid({ on: path, message }), [path])
+  const [said, setSaid] = useState<{ readonly on: string; readonly message: ReactNode }>()
+  const say = useCallback((message: ReactNode) => setSaid({ on: path, message }), [path])
   useEffect(() => {
     document.title = `${title} · Tassis`
   }, [title])
@@ -264,7 +264,7 @@ export function useBack(list: string): () => void {
 }
 
 /** What was done, announced to screen readers. */
-export const Done = ({ message, ...props }: AlertProps & { readonly message: string | undefined }) => (
+export const Done = ({ message, ...props }: AlertProps & { readonly message: ReactNode }) => (
   <div role="status">
     {message !== undefined && (
       <Alert color="green" {...props}>

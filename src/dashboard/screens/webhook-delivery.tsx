@@ -1,13 +1,11 @@
 /** @module One delivery of a webhook: what was posted, what came back, and sending it again. */
-import { Alert, Code, Group, Stack, Switch, Text } from '@mantine/core'
+import { Code, Group, Stack, Switch, Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Webhook, WebhookDelivery, WebhookDeliverySummary } from '#client/api.ts'
 import { api } from '../api/client.ts'
-import { useChange } from '../api/data.ts'
-import { useAllowed } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { bindChecked, DialogFrame, SmallAction } from '../parts/form.tsx'
+import { bindChecked, ConfirmButton } from '../parts/form.tsx'
 import { formatDuration } from '../parts/format.ts'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -105,49 +103,36 @@ function Sentence({ delivery }: { readonly delivery: WebhookDeliverySummary }) {
   )
 }
 
-function Replay({ delivery, webhook }: SummaryProps) {
-  const [isAsking, setIsAsking] = useState(false)
-  const replay = useChange(() => api.webhooks.replayDelivery(delivery.webhook_id, delivery.id), 'webhooks')
-  const roleReason = useAllowed('developer')
-  const reason = roleReason ?? findReplayRefusal(delivery, webhook)
-  return (
-    <Stack gap="xs" align="flex-start">
-      <SmallAction reason={reason} onClick={() => setIsAsking(true)}>
-        Replay this delivery
-      </SmallAction>
-      <div role="status">
-        {replay.data && !isAsking && (
-          <Alert color="green">
-            It is sent again as{' '}
-            <TextLink
-              to={`/webhooks/${delivery.webhook_id}/deliveries/${replay.data.data.id}`}
-              c="inherit"
-              underline="always"
-            >
-              a new delivery
-            </TextLink>
-            .
-          </Alert>
-        )}
-      </div>
-      {isAsking && (
-        <DialogFrame
-          title="Replay this delivery?"
-          confirm="Replay"
-          work={replay}
-          onConfirm={() => replay.mutate(undefined, { onSuccess: () => setIsAsking(false) })}
-          onClose={() => setIsAsking(false)}
-        >
-          <Text>
-            The same body is posted to <bdi>{webhook?.url}</bdi> again, as a new delivery, now.
-            {delivery.status === 'delivered' && ' Your server has accepted it before, so it gets the event twice.'}
-            {delivery.status === 'pending' && ' The planned attempt of this delivery is still made, too.'}
-          </Text>
-        </DialogFrame>
+const Replay = ({ delivery, webhook }: SummaryProps) => (
+  <Group>
+    <ConfirmButton
+      label="Replay this delivery"
+      size="xs"
+      needs="developer"
+      reason={findReplayRefusal(delivery, webhook)}
+      title="Replay this delivery?"
+      confirm="Replay"
+      isDangerous={false}
+      refreshes={['webhooks']}
+      run={() => api.webhooks.replayDelivery(delivery.webhook_id, delivery.id)}
+      done={({ data }) => (
+        <>
+          It is sent again as{' '}
+          <TextLink to={`/webhooks/${delivery.webhook_id}/deliveries/${data.id}`} c="inherit" underline="always">
+            a new delivery
+          </TextLink>
+          .
+        </>
       )}
-    </Stack>
-  )
-}
+    >
+      <Text>
+        The same body is posted to <bdi>{webhook?.url}</bdi> again, as a new delivery, now.
+        {delivery.status === 'delivered' && ' Your server has accepted it before, so it gets the event twice.'}
+        {delivery.status === 'pending' && ' The planned attempt of this delivery is still made, too.'}
+      </Text>
+    </ConfirmButton>
+  </Group>
+)
 
 function findReplayRefusal({ payload, event }: WebhookDelivery, webhook: Webhook | undefined): string | undefined {
   if (payload === null) return 'The event is no longer kept, so there is nothing to send.'
