@@ -2,11 +2,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { BuiltFile } from '#app/built-files/files.ts'
 import { openApp } from '#app/create.ts'
 import { describeRoutes } from '#app/docs/api-info.ts'
 import { createRoutes } from '#app/http.ts'
 import { loadConfig } from '#app/settings.ts'
+import type { BuiltFile } from '#platform/http/built-files.ts'
 import { createLog } from '#platform/log/log.ts'
 
 /** They are the same whatever the settings and the machine. */

@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } f
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { BunPlugin } from 'bun'
-import { type BuiltFile, compress } from '#app/built-files/files.ts'
+import { type BuiltFile, compress } from '#platform/http/built-files.ts'
 import { createTag } from '#platform/http/negotiation.ts'
 import { PRELOAD_ENTRY, workerEntries } from '#platform/process/workers.ts'
 import { bundleDashboard } from '../src/app/dashboard/bundle.ts'
@@ -26,9 +26,9 @@ const { values: args } = parseArgs({
   },
 })
 
-/** Replaces `app/built-files/load.ts` by a module with these files, compressed into `folder`. */
+/** Replaces `app/built-files.ts` by a module with these files, compressed into `folder`. */
 function embedFiles(folder: string, filesOf: Readonly<Record<string, readonly BuiltFile[]>>): BunPlugin {
-  const imports = ["import { openEmbedded } from '#app/built-files/files.ts'"]
+  const imports = ["import { openEmbedded } from '#platform/http/built-files.ts'"]
   const loaders = Object.entries(filesOf).map(([loader, files]) => {
     // Bun returns those of the dashboard in an order that differs from build to build.
     const sorted = files.toSorted((a, b) => (a.name < b.name ? -1 : 1))
@@ -50,7 +50,7 @@ function embedFiles(folder: string, filesOf: Readonly<Record<string, readonly Bu
   return {
     name: 'built files',
     setup: (build) => {
-      build.onLoad({ filter: /\/app\/built-files\/load\.ts$/ }, () => ({ contents, loader: 'ts' }))
+      build.onLoad({ filter: /\/app\/built-files\.ts$/ }, () => ({ contents, loader: 'ts' }))
     },
   }
 }

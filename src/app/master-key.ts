@@ -23,12 +23,12 @@ import {
 } from '#platform/crypto/crypto.ts'
 import { countSealed, type Resealing, resealAll, type SealedColumns } from '#platform/crypto/sealed-columns.ts'
 import type { Tx } from '#platform/db/commit.ts'
+import { runAsCaller } from '#platform/disk/data-owner.ts'
 import { conflict } from '#platform/errors.ts'
 import type { Log } from '#platform/log/log.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { runAsCaller } from './data-owner.ts'
 import { KEY_META, listOutdatedKeys, readNewestKey, shortenFingerprint } from './key-meta.ts'
 
 const SEALED: readonly SealedColumns[] = [...DOMAINS, ...WEBHOOKS, ...TOTP, ...RESPONSES]

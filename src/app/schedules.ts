@@ -16,6 +16,7 @@ import { sendTlsReports } from '#features/sending/transport-security/reports.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
+import { ensureBallast } from '#platform/disk/ballast.ts'
 import { isTransientError } from '#platform/disk/storage-errors.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { minutes } from '#platform/units.ts'
@@ -23,7 +24,6 @@ import { runMissedBackup, runScheduledBackup, toPatterns } from './backup/schedu
 import { isBackupScheduled } from './backup/state.ts'
 import type { OpenedApp } from './create.ts'
 import { continueRotation } from './master-key.ts'
-import { ensureBallast } from './start-when-possible.ts'
 
 /** Delay before a task is retried after a transient error, because its next scheduled time may be tomorrow. */
 const RETRY_DELAY_MS = minutes(1)

@@ -1,24 +1,21 @@
 /**
  * @module Retries a start that meets a transient error, such as a full disk, a locked database or too many open files.
  * Until the database is open, the HTTP address answers 503 with the reason. On a full disk the start deletes the
- * ballast, a file in the data directory, so that SQLite has the space it needs to open and read.
+ * ballast.
  */
-import { rmSync, statfsSync, statSync } from 'node:fs'
-import { open, rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import type { DiskGuard } from '#platform/disk/disk.ts'
+import { deleteBallast } from '#platform/disk/ballast.ts'
+import { explainDenial } from '#platform/disk/data-owner.ts'
 import { isDiskFull, isLocked, isTransientError } from '#platform/disk/storage-errors.ts'
 import { AppError } from '#platform/errors.ts'
 import { toErrorResponse } from '#platform/http/error-response.ts'
-import { formatUuid, newUuid, randomBytes } from '#platform/ids.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Log } from '#platform/log/log.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import type { Clock } from '#platform/time/clock.ts'
-import { MiB, minutes, seconds } from '#platform/units.ts'
+import { minutes, seconds } from '#platform/units.ts'
 import { DataDirInUseError } from './create.ts'
-import { explainDenial } from './data-owner.ts'
 
 export interface StartOptions {
   readonly config: Config
@@ -105,38 +102,5 @@ function serveNotReady({ httpAddr }: Config, reason: string): (() => Promise<voi
   } catch {
     // Ignored, because the service reports an address in use when it listens at the address itself.
     return undefined
-  }
-}
-
-const BALLAST_BYTES = 4 * MiB
-
-const ballastPath = (dataDir: string): string => join(dataDir, 'ballast')
-
-/** Deletes the ballast when the disk is full; returns false when the disk is not full or there is no ballast. */
-function deleteBallast(dataDir: string): boolean {
-  try {
-    const { bavail, bsize } = statfsSync(dataDir)
-    if (bavail * bsize >= BALLAST_BYTES || !statSync(ballastPath(dataDir), { throwIfNoEntry: false })) return false
-    rmSync(ballastPath(dataDir))
-    return true
-  } catch {
-    return false
-  }
-}
-
-/** Writes the ballast again when the disk has space for it: random bytes, so that no file system compresses them. */
-export async function ensureBallast(dataDir: string, disk: DiskGuard): Promise<void> {
-  const path = ballastPath(dataDir)
-  if (statSync(path, { throwIfNoEntry: false })?.size === BALLAST_BYTES) return
-  if ((await disk.isLow()) || !disk.hasSpaceFor(2 * BALLAST_BYTES)) return
-  const file = await open(path, 'w', 0o600)
-  try {
-    await file.writeFile(randomBytes(BALLAST_BYTES))
-    await file.sync()
-  } catch (error) {
-    await rm(path, { force: true })
-    throw error
-  } finally {
-    await file.close()
   }
 }

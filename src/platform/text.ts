@@ -1,4 +1,4 @@
-/** @module Short forms of texts and times for people: in commands, reasons and findings. */
+/** @module Forms of texts and times for people: in commands, reasons and findings. */
 import type { Millis } from './time/clock.ts'
 
 /** Cuts text to `maxLength` characters, between two of them, with an ellipsis. */
@@ -19,3 +19,7 @@ export function formatRelativeTime(at: Millis, now: Millis): string {
           : `${Math.round(seconds / 86_400)} d`
   return at > now ? `in ${size}` : `${size} ago`
 }
+
+/** Quotes a word for a shell when it needs that. */
+export const quoteShellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`

@@ -1,7 +1,7 @@
 /** @module `tassis api`, and how commands fail: against real services, in real processes. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { startAdminSocket } from '#app/admin-socket.ts'
 import { VERSION } from '#app/version.ts'
+import { startAdminSocket } from '#platform/http/admin-socket.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import {
   createClient,

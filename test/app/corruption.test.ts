@@ -1,11 +1,11 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { chmodSync, cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describeOwner } from '#app/data-owner.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { findContentProblem } from '#features/sending/delivery/verdict/held-mail.ts'
 import { openReadOnly } from '#platform/db/open.ts'
+import { describeOwner } from '#platform/disk/data-owner.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { eventually } from '#test/support/app.ts'
 import {

@@ -1,8 +1,8 @@
 /** @module Limits on what a browser downloads for the dashboard, and what the bundle must not contain. */
 import { expect, test } from 'bun:test'
-import { compress, compressWhenRead, sendBuiltFile } from '#app/built-files/files.ts'
 import { bundleDashboard } from '#app/dashboard/bundle.ts'
 import { ASSET_HEADERS, ASSETS_PATH, findEntries } from '#app/dashboard/routes.ts'
+import { compress, compressWhenRead, sendBuiltFile } from '#platform/http/built-files.ts'
 
 const MAX_FIRST_LOAD_BYTES = 260_000
 const MAX_LAZY_PART_BYTES = 190_000

@@ -1,10 +1,10 @@
 /** @module A whole service with its HTTP API on a real socket, for tests, and a client that speaks to it. */
 
-import type { BuiltFiles } from '#app/built-files/files.ts'
-import { loadDashboardFiles } from '#app/built-files/load.ts'
+import { loadDashboardFiles } from '#app/built-files.ts'
 import { createHttp, type HttpOptions } from '#app/http.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
+import type { BuiltFiles } from '#platform/http/built-files.ts'
 import { createTestAccount, createTestApp, type TestApp, type TestAppOptions } from './app.ts'
 
 export interface ApiResponse {

@@ -1,8 +1,8 @@
 /** @module The failure of a backup or a restore, as one sentence for the operator. */
 import { CommandError } from '#app/cli/errors.ts'
+import { describeOwner } from '#platform/disk/data-owner.ts'
 import { isDiskFull } from '#platform/disk/storage-errors.ts'
 import { systemCodeOf } from '#platform/errors.ts'
-import { describeOwner } from '../data-owner.ts'
 
 export class BackupError extends CommandError {}
 

@@ -8,8 +8,16 @@ import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 import { TassisError } from '#client/client.ts'
 import { startDelivery } from '#features/sending/delivery/start.ts'
+import { requireUsableData, runAsOwner } from '#platform/disk/data-owner.ts'
 import { isLocked } from '#platform/disk/storage-errors.ts'
 import { systemCodeOf } from '#platform/errors.ts'
+import {
+  adminSocketPath,
+  createPathTooLongError,
+  fetchAdminSocket,
+  pingService,
+  RESPONSE_TIMEOUT_MS,
+} from '#platform/http/admin-socket.ts'
 import { createInternalRequest } from '#platform/http/internal-request.ts'
 import { createLog } from '#platform/log/log.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
@@ -17,20 +25,12 @@ import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { createAdminFetch } from '../admin-fetch.ts'
 import {
-  adminSocketPath,
-  createPathTooLongError,
-  fetchAdminSocket,
-  pingService,
-  RESPONSE_TIMEOUT_MS,
-} from '../admin-socket.ts'
-import {
   createNotAFolderError,
   DataDirInUseError,
   type OpenedApp,
   openApp,
   requireNoOrphanedContent,
 } from '../create.ts'
-import { requireUsableData, runAsOwner } from '../data-owner.ts'
 import { createHttp } from '../http.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'

@@ -4,11 +4,11 @@
  */
 import { readFileSync } from 'node:fs'
 import { type Command, InvalidArgumentError } from 'commander'
+import { runAsCaller } from '#platform/disk/data-owner.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { toInstantRange } from '#platform/time/date-time.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { runAsCaller } from '../data-owner.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { toPrintable } from './output.ts'
 

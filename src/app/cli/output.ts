@@ -156,10 +156,6 @@ export const formatUtcFromNow = (iso: string): string => `${formatUtc(iso)} (${f
 /** Formats a count as `1 email` or `2 emails`. */
 export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
-/** Quotes a word for a shell when it needs that. */
-export const quoteShellWord = (text: string): string =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
-
 const SIZE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 
 /** Formats a size with at most three digits, such as `3.4 GiB`. */

@@ -1,5 +1,7 @@
 /** @module `tassis providers`: limits, rates and suspensions of receiving providers; lifts a suspension. */
+
 import type { OperatorAlert, OperatorProvider } from '#client/operator-api.ts'
+import { quoteShellWord } from '#platform/text.ts'
 import { type CommandApi, readRows } from './api.ts'
 import type { Command, Context } from './command.ts'
 import {
@@ -11,7 +13,6 @@ import {
   formatUtc,
   formatUtcFromNow,
   joinParagraphs,
-  quoteShellWord,
 } from './output.ts'
 
 /** `all`: also the listed providers to which nothing was sent. */

@@ -2,6 +2,7 @@
  * @module `tassis queue`: what waits for delivery, why and until when; `hold`, `release`, `redirect`, `retry`, `bounce`
  * and `drop`: what the operator does with it. Each counts first and asks.
  */
+
 import { Option } from 'commander'
 import type {
   OperatorQueue,
@@ -11,6 +12,7 @@ import type {
   RetryOperatorQueueRequest,
   RetryOperatorQueueResult,
 } from '#client/operator-api.ts'
+import { quoteShellWord } from '#platform/text.ts'
 import { type CommandApi, findAccountFilter, findOne, readRows, sendAll } from './api.ts'
 import type { Command, Context } from './command.ts'
 import { confirmAction } from './options.ts'
@@ -23,7 +25,6 @@ import {
   formatUtcFromNow,
   joinParagraphs,
   print,
-  quoteShellWord,
 } from './output.ts'
 
 const MAX_PER_LANE = 10

@@ -3,6 +3,7 @@
  * account, a domain and a key, and sends an email over the API, as a client would. For trials, in delivery mode
  * `capture`.
  */
+
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { API, type Api } from '#client/api.ts'
@@ -13,12 +14,13 @@ import { simulatorDomain } from '#features/sending/queue/lanes.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { attempt } from '#platform/attempt.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { quoteShellWord } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import type { Command } from './command.ts'
-import { print, quoteShellWord } from './output.ts'
+import { print } from './output.ts'
 import { findSetupLink, formatHostPort, runService } from './serve.ts'
 
 /** A reserved name (RFC 6761 §6.2), so that mail of a trial never appears to come from a real domain. */

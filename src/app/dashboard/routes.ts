@@ -4,10 +4,10 @@
  */
 import { Elysia } from 'elysia'
 import type { AuthContext } from '#features/people/team/auth-context.ts'
+import { type BuiltFiles, sendBuiltFile } from '#platform/http/built-files.ts'
 import { html, htmlResponse } from '#platform/http/html.ts'
 import { once } from '#platform/http/route-table.ts'
 import { randomBytes } from '#platform/ids.ts'
-import { type BuiltFiles, sendBuiltFile } from '../built-files/files.ts'
 
 export const ASSETS_PATH = '/app/assets/'
 

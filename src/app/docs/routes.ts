@@ -3,9 +3,9 @@
  * and for people. Serves the files that platform/http/docs-page.ts makes.
  */
 import { Elysia } from 'elysia'
+import { type BuiltFiles, readTextFile, sendBuiltFile } from '#platform/http/built-files.ts'
 import { escapeHtml, type Html, html, htmlResponse, PAGE_HEADERS, trustedHtml } from '#platform/http/html.ts'
 import { once } from '#platform/http/route-table.ts'
-import { type BuiltFiles, readTextFile, sendBuiltFile } from '../built-files/files.ts'
 
 /** A search has a few words. */
 const MAX_SEARCH_LENGTH = 200

@@ -3,9 +3,9 @@
  * a run from sources makes them at the first request.
  */
 import { brotliCompressSync, constants, gunzipSync, gzipSync } from 'node:zlib'
-import { unknownRoute } from '#platform/http/error-response.ts'
-import { chooseEncoding, createTag, type Encoding, isUnchanged } from '#platform/http/negotiation.ts'
-import { once } from '#platform/http/route-table.ts'
+import { unknownRoute } from './error-response.ts'
+import { chooseEncoding, createTag, type Encoding, isUnchanged } from './negotiation.ts'
+import { once } from './route-table.ts'
 
 export interface BuiltFile {
   /** Unique, with an extension that tells its type. */

@@ -3,16 +3,16 @@
  * that contains them, so that nothing there makes files; a run from sources makes them here.
  */
 import type { AnyElysia } from 'elysia'
-import { type BuiltFiles, compressWhenRead } from './files.ts'
+import { type BuiltFiles, compressWhenRead } from '#platform/http/built-files.ts'
 
 /** Bundles the dashboard, in about a second. */
 export async function loadDashboardFiles(): Promise<BuiltFiles> {
-  const { bundleDashboard } = await import('../dashboard/bundle.ts')
+  const { bundleDashboard } = await import('./dashboard/bundle.ts')
   return compressWhenRead(await bundleDashboard())
 }
 
 /** Describes the routes under /v1, in less than a second. */
 export async function loadDocsFiles(routes: readonly AnyElysia[]): Promise<BuiltFiles> {
-  const { describeRoutes } = await import('../docs/api-info.ts')
+  const { describeRoutes } = await import('./docs/api-info.ts')
   return compressWhenRead(await describeRoutes(routes))
 }

@@ -6,10 +6,10 @@ import { accessSync, constants, lchownSync, lstatSync, readdirSync, readFileSync
 import { opendir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { attempt } from '#platform/attempt.ts'
-import { isStorageFailure } from '#platform/disk/storage-errors.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { ConfigError } from '#platform/settings/config.ts'
-import { quoteShellWord } from './cli/output.ts'
+import { quoteShellWord } from '#platform/text.ts'
+import { isStorageFailure } from './storage-errors.ts'
 
 type Owner = Pick<Stats, 'uid' | 'gid'>
 
