@@ -1,8 +1,8 @@
 /**
  * @module Finds the busiest recipient domains of a period without summing all domains: an account sends to thousands of
  * domains a day, most of which get one or two messages. An index sorts the domains of each day, and of each whole
- * month, by the number of messages sent to them. Fagin's threshold algorithm reads only the heads of these lists, longer
- * ones until no domain further down can be among the first. Yields to the event loop every few ms.
+ * month, by the number of messages sent to them. Fagin's threshold algorithm reads only the heads of these lists, and
+ * longer heads until no domain further down can be among the first. Yields to the event loop every few ms.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -121,7 +121,7 @@ async function readHeads(
   const listsPerBatch = Math.max(1, Math.floor(BATCH_SIZE / depth))
   let unseen = 0
   let rowCount = 0
-  for (let from = 0; from < keys.length && rowCount < MAX_ROWS; from += listsPerBatch) {
+  for (let from = 0; from < keys.length; from += listsPerBatch) {
     const batch = JSON.stringify(keys.slice(from, from + listsPerBatch))
     for (const { rows: text } of sql(db).heads.all(batch, accountId, depth)) {
       const rows = text?.split(',').map(parseRow) ?? []
@@ -138,7 +138,7 @@ async function readHeads(
       await yieldWhenDue()
     }
   }
-  return { domains, unseen, isFull: rowCount >= MAX_ROWS }
+  return { domains, unseen, isFull: rowCount * DEPTH_FACTOR > MAX_ROWS }
 }
 
 /** `12 example.com`. */

@@ -11,13 +11,15 @@ import {
 import { findStreamId } from '#features/setup/streams/streams.ts'
 import { toSuppressionScopeCode } from '#features/setup/suppression-store/check.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { createFairYield } from '#platform/time/clock.ts'
 import { IS_SUPPRESSED } from './start.ts'
 
 /** Contacts examined at a time: about 5 ms. */
 const BATCH_SIZE = 2000
 /** Contacts examined for one unit, in long lists; in short ones each contact is a unit. */
 const CONTACTS_PER_WORK_UNIT = 20
+/** However many lists are counted at the same time, each batch gets its own tick of the event loop. */
+const yieldFairly = createFairYield()
 
 const sql = prepareStatements((db) => ({
   // The parameters are numbered as IS_SUPPRESSED expects them.
@@ -45,7 +47,7 @@ export async function countRecipients(
     examined.suppressed += batch?.stopped ?? 0
     if (!batch || batch.last === null || batch.n < BATCH_SIZE) break
     after = batch.last
-    await yieldToEventLoop()
+    await yieldFairly()
   }
   const inactive = Object.fromEntries(
     CONTACT_STATUSES.filter((status) => status !== 'active').map((status) => [

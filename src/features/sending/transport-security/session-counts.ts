@@ -54,9 +54,11 @@ const sql = prepareStatements((db) => ({
   ofDomain: db.prepare<{ n: number }, [number, string]>(
     'SELECT count(*) AS n FROM tls_session_counts WHERE day = ? AND domain = ?',
   ),
+  addToRow: db.prepare<null, [number, number, string, string, string]>(
+    `UPDATE tls_session_counts SET sessions = sessions + ? WHERE day = ? AND domain = ? AND policy = ? AND failure = ?`,
+  ),
   add: db.prepare<null, [number, string, string, string, number]>(
-    `INSERT INTO tls_session_counts (day, domain, policy, failure, sessions) VALUES (?, ?, ?, ?, ?)
-     ON CONFLICT (day, domain, policy, failure) DO UPDATE SET sessions = sessions + excluded.sessions`,
+    'INSERT INTO tls_session_counts (day, domain, policy, failure, sessions) VALUES (?, ?, ?, ?, ?)',
   ),
 }))
 
@@ -160,7 +162,8 @@ export class SessionCounts {
 }
 
 function addCount(tx: Tx, { day, domain, policy, failure, sessions }: Count): void {
-  const { total, ofDomain, add } = sql(tx.db)
+  const { total, ofDomain, add, addToRow } = sql(tx.db)
+  if (addToRow.run(sessions, day, domain, policy, failure).changes > 0) return
   const rows = ofDomain.get(day, domain)?.n ?? 0
   if (rows >= MAX_ROWS_PER_DOMAIN || (rows === 0 && (total.get()?.n ?? 0) >= MAX_ROWS)) return
   add.run(day, domain, policy, failure, sessions)

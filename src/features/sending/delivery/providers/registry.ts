@@ -2,9 +2,11 @@
  * @module Reads `providers.toml` and the file of `TASSIS_PROVIDERS_FILE`: the limits of each provider. A mistake throws
  * a ConfigError that names file, entry, field and what is allowed. Never applies a limit.
  */
+
 import { readFileSync } from 'node:fs'
 import { type Static, Type } from '@sinclair/typebox'
 import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
+import { attempt } from '#platform/attempt.ts'
 import { StrictObject, StringEnum } from '#platform/http/schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
@@ -98,11 +100,19 @@ function parseProviders(path: string, text: string): Entries {
   try {
     entries = Bun.TOML.parse(text)
   } catch (error) {
-    throw new ConfigError(`${path} is not valid TOML: ${error instanceof Error ? error.message : String(error)}.`)
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new ConfigError(`${path}:${findSyntaxErrorLine(text)}: this is not valid TOML: ${reason}.`)
   }
   const [problem] = findProblems(entries)
   if (problem) throw new ConfigError(`${path}: ${problem.field} ${problem.message}`)
   return entries as Entries
+}
+
+/** The line after the longest beginning that is valid, because the error of the parser names none. */
+function findSyntaxErrorLine(text: string): number {
+  const lines = text.split('\n')
+  const valid = lines.findLastIndex((_, i) => attempt(() => Bun.TOML.parse(lines.slice(0, i).join('\n'))) !== undefined)
+  return valid + 1
 }
 
 function requireDistinctSuffixes(path: string, entries: Entries): void {

@@ -129,11 +129,16 @@ export class StallWatch {
       const lane = lanes.find(name)
       const details = attempt
         ? { ...findAttemptLogFields(app.db, attempt), site: attempt.destination.siteName, worker: attempt.worker }
-        : { isInTurn: lane?.isPumping, isQueued: sites.isWaitingForSlot(name) }
-      const dueSince = new Date(lane?.firstDue ?? 0).toISOString()
+        : {
+            dueSince: new Date(lane?.firstDue ?? 0).toISOString(),
+            isInTurn: lane?.isPumping,
+            isQueued: sites.isWaitingForSlot(name),
+          }
       app.log.warn(
-        { lane: name, dueSince, ...details, lanes: unlogged.length },
-        'the due mail of a lane makes no progress, although nothing known holds it; a restart frees it',
+        { lane: name, ...details, lanes: unlogged.length },
+        attempt
+          ? 'an attempt takes longer than all time limits of SMTP together; a restart ends it'
+          : 'the due mail of a lane makes no progress, although nothing known holds it; a restart frees it',
       )
     }
   }
