@@ -105,14 +105,47 @@ function readFonts(provided: string): string | undefined {
 
 type Variables = readonly (readonly [name: string, value: string | undefined])[]
 
-/** Colours of the look of all pages at night. */
-const DARK = { card: '#1b2026', edge: '#8a94a1', accent: '#9cc2ff' }
+/** Colours that go together, in the order of their variables in the look of all pages. */
+interface Palette {
+  readonly scheme: 'light' | 'dark'
+  readonly page: string
+  readonly card: string
+  readonly text: string
+  readonly line: string
+  readonly edge: string
+  readonly strong: string
+  readonly error: string
+}
+
+const LIGHT: Palette = {
+  scheme: 'light',
+  page: '#eef0f3',
+  card: '#ffffff',
+  text: '#1b1f24',
+  line: '#d5dae1',
+  edge: '#6b7480',
+  strong: '#0b57d0',
+  error: '#b3261e',
+}
+const DARK: Palette = {
+  scheme: 'dark',
+  page: '#101317',
+  card: '#1b2026',
+  text: '#e8eaed',
+  line: '#333b45',
+  edge: '#8a94a1',
+  strong: '#9cc2ff',
+  error: '#ffb4ab',
+}
+/** WCAG 2.2 §1.4.3 for text. */
+const MIN_CONTRAST = 4.5
 /** WCAG 2.2 §1.4.11 for the borders of fields and the focus outline. */
 const MIN_EDGE_CONTRAST = 3
 
 /**
  * The variables of a theme as CSS, to follow the look of all pages. A theme that sets the background or the text looks
- * the same by day and by night, in these two colours; any other theme follows the reader's preference.
+ * the same by day and by night, with the palette that is readable on it; any other theme follows the reader's
+ * preference.
  */
 export function themeStyle(theme: Theme): string {
   const readThemeColour = (name: ColourName): Colour | undefined => {
@@ -139,30 +172,37 @@ export function themeStyle(theme: Theme): string {
   return formatRule(choices) + formatRule(toDarkVariables({ border, accent }), '@media (prefers-color-scheme: dark)')
 }
 
-/** All colours of the look with a background, a text, or both: where one is missing, what is readable with the other. */
+/** All colours of the look that goes with a background, a text, or both. */
 function toPaperVariables(background: Colour | undefined, text: Colour | undefined): Variables {
-  const card = background ?? pickBlackOrWhite(text ?? white)
-  const ink = text ?? pickBlackOrWhite(card)
-  const mix = (share: number): string => {
-    const blend = (a: number, b: number): number => Math.round(a * share + b * (1 - share))
-    return formatColour({ r: blend(ink.r, card.r), g: blend(ink.g, card.g), b: blend(ink.b, card.b), a: card.a })
-  }
+  const palette = background ? choosePalette(background, 'text') : choosePalette(text ?? white, 'card')
+  const behind = background ?? ensureTextContrast(toColour(palette.card), text ?? white)
+  const textColour = text ?? ensureTextContrast(toColour(palette.text), behind)
+  const strong = ensureEdgeContrast(toColour(palette.strong), behind, textColour)
   return [
-    ['color-scheme', pickBlackOrWhite(ink) === white ? 'light' : 'dark'],
-    ['--page', mix(0.06)],
-    ['--card', formatColour(card)],
-    ['--line', mix(0.2)],
-    ['--on-strong', formatColour(pickBlackOrWhite(ink))],
-    ...['--text', '--faint', '--edge', '--strong', '--error'].map((name) => [name, formatColour(ink)] as const),
+    ['color-scheme', palette.scheme],
+    ['--page', palette.page],
+    ['--card', formatColour(behind)],
+    ['--text', formatColour(textColour)],
+    // Faint text has the account's text colour: a fainter one might not be readable.
+    ['--faint', formatColour(textColour)],
+    ['--line', palette.line],
+    ['--edge', formatColour(ensureEdgeContrast(toColour(palette.edge), behind, textColour))],
+    ['--strong', formatColour(strong)],
+    ['--on-strong', formatColour(pickBlackOrWhite(strong))],
+    // Words and a border also mark problems, so the colour of errors need not stand out.
+    [
+      '--error',
+      computeContrast(toColour(palette.error), behind) < MIN_CONTRAST ? formatColour(textColour) : palette.error,
+    ],
   ]
 }
 
 /** Replaces border and accent colours where a dark background would hide them. */
 function toDarkVariables({ border, accent }: { border: Colour | undefined; accent: Colour | undefined }): Variables {
-  const isVisible = (colour: Colour) => computeContrast(colour, readColour(DARK.card) ?? black) >= MIN_EDGE_CONTRAST
+  const isVisible = (colour: Colour) => computeContrast(colour, toColour(DARK.card)) >= MIN_EDGE_CONTRAST
   return [
     ['--edge', border && !isVisible(border) ? DARK.edge : undefined],
-    ['--accent', accent && !isVisible(accent) ? DARK.accent : undefined],
+    ['--accent', accent && !isVisible(accent) ? DARK.strong : undefined],
   ]
 }
 
@@ -176,9 +216,23 @@ function formatRule(variables: Variables, condition?: string): string {
 const white: Colour = { r: 255, g: 255, b: 255, a: 1 }
 const black: Colour = { r: 0, g: 0, b: 0, a: 1 }
 
+/** The palette in which `part` contrasts more with a colour. */
+const choosePalette = (colour: Colour, part: 'text' | 'card'): Palette =>
+  computeContrast(toColour(LIGHT[part]), colour) >= computeContrast(toColour(DARK[part]), colour) ? LIGHT : DARK
+
 /** Black or white, whichever is more readable on a colour. */
 const pickBlackOrWhite = (behind: Colour): Colour =>
   computeContrast(white, behind) >= computeContrast(black, behind) ? white : black
+
+/** The colour if it is readable with the other, else black or white. */
+const ensureTextContrast = (colour: Colour, other: Colour): Colour =>
+  computeContrast(colour, other) < MIN_CONTRAST ? pickBlackOrWhite(other) : colour
+
+/** The colour of a line if it is visible on the background, else the colour of the text. */
+const ensureEdgeContrast = (colour: Colour, behind: Colour, textColour: Colour): Colour =>
+  computeContrast(colour, behind) < MIN_EDGE_CONTRAST ? textColour : colour
+
+const toColour = (text: string): Colour => readColour(text) ?? black
 
 const formatColour = ({ r, g, b, a }: Colour): string => `rgb(${r} ${g} ${b} / ${Math.round(a * 1000) / 1000})`
 
