@@ -7,14 +7,62 @@ import { AppError } from '#platform/errors.ts'
 import { readApiKey } from '#platform/http/authenticate.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
 
-const ABSENT =
-  "This part of Resend's interface is not part of this service; docs/drop-in.md says what there is instead, and /docs lists the routes of its own interface."
+const MARKETING =
+  'Marketing mail is sent to contact lists here: /v1/contact-lists and /v1/newsletters, or the dashboard.'
+
+/**
+ * First segments below the prefix of what Resend has, and this service has under another name or not at all: a 404 that
+ * says so, because "no such route" would look like a wrong base URL.
+ */
+const ABSENT_AREAS: Readonly<Record<string, string>> = {
+  audiences: MARKETING,
+  automations: 'Start them from a webhook of your own.',
+  broadcasts: MARKETING,
+  'contact-properties': MARKETING,
+  contacts: MARKETING,
+  events: 'Automations, which they start, do not exist here; GET /v1/events lists what happened to mail.',
+  inboxes: 'Use agent mailboxes: /v1/agent-mailboxes.',
+  logs: 'GET /v1/events lists what happened to mail, GET /v1/audit-logs what was changed.',
+  oauth: 'Access is by API keys only.',
+  segments: MARKETING,
+  templates: 'Use /v1/templates or the dashboard; emails name a template by its id or alias.',
+  topics: 'Use streams and contact lists, from which recipients unsubscribe: /v1/streams, /v1/contact-lists.',
+  usage: 'GET /v1/account shows the quota and what is used of it.',
+}
+
+const ABSENT_ROUTES: readonly { readonly path: RegExp; readonly name: string; readonly instead: string }[] = [
+  { path: /^\/emails\/metrics$/, name: 'Email metrics', instead: 'GET /v1/analytics/overview has such figures.' },
+  { path: /^\/emails\/[^/]+\/share$/, name: 'Shared links to emails', instead: 'Open the email in the dashboard.' },
+  {
+    path: /^\/domains\/(?:claim|[^/]+\/claim(?:\/verify)?)$/,
+    name: 'Claims of domains',
+    instead: 'Create the domain; its DNS records prove that it is yours.',
+  },
+  {
+    path: /^\/webhooks\/[^/]+\/signing-secret\/rotate$/,
+    name: 'Rotation of a signing secret by API key',
+    instead: 'Rotate it in the dashboard, where you confirm your password.',
+  },
+  {
+    path: /^\/webhooks\/[^/]+\/events(?:\/.*)?$/,
+    name: 'Events of a webhook',
+    instead: 'GET /v1/webhooks/{id}/deliveries lists them, and they can be replayed there.',
+  },
+]
+
+/** Why there is nothing at a path; undefined for a path that this interface does not know either. */
+function describeAbsence(fullPath: string): string | undefined {
+  const path = fullPath.replace(/^\/resend(?=\/)/, '').replace(/\/$/, '')
+  const segment = path.split('/')[1] ?? ''
+  const instead = Object.hasOwn(ABSENT_AREAS, segment) ? ABSENT_AREAS[segment] : undefined
+  if (instead !== undefined) return `"${segment}" is not part of this service. ${instead}`
+  const route = ABSENT_ROUTES.find((absent) => absent.path.test(path))
+  return route && `${route.name}: not part of this service. ${route.instead}`
+}
 
 export const RESEND_PREFIX = '/resend'
 
 const ROOT_PATH = /^\/emails(?:\/batch)?\/?$/
-/** Routes that do not exist here, and whose last part would be taken for an id. */
-const ABSENT_PATH = /\/(?:emails\/metrics|domains\/claim)\/?$/
 
 export const resendDialect: Dialect = {
   speaks: (path) => path === RESEND_PREFIX || path.startsWith(`${RESEND_PREFIX}/`) || ROOT_PATH.test(path),
@@ -28,15 +76,16 @@ export const resendDialect: Dialect = {
     return readApiKey(headers)
   },
   toErrorResponse(error, _, path) {
-    const isAbsent = error.code === 'route_not_found' || ([404, 405].includes(error.status) && ABSENT_PATH.test(path))
-    const { name, status } = isAbsent ? { name: 'not_found', status: 404 } : classify(error)
+    const isRouteMissing = error.status === 404 || error.status === 405
+    const absence = isRouteMissing ? describeAbsence(path) : undefined
+    const { name, status } = absence === undefined ? classify(error) : ABSENT
     return {
       status,
       headers: { ...error.headers, ...(status === 401 && { 'www-authenticate': 'Bearer' }) },
       body: {
         statusCode: status,
         name,
-        message: isAbsent ? ABSENT : toResendWords([error.message, ...(error.advice ? [error.advice] : [])].join('. ')),
+        message: absence ?? toResendWords([error.message, ...(error.advice ? [error.advice] : [])].join('. ')),
       },
     }
   },
@@ -72,6 +121,9 @@ function classify({ status, code, details }: AppError): { readonly name: string;
   if (status === 422 && field.startsWith('attachments')) return { name: 'invalid_attachment', status }
   return { name: NAMES[status] ?? (status < 500 ? 'validation_error' : 'application_error'), status }
 }
+
+/** Also where the path of a route that exists, such as /domains/{id}, has other methods. */
+const ABSENT = { name: 'not_found', status: 404 } as const
 
 const NAMES: Readonly<Record<number, string>> = {
   404: 'not_found',
