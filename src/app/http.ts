@@ -195,7 +195,7 @@ export function createRoutes(
   const maxAttempts = createMaxAttempts(app.config.retryExpiryHours)
   const people = createAuthContext(app, later)
   const readSource = createSourceReader(app, renderBroadcast)
-  const previews = createPreviewStore(app.clock)
+  const previews = createPreviewStore(app.clock, (accountId) => getTenantId(app.db, accountId))
   // In the order of the documentation.
   const routes: AnyElysia[] = [
     emailRoutes(app, { maxAttempts, takeRate }),

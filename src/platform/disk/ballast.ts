@@ -1,4 +1,7 @@
-/** @module The ballast: a file in the data directory whose space a start on a full disk takes, so that SQLite can open and read. */
+/**
+ * @module The ballast: a file in the data directory whose space a start on a full disk takes, so that SQLite can open
+ * and read.
+ */
 import { rmSync, statfsSync, statSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'

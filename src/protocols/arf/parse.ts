@@ -1,7 +1,7 @@
 /**
  * @module Recognises and reads feedback reports: those of RFC 5965, including redacted ones (RFC 6590), and Microsoft's,
- * which only return the message. Reports of failed authentication (RFC 6591) are not complaints. Does not look up the recipient. Every field comes from a remote client, so the length of each is
- * limited.
+ * which only return the message. Reports of failed authentication (RFC 6591) are not complaints. Does not look up the
+ * recipient. Every field comes from a remote client, so the length of each is limited.
  */
 import { decodeFields, parseMessageId, readHead } from '../mime/header-fields.ts'
 import { type ParsedAttachment, type ParsedMessage, RETURNED_TYPES } from '../mime/parsed.ts'
@@ -121,9 +121,9 @@ function findReportFields(message: ParsedMessage): Fields | undefined {
   const isReport = readHeader(message, 'content-type').some((value) =>
     /report-type\s*=\s*"?feedback-report/i.test(value),
   )
-  const text = isReport ? (message.text?.slice(0, MAX_HEADER_BYTES) ?? '') : ''
+  const text = isReport ? (message.text ?? '') : ''
   const start = text.search(/^feedback-type:/im)
-  return start === -1 ? undefined : parseFields(removeBlankLines(text.slice(start)))
+  return start === -1 ? undefined : parseFields(removeBlankLines(text.slice(start, start + MAX_HEADER_BYTES)))
 }
 
 /** Returns the header of the reported message; undefined when it was not returned. */

@@ -2,11 +2,11 @@
  * @module The Model Context Protocol over standard input and output (`tassis mcp`): passes each message to `/mcp` of a
  * service and its answer back. Everything else, such as which tools there are, is up to the service.
  */
-import { createInterface } from 'node:readline'
-import { Readable } from 'node:stream'
 import { parseJsonObject } from '#platform/json-object.ts'
 import { seconds } from '#platform/units.ts'
 
+/** Maximum length of a message; the service accepts less. */
+const MAX_LINE_LENGTH = 2_000_000
 /** Messages that are passed on at the same time; the next ones wait in the pipe. */
 const MAX_CONCURRENT = 8
 /** Twice as long as any tool takes. */
@@ -33,11 +33,8 @@ interface Message {
 
 export async function serveStdio(options: StdioOptions): Promise<void> {
   const running = new Set<Promise<void>>()
-  for await (const line of createInterface({
-    input: Readable.from(options.input),
-    crlfDelay: Number.POSITIVE_INFINITY,
-  })) {
-    if (line.trim() === '') continue
+  for await (const line of readLines(options.input)) {
+    if (line === '') continue
     const work = passOn(line, options).finally(() => running.delete(work))
     running.add(work)
     if (running.size >= MAX_CONCURRENT) await Promise.race(running)
@@ -45,10 +42,11 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   await Promise.all(running)
 }
 
-async function passOn(line: string, options: StdioOptions): Promise<void> {
-  const message: Message | undefined = parseJsonObject(line)
-  if (message === undefined) {
-    options.write(toError(null, PARSE_ERROR_CODE, 'The message is not a JSON object.'))
+async function passOn(line: string | undefined, options: StdioOptions): Promise<void> {
+  const message = line === undefined ? undefined : (parseJsonObject(line) as Message | undefined)
+  if (line === undefined || message === undefined) {
+    const problem = line === undefined ? `has more than ${MAX_LINE_LENGTH} characters` : 'is not a JSON object'
+    options.write(toError(null, PARSE_ERROR_CODE, `The message ${problem}.`))
     return
   }
   const id = message.id ?? null
@@ -113,3 +111,26 @@ function readProtocolHeaders({ method, params }: Message): Record<string, string
 
 const toError = (id: string | number | null, code: number, message: string): string =>
   JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } })
+
+/** Yields the lines of a stream; undefined for one that is too long, of which nothing is kept. */
+async function* readLines(input: AsyncIterable<Uint8Array>): AsyncGenerator<string | undefined> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  let isTooLong = false
+  for await (const chunk of input) {
+    const lines = decoder.decode(chunk, { stream: true }).split('\n')
+    const last = lines.pop() ?? ''
+    for (const line of lines) {
+      const whole = rest + line
+      yield isTooLong || whole.length > MAX_LINE_LENGTH ? undefined : whole.trim()
+      rest = ''
+      isTooLong = false
+    }
+    rest += last
+    if (rest.length > MAX_LINE_LENGTH) {
+      isTooLong = true
+      rest = ''
+    }
+  }
+  if (isTooLong || rest !== '') yield isTooLong ? undefined : rest.trim()
+}

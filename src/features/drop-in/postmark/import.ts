@@ -38,15 +38,16 @@ const CONTENT = /\{\{\{\s*@content\s*\}\}\}/g
  * @param get returns the response to a GET of a path
  */
 export async function readForeignTemplates(get: (path: string) => Promise<Response>): Promise<ForeignTemplate[]> {
-  const templates: ForeignTemplate[] = []
+  const found: ForeignTemplate[] = []
   for (let offset = 0; offset < MAX_TEMPLATES; offset += PAGE_SIZE) {
     const path = `/templates?count=${PAGE_SIZE}&offset=${offset}&templateType=All`
-    const { Templates = [] } = await readJson<{ Templates?: { TemplateId: number; Active?: boolean }[] }>(get, path)
-    for (const { TemplateId, Active } of Templates)
-      if (Active !== false) templates.push(await readJson<ForeignTemplate>(get, `/templates/${TemplateId}`))
-    if (Templates.length < PAGE_SIZE) return templates
+    const page = await readJson<{ Templates?: { TemplateId: number; Active?: boolean }[] | null }>(get, path)
+    const templates = page.Templates ?? []
+    for (const { TemplateId, Active } of templates)
+      if (Active !== false) found.push(await readJson<ForeignTemplate>(get, `/templates/${TemplateId}`))
+    if (templates.length < PAGE_SIZE) return found
   }
-  return templates
+  return found
 }
 
 /** The JSON object of a response. Throws ImportError for an error and for any other response. */

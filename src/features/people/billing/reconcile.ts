@@ -123,7 +123,7 @@ function readPurchase(
       status,
       priceIds: items.data.map(({ price }) => price.id),
       email: typeof customer === 'object' && !customer.deleted ? customer.email : null,
-      trialEndsAt: trialEnd === null ? null : seconds(trialEnd),
+      trialEndsAt: trialEnd ? seconds(trialEnd) : null,
       isSettled: isKnown || (await hasPaid(stripe, id)),
     }
   })

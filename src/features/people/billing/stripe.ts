@@ -58,7 +58,10 @@ export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<
   try {
     return await call(createClient(library, app.config, ending.signal))
   } catch (error) {
-    if (error instanceof TypeError) throw invalidResponse(app, error.message)
+    if (error instanceof TypeError) {
+      app.log.error({ err: error }, 'reading a response of the payment provider failed')
+      throw billingFailed()
+    }
     throw error instanceof library.errors.StripeError ? toAppError(app, library, error) : error
   } finally {
     timer.cancel()

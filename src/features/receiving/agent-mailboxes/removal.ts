@@ -1,6 +1,6 @@
 /**
- * @module Deletes messages of mailboxes: those of a deleted mailbox, and by person for privacy. Corrects counts, and deletes contacts and auto-reply records. Quotations of a person in the messages of others
- * stay.
+ * @module Deletes messages of mailboxes: those of a deleted mailbox, and by person for privacy. Corrects counts, and
+ * deletes contacts and auto-reply records. Quotations of a person in the messages of others stay.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -42,6 +42,12 @@ const sql = prepareStatements((db) => ({
   ),
   someMessages: db.prepare<{ id: number }, [number, number]>(
     'SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_message_id WHERE mailbox_id = ? LIMIT ?',
+  ),
+  deleteThreads: db.prepare(
+    'DELETE FROM mailbox_threads WHERE id IN (SELECT id FROM mailbox_threads WHERE mailbox_id = ? LIMIT ?)',
+  ),
+  deleteContacts: db.prepare(
+    'DELETE FROM mailbox_contacts WHERE mailbox_id = ?1 AND address IN (SELECT address FROM mailbox_contacts WHERE mailbox_id = ?1 LIMIT ?2)',
   ),
   deleteAutoReplies: db.prepare(
     'DELETE FROM mailbox_auto_replies WHERE mailbox_id = ?1 AND address IN (SELECT address FROM mailbox_auto_replies WHERE mailbox_id = ?1 LIMIT ?2)',
@@ -87,11 +93,12 @@ export async function removeDeletedMailboxes(app: App): Promise<number> {
 
 /** Deletes some rows of a deleted mailbox. Returns true when all rows, including the mailbox itself, are deleted. */
 function removeBatch(app: App, tx: Tx, mailboxId: number): boolean {
-  const { someMessages, deleteAutoReplies, deleteMailbox } = sql(tx.db)
+  const { someMessages, deleteThreads, deleteContacts, deleteAutoReplies, deleteMailbox } = sql(tx.db)
   const ids = someMessages.all(mailboxId, BATCH_SIZE).map(({ id }) => id)
-  // The last message of a thread and of a contact takes these with it.
   for (const message of ids.flatMap((id) => findMessageById(tx.db, id) ?? [])) removeMessage(app, tx, message)
-  if (ids.length === BATCH_SIZE || deleteAutoReplies.run(mailboxId, BATCH_SIZE).changes === BATCH_SIZE) return false
+  if (ids.length === BATCH_SIZE) return false
+  for (const remove of [deleteThreads, deleteContacts, deleteAutoReplies])
+    if (remove.run(mailboxId, BATCH_SIZE).changes === BATCH_SIZE) return false
   deleteMailbox.run(mailboxId)
   return true
 }

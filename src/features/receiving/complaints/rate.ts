@@ -29,16 +29,18 @@ const sql = prepareStatements((db) => ({
   sum: db.prepare<{ value: number }, [number, string, number, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ?',
   ),
-  page: db.prepare<StoredComplaint, [number | null, number, number, number]>(
-    `SELECT complaints.id, complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
-     feedback_loop AS feedbackLoop, reporter, complaints.created_at AS createdAt
-     FROM (SELECT * FROM complaints WHERE account_id = coalesce(?, account_id) AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) complaints
-     LEFT JOIN emails ON emails.id = complaints.email_id LEFT JOIN recipients ON recipients.id = complaints.recipient_id ORDER BY complaints.id DESC`,
-  ),
-  count: db.prepare<{ n: number }, [number | null]>(
-    'SELECT COUNT(*) AS n FROM complaints WHERE account_id = coalesce(?, account_id)',
-  ),
+  page: db.prepare<StoredComplaint, number[]>(selectComplaints('id < ?')),
+  pageOf: db.prepare<StoredComplaint, number[]>(selectComplaints('account_id = ? AND id < ?')),
+  count: db.prepare<{ n: number }, []>('SELECT COUNT(*) AS n FROM complaints'),
+  countOf: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM complaints WHERE account_id = ?'),
 }))
+
+function selectComplaints(condition: string): string {
+  return `SELECT complaints.id, complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
+    feedback_loop AS feedbackLoop, reporter, complaints.created_at AS createdAt
+    FROM (SELECT * FROM complaints WHERE ${condition} ORDER BY id DESC LIMIT ? OFFSET ?) complaints
+    LEFT JOIN emails ON emails.id = complaints.email_id LEFT JOIN recipients ON recipients.id = complaints.recipient_id ORDER BY complaints.id DESC`
+}
 
 /**
  * The rate of an account from the hour of `from` to the hour of `to`, both included. A complaint counts in the hour in
@@ -64,7 +66,10 @@ export interface StoredComplaint
 }
 
 /** A page of the complaints, `not-spam` included, newest first, of all accounts unless one is passed. */
-export const listComplaints = (db: Database, accountId: number | undefined, window: RowWindow) => ({
-  complaints: sql(db).page.all(accountId ?? null, belowId(window), window.limit, window.offset),
-  total: sql(db).count.get(accountId ?? null)?.n ?? 0,
-})
+export function listComplaints(db: Database, accountId: number | undefined, window: RowWindow) {
+  const { page, pageOf, count, countOf } = sql(db)
+  const range = [belowId(window), window.limit, window.offset]
+  return accountId === undefined
+    ? { complaints: page.all(...range), total: count.get()?.n ?? 0 }
+    : { complaints: pageOf.all(accountId, ...range), total: countOf.get(accountId)?.n ?? 0 }
+}

@@ -10,7 +10,7 @@ import { MiB, minutes } from '#platform/units.ts'
 const TTL_MS = minutes(10)
 /** Previews of an account; the oldest is dropped first. */
 const MAX_PER_ACCOUNT = 20
-/** Memory of all previews together; the oldest is dropped first, and its frame is rendered again. */
+/** Memory of all previews together; the oldest of the owner that takes most is dropped first. */
 const MAX_TOTAL_BYTES = 16 * MiB
 const ID_BYTES = 16
 /** A character of a string takes up to two bytes. */
@@ -18,40 +18,67 @@ const BYTES_PER_CHARACTER = 2
 
 interface Preview {
   readonly accountId: number
+  readonly owner: number
   readonly html: string
   readonly expiresAt: Millis
 }
 
-export type PreviewStore = ReturnType<typeof createPreviewStore>
+export interface PreviewStore {
+  /** @returns the id of the preview */
+  add(accountId: number, html: string): string
+  /** The HTML of a preview of this account; undefined: it has expired or was dropped. */
+  find(accountId: number, id: string): string | undefined
+}
 
-export function createPreviewStore(clock: Clock) {
+/** @param toOwner whom the memory of an account counts for; omitted: itself */
+export function createPreviewStore(clock: Clock, toOwner = (accountId: number): number => accountId): PreviewStore {
   /** Oldest first. */
   const previews = new Map<string, Preview>()
+  /** Of each owner. */
+  const bytes = new Map<number, number>()
   let totalBytes = 0
-  const remove = (id: string, { html }: Preview): void => {
-    totalBytes -= html.length * BYTES_PER_CHARACTER
+  const count = (owner: number, change: number): void => {
+    totalBytes += change
+    const ownBytes = (bytes.get(owner) ?? 0) + change
+    if (ownBytes > 0) bytes.set(owner, ownBytes)
+    else bytes.delete(owner)
+  }
+  const remove = (id: string): void => {
+    const preview = previews.get(id)
+    if (!preview) return
+    count(preview.owner, -preview.html.length * BYTES_PER_CHARACTER)
     previews.delete(id)
   }
-  const dropOldest = (): void => {
-    for (const [id, preview] of previews) {
-      if (preview.expiresAt > clock.now() && totalBytes <= MAX_TOTAL_BYTES) return
-      remove(id, preview)
+  const dropExpired = (): void => {
+    for (const [id, { expiresAt }] of previews) {
+      if (expiresAt > clock.now()) return
+      remove(id)
+    }
+  }
+  const dropLarge = (): void => {
+    while (totalBytes > MAX_TOTAL_BYTES) {
+      const [largest] = [...bytes].reduce((most, next) => (next[1] > most[1] ? next : most))
+      for (const [id, { owner }] of previews) {
+        if (owner !== largest) continue
+        remove(id)
+        break
+      }
     }
   }
   return {
-    /** @returns the id of the preview */
-    add(accountId: number, html: string): string {
+    add(accountId, html) {
       const own = [...previews].filter(([, preview]) => preview.accountId === accountId)
-      for (const [id, preview] of own.slice(0, Math.max(own.length - MAX_PER_ACCOUNT + 1, 0))) remove(id, preview)
+      for (const [id] of own.slice(0, Math.max(own.length - MAX_PER_ACCOUNT + 1, 0))) remove(id)
       const id = Buffer.from(randomBytes(ID_BYTES)).toString('base64url')
-      previews.set(id, { accountId, html, expiresAt: clock.now() + TTL_MS })
-      totalBytes += html.length * BYTES_PER_CHARACTER
-      dropOldest()
+      const owner = toOwner(accountId)
+      previews.set(id, { accountId, owner, html, expiresAt: clock.now() + TTL_MS })
+      count(owner, html.length * BYTES_PER_CHARACTER)
+      dropExpired()
+      dropLarge()
       return id
     },
-    /** The HTML of a preview of this account; undefined: it has expired or was dropped. */
-    find(accountId: number, id: string): string | undefined {
-      dropOldest()
+    find(accountId, id) {
+      dropExpired()
       const preview = previews.get(id)
       return preview?.accountId === accountId ? preview.html : undefined
     },

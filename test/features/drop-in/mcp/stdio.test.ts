@@ -60,8 +60,7 @@ test('without a key says where to get one', async () => {
 })
 
 test('answers each broken message with an error, and ends with its input', async () => {
-  const input =
-    '{\n\nx\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n{"jsonrpc":"2.0","id":7,"method":"ping"}'
+  const input = `{\n\n${'x'.repeat(3_000_000)}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n{"jsonrpc":"2.0","id":7,"method":"ping"}`
   using data = createDataFolder()
   const keyFile = join(data.path, 'key')
   writeFileSync(keyFile, `${service.key}\n`)
@@ -74,6 +73,7 @@ test('answers each broken message with an error, and ends with its input', async
   expect(answers).toEqual(
     expect.arrayContaining([
       { jsonrpc: '2.0', id: null, error: { code: -32_700, message: 'The message is not a JSON object.' } },
+      { jsonrpc: '2.0', id: null, error: { code: -32_700, message: 'The message has more than 2000000 characters.' } },
       { jsonrpc: '2.0', id: 7, result: {} },
     ]),
   )

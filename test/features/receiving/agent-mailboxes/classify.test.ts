@@ -271,14 +271,54 @@ test('at most 4 requests run, 16 more wait in order, and the others are skipped'
   )
 })
 
-test('waiting for a slot counts towards the 10 seconds', async () => {
+test('waiting for a slot counts towards the 10 seconds, and does not count as a failure of the endpoint', async () => {
   endpoint.answer = () => new Promise<Response>(() => undefined)
   const all = Array.from({ length: 20 }, () => classify())
   await eventually(() => endpoint.asked.length === 4)
   clock.advance(seconds(10))
   expect(await Promise.all(all)).toEqual(Array.from({ length: 20 }, () => undefined))
+  // Only the four requests in progress failed, so the endpoint is not backing off.
   endpoint.answer = () => replyWith({ label: 'sales', confidence: 0.5 })
   expect(await classify()).toEqual({ label: 'sales', confidence: 0.5 })
+})
+
+test('after 5 failures in a row requests back off for 60 seconds; after that, one more failure starts another backoff', async () => {
+  const fails = () => new Response('', { status: 503 })
+  endpoint.answer = fails
+  for (let i = 0; i < 4; i++) await classify()
+  // A success resets the count.
+  endpoint.answer = () => replyWith({ label: 'other', confidence: 0 })
+  expect(await classify()).toEqual({ label: 'other', confidence: 0 })
+  endpoint.answer = fails
+  for (let i = 0; i < 7; i++) await classify()
+  expect(endpoint.asked.length).toBe(10)
+  clock.advance(minutes(1) - 1)
+  await classify()
+  expect(endpoint.asked.length).toBe(10)
+  clock.advance(1)
+  await classify()
+  await classify()
+  expect(endpoint.asked.length).toBe(11)
+  clock.advance(minutes(1))
+  endpoint.answer = () => replyWith({ label: 'spam', confidence: 0.4 })
+  expect(await classify()).toEqual({ label: 'spam', confidence: 0.4 })
+})
+
+test('waiting requests are skipped when the backoff begins', async () => {
+  const open: (() => void)[] = []
+  endpoint.answer = async () => {
+    await new Promise<void>((resolve) => open.push(resolve))
+    return new Response('', { status: 503 })
+  }
+  const all = Promise.all(Array.from({ length: 20 }, () => classify()))
+  // One response after the other: after the fifth failure no further request begins.
+  for (let failure = 1; failure <= 8; failure++) {
+    await eventually(() => open.length > 0)
+    await eventually(() => endpoint.asked.length === Math.min(3 + failure, 8))
+    open.shift()?.()
+  }
+  expect(await all).toEqual(Array.from({ length: 20 }, () => undefined))
+  expect(endpoint.asked.length).toBe(8)
 })
 
 // Proves: mailbox-13
@@ -297,9 +337,11 @@ test('failures are logged once a minute, with the number of omitted ones, and ne
   for (let i = 0; i < 4; i++) await classify({ subject: 'secret subject' }, logging)
   clock.advance(minutes(1))
   await classify({}, logging)
-  expect(lines.map((line) => JSON.parse(line)).map(({ reason, notLogged }) => ({ reason, notLogged }))).toEqual([
-    { reason: 'it responded with 500', notLogged: 0 },
-    { reason: 'it responded with 500', notLogged: 3 },
+  expect(
+    lines.map((line) => JSON.parse(line)).map(({ reason, isResting, notLogged }) => ({ reason, isResting, notLogged })),
+  ).toEqual([
+    { reason: 'it responded with 500', isResting: false, notLogged: 0 },
+    { reason: 'it responded with 500', isResting: true, notLogged: 3 },
   ])
   expect(lines.join('')).not.toContain('secret')
 })

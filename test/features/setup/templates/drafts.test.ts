@@ -165,3 +165,14 @@ test('previews expire, and their number and memory are limited', () => {
   const large = Array.from({ length: 9 }, (_, n) => store.add(n, 'x'.repeat(MiB)))
   expect(large.map((id, n) => store.find(n, id) !== undefined)).toEqual([false, ...Array(8).fill(true)])
 })
+
+test('the previews of the owner that takes most memory are dropped first', () => {
+  const store = createPreviewStore(new ManualClock(), (accountId) => Math.min(accountId, 10))
+  const other = store.add(1, 'x'.repeat(MiB))
+  const large = Array.from({ length: 20 }, (_, n) => store.add(10 + n, 'x'.repeat(MiB)))
+  expect(store.find(1, other)).toBeDefined()
+  expect(large.map((id, n) => store.find(10 + n, id) !== undefined)).toEqual([
+    ...Array(13).fill(false),
+    ...Array(7).fill(true),
+  ])
+})

@@ -80,7 +80,7 @@ export async function replayDelivery(
     requireActive(webhook)
     requireSubscribed(webhook, event)
     const now = app.clock.now()
-    if (event === TEST_EVENT) requireTestAllowed(app, webhook.uuid, now)
+    if (event === TEST_EVENT) requireTestAllowed(tx, webhook.id, now)
     requirePendingCapacity(tx, webhook, 1)
     const replayed = insertPending(tx, { webhookId: webhook.id, seq, event, payload }, now)
     auditChange(app, tx, actor, 'webhook_delivery.replayed', uuid, {

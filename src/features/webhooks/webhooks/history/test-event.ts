@@ -4,10 +4,11 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { formatUuid, type UuidBytes } from '#platform/ids.ts'
-import { perOwner } from '#platform/per-owner.ts'
+import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { TEST_EVENT } from '../event-names.ts'
@@ -32,8 +33,17 @@ export interface QueuedTest {
   readonly deliveryId: string
 }
 
-/** Times of the last tests of each webhook, by its public id. */
-const getRecentTests = perOwner((_: App) => new Map<string, readonly Millis[]>())
+const sql = prepareStatements((db) => ({
+  // Newest first and by index for each status, because a webhook may have a long history of tests.
+  recent: db.prepare<{ createdAt: Millis }, [number, string, Millis, number]>(
+    `SELECT created_at AS createdAt FROM (${[0, 1, 2]
+      .map(
+        (status) =>
+          `SELECT * FROM (SELECT id, created_at FROM webhook_deliveries WHERE webhook_id = ?1 AND event = ?2 AND status = ${status} ORDER BY id DESC LIMIT ?4)`,
+      )
+      .join(' UNION ALL ')}) WHERE created_at > ?3 ORDER BY id DESC LIMIT ?4`,
+  ),
+}))
 
 /**
  * Queues a test event for the webhook, active or not. Throws 404, and 429 `too_many_tests` for the sixth within a
@@ -44,7 +54,7 @@ export function sendTestEvent(app: App, actor: Actor, id: string, find: FindWebh
   return app.commit.write((tx) => {
     const { id: webhookId, uuid, routeId, format } = find(tx.db, actor.accountId, id)
     const now = app.clock.now()
-    requireTestAllowed(app, uuid, now)
+    requireTestAllowed(tx, webhookId, now)
     const payload: TestPayload = {
       event: TEST_EVENT,
       account_id: actor.accountUuid,
@@ -66,18 +76,15 @@ function toFormat(format: PayloadFormat, { event, timestamp, data, ...rest }: Te
   return { event, ...rest, timestamp, data }
 }
 
-/** Counts a test of the webhook. Throws 429 when it has had its maximum in the last minute. */
-export function requireTestAllowed(app: App, uuid: UuidBytes, now: Millis): void {
-  const tests = getRecentTests(app)
-  const id = formatUuid(uuid)
-  // Tests from before the clock was set back do not count; otherwise no test could be sent until it catches up.
-  const recent = (tests.get(id) ?? []).filter((at) => at > now - WINDOW_MS && at <= now)
-  const [oldest] = recent
-  if (oldest === undefined || recent.length < MAX_TESTS) {
-    tests.set(id, [...recent, now])
-    return
-  }
-  const waitSeconds = Math.max(1, Math.ceil((oldest + WINDOW_MS - now) / 1000))
+/** Throws 429 when the webhook has had its maximum of tests in the last minute. */
+export function requireTestAllowed(tx: Tx, webhookId: number, now: Millis): void {
+  const recent = sql(tx.db)
+    .recent.all(webhookId, TEST_EVENT, now - WINDOW_MS, MAX_TESTS)
+    // Tests from before the clock was set back do not count; otherwise no test could be sent until it catches up.
+    .filter(({ createdAt }) => createdAt <= now)
+  const oldest = recent.at(-1)
+  if (!oldest || recent.length < MAX_TESTS) return
+  const waitSeconds = Math.max(1, Math.ceil((oldest.createdAt + WINDOW_MS - now) / 1000))
   throw tooManyRequests(
     'too_many_tests',
     `A webhook is sent at most ${MAX_TESTS} test events a minute; try again in ${waitSeconds} s.`,
