@@ -4,7 +4,12 @@
  * header and returns it to repeated requests.
  */
 
-import { consumeQuota, getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
+import {
+  consumeQuota,
+  getSendingAccount,
+  requireSendingAllowed,
+  type SendingAccount,
+} from '#features/core/accounts/accounts.ts'
 import { consumeSandboxQuota, requireSandboxQuota } from '#features/core/accounts/limits.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
@@ -116,6 +121,7 @@ export async function acceptBatch(
   requireAllOrNone(input, errors)
   const hasNew = checked.some(({ draft }) => draft)
   if (hasNew) await requireDiskSpace(app)
+  await requireQuotaForOne(app, actor, account, checked)
   using rendering = startRenderSession(app)
   const rendered = await renderItemTemplates(app, actor, checked, rendering, errors)
   requireAllOrNone(input, errors)
@@ -187,6 +193,27 @@ async function storeItems(app: App, items: readonly ResolvedItem[], owner: numbe
     if (failed) throw failed.reason
     return done
   })
+}
+
+/**
+ * Throws a 429 before any template is rendered if not even one email of the batch fits the remaining quota. Whether all
+ * emails fit is known only after rendering, which removes the emails whose templates fail.
+ */
+async function requireQuotaForOne(
+  app: App,
+  actor: Actor,
+  account: SendingAccount,
+  checked: readonly CheckedItem[],
+): Promise<void> {
+  if (!checked.some(({ draft }) => draft?.template)) return
+  const placed = readSnapshot(app.db, () => placeItems(app, actor, checked, []))
+  const counted = placed.filter(({ placement }) => placement && !placement.sandbox)
+  const minOf = (counts: readonly number[]): number => (counts.length === 0 ? 0 : Math.min(...counts))
+  const countSendableOf = ({ item: { draft }, placement }: PlacedItem<CheckedItem>) =>
+    draft && placement ? countSendable({ suppressions: findSuppressions(app.db, actor, draft, placement.streamId) }) : 0
+  await requireQuota(app, account, minOf(counted.map(countRecipients)), () =>
+    minOf(counted.map(countSendableOf).filter((recipients) => recipients > 0)),
+  )
 }
 
 /** A value as a send request. Throws a 422 that names all of its fields that are wrong. */

@@ -88,8 +88,8 @@ test.each([
   ['[x]\nmx = ["a.test", "A.test"]\n', ': x.mx has the suffix "A.test", which is also in [x]'],
   ['connections = 3\n', ': connections must be an object'],
   ['[Gmail]\nconnections = 3\n', ': Gmail is not a known field'],
-  ['[x]\nconnections = 3\nmx = [\n', ' is not valid TOML: '],
-  ['[x]\n[x]\n', ' is not valid TOML: '],
+  ['[x]\nconnections = 3\nmx = [\n', ':3: this is not valid TOML: '],
+  ['[x]\n[x]\n', ':2: this is not valid TOML: '],
 ])('a mistake in the file %j stops the start', (text, message) => {
   expect(() => readProviders(configOf(text))).toThrow(`.toml${message}`)
 })
