@@ -38,7 +38,7 @@ function embedFiles(folder: string, filesOf: Readonly<Record<string, readonly Bu
         writeFileSync(join(folder, file), compress(content, encoding))
         const variable = `file${imports.length}`
         // Relative, because the path is in the executable.
-        const path = JSON.stringify(`../../../dist/.embedded/${file}`)
+        const path = JSON.stringify(`../../dist/.embedded/${file}`)
         imports.push(`import ${variable} from ${path} with { type: 'file' }`)
         return variable
       })
