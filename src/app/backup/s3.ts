@@ -19,8 +19,9 @@ export interface S3Target extends S3Place {
   readonly secretAccessKey: string
 }
 
-const PART_BYTES = 8 * MiB
-const CONCURRENT_PARTS = 4
+/** The smallest that S3 allows; each part takes several times its size in memory. */
+const PART_BYTES = 5 * MiB
+const CONCURRENT_PARTS = 2
 const RETRIES = 3
 
 /** The storage of the settings; undefined when none is set. Throws BackupError when the settings are incomplete. */
