@@ -41,6 +41,7 @@ interface ErrorBody {
   readonly request_id?: string
   readonly details?: readonly { readonly field?: string; readonly message: string }[]
   readonly retry_after?: number
+  readonly next_after?: number
 }
 
 /** An error response of the API, or a request without a response. */
@@ -56,6 +57,8 @@ export class TassisError extends Error {
   readonly details: readonly { readonly field?: string; readonly message: string }[]
   /** Seconds after which a retry may succeed. */
   readonly retryAfter: number | undefined
+  /** Of the event feed, when the events after a position are not kept: the position to go on from. */
+  readonly nextAfter: number | undefined
 
   constructor(status: number, body: ErrorBody, options?: ErrorOptions) {
     super(body.message ?? `The service responded with status ${status}.`, options)
@@ -64,6 +67,7 @@ export class TassisError extends Error {
     this.requestId = body.request_id
     this.details = body.details ?? []
     this.retryAfter = body.retry_after
+    this.nextAfter = body.next_after
   }
 }
 

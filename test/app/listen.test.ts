@@ -94,6 +94,15 @@ describe('tassis listen', () => {
     expect(await silent.stop()).toBeGreaterThanOrEqual(seq)
   })
 
+  test('goes on with the first event that is still stored', async () => {
+    await using program = startProgram()
+    const [, seq = 0] = await tellEvents('delivered', 'bounced')
+    service.app.db.run('DELETE FROM events WHERE seq < ?', [seq])
+    const listening = startListening({ forward: program.url, after: 0 })
+    await eventually(() => listening.lines.find((line) => line.startsWith(`${seq} bounced`)))
+    await listening.stop()
+  })
+
   test('waits for a service that cannot be reached', async () => {
     const listening = startListening({ forward: 'http://127.0.0.1:9/', url: 'http://127.0.0.1:9' })
     await eventually(() => listening.lines.find((line) => line.includes('at http://127.0.0.1:9 cannot be reached')))

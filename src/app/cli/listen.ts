@@ -105,12 +105,12 @@ async function forwardPage(options: ListenOptions, api: Api, state: Listening): 
 /** @throws CommandError for a refusal that a repetition cannot change */
 function explainFailure({ url, print }: ListenOptions, state: Listening, error: unknown): void {
   if (!(error instanceof TassisError)) throw error
-  const { status, message, details } = error
+  const { status, message, details, nextAfter } = error
   if ([400, 401, 403, 422].includes(status))
     throw new CommandError([message, ...details.map((detail) => detail.message)].join(' '))
-  if (status === 410) {
-    print(`${message} It continues with the newest.`)
-    state.position = undefined
+  if (nextAfter !== undefined) {
+    print(message)
+    state.position = nextAfter
     return
   }
   if (state.isReachable) print(`The service at ${url} cannot be reached; trying again. Another address: --url.`)
