@@ -61,6 +61,8 @@ export function addBackupCommand(program: Command): void {
 }
 
 async function write(path: string | undefined, { withKey = false, keep }: BackupOptions): Promise<BackupReport> {
+  if (path?.match(/\.tar(\.zst)?$/))
+    throw new UsageError('A backup is a folder; name the folder to write it into, then pack it (docs/backup.md).')
   const { config } = loadConfig()
   requireData(config)
   const masterKey = withKey ? readKeyText(config) : undefined

@@ -166,6 +166,11 @@ describe('a backup of a running service', () => {
     expect(existsSync(dirname(missing))).toBe(false)
   })
 
+  test.each(['a.tar', 'a.tar.zst'])('is not written into one file such as %s', async (name) => {
+    const { exitCode, stderr } = await runTassis(['backup', join(newFolder(), name)], data.settings)
+    expect([exitCode, stderr]).toEqual([2, expect.stringContaining('A backup is a folder;')])
+  })
+
   test('shares unchanged content with the one before, unless that is damaged there', async () => {
     const folder = newFolder()
     const first = await backUp(folder)
