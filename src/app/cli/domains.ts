@@ -1,6 +1,7 @@
 /** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
 import { Option } from 'commander'
 import type { Domain, VerifyDomainResult } from '#client/api.ts'
+import { isUnanswered } from '#features/setup/domains/check-result.ts'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
 import { formatZoneLine } from '#features/setup/domains/zone-file.ts'
@@ -213,7 +214,8 @@ function formatRecords({ domain, dns_records: records, checked_at: checkedAt }: 
 function formatChecks(checks: VerifyDomainResult['checks']): string {
   const rows = Object.entries(checks).map(([key, { verified, detail }]) => {
     const isNeeded = SENDING_RECORDS.some((needed) => needed === key)
-    return [key, verified ? 'ok' : isNeeded ? 'NOT OK' : 'optional', detail]
+    const problem = isUnanswered(detail) ? 'unknown' : isNeeded ? 'NOT OK' : 'optional'
+    return [key, verified ? 'ok' : problem, detail]
   })
   return formatTable(['RECORD', '', 'FOUND'], rows)
 }

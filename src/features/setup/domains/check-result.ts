@@ -48,9 +48,14 @@ const FAILURE_REASONS = {
   refused: 'the DNS servers refused the query',
 } as const
 
+const UNANSWERED = ' could not be looked up: '
+
+/** Whether a check says in its detail that DNS did not respond. */
+export const isUnanswered = (detail: string): boolean => detail.includes(UNANSWERED)
+
 export const unanswered = (answer: FailedAnswer, what: string, host: string): Check =>
   unknown(
-    `The ${what} at ${host} could not be looked up: ${FAILURE_REASONS[answer.kind]}.`,
+    `The ${what} at ${host}${UNANSWERED}${FAILURE_REASONS[answer.kind]}.`,
     'This says nothing about the record itself; check again in a few minutes.',
   )
 
