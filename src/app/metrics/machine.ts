@@ -31,20 +31,26 @@ export const readProcess: Reader = ({ version }) => {
   }
 }
 
-export const readStorage: Reader = ({ opened: { app }, isStopping }) => {
-  const { config, commit, memory } = app
+/** Apart from the disk, so that it is known while that fails. */
+export const readReadiness: Reader = ({ opened: { app }, isStopping }) => {
   const readiness = createReadiness(app, isStopping)
-  return async () => {
+  return async () => ({
+    tassis_ready: (await readiness()).length === 0 ? 1 : 0,
+    tassis_memory_budget_bytes: app.memory.limitBytes,
+    tassis_memory_budget_used_bytes: app.memory.inUseBytes,
+  })
+}
+
+export const readStorage: Reader = ({ opened: { app } }) => {
+  const { config, commit } = app
+  return () => {
     const disk = readFileSystem(config)
     return {
-      tassis_ready: (await readiness()).length === 0 ? 1 : 0,
       tassis_disk_size_bytes: disk.size_bytes,
       tassis_disk_free_bytes: disk.free_bytes,
       tassis_disk_reserve_bytes: disk.wanted_free_bytes,
       tassis_database_wal_bytes: commit.walBytes,
       tassis_database_bytes: statSync(join(config.dataDir, 'tassis.db')).size,
-      tassis_memory_budget_bytes: memory.limitBytes,
-      tassis_memory_budget_used_bytes: memory.inUseBytes,
     }
   }
 }

@@ -8,13 +8,14 @@ import type { Log } from '#platform/log/log.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { createCounters, createDelayHistogram } from './counters.ts'
-import { measureEventLoop, readCertificates, readFindings, readProcess, readStorage } from './machine.ts'
+import { measureEventLoop, readCertificates, readFindings, readProcess, readReadiness, readStorage } from './machine.ts'
 import { readInbound, readProviders, readQueue, readSubmission, readWebhooks } from './queue.ts'
 import { formatReadings, type MetricSources, type Reader } from './sources.ts'
 
 /** A new part of the service adds its own. */
 const READERS: readonly Reader[] = [
   readProcess,
+  readReadiness,
   readStorage,
   readCertificates,
   readFindings,

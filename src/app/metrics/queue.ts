@@ -29,8 +29,13 @@ export const readQueue: Reader = ({ opened: { app }, delivery }) => {
     byProvider = await sumByProvider(current, delivery())
     lanes = current
   }
+  let reading: Promise<void> | undefined
   return async () => {
-    const reading = read().catch((error: unknown) => log.warn({ err: error }, 'queue not read for metrics'))
+    reading ??= read()
+      .catch((error: unknown) => log.warn({ err: error }, 'queue not read for metrics'))
+      .finally(() => {
+        reading = undefined
+      })
     await Promise.race([reading, clock.sleep(MAX_READ_WAIT_MS)])
     if (!lanes) return {}
     // The providers to which the service sends or has sent lately have a 0 without waiting mail.
