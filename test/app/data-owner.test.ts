@@ -265,6 +265,10 @@ describe.skipIf(process.getuid?.() !== 0)('a file that belongs to root', () => {
         stdout: '',
         stderr: `tassis: User ${STRANGER} may not use ${data.path}, which belongs to user ${OWNER}; run this as the user of the service, or, if that is ${STRANGER}, run \`chown -R ${STRANGER}:${STRANGER} ${data.path}\` as root.\n`,
       })
+    const { stdout } = await runAs(STRANGER, ['doctor'], data.settings)
+    expect(stdout).toContain(`FAILED  privileges: User ${STRANGER} may not use ${data.path}, which belongs to`)
+    const unborn = await runAs(STRANGER, ['doctor'], { ...data.settings, TASSIS_DATA_DIR: '/tassis-of-nobody' })
+    expect(unborn.stdout).toContain('FAILED  privileges: This user cannot write to /.')
   })
 
   test('an own file without rights is allowed by chmod', async () => {

@@ -227,6 +227,9 @@ test('a self-signed certificate is reported for the listeners that show it', asy
   expect(await check({ ...inbound, ...submission })).toEqual(['warning SMTP'])
   expect(await check({ ...https })).toEqual(['warning HTTPS'])
   expect(await check({ ...https, ...inbound })).toEqual(['warning HTTPS', 'ok SMTP'])
+  const unorderable = { TASSIS_ACME_TERMS_AGREED: 'true', TASSIS_PUBLIC_URL: 'https://127.0.0.1' }
+  using agreed = createContext({ ...https, ...unorderable })
+  expect((await findAll(checkCertificates(agreed)))[0]?.fix).toStartWith('Set TASSIS_PUBLIC_URL to a full host name')
 })
 
 test.each([

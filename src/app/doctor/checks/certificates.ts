@@ -71,7 +71,11 @@ function describeSelfSigned(config: Config, use: CertificateState['use']): NewFi
   if (isForMailServers) return ok('SMTP uses a self-signed certificate, which senders of mail accept.', 'SMTP')
   return warning(
     `${use === 'smtp' ? 'SMTP submission' : 'HTTPS'} uses a self-signed certificate, which programs reject unless they trust it.`,
-    'Set TASSIS_ACME_TERMS_AGREED=true to get one (docs/certificates.md), or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE.',
+    `${
+      config.acmeTermsAgreed
+        ? `Set ${use === 'smtp' ? 'TASSIS_HOSTNAME' : 'TASSIS_PUBLIC_URL'} to a full host name, for which a certificate authority issues one`
+        : 'Set TASSIS_ACME_TERMS_AGREED=true to get one (docs/certificates.md)'
+    }, or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE.`,
     USE_NAMES[use],
   )
 }

@@ -1,6 +1,10 @@
 /** @module Checks of the network: outgoing port 25, the smarthost, our own ports, resolver, block lists, time servers. */
+import { accessSync, constants, existsSync } from 'node:fs'
 import { connect, createServer, isIP, isIPv6 } from 'node:net'
+import { dirname } from 'node:path'
+import { requireUsableData } from '#platform/disk/data-owner.ts'
 import { findPortHolder } from '#platform/net/port-holder.ts'
+import { ConfigError } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
@@ -171,10 +175,9 @@ const LISTEN_FAILURES: Readonly<Record<string, readonly [string, string]>> = {
   EADDRNOTAVAIL: ['is not possible: this machine does not have the address', 'Use an address of this machine.'],
 }
 
-export const checkPrivileges = ({ service }: DoctorContext): Found =>
-  process.getuid?.() !== 0
-    ? ok('This user is not root.')
-    : service
+export function checkPrivileges({ config: { dataDir }, service }: DoctorContext): Found {
+  if (process.getuid?.() === 0)
+    return service
       ? warning(
           'The service runs as root, so a mistake in it endangers the whole machine.',
           'Run it as a user of its own with the right CAP_NET_BIND_SERVICE, as in the unit of docs/deployment.md.',
@@ -183,3 +186,16 @@ export const checkPrivileges = ({ service }: DoctorContext): Found =>
           'This command runs as root, so it cannot tell whether the user of the service may use the ports and the data.',
           'Run it as that user, such as `runuser -u tassis -- tassis doctor` with the same settings.',
         )
+  // The first start creates it.
+  const written = existsSync(dataDir) ? dataDir : dirname(dataDir)
+  try {
+    if (!service) requireUsableData(dataDir)
+    accessSync(written, constants.W_OK)
+    return ok('This user is not root.')
+  } catch (error) {
+    return failure(
+      error instanceof ConfigError ? error.message : `This user cannot write to ${written}.`,
+      `Let ${dataDir} belong to the user of the service, and run this as that user.`,
+    )
+  }
+}
