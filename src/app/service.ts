@@ -2,7 +2,6 @@
  * @module The whole service: starts and stops the data directory, HTTP, admin socket, delivery and recurring tasks in
  * order. `cli/serve.ts` runs it as a process; tests run it in theirs.
  */
-import { isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { type RunningSubmission, startSubmission } from '#features/drop-in/submission/start.ts'
@@ -18,7 +17,7 @@ import { createLog } from '#platform/log/log.ts'
 import { findPortHolder } from '#platform/net/port-holder.ts'
 import { type Config, ConfigError, type SettingReport } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
-import { parseHostPort } from '#platform/settings/setting-kinds.ts'
+import { parseHostPort, toReachableUrl } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { createAdminFetch } from './admin-fetch.ts'
 import { startBackground } from './background.ts'
@@ -217,7 +216,7 @@ async function listenOrExplain<T>(variable: string, address: string, listen: () 
     if (code === 'EADDRINUSE' && endpoint) {
       const { who, remedy } = findPortHolder(endpoint)
       throw new InUseError(
-        `${variable} is "${address}", but another program uses this port${who}; ${remedy}, or use another port such as 127.0.0.1:8081.`,
+        `${variable} is "${address}", but another program uses this port${who}; ${remedy}, or use another port${variable === 'TASSIS_HTTP_ADDR' ? ' such as 127.0.0.1:8081' : ''}.`,
       )
     }
     const sentence = LISTEN_FAILURES[code]
@@ -239,9 +238,3 @@ const listenForMetrics = (metrics: MetricsEndpoint, { metricsAddr }: Config, sou
     sources.opened.app.ownPorts.add(bound.port)
     return bound
   })
-
-/** Returns the URL to use from this machine: the unspecified address is reached as loopback. */
-function toReachableUrl(hostname: string, port: number): string {
-  const host = hostname === '0.0.0.0' ? '127.0.0.1' : hostname === '::' ? '::1' : hostname
-  return `http://${isIPv6(host) ? `[${host}]` : host}:${port}`
-}

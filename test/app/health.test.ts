@@ -12,6 +12,8 @@ test('health says whether a service is ready, why not, and what to do when none 
   const run = () => runTassis(['health'], settings)
   const failed = (sentence: string) => ({ exitCode: 1, stdout: '', stderr: `tassis: ${sentence}\n` })
   expect(await run()).toEqual({ exitCode: 0, stdout: `ready: ${service.url}\n`, stderr: '' })
+  const everywhere = { TASSIS_HTTP_ADDR: settings.TASSIS_HTTP_ADDR.replace('127.0.0.1', '0.0.0.0') }
+  expect((await runTassis(['health'], everywhere)).stdout).toBe(`ready: ${service.url}\n`)
   isLow = true
   expect(await run()).toEqual(
     failed('The service is not ready: the disk has too little free space (TASSIS_MIN_FREE_DISK).'),

@@ -90,6 +90,7 @@ test.each(['TASSIS_HTTP_ADDR', 'TASSIS_METRICS_ADDR', 'TASSIS_INBOUND_ADDR'])(
         `^tassis: ${variable} is "127\\.0\\.0\\.1:${port}", .*another program .*: ${PROGRAM} \\(pid ${process.pid}\\); stop it `,
       ),
     )
+    expect(stderr.includes('such as 127.0.0.1')).toBe(variable === 'TASSIS_HTTP_ADDR')
     blocker.close()
   },
 )

@@ -7,6 +7,7 @@ import { createClient, type Pages, TassisError } from '#client/client.ts'
 import { OPERATOR_API, type OperatorApi } from '#client/operator-api.ts'
 import { type AdminReply, adminSocketPath, fetchAdminSocket } from '#platform/http/admin-socket.ts'
 import type { Config } from '#platform/settings/config.ts'
+import { parseHostPort, toReachableUrl } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { ACCOUNT_HEADER } from '../admin-fetch.ts'
 import { loadConfig } from '../settings.ts'
@@ -148,5 +149,7 @@ export async function askService(config: Pick<Config, 'dataDir'>) {
 }
 
 /** The URL of the service on this machine, without a path: as the running one says, else as the settings do. */
-export const findServiceUrl = async (config: Pick<Config, 'dataDir' | 'httpAddr'>): Promise<string> =>
-  (await askService(config))?.url ?? `http://${config.httpAddr}`
+export async function findServiceUrl(config: Pick<Config, 'dataDir' | 'httpAddr'>): Promise<string> {
+  const { host, port } = parseHostPort(config.httpAddr) ?? { host: '127.0.0.1', port: 8080 }
+  return (await askService(config))?.url ?? toReachableUrl(host, port)
+}

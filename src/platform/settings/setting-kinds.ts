@@ -173,6 +173,12 @@ export function parseHostPort(value: string, defaultPort?: number): { host: stri
   return { host, port }
 }
 
+/** Returns the URL to use from this machine: the unspecified address is reached as loopback. */
+export function toReachableUrl(hostname: string, port: number): string {
+  const host = hostname === '0.0.0.0' ? '127.0.0.1' : hostname === '::' ? '::1' : hostname
+  return `http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
+}
+
 export const checked = (
   fallback: Setting<string>['fallback'],
   allowed: string,
