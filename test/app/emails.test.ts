@@ -148,17 +148,26 @@ test('emails retry, cancel and resend act on one email and say what else helps',
   })
   expect(await run('emails', 'retry', id.slice(0, 18))).toEqual({
     exitCode: 0,
-    said: 'Changed:     0\nIn delivery: 0\nHeld:        0\nNo service is running, so nothing is sent until one starts.',
+    said: 'Changed:     0\nIn delivery: 0\nHeld:        0\nThere was nothing to change: no mail matches, or it is due already.\nNo service is running, so nothing is sent until one starts.',
   })
   expect(await run('emails', 'cancel', id)).toEqual({
     exitCode: 0,
-    said: 'Cancelled, except for recipients to whom it is being delivered.',
+    said: 'Changed:     1\nIn delivery: 0\nHeld:        0',
   })
   for (const verb of ['cancel', 'retry'])
     expect(await run('emails', verb, id)).toEqual({
       exitCode: 1,
       said: `tassis: The email is cancelled and waits for nothing; \`tassis dead-letters retry --email ${id}\` tries dead letters again, \`tassis emails resend ${id}\` sends it as a new email.`,
     })
+  const send_at = new Date(Date.now() + 3_600_000).toISOString()
+  const mail = { from: 'ada@sender.test', to: 'erik@receiver.test', subject: 'Later', text_body: 'Hi', send_at }
+  const request = ['api', 'POST', '/v1/emails', JSON.stringify(mail), '--account', 'Acme']
+  const { id: later } = await runTassisJson<{ id: string }>(request, settings)
+  expect(await run('emails', 'retry', later)).toEqual({
+    exitCode: 1,
+    said: `tassis: The email is scheduled for ${send_at.slice(0, 19).replace('T', ' ')}Z, so there is nothing to retry; \`tassis emails cancel ${later}\` cancels it.`,
+  })
+  expect((await run('emails', 'cancel', later)).said).toBe('Cancelled: nothing of it is sent.')
   const { id: copy } = await runTassisJson<{ id: string }>(['emails', 'resend', id], settings)
   expect(await runTassisJson(['emails', 'show', copy], settings)).toMatchObject({
     status: 'queued',

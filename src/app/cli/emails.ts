@@ -19,6 +19,7 @@ import {
   formatCount,
   formatFields,
   formatPage,
+  formatUtc,
   formatUtcFromNow,
   joinParagraphs,
   toPrintable,
@@ -119,18 +120,23 @@ export function addEmailActionCommands(emails: Command): void {
 
   add('retry', 'make an email due now that waits for another attempt; what is held stays held').answer(
     async ({ api }: Context, text: string) => {
-      const { id } = await readOpenEmail(api, text)
+      const { id, status, scheduled_at: at } = await readOpenEmail(api, text)
+      if (status === 'scheduled')
+        throw new CommandError(
+          `The email is scheduled for ${formatUtc(at ?? '')}, so there is nothing to retry; \`tassis emails cancel ${id}\` cancels it.`,
+          'email_scheduled',
+        )
       return api.operator.retryQueue({ email_id: id })
     },
     (done, { api }) => `${formatChanged(done)}${formatIfStopped(api)}`,
   )
 
   add('cancel', 'cancel an email that is scheduled or waits; no bounce, and its quota is given back').answer(
-    async ({ api }: Context, text: string): Promise<object> => {
+    async ({ api }: Context, text: string) => {
       const { id, status, account_id: account } = await readOpenEmail(api, text)
       return status === 'scheduled' ? api.as(account).emails.cancel(id) : api.operator.dropQueue({ email_id: id })
     },
-    () => 'Cancelled, except for recipients to whom it is being delivered.',
+    ({ data }) => ('changed' in data ? formatChanged({ data }) : 'Cancelled: nothing of it is sent.'),
   )
 
   add('resend', 'send a stored email that has ended again, as a new email')

@@ -114,11 +114,11 @@ function addActions(queue: Command): void {
     .option('--reason <sentence>', 'why; `tassis queue` shows it')
     .answer(
       async (context: MailContext) => {
-        const selector = await selectMail(context, 'hold them and what comes later')
+        const selector = await selectMail(context, `hold them${context.options.email ? '' : ' and what comes later'}`)
         return context.api.operator.holdQueue({ ...selector, reason: context.options.reason })
       },
       ({ data }, { options }) =>
-        `${formatFields(data)}\nAll of it, and mail that comes later, is held until \`tassis queue release ${describeMail(options)}\`.`,
+        `${formatFields(data)}\nAll of it${options.email ? '' : ', and mail that comes later,'} is held until \`tassis queue release ${describeMail(options)}\`.`,
     )
   addForEmail(
     'release',
@@ -218,7 +218,11 @@ async function changeAll(
 export const formatChanged = ({ data }: { readonly data: Changed }): string =>
   [
     formatFields(data),
-    ...(data.held + data.in_delivery > 0 ? ['What is held or in delivery was left alone; see `tassis queue`.'] : []),
+    ...(data.held + data.in_delivery > 0
+      ? ['What is held or in delivery was left alone; see `tassis queue`.']
+      : data.changed === 0
+        ? ['There was nothing to change: no mail matches, or it is due already.']
+        : []),
     ...(data.suspended.length > 0
       ? ['Mail to a suspended provider waits for the probe; `tassis providers resume NAME` ends that.']
       : []),
