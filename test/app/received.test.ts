@@ -103,14 +103,14 @@ test('operator mail can be listed, shown and deleted, without control characters
 
   const shown = await run('show', id)
   expect(shown.out.split('\n')).toEqual([
-    `Id:          ${id}`,
+    `ID:          ${id}`,
     'Kind:        abuse',
     'Reason:      The message is addressed to the operator.',
     'Mail from:   bob@receiver.test',
     'Rcpt to:     abuse@mail.tassis.test, postmaster@mail.tassis.test',
     'From:         ]0;owned [2J 31m gnp.exe  <bob@receiver.test>',
     'Subject:     Spam ]0;owned [2J 31m gnp.exe ',
-    'Source ip:   198.51.100.7',
+    'Source IP:   198.51.100.7',
     `Size:        ${Buffer.byteLength(MESSAGE)} B`,
     'Received at: 2026-03-15 12:30:00Z',
     '',

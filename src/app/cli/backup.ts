@@ -26,8 +26,8 @@ import { callService } from './api.ts'
 import { requireData } from './call.ts'
 import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { createWholeNumberParser, type JsonOption } from './options.ts'
-import { formatFields, printResult } from './output.ts'
+import { createWholeNumberParser } from './options.ts'
+import { formatFields, type JsonOption, printResult } from './output.ts'
 
 interface BackupOptions extends JsonOption {
   readonly withKey?: boolean | undefined

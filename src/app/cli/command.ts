@@ -5,8 +5,8 @@ import type { Config } from '#platform/settings/config.ts'
 import { loadConfig } from '../settings.ts'
 import { type CommandApi, findAccountFilter, pageSize, readRows, withApi } from './api.ts'
 import { type CallOptions, requireData } from './call.ts'
-import { type AccountOption, createWholeNumberParser, type JsonOption, MAX_ROWS, withJson } from './options.ts'
-import { type Columns, formatFields, formatPage, printResult } from './output.ts'
+import { type AccountOption, createWholeNumberParser, MAX_ROWS, withJson } from './options.ts'
+import { type Columns, formatFields, formatPage, type JsonOption, printResult } from './output.ts'
 
 /** What the function of a command gets: its options with those of its group, and the API for the account of `--account`. */
 export interface Context<Options = unknown> {

@@ -7,8 +7,7 @@ import type { LoadedConfig } from '#platform/settings/config.ts'
 import { loadConfig, toSettingRecord } from '../settings.ts'
 import { callService } from './api.ts'
 import type { Command } from './command.ts'
-import type { JsonOption } from './options.ts'
-import { formatFields, formatTable, printResult } from './output.ts'
+import { formatFields, formatTable, type JsonOption, printResult } from './output.ts'
 
 /**
  * Lists the settings whose values in a running service on the same data differ from the values in this shell; empty

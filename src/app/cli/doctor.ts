@@ -18,8 +18,7 @@ import { runChecks } from '../doctor/run.ts'
 import { loadConfig } from '../settings.ts'
 import { callService } from './api.ts'
 import type { Command } from './command.ts'
-import type { JsonOption } from './options.ts'
-import { formatCount, printResult } from './output.ts'
+import { formatCount, type JsonOption, printResult } from './output.ts'
 
 /** A service that has not finished its checks by then hangs. */
 const SERVICE_TIMEOUT_MS = seconds(30)

@@ -16,7 +16,7 @@ import { sendAll } from './api.ts'
 import { requireData } from './call.ts'
 import type { Command, Context } from './command.ts'
 import { CommandError } from './errors.ts'
-import { confirmAction, type JsonOption, parseInstantOption, parseTimeOption, TIME_FORMS } from './options.ts'
+import { confirmAction, parseInstantOption, parseTimeOption, TIME_FORMS } from './options.ts'
 import { fields, formatFields, formatPage, formatValue, joinParagraphs, print, printResult } from './output.ts'
 
 interface FenceOptions {
@@ -64,7 +64,7 @@ export function addFenceCommands(program: Command): void {
     .add('mark', 'mark stopped data as a copy, so that the next start fences it: after a restore by other programs')
     .option('--taken-at <time>', `when the copy was made, for \`tassis fence\`: ${TIME_FORMS}`)
     .action(async (_, command: Command) => {
-      const options = command.optsWithGlobals<JsonOption & { takenAt?: string }>()
+      const options = command.optsWithGlobals<{ json?: boolean; takenAt?: string }>()
       const takenAt = parseInstantOption('--taken-at', options.takenAt, systemClock.now()) ?? null
       const { config } = loadConfig()
       requireData(config)

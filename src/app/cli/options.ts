@@ -12,10 +12,6 @@ import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { toPrintable } from './output.ts'
 
-export interface JsonOption {
-  readonly json?: boolean | undefined
-}
-
 export interface AccountOption {
   readonly account?: string | undefined
 }

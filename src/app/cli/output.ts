@@ -22,7 +22,7 @@ export const toPrintableLines = (text: string): string =>
     .map((line) => line.split('\t').map(toPrintable).join('\t'))
     .join('\n')
 
-interface JsonOption {
+export interface JsonOption {
   readonly json?: boolean | undefined
 }
 
@@ -64,10 +64,9 @@ interface Page<Row> {
   readonly has_more?: boolean
 }
 
-/** Fits ids, and most addresses and host names. */
-const MAX_CELL_LENGTH = 60
-/** Of the last cell of a row; fits the longest reasons that Tassis writes itself, with a long host name. */
-const MAX_LAST_CELL_LENGTH = 250
+/** Of a cell of several words, such as a subject. What is copied (ids, addresses, URLs) is whole, also in a list. */
+const MAX_TEXT_LENGTH = 60
+const SEVERAL_WORDS = /[^,;] /
 
 /** Formats a list of the API as a table; without rows, the sentence. */
 export function formatPage<Row>(page: Page<Row>, sentenceWithoutRows: string, columns: Columns<Row>): string {
@@ -75,9 +74,11 @@ export function formatPage<Row>(page: Page<Row>, sentenceWithoutRows: string, co
   if (data.length === 0) return sentenceWithoutRows
   const cells = Object.values(columns)
   const rows = data.map((row) =>
-    cells.map((toCell, i) =>
-      truncate(formatValue(toCell(row)), i === cells.length - 1 ? MAX_LAST_CELL_LENGTH : MAX_CELL_LENGTH),
-    ),
+    cells.map((toCell, i) => {
+      const text = formatValue(toCell(row))
+      // The last one needs no column: replies and reasons are whole.
+      return i < cells.length - 1 && SEVERAL_WORDS.test(text) ? truncate(text, MAX_TEXT_LENGTH) : text
+    }),
   )
   return `${formatTable(Object.keys(columns), rows)}${hasMore ? '\n… and more (--limit)' : ''}`
 }
@@ -112,7 +113,11 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
     .join('\n')
 }
 
-const toWords = (name: string): string => name.replace(/_bytes$/, '').replaceAll('_', ' ')
+const toWords = (name: string): string =>
+  name
+    .replace(/_bytes$/, '')
+    .replaceAll('_', ' ')
+    .replace(/\b(?:tls|smtp|url|id|ip|dns|mx)\b/g, (word) => word.toUpperCase())
 
 /** Formats a value of the API for people; nothing for null. */
 export function formatValue(value: unknown, name = ''): string {
@@ -137,12 +142,12 @@ const listFields = (value: object): (readonly [name: string, text: string])[] =>
 
 /** Formats one field a line, with aligned values and control characters removed; leaves out those without a value. */
 export function formatFields(value: object, indent = 0): string {
-  const shown = listFields(value).map(([name, text]) => [`${toLabel(name)}:`, text] as const)
+  const shown = listFields(value).map(([name, text]) => [`${capitalise(toWords(name))}:`, text] as const)
   const width = Math.max(...shown.map(([label]) => label.length))
   return shown.map(([label, text]) => toPrintable(`${' '.repeat(indent)}${label.padEnd(width)} ${text}`)).join('\n')
 }
 
-const toLabel = (name: string): string => name.charAt(0).toUpperCase() + toWords(name.slice(1))
+const capitalise = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1)
 
 /** Formats a time as `2026-11-21 14:02:11Z`. */
 export const formatUtc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`

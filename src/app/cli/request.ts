@@ -3,8 +3,8 @@ import { TassisError } from '#client/client.ts'
 import { withApi } from './api.ts'
 import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { type AccountOption, collectOption, type JsonOption, readInput } from './options.ts'
-import { printJson, toPrintableLines } from './output.ts'
+import { type AccountOption, collectOption, readInput } from './options.ts'
+import { type JsonOption, printJson, toPrintableLines } from './output.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 

@@ -8,8 +8,8 @@ import { formatRelativeTime } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { type CommandApi, withApi } from './api.ts'
 import type { Command } from './command.ts'
-import { type AccountOption, collectOption, type JsonOption } from './options.ts'
-import { formatJsonLine, print, toPrintable } from './output.ts'
+import { type AccountOption, collectOption } from './options.ts'
+import { formatJsonLine, type JsonOption, print, toPrintable } from './output.ts'
 
 interface SendOptions
   extends JsonOption,

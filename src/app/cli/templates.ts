@@ -12,8 +12,8 @@ import { seconds } from '#platform/units.ts'
 import { type CommandApi, withApi } from './api.ts'
 import type { Command } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
-import { type AccountOption, type JsonOption, readInput } from './options.ts'
-import { fields, formatCount, formatPage, printResult } from './output.ts'
+import { type AccountOption, readInput } from './options.ts'
+import { fields, formatCount, formatPage, type JsonOption, printResult } from './output.ts'
 
 const POSTMARK_URL = 'https://api.postmarkapp.com'
 const TIMEOUT_MS = seconds(30)
