@@ -91,7 +91,7 @@ function toRead(resource: string, name: string, { path, traits }: RequestOfTable
     const ids = args.slice(0, idCount)
     const query =
       traits.includes('query') || traits.includes('pages')
-        ? toQuery(args[idCount] as Query | undefined, traits.includes('pages'))
+        ? toQuery(args[idCount] as Query | undefined, traits.includes('pages') && path !== FEED)
         : undefined
     const input = query ? [query] : traits.includes('body') ? [args[idCount]] : []
     const call = (signal: AbortSignal) =>
@@ -108,6 +108,8 @@ function toRead(resource: string, name: string, { path, traits }: RequestOfTable
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
 
 const PAGE_SIZE = 50
+/** Has positions and a limit instead of pages. */
+const FEED = '/v1/events'
 
 /** A filter without a text is none. */
 const toQuery = (query: Query = {}, isPaged: boolean): Record<string, string> =>

@@ -3,6 +3,7 @@
  * connections to a host over HTTP/1.1. The tab that holds a Web Lock reads the stream and broadcasts the events. Without
  * a stream, every tab refreshes its data periodically.
  */
+import { useWindowEvent } from '@mantine/hooks'
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query'
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useRef, useState } from 'react'
 import type { Event } from '#client/api.ts'
@@ -132,7 +133,13 @@ export function useRefreshSoon(refresh: () => unknown, intervalMs = REFRESH_INTE
   const refreshedAt = useRef(Number.NEGATIVE_INFINITY)
   const latest = useRef(refresh)
   latest.current = refresh
+  const isMissed = useRef(false)
   useEffect(() => () => clearTimeout(timer.current), [])
+  useWindowEvent('visibilitychange', () => {
+    if (document.visibilityState !== 'visible' || !isMissed.current) return
+    isMissed.current = false
+    latest.current()
+  })
   return useCallback(() => {
     if (timer.current !== undefined) return
     const waitMs = Math.max(FIRST_REFRESH_MS, refreshedAt.current + intervalMs - performance.now())
@@ -140,6 +147,7 @@ export function useRefreshSoon(refresh: () => unknown, intervalMs = REFRESH_INTE
       timer.current = undefined
       refreshedAt.current = performance.now()
       if (document.visibilityState === 'visible') latest.current()
+      else isMissed.current = true
     }, waitMs)
   }, [intervalMs])
 }
