@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { WebhookDeliverySummary } from '#client/api.ts'
 import { STREAMED_TYPES } from '#dashboard/api/event-types.ts'
+import { toBody, type Values } from '#dashboard/parts/fields.ts'
 import { formatDuration } from '#dashboard/parts/format.ts'
 import { updateRows } from '#dashboard/parts/rows.ts'
 import { EVENT_GROUPS, EVENT_NAMES } from '#dashboard/screens/webhooks/events.ts'
@@ -128,6 +129,16 @@ test('rows stay where they are, with their newest state; only those before them 
   // A row from a later page, which moved up because another was deleted, is not new.
   expect(updateRows(shown, [row('b'), row('0')], toId)).toMatchObject({ newCount: 0, hasChanged: true })
   expect(updateRows(shown, shown, toId)).toMatchObject({ newCount: 0, hasChanged: false })
+})
+
+test('a range covers the whole of its last minute; what is no time is left to the server', () => {
+  const from = { name: 'from', label: 'From', kind: 'time', isRequired: true } as const
+  const toRange = (inputs: Values) => toBody([from, { ...from, name: 'to', isEnd: true }], inputs, false)
+  const minute = '2026-01-01T10:30'
+  const range = toRange({ from: minute, to: minute })
+  expect(new Date(String(range['to'])).getTime() - new Date(String(range['from'])).getTime()).toBe(59_999)
+  const late = '20260-01-01T10:30'
+  expect(toRange({ from: late, to: '' })).toEqual({ from: late, to: '' })
 })
 
 test('durations and JSON are readable; what is not JSON stays as it is', () => {

@@ -27,10 +27,13 @@ export interface Field<Name extends string = string> {
   readonly isFixed?: boolean
   readonly options?: readonly (string | Option)[]
   readonly autoComplete?: string
+  readonly inputMode?: 'numeric'
   readonly maxLength?: number
   /** Of lines: at least and at most. */
   readonly rows?: readonly [number, number]
   readonly lang?: string
+  /** Of a time: whether it means the end of its minute. */
+  readonly isEnd?: true
   /** Shows it in a way of its own. */
   render?(input: Input): ReactNode
 }
@@ -64,13 +67,19 @@ export function toInput({ kind = 'text', options: [first] = [], render }: Field,
 }
 
 /** What the body of a request has for an input; null: it is empty. */
-function toValue({ kind = 'text', name, isRequired = false, render }: Field, input: unknown): unknown {
+function toValue({ kind = 'text', name, isRequired = false, isEnd, render }: Field, input: unknown): unknown {
   if (render || typeof input !== 'string') return input
   const text = kind === 'password' || kind === 'source' ? input : input.trim()
   if (kind === 'json') return text === '' ? {} : parseJson(name, text)
   if (kind === 'words') return text === '' ? null : text.split(/[\s,]+/).filter((word) => word !== '')
   if (text === '') return isRequired ? input : null
-  return kind === 'time' ? new Date(text).toISOString() : text
+  return kind === 'time' ? toInstant(isEnd ? `${text}:59.999` : text) : text
+}
+
+/** What is no time, such as one with a year of five digits, is left as it is: the server names the problem. */
+function toInstant(text: string): string {
+  const at = new Date(text)
+  return Number.isNaN(at.getTime()) ? text : at.toISOString()
 }
 
 /** @throws TassisError like that of the API for a wrong field */

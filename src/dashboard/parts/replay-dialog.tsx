@@ -1,6 +1,8 @@
 /** @module Sends again what happened in a range of time; counts it first. */
 import { Text } from '@mantine/core'
-import type { ReactNode } from 'react'
+import { useDebouncedValue } from '@mantine/hooks'
+import { type ReactNode, useEffect, useState } from 'react'
+import type { CountWebhookReplayResult } from '#client/api.ts'
 import type { Read } from '../api/client.ts'
 import { type Stale, useData } from '../api/data.ts'
 import { type Field, toBody } from './fields.ts'
@@ -9,6 +11,8 @@ import { formatCount } from './format.ts'
 
 /** Counting reads many events. */
 const STALE_MS = 30_000
+/** A time that is being typed is not counted: a year passes the first ones. */
+const TYPING_MS = 400
 
 export interface ReplayRange {
   readonly from: string
@@ -17,11 +21,12 @@ export interface ReplayRange {
   readonly undelivered: boolean
   /** The only kind of event; undefined: all. */
   readonly event?: string
+  /** Exactly what was counted. */
+  readonly from_seq?: number
+  readonly to_seq?: number
 }
 
-interface Replayed {
-  readonly deliveries: number
-}
+type Replayed = CountWebhookReplayResult
 
 interface ReplayDialogProps {
   readonly title: string
@@ -38,21 +43,30 @@ interface ReplayDialogProps {
   onClose(): void
 }
 
-export function ReplayDialog({ noun, undelivered, event, from, count, children, ...dialog }: ReplayDialogProps) {
+export function ReplayDialog({ noun, undelivered, event, from, count, run, children, ...dialog }: ReplayDialogProps) {
+  const [found, setFound] = useState<Replayed>()
+  const { from_seq, to_seq } = found ?? {}
   return (
     <ConfirmDialog
       {...dialog}
       confirm="Send again"
+      isIncomplete={!found?.deliveries}
+      run={(range: ReplayRange) => run({ ...range, ...(from_seq != null && to_seq != null && { from_seq, to_seq }) })}
       fields={[
         { name: 'from', label: 'From', kind: 'time', hint: 'In the time zone of this browser.', isRequired: true },
-        { name: 'to', label: 'To', kind: 'time', hint: 'Empty: until now.' },
+        { name: 'to', label: 'To', kind: 'time', hint: 'Empty: until now.', isEnd: true },
         ...(event ? [{ name: 'event', kind: 'choice', ...event } as const] : []),
         { name: 'undelivered', kind: 'check', ...undelivered },
       ]}
       initial={{ from, undelivered: true }}
       done={({ data }) => toWords(data, noun)}
       footer={({ fields, values }) => (
-        <Count range={toBody(fields, values, false) as unknown as ReplayRange} noun={noun} count={count} />
+        <Count
+          range={toBody(fields, values, false) as unknown as ReplayRange}
+          noun={noun}
+          count={count}
+          onFound={setFound}
+        />
       )}
     >
       {children}
@@ -65,11 +79,17 @@ const toWords = ({ deliveries }: Replayed, noun: string): string =>
 
 interface CountProps extends Pick<ReplayDialogProps, 'noun' | 'count'> {
   readonly range: ReplayRange
+  /** Called with undefined while it is not known. */
+  onFound(found: Replayed | undefined): void
 }
 
-function Count({ range, noun, count }: CountProps) {
-  const isComplete = range.from !== ''
-  const { data, error, isFetching } = useData(count(range), { enabled: isComplete, staleTime: STALE_MS, retry: false })
-  if (error) return <FormError error={error} />
-  return <Text role="status">{isFetching ? 'Counting…' : data && toWords(data, noun)}</Text>
+function Count({ range, noun, count, onFound }: CountProps) {
+  const [counted] = useDebouncedValue(range, TYPING_MS)
+  const isComplete = counted.from !== ''
+  const query = useData(count(counted), { enabled: isComplete, staleTime: STALE_MS, retry: false })
+  const isCounting = query.isFetching || JSON.stringify(counted) !== JSON.stringify(range)
+  const found = isCounting || query.error ? undefined : query.data
+  useEffect(() => onFound(found), [found, onFound])
+  if (query.error && !isCounting) return <FormError error={query.error} />
+  return <Text role="status">{isCounting ? 'Counting…' : found && toWords(found, noun)}</Text>
 }
