@@ -26,6 +26,8 @@ interface ListOptions<Row> extends PageOptions<PageOf<Row>> {
   /** The path whose query has the filters; by default that of the screen. */
   readonly path?: string
   toKey?(row: Row): string
+  /** Whether only so many rows are counted with these filters. */
+  isCapped?(values: FilterValues): boolean
   /** Whether the list is read again after an event. */
   isConcerned?(event: Event): boolean
 }
@@ -37,6 +39,7 @@ export interface List<Row> extends SteadyRows<PageOf<Row>> {
   readonly isSteady: boolean
   readonly isFirstPage: boolean
   readonly isFiltered: boolean
+  readonly isCapped: boolean
   /** Whether there is nothing at all. */
   readonly isEmpty: boolean
   toKey(row: Row): string
@@ -51,6 +54,7 @@ export function useList<Row extends object>(options: ListOptions<Row>): List<Row
     isSteady = false,
     path = '.',
     toKey = toId,
+    isCapped = () => false,
     isConcerned = () => false,
     ...rest
   } = options
@@ -71,6 +75,7 @@ export function useList<Row extends object>(options: ListOptions<Row>): List<Row
     isSteady,
     isFirstPage: cursor === undefined,
     isFiltered,
+    isCapped: isFiltered && isCapped(values),
     isEmpty: page?.data.length === 0 && cursor === undefined && !isFiltered,
     filter: (next) => void navigate({ to: path, search: readList(filters)(next) } as never),
   }
@@ -185,8 +190,12 @@ export function ActionLink({ to, search, ...button }: ActionLinkProps) {
   return <ActionButton {...button} onClick={() => void navigate({ to, search } as never)} />
 }
 
+interface NewRowsProps {
+  readonly list: SteadyRows<Partial<PageOf<unknown>>>
+}
+
 /** Always in the page, so that screen readers announce a change and the list does not move. */
-const NewRows = <Row,>({ list: { newCount, hasChanged, show, page } }: { readonly list: List<Row> }) => (
+export const NewRows = ({ list: { newCount, hasChanged, show, page } }: NewRowsProps) => (
   <div role="status" style={{ minHeight: '1.875rem' }}>
     {hasChanged && (
       <Button
@@ -200,7 +209,7 @@ const NewRows = <Row,>({ list: { newCount, hasChanged, show, page } }: { readonl
       >
         {newCount === 0
           ? 'The list has changed: show it'
-          : `${newCount}${newCount === page?.pagination.per_page ? '+' : ''} new`}
+          : `${newCount}${newCount === page?.pagination?.per_page ? '+' : ''} new`}
       </Button>
     )}
   </div>
@@ -212,35 +221,40 @@ interface NoMatchProps {
   readonly advice?: string | undefined
 }
 
-const NoMatch = ({ list: { isFiltered, filter }, noun, advice }: NoMatchProps) => (
-  <EmptyState title={isFiltered ? `No ${noun} matches these filters` : 'There is nothing on this page'}>
-    {isFiltered && advice !== undefined && <Text maw={640}>{advice}</Text>}
-    <Button variant="default" onClick={() => filter({})}>
-      {isFiltered ? 'Remove the filters' : 'First page'}
-    </Button>
-  </EmptyState>
-)
+function NoMatch({ list: { isFiltered, filter }, noun, advice }: NoMatchProps) {
+  const navigate = useNavigate()
+  const showFirst = () =>
+    void navigate({ to: '.', search: (before: object) => ({ ...before, cursor: undefined }) } as never)
+  return (
+    <EmptyState title={isFiltered ? `No ${noun} matches these filters` : 'There is nothing on this page'}>
+      {isFiltered && advice !== undefined && <Text maw={640}>{advice}</Text>}
+      <Button variant="default" onClick={isFiltered ? () => filter({}) : showFirst}>
+        {isFiltered ? 'Remove the filters' : 'First page'}
+      </Button>
+    </EmptyState>
+  )
+}
 
 /** What the location keeps beside its URL: the cursors of the pages before; an empty one is the first page. */
 interface CursorState {
   readonly before?: readonly string[]
 }
 
-/** A filtered list is counted no further. */
+/** A list that is capped is counted no further. */
 const MAX_COUNTED = 10_000
 
 interface ListPagesProps {
-  readonly list: Pick<List<unknown>, 'page' | 'isFiltered'>
+  readonly list: Pick<List<unknown>, 'page' | 'isCapped'>
   readonly noun: string
 }
 
 /** The other filters in the URL are kept. */
-function ListPages({ list: { page, isFiltered }, noun }: ListPagesProps) {
+function ListPages({ list: { page, isCapped }, noun }: ListPagesProps) {
   const navigate = useNavigate()
   const { cursor, ...search }: { readonly cursor?: string } = useSearch({ strict: false })
   const { before = [] } = useRouterState({ select: ({ location }) => location.state as CursorState })
   const { total = 0, next_cursor: next } = page?.pagination ?? {}
-  const isMore = isFiltered && total >= MAX_COUNTED
+  const isMore = isCapped && total >= MAX_COUNTED
   const go = (wanted: string | undefined, state: CursorState) =>
     void navigate({ to: '.', search: { ...search, cursor: wanted || undefined }, state } as never)
   return (

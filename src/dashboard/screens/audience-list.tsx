@@ -1,22 +1,18 @@
 /** @module One contact list: its contacts, and what can be done with it. */
 import { Alert, Button, Group, Stack, Text } from '@mantine/core'
-
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { toCurl } from '../parts/commands.ts'
-
 import { ActionButton, ConfirmDialog, DeleteButton, SmallAction } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
-
 import { SmallLink } from '../parts/links.tsx'
 import { ListView, useList } from '../parts/list.tsx'
 import { EmptyState, Facts, RecordPage } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-
 import { CONTACT_STATES, type ContactStatus } from './audience/contact-search.ts'
 import { ListDialog } from './audience/list-form.tsx'
 import { ContactStatusLabel, MetadataLine } from './audience/parts.tsx'
@@ -149,6 +145,7 @@ function Contacts({ contactList: { id }, onAdd }: ContactsProps) {
     read: (query) => read.contactLists.listContacts(id, query),
     filters: CONTACT_FILTERS,
     isSteady: true,
+    isCapped: ({ starts_with: text }) => text !== undefined,
   })
   const body = { email: 'bob@example.com', metadata: { first_name: 'Bob' } }
   return (
@@ -193,9 +190,10 @@ const toColumns = (listId: string): readonly Column<Contact>[] => [
 
 const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']
 
-/** Stays open for the next one. */
+/** Stays open for the next one, which has everything but the address of the last. */
 function AddContactDialog({ list, onClose }: { readonly list: ContactList; onClose(): void }) {
   const [added, setAdded] = useState<Contact>()
+  const [last, setLast] = useState<Omit<AddContactsRequest, 'email'>>({})
   return (
     <ConfirmDialog
       title="Add a contact"
@@ -220,7 +218,11 @@ function AddContactDialog({ list, onClose }: { readonly list: ContactList; onClo
           : []),
       ]}
       refreshes={['contactLists']}
-      run={(body: AddContactsRequest) => api.contactLists.addContacts(list.id, body)}
+      initial={last}
+      run={({ email, ...rest }: AddContactsRequest) => {
+        setLast(rest)
+        return api.contactLists.addContacts(list.id, { email, ...rest })
+      }}
       staysOpen
       onDone={({ data }) => setAdded(data as Contact)}
       onClose={onClose}

@@ -18,6 +18,7 @@ export default function EmailsScreen() {
     read: read.emails.list,
     filters: EMAIL_FILTERS,
     isSteady: true,
+    isCapped: () => true,
     isConcerned: ({ email_id: id }) => id !== null,
   })
   const { data: streams = [] } = useStreams().data ?? {}

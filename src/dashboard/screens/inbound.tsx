@@ -24,6 +24,7 @@ export default function InboundScreen() {
   const list = useList({
     read: read.inboundEmails.list,
     filters: INBOUND_FILTERS,
+    isCapped: () => true,
     isSteady: true,
     isConcerned: ({ event_type: type }) => type === 'email.inbound',
     refetchInterval: REFRESH_MS,
