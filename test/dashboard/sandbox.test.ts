@@ -147,7 +147,9 @@ describeInBrowser('captured mail in the dashboard', (open) => {
     })
     await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
-    await goTo(`/sandbox/${id}`)
+    await goTo('/sandbox')
+    await rows(page).first().locator('a').click()
+    await page.waitForURL(/\/sandbox\/[\w-]+/)
     const frame = page.frameLocator('iframe')
     await frame.getByText('Hello').waitFor()
     const frameWidth = async () => (await page.locator('iframe').boundingBox())?.width ?? 0
@@ -162,6 +164,8 @@ describeInBrowser('captured mail in the dashboard', (open) => {
     await tab(page, 'Source')
     await page.getByText('Content-Type: multipart/mixed').waitFor()
     await tab(page, 'Attachments')
+    await page.getByRole('link', { name: 'invoice.pdf' }).waitFor()
+    expect(await page.getByRole('tab', { name: 'Attachments' }).and(page.locator(':focus')).count()).toBe(1)
     const download = page.waitForEvent('download')
     await page.getByRole('link', { name: 'invoice.pdf' }).click()
     expect((await download).suggestedFilename()).toBe('invoice.pdf')

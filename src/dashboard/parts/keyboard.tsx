@@ -2,7 +2,7 @@
 import { Kbd, Modal, NavLink, Stack, Table, Text, TextInput } from '@mantine/core'
 import { useDisclosure, useWindowEvent } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
+import { useRef, useState } from 'react'
 import { useSession } from '../api/session.tsx'
 import { bindText } from './form.tsx'
 import { listNavigation, type NavigationItem } from './navigation.ts'
@@ -12,18 +12,17 @@ export const SEARCH_MARK = { 'data-search': '' }
 /** Marks the rows that `j` and `k` move between; each has a link. */
 export const ROW_MARK = { 'data-row': '' }
 
-/** The path of the row that was opened last. */
+/** The URL of the row that was opened last. */
 let lastOpened: string | undefined
 
-/** Back in a list, the row that was opened has the focus, so that `j` and `k` continue there. */
-export const useFocusOfLastOpened = (): void =>
-  useEffect(() => {
-    const links = document.querySelectorAll<HTMLAnchorElement>('[data-row] a')
-    const opened = [...links].find(({ pathname }) => pathname === lastOpened)
-    if (!opened) return
-    lastOpened = undefined
-    opened.focus()
-  }, [])
+/** As the ref of a list: back in it, the row that was opened has the focus, so that `j` and `k` continue there. */
+export function focusLastOpened(list: HTMLElement | null): void {
+  const links = list?.querySelectorAll<HTMLAnchorElement>('[data-row] a') ?? []
+  const opened = [...links].find(({ href }) => href === lastOpened)
+  if (!opened) return
+  lastOpened = undefined
+  opened.focus()
+}
 
 const listShortcuts = (navigation: readonly NavigationItem[]): readonly (readonly [keys: string, effect: string])[] => [
   ['/', 'Search on this screen'],
@@ -54,7 +53,7 @@ export function Keyboard() {
   const goPressedAt = useRef(Number.NEGATIVE_INFINITY)
   useWindowEvent('click', ({ target }) => {
     const opened = target instanceof Element && target.closest<HTMLAnchorElement>('[data-row] a')
-    if (opened) lastOpened = opened.pathname
+    if (opened) lastOpened = opened.href
   })
   useWindowEvent('keydown', (event) => {
     if (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey)) {

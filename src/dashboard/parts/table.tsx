@@ -2,7 +2,7 @@
 import { Table } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import type { ReactNode } from 'react'
-import { ROW_MARK, useFocusOfLastOpened } from './keyboard.tsx'
+import { focusLastOpened, ROW_MARK } from './keyboard.tsx'
 
 export interface Column<Row> {
   readonly header: string
@@ -28,10 +28,9 @@ const NARROW_FOR_WIDE = '(max-width: 63.99em)'
 
 export function DataTable<Row>({ label, columns, rows, isWide = false, toKey }: DataTableProps<Row>) {
   const isNarrow = useMediaQuery(isWide ? NARROW_FOR_WIDE : NARROW, undefined, { getInitialValueInEffect: false })
-  useFocusOfLastOpened()
   if (isNarrow)
     return (
-      <ul className="cards" aria-label={label}>
+      <ul ref={focusLastOpened} className="cards" aria-label={label}>
         {rows.map((row) => (
           <li key={toKey(row)} {...ROW_MARK}>
             <dl>
@@ -47,7 +46,14 @@ export function DataTable<Row>({ label, columns, rows, isWide = false, toKey }: 
       </ul>
     )
   return (
-    <Table className="data-table" aria-label={label} layout="fixed" verticalSpacing={6} highlightOnHover>
+    <Table
+      ref={focusLastOpened}
+      className="data-table"
+      aria-label={label}
+      layout="fixed"
+      verticalSpacing={6}
+      highlightOnHover
+    >
       <Table.Thead>
         <Table.Tr>
           {columns.map(({ header, width }) => (

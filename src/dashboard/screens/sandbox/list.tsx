@@ -2,7 +2,7 @@
 import { Anchor, VisuallyHidden } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import type { CapturedEmailSummary } from '#client/api.ts'
-import { ROW_MARK, useFocusOfLastOpened } from '../../parts/keyboard.tsx'
+import { focusLastOpened, ROW_MARK } from '../../parts/keyboard.tsx'
 import { Time } from '../../parts/time.tsx'
 
 interface InboxListProps {
@@ -11,9 +11,8 @@ interface InboxListProps {
 }
 
 export function InboxList({ rows, openId }: InboxListProps) {
-  useFocusOfLastOpened()
   return (
-    <ul className="inbox" aria-label="Captured mail">
+    <ul ref={focusLastOpened} className="inbox" aria-label="Captured mail">
       {rows.map((row) => (
         <InboxItem key={row.id} row={row} isOpen={row.id === openId} />
       ))}
