@@ -64,7 +64,7 @@ export const CAPTURED_FILTERS = {
 
 export const SUPPRESSION_FILTERS = {
   email: { label: 'Address', placeholder: 'bob@example.com' },
-  reason: { label: 'Reason' },
+  reason: { label: 'Reason', placeholder: 'hard_bounce' },
 } as const satisfies Filters
 
 export const CONTACT_FILTERS = {

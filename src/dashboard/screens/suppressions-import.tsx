@@ -3,7 +3,7 @@ import { Button, Code, FileInput, Group, NativeSelect, Stack, Text, Textarea } f
 import { useState } from 'react'
 import { api } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
-import { ActionButton, bindText, FormError } from '../parts/form.tsx'
+import { ActionButton, bindText, FormError, LeaveGuard } from '../parts/form.tsx'
 import { formatCount } from '../parts/format.ts'
 import { LineProblems } from '../parts/line-problems.tsx'
 import { TextLink } from '../parts/links.tsx'
@@ -13,6 +13,8 @@ import { MANUAL, REASON_OPTIONS } from './suppressions/reasons.ts'
 
 /** Of a file, so that one sees whether it is the right one. */
 const SHOWN_BYTES = 2000
+/** A server that has its default settings takes no larger request. */
+const MAX_BYTES = 40 * 2 ** 20
 
 export default function SuppressionsImportScreen() {
   const [file, setFile] = useState<File | null>(null)
@@ -71,7 +73,7 @@ export default function SuppressionsImportScreen() {
           ) : (
             <ActionButton
               needs="developer"
-              reason={file === null && text.trim() === '' ? 'Choose a file, or paste addresses.' : undefined}
+              reason={findObstacle(file, text)}
               loading={run.isPending}
               onClick={() => run.mutate()}
             >
@@ -81,10 +83,19 @@ export default function SuppressionsImportScreen() {
           <TextLink to="/suppressions">Suppressions</TextLink>
         </Group>
         <FormError error={run.error} />
+        <LeaveGuard
+          text="The list is still being imported. You will not see which lines are refused."
+          isDirty={() => run.isPending}
+        />
         <div role="status">{run.data && <Result {...run.data} />}</div>
       </Stack>
     </Page>
   )
+}
+
+function findObstacle(file: File | null, text: string): string | undefined {
+  if (file === null) return text.trim() === '' ? 'Choose a file, or paste addresses.' : undefined
+  return file.size > MAX_BYTES ? 'The file is larger than 40 MiB: divide it, and import the parts.' : undefined
 }
 
 function Result({ data, errors }: Awaited<ReturnType<typeof api.suppressions.import>>) {

@@ -3,14 +3,12 @@ import { Alert, Anchor, Code, Group, List, Stack, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { Suppression } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-
 import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ConfirmDialog, DialogButton } from '../parts/form.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState, LoadingState } from '../parts/page.tsx'
-
 import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
@@ -24,7 +22,6 @@ import {
   OTHER,
   OTHER_OPTION,
   REASON_OPTIONS,
-  REASON_WORDS,
   UNSUBSCRIBE,
 } from './suppressions/reasons.ts'
 
@@ -98,7 +95,6 @@ export default function SuppressionsScreen() {
       label="Suppressions, newest first"
       columns={toColumns(reason, reload)}
       noun="suppression"
-      choices={{ reason: REASON_WORDS }}
       action={add}
       above={
         list.isEmpty ? null : (

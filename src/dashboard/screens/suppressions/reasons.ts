@@ -40,9 +40,6 @@ export const KNOWN_REASONS: Readonly<Record<string, KnownReason>> = {
 
 /** To choose a reason of any text. */
 export const OTHER = 'other'
-export const REASON_WORDS: ReadonlyMap<string, string> = new Map(
-  Object.entries(KNOWN_REASONS).map(([reason, { word }]) => [reason, word]),
-)
 export const REASON_OPTIONS = Object.entries(KNOWN_REASONS).map(([value, { word }]) => ({ value, label: word }))
 export const OTHER_OPTION = { value: OTHER, label: 'Another text …' }
 
