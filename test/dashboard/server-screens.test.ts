@@ -33,6 +33,7 @@ test('sizes and parts are short', () => {
     '5000 TiB',
   ])
   expect([formatCount(1, 'account'), formatCount(0, 'account')]).toEqual(['1 account', '0 accounts'])
+  expect([formatCount(2, 'mailbox'), formatCount(2, 'delivery')]).toEqual(['2 mailboxes', '2 deliveries'])
   expect([formatPercent(1, 3), formatPercent(0, 0)]).toEqual(['33 %', '–'])
 })
 

@@ -23,6 +23,7 @@ function Setup({ onEnd }: { onEnd(): void }) {
     <ConfirmDialog
       title="Authenticator app"
       confirm="Continue"
+      closeOnClickOutside={false}
       fields={[
         { name: 'password', label: 'Password', kind: 'password', autoComplete: 'current-password', isRequired: true },
       ]}
@@ -45,7 +46,16 @@ const CodeDialog = ({ secret: { secret, otpauth_uri: uri }, onEnd }: CodeDialogP
   <ConfirmDialog
     title="Authenticator app"
     confirm="Turn it on"
-    fields={[{ name: 'code', label: 'Six digits that the app shows', autoComplete: 'one-time-code', isRequired: true }]}
+    closeOnClickOutside={false}
+    fields={[
+      {
+        name: 'code',
+        label: 'Six digits that the app shows',
+        inputMode: 'numeric',
+        autoComplete: 'one-time-code',
+        isRequired: true,
+      },
+    ]}
     refreshes={[SESSION]}
     run={api.auth.confirmTotp}
     onDone={({ data }) => showRecoveryCodes({ done: 'The app is set up.', codes: data.recovery_codes })}

@@ -37,6 +37,7 @@ export function FieldInput({ field, isFirst, ...input }: FieldInputProps) {
     autoComplete: field.autoComplete ?? 'off',
     ...(placeholder !== undefined && { placeholder }),
     ...(maxLength !== undefined && { maxLength }),
+    ...(field.inputMode && { inputMode: field.inputMode }),
     ...(lang !== undefined && { lang }),
   }
   const text = {

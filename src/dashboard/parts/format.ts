@@ -9,9 +9,9 @@ export function formatBytes(bytes: number): string {
   return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`
 }
 
-/** `1 account`, `2,000 accounts`, `2 mailboxes`. */
+/** `1 account`, `2,000 accounts`, `2 mailboxes`, `2 deliveries`. */
 export const formatCount = (count: number, noun: string): string =>
-  `${count.toLocaleString()} ${noun}${count === 1 ? '' : noun.endsWith('x') ? 'es' : 's'}`
+  `${count.toLocaleString()} ${count === 1 ? noun : noun.endsWith('x') ? `${noun}es` : `${noun}s`.replace(/ys$/, 'ies')}`
 
 /** `12 ms`, `3.4 s`; null: unknown. */
 export const formatDuration = (ms: number | null): string =>

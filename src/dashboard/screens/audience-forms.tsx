@@ -1,11 +1,8 @@
 /** @module The sign-up forms of the account. */
 import { useNavigate } from '@tanstack/react-router'
-
 import type { SignupForm } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-
 import { ConfirmDialog, DialogButton } from '../parts/form.tsx'
-
 import { NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'

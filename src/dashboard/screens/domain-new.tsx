@@ -1,7 +1,9 @@
 /** @module The first step of adding a domain: its name. The page of the domain has the next ones. */
 import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
 import type { CreateDomainRequest } from '#client/api.ts'
+import { TassisError } from '#client/client.ts'
 import { api } from '../api/client.ts'
 import { FieldForm } from '../parts/form.tsx'
 import { TextLink } from '../parts/links.tsx'
@@ -12,6 +14,7 @@ import { toTypedDomain, toWarningsKey } from './domains/state.ts'
 export default function DomainNewScreen() {
   const queries = useQueryClient()
   const navigate = useNavigate()
+  const [isKnown, setIsKnown] = useState(false)
   return (
     <Page title="Add a domain">
       <Steps current={1} />
@@ -31,12 +34,18 @@ export default function DomainNewScreen() {
           },
         ]}
         refreshes={[['domains', 'list']]}
-        run={({ domain }: CreateDomainRequest) => api.domains.create({ domain: toTypedDomain(domain) })}
+        run={async ({ domain }: CreateDomainRequest) => {
+          setIsKnown(false)
+          return await api.domains.create({ domain: toTypedDomain(domain) }).catch((error) => {
+            setIsKnown(error instanceof TassisError && error.code === 'domain_exists')
+            throw error
+          })
+        }}
         onDone={({ data, warnings = [] }) => {
           queries.setQueryData(toWarningsKey(data.id), warnings)
           return navigate({ to: `/domains/${data.id}` })
         }}
-        actions={<TextLink to="/domains">Cancel</TextLink>}
+        actions={<TextLink to="/domains">{isKnown ? 'Find it among your domains' : 'Cancel'}</TextLink>}
       />
     </Page>
   )

@@ -3,11 +3,9 @@ import { Button, Paper, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { InboundRoute, InboundRouteMatch } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-
 import { useChange } from '../api/data.ts'
 import { CODE_INPUT } from '../parts/fields.ts'
 import { bindText, Form, FormError, findFieldError } from '../parts/form.tsx'
-
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'

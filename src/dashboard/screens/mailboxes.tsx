@@ -3,7 +3,6 @@ import { Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { Domain, Mailbox } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-
 import { toCurl } from '../parts/commands.ts'
 import { ConfirmDialog, DialogButton } from '../parts/form.tsx'
 import { formatBytes } from '../parts/format.ts'

@@ -5,9 +5,7 @@ import type { OperatorProvider } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { ConfirmButton } from '../../parts/form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
-
 import { ListScreen, useList } from '../../parts/list.tsx'
-
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'

@@ -4,7 +4,6 @@ import { useNavigate } from '@tanstack/react-router'
 import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
-
 import { toSlug } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'

@@ -3,7 +3,6 @@ import { Alert, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { SubAccount } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-
 import { useAllowed } from '../../api/session.tsx'
 import type { Field } from '../../parts/fields.ts'
 import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'

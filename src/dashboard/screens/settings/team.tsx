@@ -1,8 +1,6 @@
 /** @module The team: members with their roles, and open invitations. */
 import { Alert, Group, List, Stack, Text } from '@mantine/core'
-
 import type { TeamInvitation, TeamMember, UpdateTeamMemberRequest } from '#client/api.ts'
-
 import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { SESSION, useAllowed, useSession } from '../../api/session.tsx'

@@ -4,7 +4,7 @@ import type { Webhook } from '#client/api.ts'
 import type { Field, Input } from '../../parts/fields.ts'
 import { EVENT_EXPLANATIONS, EVENT_GROUPS, EVENT_NAMES } from './events.ts'
 
-export const FORMAT_TEXTS: Readonly<Record<Webhook['format'], string>> = {
+const FORMAT_TEXTS: Readonly<Record<Webhook['format'], string>> = {
   tassis: 'Tassis',
   resend: 'Resend',
   postmark: 'Postmark',
