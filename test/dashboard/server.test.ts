@@ -202,6 +202,11 @@ describeInBrowser('the server in the dashboard', (open) => {
     await using dashboard = await open(service, '', { session })
     const { page } = dashboard
     const dialog = page.getByRole('dialog')
+    await dashboard.goTo('/server/queue')
+    await page.getByRole('link', { name: 'drop.test' }).click()
+    await page.getByText('x@drop.test').waitFor()
+    await page.goBack()
+    await page.locator('[data-row] a:focus', { hasText: 'drop.test' }).waitFor()
     await dashboard.goTo('/server/queue?domain=drop.test')
     await page.getByRole('button', { name: 'Hold', exact: true }).click()
     await dialog.getByText('2 recipients match; 0 more in delivery are left alone.').waitFor()
@@ -375,6 +380,14 @@ describeInBrowser('the server in the dashboard', (open) => {
     await page.getByText(/^Dropped \d+ recipients?\.$/).waitFor()
     const { body } = await api('GET', `/v1/emails/${at(sent.body, 'data', 'id')}`)
     expect(at(body, 'data', 'status')).toBe('cancelled')
+    // A hold can be set before there is mail.
+    const pagination = { page: 1, per_page: 50, total: 0, total_pages: 0 }
+    await page.route(/operator\/queue\?/, (route) => route.fulfill({ json: { data: [], pagination } }))
+    await dashboard.load('/server/queue')
+    await page.getByText('The queue is empty').waitFor()
+    await page.getByLabel('Domain of the recipients').fill('later.test')
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Hold', exact: true }).waitFor()
   })
 })
 

@@ -6,13 +6,12 @@ import type {
   RetryOperatorQueueResult,
 } from '#client/operator-api.ts'
 import { api, type Read } from '../../api/client.ts'
-
 import { useData } from '../../api/data.ts'
 
 const REFRESH_MS = 15_000
 
 /** A refusal stays until something is done about it. */
-const refetchInterval = ({ state }: { readonly state: { readonly error: Error | null } }): number | false =>
+export const refetchInterval = ({ state }: { readonly state: { readonly error: Error | null } }): number | false =>
   state.error instanceof TassisError && state.error.status === 403 ? false : REFRESH_MS
 
 /** Options of a list that is read again while it is visible. */

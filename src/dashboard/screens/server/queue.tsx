@@ -7,11 +7,11 @@ import { Button, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import type { OperatorQueue, OperatorQueueRecipient } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
+import { usePage } from '../../api/data.ts'
 import { SmallLink } from '../../parts/links.tsx'
-
-import { ListScreen, useList } from '../../parts/list.tsx'
+import { ListFilters, ListScreen, NewRows, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
-
+import { useSteadyRows } from '../../parts/rows.ts'
 import { StatusBadge } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -19,7 +19,7 @@ import { QUEUE_FILTERS } from '../filters.ts'
 import { AccountLink } from './account-link.tsx'
 import { Fence } from './fence.tsx'
 import { ServerFrame, ServerPage } from './frame.tsx'
-import { REFRESHED, useOne } from './queries.ts'
+import { REFRESHED, refetchInterval } from './queries.ts'
 import { QueueActions } from './queue-actions.tsx'
 import { QueueRules } from './queue-rules.tsx'
 
@@ -77,6 +77,7 @@ function Lanes() {
         <Stack gap="xs">
           <Fence />
           <QueueRules />
+          {list.isEmpty && <ListFilters list={list} />}
           {list.isFiltered ? (
             <QueueActions selector={list.values} />
           ) : (
@@ -98,14 +99,17 @@ const RECIPIENT_COLUMNS: readonly Column<OperatorQueueRecipient>[] = [
   { header: 'Last error', width: '30%', cell: ({ last_error: error }) => <bdi>{error ?? '–'}</bdi> },
 ]
 
+const toRecipientKey = (row: OperatorQueueRecipient): string => `${row.email_id} ${row.recipient}`
+
 function NextAttempt({ next_at: at, waits_for: waitsFor }: Pick<OperatorQueueRecipient, 'next_at' | 'waits_for'>) {
   if (waitsFor === null) return <Time iso={at} />
   return waitsFor === 'hold' ? 'Held' : 'Waits as restored'
 }
 
 function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: string | undefined }) {
-  const query = useOne(read.operator.listQueueRecipients({ lane }))
-  const account = query.data?.[0]?.account
+  const query = usePage(read.operator.listQueueRecipients({ lane }), { refetchInterval })
+  const steady = useSteadyRows(query, lane, toRecipientKey)
+  const account = query.data?.data[0]?.account
   const domain = lane.slice(lane.lastIndexOf(':') + 1)
   return (
     <ServerPage
@@ -127,19 +131,20 @@ function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: 
         </Stack>
       }
     >
-      {(rows) =>
-        rows.length === 0 ? (
+      {({ data }) =>
+        data.length === 0 ? (
           <EmptyState title="Nothing waits here any more" text="The mail was delivered, or given up, since then." />
         ) : (
           <>
+            <NewRows list={steady} />
             <DataTable
               label="Recipients, the earliest first"
               columns={RECIPIENT_COLUMNS}
-              rows={rows}
+              rows={steady.page?.data ?? data}
               isWide
-              toKey={(row) => `${row.email_id} ${row.recipient}`}
+              toKey={toRecipientKey}
             />
-            {rows.length >= 50 && (
+            {data.length >= 50 && (
               <Text size="sm" c="dimmed">
                 The 50 whose next attempt is due first.
               </Text>

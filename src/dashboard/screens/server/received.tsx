@@ -7,15 +7,13 @@ import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { ConfirmDialog } from '../../parts/form.tsx'
 import { formatBytes } from '../../parts/format.ts'
-
 import { ListView, useList } from '../../parts/list.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
-
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { ServerFrame } from './frame.tsx'
-import { REFRESHED } from './queries.ts'
+import { REFRESHED, refetchInterval } from './queries.ts'
 
 const route = getRouteApi('/server/received')
 
@@ -62,7 +60,7 @@ export default function ReceivedScreen() {
 
 function Unparsed() {
   const { after } = route.useSearch()
-  const query = usePage(read.operator.listUnparsedMessages({ after }))
+  const query = usePage(read.operator.listUnparsedMessages({ after }), { refetchInterval })
   const [chosen, setChosen] = useState<OperatorUnparsedMessage>()
   const columns: readonly Column<OperatorUnparsedMessage>[] = [
     { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
