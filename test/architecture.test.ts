@@ -66,23 +66,23 @@ const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features])
 /** At most so many lines of TypeScript. A limit is raised only in a commit that says why; lower it when code goes. */
 const MAX_LINES: Readonly<Record<string, number>> = {
   core: 5100,
-  setup: 9500,
-  sending: 25550,
+  setup: 9550,
+  sending: 25600,
   people: 5300,
   receiving: 12250,
-  audience: 6500,
+  audience: 6550,
   reporting: 4150,
   webhooks: 6650,
   lifecycle: 3900,
-  'drop-in': 5600,
-  app: 12050,
+  'drop-in': 5650,
+  app: 12100,
   bench: 1450,
-  dashboard: 20700,
-  platform: 16650,
+  dashboard: 20750,
+  platform: 16700,
   protocols: 10150,
   client: 1150,
-  src: 145400,
-  test: 125150,
+  src: 145800,
+  test: 125300,
 }
 
 /** Programs, not modules: a process or a Worker starts with such a file, so importing it may start something. */
