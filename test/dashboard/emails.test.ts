@@ -262,9 +262,15 @@ describeInBrowser('the emails in the dashboard', (open) => {
       .first()
       .waitFor()
 
+    // Without a time it is not sent.
     await page.getByRole('button', { name: 'Reschedule' }).click()
     await time.fill('')
-    await page.getByRole('dialog').getByRole('button', { name: 'Reschedule' }).click()
+    await page.keyboard.press('Enter')
+    await page.locator('input:invalid:focus').waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Send now' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Send now' }).click()
+    await page.getByText('The email is sent now.').waitFor()
     await page.locator('[data-sentence]', { hasText: 'Of 2 recipients: 2 captured.' }).waitFor()
 
     await page.getByRole('button', { name: 'Send again' }).click()

@@ -139,8 +139,12 @@ type Screen = readonly [path: string, text: string, forbidden?: readonly string[
 const listScreens = (): readonly Screen[] => [
   ['/', 'Last 24 hours'],
   ['/emails', '<script>'],
-  [`/emails/${ids['email']}`, 'Captured', ['Send again', 'Reschedule', 'Cancel', 'Suppress a recipient']],
-  [`/emails/${ids['scheduled']}`, 'Reschedule', ['Send again', 'Reschedule', 'Cancel', 'Suppress a recipient']],
+  [`/emails/${ids['email']}`, 'Captured', ['Send again', 'Reschedule', 'Send now', 'Cancel', 'Suppress a recipient']],
+  [
+    `/emails/${ids['scheduled']}`,
+    'Reschedule',
+    ['Send again', 'Reschedule', 'Send now', 'Cancel', 'Suppress a recipient'],
+  ],
   ['/domains', 'a-long-name', ['Add a domain']],
   ['/domains/new', 'Continue', ['Continue']],
   [`/domains/${ids['pending']}`, 'Check now', ['Delete this domain']],

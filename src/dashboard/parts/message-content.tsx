@@ -34,7 +34,7 @@ interface MessageContentProps<Name extends Tab> {
 
 export function MessageContent<Name extends Tab>({ tabs, notes = {}, ...props }: MessageContentProps<Name>) {
   const navigate = useNavigate()
-  const { tab = props.html ? 'html' : props.text ? 'text' : 'headers' }: { readonly tab?: Tab } = useSearch({
+  const { tab = props.html ? 'html' : 'text' }: { readonly tab?: Tab } = useSearch({
     strict: false,
   })
   const open = (next: string | null) =>

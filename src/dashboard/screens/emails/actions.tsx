@@ -2,7 +2,7 @@
 import { Alert, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { Email, ResendEmailRequest } from '#client/api.ts'
+import type { Email, ResendEmailRequest, UpdateEmailRequest } from '#client/api.ts'
 import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
 import type { Input, Values } from '../../parts/fields.ts'
@@ -23,6 +23,7 @@ export function EmailActions({ email }: EmailActionsProps) {
   const resendReason = OPEN.includes(email.status)
     ? `This email is still ${status}; it can be sent again when that has ended.`
     : undefined
+  const addresses = listAddresses(email)
   const button = { size: 'xs', needs: 'developer' } as const
   return (
     <Group gap="xs">
@@ -36,14 +37,33 @@ export function EmailActions({ email }: EmailActionsProps) {
         confirm="Reschedule"
         isDangerous={false}
         fields={[
-          { name: 'send_at', label: 'Send at', kind: 'time', hint: 'In the time zone of this browser. Empty: now.' },
+          {
+            name: 'send_at',
+            label: 'Send at',
+            kind: 'time',
+            hint: 'In the time zone of this browser.',
+            isRequired: true,
+          },
         ]}
         initial={{ send_at: scheduledAt }}
         refreshes={['emails']}
-        run={({ send_at = null }: { readonly send_at?: string | null }) => api.emails.update(id, { send_at })}
+        run={(body: UpdateEmailRequest) => api.emails.update(id, body)}
         done="The email was rescheduled."
         {...button}
       />
+      <ConfirmButton
+        label="Send now"
+        reason={scheduledReason}
+        title="Send this email now?"
+        confirm="Send now"
+        isDangerous={false}
+        refreshes={['emails']}
+        run={() => api.emails.update(id, { send_at: null })}
+        done="The email is sent now."
+        {...button}
+      >
+        <Text>It does not wait for its time.</Text>
+      </ConfirmButton>
       <ConfirmButton
         label="Cancel"
         reason={scheduledReason}
@@ -60,7 +80,15 @@ export function EmailActions({ email }: EmailActionsProps) {
         label="Suppress a recipient"
         title="Suppress a recipient?"
         confirm="Suppress"
-        fields={[{ name: 'email_address', label: 'Recipient', kind: 'choice', options: listAddresses(email) }]}
+        fields={[
+          {
+            name: 'email_address',
+            label: 'Recipient',
+            kind: 'choice',
+            options: addresses.length === 1 ? addresses : [{ value: '', label: 'Choose a recipient' }, ...addresses],
+            isRequired: true,
+          },
+        ]}
         refreshes={['emails', 'suppressions']}
         run={api.suppressions.create}
         done={({ data }) => `${data.email_address} is on the suppression list.`}
