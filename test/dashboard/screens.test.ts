@@ -222,7 +222,7 @@ const listScreens = (): readonly Screen[] => [
   [
     '/settings/wording',
     'Save the texts',
-    ['Save the name', 'Remove the logo', 'Save the texts', 'Use ours in English'],
+    ['Save the name', 'Remove the logo', 'Use ours in English', 'Save the texts'],
   ],
   ['/settings/plan', 'This server sells no plans.'],
   ['/settings/audit', 'Signed in'],

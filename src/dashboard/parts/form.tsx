@@ -166,6 +166,7 @@ interface DialogFrameProps {
   /** Fields inside that show their errors themselves. */
   readonly fields?: readonly string[]
   readonly isIncomplete?: boolean
+  readonly closeOnClickOutside?: boolean
   /** Must be typed before it can be done: a name, or a number. */
   readonly typed?: string
   readonly children: ReactNode
@@ -201,7 +202,13 @@ export function DialogFrame(props: DialogFrameProps) {
     if (isTyped && !props.isIncomplete) props.onConfirm()
   }
   return (
-    <Modal opened onClose={props.onClose} title={props.title} closeButtonProps={{ 'aria-label': 'Close' }}>
+    <Modal
+      opened
+      onClose={props.onClose}
+      title={props.title}
+      closeButtonProps={{ 'aria-label': 'Close' }}
+      closeOnClickOutside={props.closeOnClickOutside ?? true}
+    >
       <Form onSubmit={submit} noValidate={false} error={props.work?.error}>
         {props.children}
         {typed !== undefined && (
@@ -249,6 +256,8 @@ export interface FormState {
   /** Of the inputs; those that nobody typed into as they are proposed. */
   readonly values: Values
   show(fields: readonly Field[]): ReactNode
+  /** As if it were typed. */
+  set(inputs: Values): void
 }
 
 interface FormHook<Body, Result> extends FormOptions<Body, Result> {
@@ -307,7 +316,7 @@ export function useForm<Body, Result>(options: FormHook<Body, Result>) {
     ))
   /** Of fields that show their errors themselves. */
   const names = fields.flatMap(({ name, errorName = name }) => [name, errorName])
-  return { fields, names, values, show, work, submit, isUnchanged: changed.length === 0 }
+  return { fields, names, values, show, set, work, submit, isUnchanged: changed.length === 0 }
 }
 
 const readPath = (base: object, name: string): unknown =>
@@ -328,12 +337,24 @@ interface FieldFormProps<Body, Result>
   readonly actions?: ReactNode
   /** Where its fields are; default: below each other. */
   readonly layout?: (form: FormState) => ReactNode
+  /** Whether not every field is always on the screen, so that all errors are shown below. */
+  readonly hidesFields?: boolean
   onDone?(result: Result): unknown
 }
 
 /** A form on a screen, which sends what is typed, or what is changed of something stored. */
 export function FieldForm<Body, Result>(props: FieldFormProps<Body, Result>) {
-  const { needs = 'viewer', label = 'Save', done = 'Saved.', lost, actions, layout, onDone, ...options } = props
+  const {
+    needs = 'viewer',
+    label = 'Save',
+    done = 'Saved.',
+    lost,
+    actions,
+    layout,
+    hidesFields,
+    onDone,
+    ...options
+  } = props
   const { maw, gap = 'md', align = 'flex-start', 'aria-label': name, 'aria-labelledby': labelledBy, stored } = options
   const roleReason = useAllowed(needs)
   const reason = options.reason ?? roleReason
@@ -352,7 +373,7 @@ export function FieldForm<Body, Result>(props: FieldFormProps<Body, Result>) {
     >
       {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
       {layout ? layout(form) : show(fields)}
-      <FormError error={work.error} fields={names} />
+      <FormError error={work.error} fields={hidesFields ? [] : names} />
       <Group>
         <SubmitButton
           reason={reason ?? (stored && isUnchanged ? 'Nothing was changed yet.' : undefined)}

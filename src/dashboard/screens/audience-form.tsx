@@ -155,6 +155,7 @@ const Settings = ({ form }: { readonly form: SignupForm }) => (
       ...THEME_SWITCHES,
       ...MESSAGE_FIELDS,
     ]}
+    hidesFields
     layout={({ show }) => (
       <>
         {show(MAIN_FIELDS)}

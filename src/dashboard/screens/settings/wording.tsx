@@ -171,6 +171,7 @@ interface WordingTextsProps extends PartProps {
 /** The texts of all languages, of which one is shown, so that changing the language loses nothing. */
 function WordingTexts({ wording, language, roleReason }: WordingTextsProps) {
   const remove = useChange(() => api.account.updateWording({ texts: { [language]: null } }), WORDING)
+  const names = PLACE_NAMES.flatMap((place) => listFields(place, language, wording.defaults)).map(({ name }) => name)
   return (
     <FieldForm
       aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}
@@ -185,20 +186,32 @@ function WordingTexts({ wording, language, roleReason }: WordingTextsProps) {
       }
       lost="The texts that you changed are lost."
       fields={LANGUAGES.flatMap((each) => PLACE_NAMES.flatMap((place) => listFields(place, each, wording.defaults)))}
-      layout={({ show }) =>
-        PLACE_NAMES.map((place) => (
-          <Fieldset key={place} legend={PLACES[place].label}>
-            <Stack gap="sm">{show(listFields(place, language, wording.defaults))}</Stack>
-          </Fieldset>
-        ))
-      }
-      actions={
-        wording.texts[language] && (
-          <ActionButton variant="default" reason={roleReason} onClick={() => remove.mutate()}>
-            Use ours in {LANGUAGE_NAMES[language]}
-          </ActionButton>
-        )
-      }
+      hidesFields
+      layout={({ show, set }) => (
+        <>
+          {PLACE_NAMES.map((place) => (
+            <Fieldset key={place} legend={PLACES[place].label}>
+              <Stack gap="sm">{show(listFields(place, language, wording.defaults))}</Stack>
+            </Fieldset>
+          ))}
+          {wording.texts[language] && (
+            <ActionButton
+              variant="default"
+              style={{ alignSelf: 'flex-start' }}
+              reason={roleReason}
+              loading={remove.isPending}
+              onClick={() =>
+                remove.mutate(undefined, {
+                  onSuccess: () => set(Object.fromEntries(names.map((name) => [name, '']))),
+                })
+              }
+            >
+              Use ours in {LANGUAGE_NAMES[language]}
+            </ActionButton>
+          )}
+          <FormError error={remove.error} />
+        </>
+      )}
     />
   )
 }

@@ -69,6 +69,7 @@ function TestEmail({ rendered, onClose }: { readonly rendered: RenderTemplateTex
   const domains = usePage(read.domains.list({ page: 1 }))
   const { user } = useSession()
   const [sentId, setSentId] = useState<string>()
+  const [last, setLast] = useState<{ readonly domain?: string }>({})
   const sorted = domains.data?.data.toSorted((a, b) => Number(isVerified(b)) - Number(isVerified(a))) ?? []
   const { subject, html_body, text_body } = rendered
   return (
@@ -78,8 +79,10 @@ function TestEmail({ rendered, onClose }: { readonly rendered: RenderTemplateTex
       error={domains.error}
       isIncomplete={sorted.length === 0}
       fields={[{ name: 'domain', label: 'From', kind: 'choice', options: sorted.map((one) => toOption(one.domain)) }]}
-      run={({ domain }: { readonly domain: string }) =>
-        api.emails.send({
+      initial={last}
+      run={({ domain }: { readonly domain: string }) => {
+        setLast({ domain })
+        return api.emails.send({
           from: `Test <test@${domain}>`,
           to: user.email,
           subject: subject ?? '',
@@ -88,7 +91,7 @@ function TestEmail({ rendered, onClose }: { readonly rendered: RenderTemplateTex
           ...(html_body !== null && { html_body }),
           ...(text_body !== null && { text_body }),
         })
-      }
+      }}
       staysOpen
       onDone={({ data }) => setSentId(data.id)}
       footer={({ values }) => (
