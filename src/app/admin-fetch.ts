@@ -2,6 +2,8 @@
  * @module Serves the API to commands, over the admin socket or within the command's own process: every route, with all
  * rights. Routes below /v1/operator are called by the operator of the service; any other acts for one account.
  */
+
+import { resolveAccount } from '#features/core/accounts/find-account.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
@@ -9,7 +11,6 @@ import { AppError } from '#platform/errors.ts'
 import { toErrorResponse } from '#platform/http/error-response.ts'
 import type { HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import { resolveAccount } from './find-account.ts'
 
 /** ID or name of the account for which a request acts, URL-encoded; without it, the only account. */
 export const ACCOUNT_HEADER = 'tassis-account'

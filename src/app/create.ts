@@ -100,8 +100,6 @@ export interface CreateOptions {
   readonly workRate?: Rate
 }
 
-export { InUseError }
-
 export class DataDirInUseError extends InUseError {}
 
 /**

@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
+import { resolveAccount } from '#features/core/accounts/find-account.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, commandRoute } from '#features/core/app/http.ts'
 import { findOperation } from '#features/core/operations/operations.ts'
@@ -20,7 +21,6 @@ import { DataBody, StringEnum, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { truncate } from '#platform/text.ts'
 import { toPrintable } from './cli/output.ts'
-import { resolveAccount } from './find-account.ts'
 
 interface Found {
   readonly id: string

@@ -1,8 +1,9 @@
 /** @module Finds the account that an operator names by its ID or name. */
-import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
+
 import type { App } from '#features/core/app/app.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { type Account, listAccounts } from './accounts.ts'
 
 /** The id of the named account; undefined without a name. Throws AppError 404 or 409 with the fix. */
 export const findAccountId = (app: Pick<App, 'config' | 'db'>, account: string | undefined): number | undefined =>
