@@ -45,7 +45,7 @@ test('verify prints the entry count and the newest hash of an intact log and exi
   const { exitCode, stdout, stderr } = await runTassis(['audit', 'verify'], intact.settings)
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
   expect(stdout).toMatch(/^Entries: +4$/m)
-  expect(stdout).toMatch(new RegExp(`^Head: +id 4, hash ${head}$`, 'm'))
+  expect(stdout).toMatch(new RegExp(`^Head: +ID 4, hash ${head}$`, 'm'))
   expect(stdout).toContain('\nThe log is unchanged. Store the hash elsewhere: ')
 })
 

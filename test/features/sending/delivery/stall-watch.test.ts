@@ -44,7 +44,7 @@ test('a lane whose turn never ends and an attempt that never ends are logged onc
     const stalled = () =>
       lines
         // Without a lane: the line about lines that the log left out.
-        .filter(({ msg, lane }) => lane !== undefined && String(msg).includes('makes no progress'))
+        .filter(({ msg, lane }) => lane !== undefined && /makes no progress|all time limits/.test(String(msg)))
         .map(({ lane }) => lane)
     const pass = async (ms: number) => {
       for (let passedMs = 0; passedMs < ms; passedMs += CHECK_MS) {
