@@ -65,7 +65,7 @@ const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features])
 
 /** At most so many lines of TypeScript. A limit is raised only in a commit that says why; lower it when code goes. */
 const MAX_LINES: Readonly<Record<string, number>> = {
-  core: 5100,
+  core: 5250,
   setup: 9550,
   sending: 25600,
   people: 5300,
@@ -75,10 +75,10 @@ const MAX_LINES: Readonly<Record<string, number>> = {
   webhooks: 6650,
   lifecycle: 3900,
   'drop-in': 5650,
-  app: 12050,
+  app: 11850,
   bench: 1450,
   dashboard: 20850,
-  platform: 16700,
+  platform: 16750,
   protocols: 10150,
   client: 1150,
   src: 145850,

@@ -14,6 +14,7 @@ import {
   type SettingReport,
 } from '#platform/settings/config.ts'
 import { parseOutboundSource } from '#platform/settings/outbound-source.ts'
+import { parseS3Url } from '#platform/settings/s3-url.ts'
 import {
   checked,
   choice,
@@ -33,7 +34,6 @@ import {
 } from '#platform/settings/setting-kinds.ts'
 import { GiB, KiB, MiB } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { parseS3Url } from './backup/s3-url.ts'
 
 /** @param examples one of IPv4 and one of IPv6 */
 const listenerAddress = (doc: string, examples: readonly [string, string]) =>

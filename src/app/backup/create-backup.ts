@@ -11,7 +11,9 @@ import { link, mkdir, rename, rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { listOutdatedKeys, readNewestKey } from '#app/key-meta.ts'
+import { describeDamagedContent } from '#features/core/content-gc/damaged-content.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
+import { listBlobFiles, listMonthDatabases, listNames, STORES } from '#platform/content/files.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
 import { readApplied } from '#platform/db/migrate.ts'
 import { openReadOnly } from '#platform/db/open.ts'
@@ -20,19 +22,8 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatSize } from '#platform/settings/setting-kinds.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { MiB } from '#platform/units.ts'
-import { describeDamagedContent } from '../damaged-content.ts'
 import { formatVersion } from '../version.ts'
-import {
-  DATABASES,
-  FOLDERS,
-  KEY_FILE,
-  listBlobFiles,
-  listFolderFiles,
-  listMonthDatabases,
-  listNames,
-  MAIN_DATABASE,
-  STORES,
-} from './contents.ts'
+import { DATABASES, FOLDERS, KEY_FILE, listFolderFiles, MAIN_DATABASE } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import {
   checkDatabase,

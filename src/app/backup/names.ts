@@ -4,10 +4,10 @@
  */
 import { renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { listNames } from '#platform/content/files.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
-import { listNames } from './contents.ts'
 
 const NAME = /^tassis-(\d{8}T\d{6}Z)(?:-\d+)?$/
 const PARTIAL = /^\.tassis-(\d{8}T\d{6}Z)-(\d+)-(.+)\.partial$/

@@ -1,9 +1,9 @@
 /** @module Runs a backup in a Worker, and holds off the deletion of content while the Worker copies it. */
 
+import { RENEW_INTERVAL_MS } from '#features/core/content-gc/deletion-hold.ts'
 import { startWorker } from '#platform/process/workers.ts'
 import type { Clock, Timer } from '#platform/time/clock.ts'
 import type { BackupMessage } from './backup-worker.ts'
-import { RENEW_INTERVAL_MS } from './deletion-hold.ts'
 import { BackupError } from './errors.ts'
 import type { BackupJob, BackupReport } from './job.ts'
 

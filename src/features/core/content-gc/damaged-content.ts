@@ -4,14 +4,14 @@
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { SOURCES } from '#features/core/content-gc/sources.ts'
+import { listMonthDatabases, STORES } from '#platform/content/files.ts'
 import { CorruptBlobError, MissingBlobError } from '#platform/content/frames.ts'
 import { type ContentReader, createContentReader, ENCODING, parseMonthName, toRef } from '#platform/content/read.ts'
 import { MAX_DIFFERENCES } from '#platform/db/consistency.ts'
 import { isDatabaseCorrupt } from '#platform/db/corruption.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { listMonthDatabases, STORES } from './backup/contents.ts'
+import { SOURCES } from './sources.ts'
 
 /** Returns a sentence for each damaged blob, up to a limit; none when all content is as it was stored. */
 export function describeDamagedContent(db: Database, dataDir: string): string[] {
