@@ -1,0 +1,369 @@
+/**
+ * @module A service with a month of realistic mail, to look at: `bun scripts/demo.ts` prints the address of its dashboard
+ * and how to sign in, and runs until Ctrl-C. Everything stays on this machine: receivers and DNS are at 127.0.0.1. Bob
+ * Brown's emails have one of each outcome; the others make lists and charts as long as they are in real life.
+ */
+import { recordEngagement } from '#features/sending/tracking/engage.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { addComplaints } from '#test/features/receiving/complaints/fixture.ts'
+import { at } from '#test/support/api.ts'
+import { addContacts, newList } from '#test/support/broadcasts.ts'
+import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { startHttpsReceiver } from '#test/support/https-receiver.ts'
+import { storeTestInbound } from '#test/support/inbound.ts'
+import { deliverMessage, getTestMailbox } from '#test/support/mailboxes.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { signInAsOperator } from '#test/support/operator.ts'
+import { type Reaction, type StepContext, startReceiver } from '#test/support/receiver.ts'
+import { readTrackedRecipient } from '#test/support/tracked-recipient.ts'
+import { createTestUser, PASSWORD } from '#test/support/users.ts'
+
+const DAYS = 30
+const DOMAIN = 'mail.acme-shop.example'
+export const OWNER = 'ada@acme-shop.example'
+const MX = (host: string): Zone[string] => ({ MX: [{ preference: 10, exchange: host }] })
+const HOSTS = ['gmail.com', 'outlook.com', 'web.de', 'gmx.net', 'orange.fr', 'company.example', 'proton.me']
+const FIRST = [
+  'Anna',
+  'Ben',
+  'Clara',
+  'David',
+  'Emma',
+  'Felix',
+  'Greta',
+  'Hugo',
+  'Ida',
+  'Jonas',
+  'Klara',
+  'Leon',
+  'Mia',
+  'Noah',
+  'Olga',
+  'Paul',
+]
+const LAST = [
+  'Schmidt',
+  'Martin',
+  'Bauer',
+  'Dubois',
+  'Fischer',
+  'Rossi',
+  'Weber',
+  'Novak',
+  'Meyer',
+  'Jansen',
+  'Wagner',
+  'Silva',
+]
+const KINDS = [
+  { subject: 'Your order {n} has been shipped', tags: ['order', 'shipping'] },
+  { subject: 'Reset your password', tags: ['password'] },
+  { subject: 'Invoice {n} from Acme Shop', tags: ['invoice'] },
+  { subject: 'Confirm your email address', tags: ['welcome'] },
+  { subject: 'Welcome to Acme Shop', tags: ['welcome'] },
+  { subject: 'Your order {n} is confirmed', tags: ['order'] },
+]
+
+let seed = 7
+/** The same numbers at each run, from 0 to below `n`. */
+function pick(n: number): number {
+  seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
+  return Math.floor((seed / 2_147_483_648) * n)
+}
+
+/** Receivers react by the local part. */
+function react({ step, rcptTo, attempts }: StepContext): Reaction | undefined {
+  if (step !== 'rcpt') return undefined
+  const [local = ''] = rcptTo.split('@')
+  if (/bounce|gone|bob\.brown\.old/.test(local))
+    return '550 5.1.1 The email account that you tried to reach does not exist. gsmtp'
+  if (/full/.test(local)) return "452 4.2.2 The recipient's inbox is out of storage space. gsmtp"
+  if (/grey/.test(local) && attempts < 2) return '450 4.7.1 Greylisted, please try again in 300 seconds'
+  if (/spammy/.test(local)) return '550 5.7.1 Message blocked due to spam content. See https://postmaster.example/'
+  return undefined
+}
+
+export interface Demo extends AsyncDisposable {
+  readonly service: EmailApi
+  /** Ids in the paths of screens. */
+  readonly ids: Readonly<Record<string, string>>
+  readonly operatorCookie: string
+}
+
+export async function startDemo(): Promise<Demo> {
+  const zone: Zone = {
+    'mx.example.net': { A: ['127.0.0.1'] },
+    ...Object.fromEntries(HOSTS.map((host) => [host, MX('mx.example.net')])),
+    'server-down.example': { MX: [{ preference: 10, exchange: 'nothing.example.net' }] },
+    'nothing.example.net': { A: ['127.0.0.3'] },
+    'hooks.acme-shop.example': { A: ['127.0.0.1'] },
+  }
+  const dns = await startDnsServer(zone)
+  const smtp = await startReceiver({ react })
+  const hook = await startHttpsReceiver({ names: ['hooks.acme-shop.example'] })
+  const clock = new ManualClock(Date.now() - days(DAYS) - hours(6))
+  const service = await createEmailApi({
+    clock,
+    delivers: true,
+    runsTasks: true,
+    sendsWebhooks: true,
+    settings: {
+      TASSIS_DNS_SERVERS: dns.address,
+      TASSIS_SMTP_PORT: String(smtp.port),
+      TASSIS_EXTRA_CA_FILE: hook.caFile,
+      TASSIS_INBOUND_ADDR: '127.0.0.1:2525',
+      TASSIS_LOGINS_PER_MINUTE: '10000',
+    },
+  })
+  const { app, api, actor } = service
+  const data = async (method: string, path: string, body?: unknown): Promise<Record<string, unknown>> => {
+    const answer = await api(method, path, body)
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`)
+    return at(answer.body, 'data') as Record<string, unknown>
+  }
+  const create = async (path: string, body: unknown, method = 'POST') => String((await data(method, path, body))['id'])
+  /** Lets time pass in steps, and sockets do what they do. */
+  const pass = async (ms: number, stepMs = minutes(5)) => {
+    for (let left = ms; left > 0; left -= stepMs) {
+      await quiet()
+      clock.advance(Math.min(stepMs, left))
+    }
+    await quiet()
+  }
+  const quiet = async () => {
+    do await Bun.sleep(2)
+    while (service.delivery?.scheduler.inFlight || service.webhooks?.inFlight)
+  }
+  await data('PATCH', '/v1/account', { name: 'Acme Shop' })
+  await createTestUser(app, actor, OWNER, 'owner')
+  await createTestUser(app, actor, 'vera@acme-shop.example', 'viewer')
+  await createTestUser(app, actor, 'dave@acme-shop.example', 'developer')
+  await service.addDomain(actor, DOMAIN)
+  const domainId = String(at((await api('GET', '/v1/domains')).body, 'data', 0, 'id'))
+  await create('/v1/domains', { domain: 'news.acme-shop.example' })
+  app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE domain = ?', [DOMAIN])
+  app.db.run('UPDATE accounts SET tracking_default = 1')
+  const welcome = await create('/v1/templates', {
+    alias: 'welcome',
+    name: 'Welcome',
+    subject: 'Welcome to Acme Shop, {{ name }}',
+    html_body:
+      '<h1>Hello {{ name }}</h1><p>Thank you for joining Acme Shop. Your order {{ order.id }} of {{ order.total }} is on its way.</p><p><a href="https://acme-shop.example/start">Get started</a></p>',
+    text_body: 'Hello {{ name }}',
+  })
+  await create('/v1/templates', {
+    alias: 'order-shipped',
+    name: 'Order shipped',
+    subject: 'Your order {{ id }}',
+    html_body: '<p>Shipped</p>',
+  })
+  const webhook = await create('/v1/webhooks', {
+    url: hook.url('hooks.acme-shop.example', '/tassis'),
+    events: ['delivered', 'bounced', 'complained'],
+  })
+  const apiKey = await create('/v1/api-keys', { name: 'Shop backend', scopes: ['emails:send', 'emails:read'] })
+  await create('/v1/api-keys', { name: 'Old worker', scopes: ['emails:send'] })
+  const list = await newList(service, 'Newsletter')
+  await newList(service, 'Beta testers')
+  await addContacts(
+    app,
+    list,
+    Array.from({ length: 40 }, (_, n) => ({
+      email: `${FIRST[n % 16]?.toLowerCase()}.${LAST[n % 12]?.toLowerCase()}${n}@${HOSTS[n % 7]}`,
+      metadata: { name: FIRST[n % 16], city: 'Berlin' },
+    })),
+  )
+  await addContacts(app, list, [{ email: 'bob.brown@gmail.com', metadata: { name: 'Bob' } }])
+  const html = (title: string) =>
+    `<div style="font-family:sans-serif;max-width:32rem;margin:auto;padding:24px"><h2>Acme Shop</h2><p>${title}</p><p>Thank you for shopping with us.</p><p><a style="background:#1a4fb4;color:#fff;padding:10px 16px;border-radius:6px;text-decoration:none" href="https://acme-shop.example/orders">View your order</a></p><p style="color:#777">Acme Shop, Market Street 1, Berlin</p></div>`
+  const send = async (to: string, subject: string, more: Record<string, unknown> = {}) =>
+    await data('POST', '/v1/emails', {
+      from: `Acme Shop <orders@${DOMAIN}>`,
+      to,
+      subject,
+      html_body: html(subject),
+      text_body: `${subject}\n\nThank you for shopping with us.`,
+      ...more,
+    })
+  const visit = async (emailId: unknown, url?: string) => {
+    const row = app.db
+      .query<{ id: number }, [Uint8Array]>(
+        'SELECT recipients.id FROM recipients JOIN emails ON emails.id = email_id WHERE uuid = ?',
+      )
+      .get(parseUuid(String(emailId)) ?? new Uint8Array())
+    if (row)
+      await app.commit.write((tx) =>
+        recordEngagement(app, tx, {
+          recipient: readTrackedRecipient(app.db, row.id),
+          url,
+          visitor: pick(4) === 0 ? 'machine' : 'human',
+          ipAddress: '192.0.2.9',
+          userAgent: 'Mozilla/5.0',
+        }),
+      )
+  }
+  const complaints = addComplaints(service)
+  const complain = async (id: unknown) => {
+    const row = app.db
+      .query<{ emailId: number; id: number; address: string }, [Uint8Array]>(
+        'SELECT emails.id AS emailId, recipients.id, address FROM emails JOIN recipients ON email_id = emails.id WHERE uuid = ?',
+      )
+      .get(parseUuid(String(id)) ?? new Uint8Array())
+    if (!row) return
+    const messageId = String((await service.detail(id))['message_id'])
+    const delivered = { id: String(id), messageId, emailId: row.emailId, recipients: [row] }
+    await complaints.apply(await complaints.report('aol', delivered))
+  }
+  for (let day = 0; day < DAYS; day++) {
+    const count = 4 + pick(6) + Math.floor(day / 6) + (day % 7 > 4 ? -3 : 0)
+    for (let n = 0; n < count; n++) {
+      const first = FIRST[pick(16)] ?? ''
+      const last = LAST[pick(12)] ?? ''
+      const host = HOSTS[pick(7)] ?? ''
+      const kind = KINDS[pick(KINDS.length)]
+      const luck = pick(60)
+      const local = `${first}.${last}`.toLowerCase()
+      const to =
+        luck < 2
+          ? `${local}.gone@${host}`
+          : luck < 4
+            ? `${local}.full@${host}`
+            : luck < 7
+              ? `${local}.grey@${host}`
+              : luck < 8
+                ? `${local}.spammy@${host}`
+                : `${first} ${last} <${local}@${host}>`
+      const subject = (kind?.subject ?? '').replace('{n}', String(10_000 + day * 20 + n))
+      const sent = await send(to, subject, { tags: kind?.tags ?? [] })
+      await pass(minutes(20 + pick(40)), minutes(10))
+      if (pick(3) > 0) await visit(sent['id'])
+      if (pick(4) === 0) await visit(sent['id'], 'https://acme-shop.example/orders')
+      if (luck === 30) await complain(sent['id'])
+    }
+    const target = Date.now() - days(DAYS - day - 1) - hours(6)
+    if (clock.now() < target) await pass(target - clock.now(), minutes(30))
+  }
+  // Bob Brown's emails, one of each outcome.
+  const bob: Record<string, string> = {}
+  const tell = async (name: string, to: string, subject: string, more?: Record<string, unknown>) => {
+    bob[name] = String((await send(to, subject, more))['id'])
+    await pass(minutes(8), minutes(2))
+  }
+  await tell('complained', 'Bob Brown <bob.brown.work@outlook.com>', 'Our offers of the week')
+  await complain(bob['complained'])
+  await tell('complainedLater', 'Bob Brown <bob.brown.work@outlook.com>', 'Your order 20010 has been shipped')
+  await tell('bounced', 'Bob Brown <bob.brown.old@gmail.com>', 'Reset your password')
+  await tell('suppressed', 'Bob Brown <bob.brown.old@gmail.com>', 'Your order 20011 has been shipped')
+  await tell('full', 'Bob Brown <bob.brown.full@gmail.com>', 'Invoice 20012 from Acme Shop')
+  await tell('down', 'Bob Brown <bob.brown@server-down.example>', 'Your order 20013 is confirmed')
+  await tell('grey', 'Bob Brown <bob.brown.grey@gmx.net>', 'Confirm your email address')
+  await tell('unknownDomain', 'Bob Brown <bob.brown@gmial.invalid>', 'Confirm your email address')
+  await tell('expired', 'Bob Brown <bob.brown.full@web.de>', 'Your login code is 481 222', { expires_in: 360 })
+  await tell('delivered', 'Bob Brown <bob.brown@gmail.com>', 'Your order 20014 has been shipped', {
+    tags: ['order', 'shipping'],
+  })
+  await visit(bob['delivered'])
+  await tell('notSeen', 'Bob Brown <bob.brown@gmail.com>', 'Invoice 20015 from Acme Shop')
+  await tell('scheduled', 'Bob Brown <bob.brown@gmail.com>', 'How was your order?', {
+    send_at: new Date(clock.now() + days(1)).toISOString(),
+  })
+  await tell('sandbox', 'Bob Brown <bob.brown@gmail.com>', 'Test from a new domain', {
+    from: 'news@news.acme-shop.example',
+  })
+  await pass(minutes(30), minutes(2))
+  const letter = {
+    list_id: list,
+    from_address: `news@${DOMAIN}`,
+    subject: 'November news',
+    html_body: html('November news'),
+  }
+  const draft = await create('/v1/newsletters', letter)
+  const sentLetter = await api('POST', `/v1/newsletters/${await create('/v1/newsletters', letter)}/send`, {})
+  await create('/v1/suppressions', { email_address: 'no.more@web.de', reason: 'Asked by phone' })
+  const form = await create('/v1/signup-forms', { list_id: list, title: 'Join our newsletter' })
+  const stream = await create('/v1/streams', { slug: 'receipts', name: 'Receipts' })
+  const sub = await create('/v1/accounts', {
+    name: 'Acme Travel',
+    email: 'sub@acme-shop.example',
+    password: 'violin carpet thunder',
+  })
+  await create('/v1/team/invitations', { email: 'new.colleague@acme-shop.example', role: 'developer' })
+  const inboundDomain =
+    app.db.query<{ id: number }, [string]>('SELECT id FROM domains WHERE domain = ?').get(DOMAIN)?.id ?? 0
+  const route = await create('/v1/inbound-routes', {
+    domain_id: domainId,
+    pattern: 'support',
+    match_type: 'exact',
+    webhook_url: hook.url('hooks.acme-shop.example', '/inbound'),
+  })
+  const received = await storeTestInbound(
+    app,
+    { accountId: actor.accountId, domainId: inboundDomain },
+    {
+      text: 'Hello,\n\nwhere is my order 20013?\n\nBest regards,\nBob Brown',
+      html: '<p>Hello,</p><p>where is my order 20013?</p><p>Best regards,<br>Bob Brown</p>',
+      message: { from: 'Bob Brown <bob.brown@gmail.com>', to: `support@${DOMAIN}`, subject: 'Where is my order?' },
+    },
+  )
+  const mailbox = await create('/v1/agent-mailboxes', { local_part: 'agent', domain_id: domainId })
+  await deliverMessage(app, getTestMailbox(app, actor.accountId, mailbox), {
+    from: 'Bob Brown <bob.brown@gmail.com>',
+    subject: 'Question about invoice 20015',
+    text: 'Hi, is VAT included?',
+    html: '<p>Hi, is VAT included?</p>',
+  })
+  const threads = await api('GET', `/v1/agent-mailboxes/${mailbox}/threads`)
+  // Some requests that were refused.
+  await api('POST', '/v1/emails', { from: `orders@${DOMAIN}`, to: 'not an address', subject: 'Hello' })
+  await api('POST', '/v1/emails', {
+    from: 'ada@unknown.example',
+    to: 'bob@gmail.com',
+    subject: 'Hello',
+    text_body: 'x',
+  })
+  await pass(minutes(4), seconds(30))
+  const deliveries = await api('GET', `/v1/webhooks/${webhook}/deliveries`)
+  const operator = await signInAsOperator(service, 'olga@acme-shop.example')
+  clock.advance(Math.max(0, Date.now() - clock.now()))
+  const ticking = setInterval(() => clock.advance(200), 200)
+  return {
+    service,
+    operatorCookie: operator.cookie,
+    ids: {
+      ...bob,
+      welcome,
+      webhook,
+      apiKey,
+      list,
+      draft,
+      form,
+      stream,
+      sub,
+      route,
+      received,
+      mailbox,
+      domain: domainId,
+      broadcast: String(at(sentLetter.body, 'data', 'operation_id')),
+      pending: String(at((await api('GET', '/v1/domains')).body, 'data', 0, 'id')),
+      thread: String(at(threads.body, 'data', 0, 'id')),
+      delivery: String(at(deliveries.body, 'data', 0, 'id')),
+    },
+    async [Symbol.asyncDispose]() {
+      clearInterval(ticking)
+      await service[Symbol.asyncDispose]()
+      await smtp.close()
+      await hook.close()
+      await dns.close()
+    },
+  }
+}
+
+if (import.meta.main) {
+  const started = Date.now()
+  const demo = await startDemo()
+  console.log(`${demo.service.url}/app  ${OWNER}  ${PASSWORD}   (${Date.now() - started} ms)`)
+  console.log(JSON.stringify(demo.ids, null, 1))
+  process.on('SIGINT', () => void demo[Symbol.asyncDispose]().then(() => process.exit()))
+}
