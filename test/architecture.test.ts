@@ -52,7 +52,7 @@ const AREAS = {
     'inbound',
   ],
   audience: ['suppressions', 'contact-lists', 'signup-forms'],
-  reporting: ['analytics', 'validate', 'insights', 'abuse'],
+  reporting: ['analytics', 'validate', 'insights', 'logs', 'abuse'],
   webhooks: ['event-feed', 'webhooks', 'inbound-routes'],
   lifecycle: ['retention', 'privacy'],
   'drop-in': ['submission', 'resend', 'postmark', 'mcp', 'supabase'],

@@ -2,6 +2,7 @@
  * @module Composition: builds the service from a configuration and closes it again. Depends on every feature; contains
  * no product rule.
  */
+
 import type { Database } from 'bun:sqlite'
 import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,6 +16,7 @@ import { readConfirmedTime } from '#features/lifecycle/retention/confirmed-time.
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
 import { compactSearchIndex } from '#features/receiving/agent-mailboxes/search.ts'
 import { createParser, type Parser } from '#features/receiving/inbound/process/parser.ts'
+import { getRequestLog } from '#features/reporting/logs/request-log.ts'
 import { createSendRateLimiter, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { CaptureStore } from '#features/sending/capture/store.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
@@ -154,6 +156,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
         parser.close()
         renderer.close()
         network.close()
+        await getRequestLog(app).flush()
         await app.commit.barrier().catch(() => undefined)
         const commits = readCommits(db)
         await stores.close()

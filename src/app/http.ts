@@ -54,6 +54,8 @@ import { operatorAbuseRoutes } from '#features/reporting/abuse/operator-routes.t
 import { analyticsRoutes } from '#features/reporting/analytics/routes.ts'
 import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-account-routes.ts'
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
+import { createHttpRecorder } from '#features/reporting/logs/record-http.ts'
+import { requestLogRoutes } from '#features/reporting/logs/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
 import { createRequestKeys } from '#features/sending/accept/idempotency.ts'
 import { operatorOperationRoutes } from '#features/sending/broadcasts/operator-routes.ts'
@@ -255,6 +257,7 @@ export function createRoutes(
     subAccountRoutes(app, { deleteAccount, inviteOwner: createOwnerInviter(app, later) }),
     billingRoutes(app),
     auditLogRoutes(app),
+    requestLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
     findRoutes(app),
     apiKeyImportRoutes(app),
@@ -337,6 +340,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     void work.finally(() => pending.delete(work))
   }
   const screen = createScreen(app)
+  const recordRequest = createHttpRecorder(app, authenticator, DIALECTS)
   const server: HttpServer = new BunHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
@@ -373,13 +377,16 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     sessions: createSessionGate(app),
     dialects: DIALECTS,
     requestKeys: createRequestKeys(app),
-    onResponse: (status) => app.metrics.responseSent(status),
+    onResponse(response, request) {
+      app.metrics.responseSent(response.status)
+      recordRequest(response, request)
+    },
     ...(screen && { screen }),
     routes: createRoutes(opened, {
       ...options,
       ending: ending.signal,
       later,
-      fetch: (request, clientIp) => server.fetch(request, { clientIp }),
+      fetch: (request, clientIp) => server.fetch(request, { clientIp, via: 'mcp' }),
     }),
   })
   return {

@@ -306,6 +306,18 @@ const retentionSettings = {
   inboundRawDays: integer(30, 1, 3650, 'Retention of raw received messages.'),
   logsDays: integer(730, 1, 36_500, 'How long the records of emails and their outcomes are kept, and operations.'),
   auditDays: integer(1095, 30, 36_500, 'How long entries of the audit log are kept.'),
+  requestLogDays: integer(
+    30,
+    1,
+    3650,
+    'How long requests to the API, by SMTP and MCP stay in the logs of their account.',
+  ),
+  requestLogRows: integer(
+    100_000,
+    0,
+    10_000_000,
+    'How many requests the logs of an account have at most; the oldest make way. 0: requests are not logged.',
+  ),
   dataMaxBytes: size(
     0,
     0,

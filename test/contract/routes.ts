@@ -45,6 +45,7 @@ export type Resource =
   | 'invitation'
   | 'insight'
   | 'leased-message'
+  | 'log-entry'
   | 'mailbox'
   | 'mailbox-message'
   | 'mailbox-thread'
@@ -76,6 +77,7 @@ export const LISTED: readonly Resource[] = [
   'inbound-route',
   'insight',
   'invitation',
+  'log-entry',
   'mailbox',
   'member',
   'newsletter',
@@ -557,6 +559,8 @@ export const ROUTES: readonly Route[] = [
   listRoute('/v1/insights', 'account:admin'),
   get('/v1/insights/{id}', 'account:admin', { resource: 'insight' }),
   { ...get('/v1/insights/{id}/acknowledge', 'account:admin', { resource: 'insight' }), method: 'POST' },
+  listRoute('/v1/logs', 'account:read'),
+  get('/v1/logs/{id}', 'account:read', { resource: 'log-entry' }),
   {
     ...get('/v1/insights/generate', 'account:admin', { shape: INSIGHT_FIELDS }),
     method: 'POST',
@@ -867,7 +871,7 @@ export const listOpenedRoutes = ({ opened }: Pick<EmailApi, 'opened'>, { ofDiale
 
 /** An id in the form of `resource`'s ids that does not exist. */
 export const unknownId = (resource: Resource): string =>
-  resource === 'dead-letter' ? '987654321' : '01234567-89ab-7def-8123-456789abcdef'
+  resource === 'dead-letter' || resource === 'log-entry' ? '987654321' : '01234567-89ab-7def-8123-456789abcdef'
 
 /** The webhook or inbound route of each created delivery. An unknown delivery uses the newest of them. */
 const webhookOfDelivery = new Map<string, string>()
@@ -1065,6 +1069,9 @@ export async function createContractApi(settings: Readonly<Record<string, string
       }
       case 'dead-letter':
         return createDeadLetter(service)
+      case 'log-entry':
+        await api('GET', '/v1/domains')
+        return String(at((await api('GET', '/v1/logs')).body, 'data', 0, 'id'))
     }
   }
   return {

@@ -46,6 +46,7 @@ const API_INFO = {
     Billing: 'Plans with their limits and prices, and the subscription of the account.',
     'Sub-accounts': 'Accounts that belong to yours, with domains, keys and mail of their own.',
     'Audit log': 'Who changed what, and when.',
+    Logs: 'The requests of an account, with what was wrong with those that were refused.',
     Operator: 'The whole service, for its operators.',
     Privacy: 'Export and erase what the account stores about one person.',
   },

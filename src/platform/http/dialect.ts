@@ -6,6 +6,7 @@ import type { AppError } from '../errors.ts'
 
 /** `Guest`: the type of the server's actors. */
 export interface Dialect<Guest = never> {
+  readonly name: string
   /** Whether a path belongs to this dialect; never true for a path of `/v1` or of a page. */
   readonly speaks: (path: string) => boolean
   /** The API key of a request; throws an AppError 401 without one. */

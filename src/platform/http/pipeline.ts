@@ -9,6 +9,7 @@ import type { Owner } from '../queue/fair-queue.ts'
 import type { FairScheduler } from '../queue/fair-scheduler.ts'
 import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'
 import { type BodyReader, type FairRunner, isLargeBody } from './body.ts'
+import { summariseBody } from './body-summary.ts'
 import { crossOriginHeaders } from './cross-origin.ts'
 import type { Dialect, DialectErrorResponse } from './dialect.ts'
 import {
@@ -72,10 +73,11 @@ interface RoutedRequest {
   readonly query: Record<string, string | undefined>
 }
 
-/** Ids in the response of a route that creates or starts something. */
+/** Ids in the response of a route that creates or starts something; `MessageID` is Postmark's. */
 interface CreatedIds {
   readonly id?: unknown
   readonly operation_id?: unknown
+  readonly MessageID?: unknown
 }
 
 /** The methods are in the order in which they run. */
@@ -248,6 +250,7 @@ export class RequestPipeline<Actor> {
       context.actor = actor
     }
     const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
+    context.body = body
     const check = () => rules.checkBody?.(body)
     throwIfInvalid(runFairly && isLargeBody(sizeBytes) ? await runFairly(check) : check())
     return body
@@ -260,10 +263,14 @@ export class RequestPipeline<Actor> {
   #finish(request: Request, route: string, responseValue: unknown, status: unknown): unknown {
     const context = requestContext(request)
     context?.reservation?.release()
+    if (context) context.body = undefined
     if (context?.actor !== undefined)
       this.#fairnessFor(context)?.chargeWork(context.actor as Actor, countRows(responseValue))
     const content = responseValue instanceof ElysiaCustomStatusResponse ? responseValue.response : responseValue
-    if (context) context.hasRows = countRows(content) > 0
+    if (context) {
+      context.hasRows = countRows(content) > 0
+      if (request.method === 'POST') context.createdId = findCreatedId(content)
+    }
     const rules = this.#table.rulesOf(request.method, route)
     const cutters = rules?.fieldFilters
     if (!cutters || cutters.size === 0 || responseValue instanceof Response) return undefined
@@ -301,6 +308,11 @@ export class RequestPipeline<Actor> {
     })
     if (isLogged)
       this.#options.log.error({ err: error.cause, requestId, method: request.method, path }, 'request failed')
+    if (context) {
+      context.error = error
+      if (context.actor !== undefined) context.bodySummary = summariseBody(context.body)
+      context.body = undefined
+    }
     const dialect = findDialect(this.#options, { path })
     return dialect ? dialect.toErrorResponse(error, requestId, path) : toErrorResponseData(error, requestId)
   }
@@ -317,6 +329,14 @@ function createFairRunner(turns: Fairness<unknown>['turns'], owner: Owner): Fair
     isBegun = true
     return turns.run(owner, piece)
   }
+}
+
+/** The id of what a response says was created; of several, that of the first. */
+function findCreatedId(content: unknown): string | undefined {
+  const body = content as { data?: CreatedIds | readonly CreatedIds[] } | readonly CreatedIds[] | null | undefined
+  const [found] = [(body && 'data' in body ? body.data : body) as CreatedIds | readonly CreatedIds[] | undefined].flat()
+  const id = found?.id ?? found?.MessageID
+  return typeof id === 'string' ? id : undefined
 }
 
 const countRows = (value: unknown): number =>

@@ -1,11 +1,11 @@
 /**
  * @module What the server knows of a request before its route runs: id, actor, peer. `server.ts` sets this context
- * before it reads the body; handlers read it through `authenticatedAs` and `clientIpOf`. Never holds the body.
+ * before it reads the body; handlers read it through `authenticatedAs` and `clientIpOf`.
  */
 import { Elysia } from 'elysia'
 import type { Reservation } from '#platform/process/memory-budget.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
-import { unauthorized } from '../errors.ts'
+import { type AppError, unauthorized } from '../errors.ts'
 import type { NewRequest, StoredResponse } from './repeated-request.ts'
 import type { FieldFilter } from './response-shape.ts'
 
@@ -30,6 +30,15 @@ export interface RequestContext {
   hasRows?: boolean
   /** Memory reserved for the body until the handler has finished. */
   reservation: Reservation | undefined
+  /** The parsed body, until the handler has finished. */
+  body?: unknown
+  /** Why the request was refused, and what its body was, in the form of `summariseBody`. */
+  error?: AppError
+  bodySummary?: string | undefined
+  /** Id of what the request created; of several, the first. */
+  createdId?: string | undefined
+  /** The interface that makes the request for its client, inside of the process. */
+  readonly via?: string | undefined
   readonly clientIp: () => string
   /** Sets how long, in seconds, Bun keeps the connection from now until its next request; 0: no limit. */
   readonly setTimeout: (seconds: number) => void

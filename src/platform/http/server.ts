@@ -38,7 +38,8 @@ export interface HttpServerOptions<Actor> extends PipelineOptions<Actor> {
   readonly clock: Clock
   readonly memory: MemoryBudget
   readonly newRequestId: () => string
-  readonly onResponse?: (status: number) => void
+  /** Called when the response is ready; must not throw. */
+  readonly onResponse?: (response: Response, request: EndedRequest) => void
   /** Decides on requests before anything else does; default: all go to their route. */
   readonly screen?: (request: ScreenedRequest) => Screening | undefined
 }
@@ -58,6 +59,15 @@ export type Screening = { readonly redirectTo: string } | { readonly notFound: t
 export interface InternalCaller {
   readonly clientIp?: () => string
   readonly actor?: unknown
+  /** The interface whose client causes the request. */
+  readonly via?: string
+}
+
+/** A request whose response is ready. */
+export interface EndedRequest extends RequestContext {
+  readonly method: string
+  readonly headers: Headers
+  readonly durationMs: number
 }
 
 /**
@@ -107,8 +117,13 @@ export class BunHttpServer<Actor> {
 
   async #handle(request: Request, connection?: Connection, caller?: InternalCaller): Promise<Response> {
     if (connection) this.#guard.requests.add(() => connection.server.requestIP(request)?.port)
-    const response = await this.#respond(request, connection, caller)
-    this.#options.onResponse?.(response.status)
+    const { clock, onResponse } = this.#options
+    const startedAtMs = clock.monotonicMs()
+    const url = toRoutableUrl(request.url)
+    const context = this.#contextOf(request, url, connection, caller)
+    const response = await this.#respond(request, url, context, connection)
+    const { method, headers } = request
+    onResponse?.(response, Object.assign(context, { method, headers, durationMs: clock.monotonicMs() - startedAtMs }))
     return this.#options.config.isHttps ? addStrictTransport(response) : response
   }
 
@@ -125,6 +140,7 @@ export class BunHttpServer<Actor> {
       path: pathOf(url),
       actor: undefined,
       knownActor: caller?.actor,
+      via: caller?.via,
       reservation: undefined,
       clientIp:
         caller?.clientIp ??
@@ -148,12 +164,11 @@ export class BunHttpServer<Actor> {
 
   async #respond(
     request: Request,
+    url: string,
+    context: RequestContext,
     connection: Connection | undefined,
-    caller: InternalCaller | undefined,
   ): Promise<Response> {
-    const url = toRoutableUrl(request.url)
     const routed = url === request.url ? request : copyRequestTo(url, request)
-    const context = this.#contextOf(request, url, connection, caller)
     setRequestContext(routed, context)
     const screened = connection && this.#screen(request, url, connection, context)
     if (screened) {

@@ -7,6 +7,7 @@ import { authenticatedAs } from '#platform/http/request-context.ts'
 import { startTestServer, type TestActor } from './fixture.ts'
 
 const PARCEL: Dialect = {
+  name: 'parcel',
   speaks: (path) => path.startsWith('/parcel/'),
   readApiKey(headers) {
     const key = headers.get('x-parcel-token')

@@ -15,7 +15,7 @@ import { acceptsBody } from '#platform/http/body.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
 import { toErrorResponseData } from '#platform/http/error-response.ts'
 import { createInternalRequest } from '#platform/http/internal-request.ts'
-import { clientIpOf, yieldFairly } from '#platform/http/request-context.ts'
+import { clientIpOf, requestContext, yieldFairly } from '#platform/http/request-context.ts'
 import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
 import type { Tool } from './tool.ts'
 import { TOOLS } from './tools.ts'
@@ -27,6 +27,7 @@ const INVALID_PARAMS_CODE = -32_602
 
 /** Errors before a tool is called have the form of JSON-RPC; `data` is the error body of /v1. */
 export const mcpDialect: Dialect = {
+  name: 'mcp',
   speaks: (path) => path === MCP_PATH || path === `${MCP_PATH}/`,
   readApiKey,
   toErrorResponse(error, requestId) {
@@ -56,17 +57,28 @@ export const mcpRoutes = ({ version, fetch }: McpRouteOptions) =>
       const findMissing = ({ scopes }: Tool) => scopes.find((scope) => !hasScope(actor.scopes, scope))
       const called = message.method === 'tools/call' && TOOLS.find(({ name }) => name === message.params?.name)
       const missing = called && findMissing(called)
-      if (missing)
-        return errorMessage(
-          message.id ?? null,
-          INVALID_PARAMS_CODE,
-          `This API key lacks the scope ${missing}, which ${called.name} needs; use a key that has it.`,
-        )
+      const context = requestContext(request)
+      if (missing) {
+        const problem = `This API key lacks the scope ${missing}, which ${called.name} needs; use a key that has it.`
+        if (context) context.error = new AppError(403, 'insufficient_scope', problem)
+        return errorMessage(message.id ?? null, INVALID_PARAMS_CODE, problem)
+      }
       await yieldFairly(request)
       // Loaded with the first request: the protocol's package takes 13 MB, which most services never need.
       const { serveMcp } = await import('./server.ts')
       const tools = TOOLS.filter((tool) => findMissing(tool) === undefined)
-      return serveMcp(request, message, { version, tools, api: createApi(fetch, request) })
+      let hasRequested = false
+      const api = createApi((...inner) => {
+        hasRequested = true
+        return fetch(...inner)
+      }, request)
+      const response = await serveMcp(request, message, { version, tools, api })
+      // The log has the requests that a tool makes, and so this one only when the tool refused its input.
+      if (called && !hasRequested && context) {
+        const { result } = (await response.clone().json()) as { result?: { content?: readonly { text?: string }[] } }
+        context.error = new AppError(422, 'validation_failed', result?.content?.[0]?.text ?? 'The tool was not called.')
+      }
+      return response
     },
     { detail: { hide: true, ...anyKey, ...acceptsBody('small-json') } },
   )
@@ -93,8 +105,8 @@ function requireOneMessage(body: unknown): Message {
   )
 }
 
-/** Headers of the caller that a call of a tool repeats: those that identify it. */
-const REPEATED_HEADERS = ['authorization', 'x-service-api-key', 'x-request-id']
+/** Headers of the caller that a call of a tool repeats: those that identify it and its client. */
+const REPEATED_HEADERS = ['authorization', 'x-service-api-key', 'x-request-id', 'user-agent']
 
 /** A client of /v1 for the caller of `request`, until that request ends. */
 function createApi(fetch: McpRouteOptions['fetch'], request: Request): Api {

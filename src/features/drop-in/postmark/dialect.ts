@@ -27,6 +27,7 @@ export const isTestActor = (actor: Actor): boolean => actor === TEST_ACTOR
 const isSendPath = (path: string): boolean => path === '/email' || path.startsWith('/email/')
 
 export const postmarkDialect: Dialect<Actor> = {
+  name: 'postmark',
   speaks: (path) => path === POSTMARK_PREFIX || path.startsWith(`${POSTMARK_PREFIX}/`) || isSendPath(path),
   readApiKey: (headers) => readApiKeyText(headers.get(TOKEN_HEADER)?.trim()),
   guestOf: (headers) => (headers.get(TOKEN_HEADER)?.trim().toLowerCase() === TEST_TOKEN ? TEST_ACTOR : undefined),

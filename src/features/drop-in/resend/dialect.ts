@@ -65,6 +65,7 @@ export const RESEND_PREFIX = '/resend'
 const ROOT_PATH = /^\/emails(?:\/batch)?\/?$/
 
 export const resendDialect: Dialect = {
+  name: 'resend',
   speaks: (path) => path === RESEND_PREFIX || path.startsWith(`${RESEND_PREFIX}/`) || ROOT_PATH.test(path),
   readApiKey(headers) {
     const authorization = headers.get('authorization') ?? ''

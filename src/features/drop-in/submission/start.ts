@@ -10,6 +10,7 @@ import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { GiB, seconds } from '#platform/units.ts'
 import { createLogins } from './logins.ts'
+import { recordCommand } from './record.ts'
 import { createSubmitter } from './submit.ts'
 
 export type RunningSubmission = Awaited<ReturnType<typeof startSubmission>>
@@ -61,8 +62,13 @@ export async function startSubmission(
     },
     {
       async logIn(credentials, sourceIp) {
+        const startedAtMs = clock.monotonicMs()
         const login = await logIn(credentials, sourceIp)
-        if ('code' in login) counts.failed_logins++
+        if (!('code' in login)) return login
+        counts.failed_logins++
+        const { password } = credentials
+        const ended = { method: 'AUTH', actor: undefined, password, sourceIp, startedAtMs, reply: login } as const
+        recordCommand(app, options.authenticator, ended)
         return login
       },
       async submit(message) {

@@ -12,13 +12,15 @@ import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { toStorageError } from '#platform/disk/storage-errors.ts'
 import { AppError } from '#platform/errors.ts'
+import { summariseBody } from '#platform/http/body-summary.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { findActor } from './logins.ts'
+import { type EndedCommand, recordCommand } from './record.ts'
 import { createAcceptedReply, createReply, INVALID_KEY, type SmtpReply, toReply } from './replies.ts'
 import { translateMessage } from './translate.ts'
 
 export interface SubmitOptions {
-  readonly authenticator: Pick<Authenticator, 'authenticate'>
+  readonly authenticator: Pick<Authenticator, 'authenticate' | 'findOwner'>
   readonly parser: Pick<Parser, 'parse'>
   readonly takeRate: TakeRate
 }
@@ -37,9 +39,9 @@ export function createSubmitter(
   app: App,
   { authenticator, parser, takeRate }: SubmitOptions,
 ): (message: SubmittedMessage) => Promise<SmtpReply> {
-  const accept = async (actor: Actor, message: SubmittedMessage): Promise<SmtpReply> => {
+  const accept = async (actor: Actor, message: SubmittedMessage): Promise<Submitted> => {
     const parsed = await parse(parser, message)
-    if (typeof parsed === 'string') return createReply(554, '5.6.0', parsed)
+    if (typeof parsed === 'string') return { reply: createReply(554, '5.6.0', parsed) }
     const { request, idempotencyKey, complete, dropped } = translateMessage(parsed, message)
     try {
       const idempotency = readIdempotency(request, idempotencyKey)
@@ -50,32 +52,44 @@ export function createSubmitter(
           { account: actor.accountUuid, email_id: response.id, dropped },
           'submitted message: fields left out',
         )
-      return createAcceptedReply(response, dropped)
+      return { reply: createAcceptedReply(response, dropped), emailId: response.id }
     } catch (error) {
       const known = toStorageError(error)
-      if (known instanceof AppError) return toReply(known, request)
+      if (known instanceof AppError)
+        return { reply: toReply(known, request), errorCode: known.code, body: summariseBody(request) }
       throw error
     }
   }
-  return async (message) => {
-    // Again, because the key may have been deleted or restricted since the login.
-    const actor = findActor(authenticator, message.password, message.sourceIp)
-    if (actor instanceof AppError) return createReply(535, '5.7.8', actor.message)
-    if (!actor || !hasScope(actor.scopes, 'emails:send')) return INVALID_KEY
+  const submit = async (actor: Actor | AppError | undefined, message: SubmittedMessage): Promise<Submitted> => {
+    if (actor instanceof AppError) return { reply: createReply(535, '5.7.8', actor.message), errorCode: actor.code }
+    if (!actor || !hasScope(actor.scopes, 'emails:send')) return { reply: INVALID_KEY }
     const reservation = app.memory.reserve(message.sizeBytes * PEAK_FACTOR)
-    if (!reservation) return BUSY
+    if (!reservation) return { reply: BUSY }
     try {
       return await accept({ ...actor, ipAddress: message.sourceIp }, message)
     } catch (error) {
       const known = toStorageError(error)
-      if (known instanceof AppError) return toReply(known)
+      if (known instanceof AppError) return { reply: toReply(known), errorCode: known.code }
       app.log.error({ err: error, account: actor.accountUuid }, 'submitted message not accepted')
-      return createReply(451, '4.3.0', 'Internal error; try again later')
+      return { reply: createReply(451, '4.3.0', 'Internal error; try again later') }
     } finally {
       reservation.release()
     }
   }
+  return async (message) => {
+    const { password, sourceIp, helo } = message
+    const startedAtMs = app.clock.monotonicMs()
+    // Again, because the key may have been deleted or restricted since the login.
+    const found = findActor(authenticator, password, sourceIp)
+    const submitted = await submit(found, message)
+    const actor = found instanceof AppError ? undefined : found
+    recordCommand(app, authenticator, { method: 'DATA', actor, password, sourceIp, helo, startedAtMs, ...submitted })
+    return submitted.reply
+  }
 }
+
+/** The reply to a message, with what the request log has of it. */
+type Submitted = Pick<EndedCommand, 'reply' | 'errorCode' | 'emailId' | 'body'>
 
 /** The parsed message, or why it cannot be parsed. */
 async function parse(

@@ -16,7 +16,7 @@ import { readApiKey } from '#platform/http/authenticate.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { measureJson, parseJson } from '#platform/http/json.ts'
-import { clientIpOf } from '#platform/http/request-context.ts'
+import { clientIpOf, requestContext } from '#platform/http/request-context.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -65,6 +65,8 @@ export const supabaseRoutes = (app: App, options: SupabaseRouteOptions) =>
       async ({ params, query, body, request }) => {
         const octets = body instanceof Uint8Array ? body : new Uint8Array()
         const actor = requireSigner(app, options, params.key, octets, request)
+        const context = requestContext(request)
+        if (context) context.actor = actor
         const text = Buffer.from(octets).toString('utf8')
         measureJson(text)
         await sendAll(

@@ -22,6 +22,7 @@ import { eraseInbound, findInboundOfPerson } from '#features/receiving/inbound/a
 import { findNewestQueueEntryId, hasQueueEntryUpTo } from '#features/receiving/inbound/process/queue.ts'
 import { eraseOperatorMail, findReportsAbout } from '#features/receiving/postmaster/store.ts'
 import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
+import { getRequestLog } from '#features/reporting/logs/request-log.ts'
 import { eraseInStoredResponses } from '#features/sending/accept/idempotency.ts'
 import {
   findNextOpenBroadcast,
@@ -239,7 +240,7 @@ const TEXTS_BATCH_SIZE = 100
 const createTextStep = (table: string): Step => {
   const columns = TABLE_FACTS.get(table)?.personTexts ?? []
   const select = `SELECT id, ${columns.join(', ')} FROM ${table} WHERE account_id = ? AND id > ? ORDER BY id LIMIT ${TEXTS_BATCH_SIZE}`
-  const update = `UPDATE ${table} SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE id = ?`
+  const update = `UPDATE ${table} SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE account_id = ? AND id = ?`
   return (_, { accountId, cursor: after }, { eraseFrom }) =>
     ({ db }) => {
       const rows = db
@@ -250,11 +251,18 @@ const createTextStep = (table: string): Step => {
         const texts = columns.map((column) => row[column] ?? null)
         const erased = texts.map((text) => (text === null ? null : eraseFrom(text)))
         if (erased.every((text, at) => text === texts[at])) continue
-        db.query(update).run(...erased, row.id)
+        db.query(update).run(...erased, accountId, row.id)
         changed++
       }
       return { rows: changed, next: rows.length < TEXTS_BATCH_SIZE ? undefined : rows.at(-1)?.id }
     }
+}
+
+const requestLogTexts = createTextStep('request_logs')
+
+const requestLogs: Step = async (app, erasure, person) => {
+  await getRequestLog(app).flush()
+  return requestLogTexts(app, erasure, person)
 }
 
 const replies: Step =
@@ -329,6 +337,7 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   { name: 'operations', run: createTextStep('operations') },
   { name: 'replies', run: replies },
   { name: 'abuse_findings', run: createTextStep('abuse_findings') },
+  { name: 'request_logs', run: requestLogs },
   { name: 'suppressions', run: suppressions },
   { name: 'log', run: log },
   { name: 'address', run: address },

@@ -16,6 +16,7 @@ import {
   purgeCounter,
   purgeEvents,
 } from '#features/core/events/purge.ts'
+import { findAccountWithLogAfter, purgeRequestLog } from '#features/reporting/logs/request-log.ts'
 import { findFirstNeededSeq } from '#features/webhooks/webhooks/manage/purge.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { releasePages } from '#platform/db/scrub.ts'
@@ -90,6 +91,7 @@ async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<R
   }
   await pass(broadcastScan, before.logs)
   await pass(operationScan, before.logs)
+  await purgeRequestLogs(app, now - days(app.config.requestLogDays), signal)
   return removed
 }
 
@@ -168,6 +170,17 @@ async function purgeAllEvents(app: App, before: Millis, now: Millis, signal: Abo
     await yieldToEventLoop()
   }
   return removed
+}
+
+/** Removes old rows from the request log of each account. */
+async function purgeRequestLogs(app: App, before: Millis, signal: AbortSignal): Promise<void> {
+  for (let id = findAccountWithLogAfter(app.db, 0); id !== undefined; id = findAccountWithLogAfter(app.db, id)) {
+    const accountId = id
+    await removeInBatches(app, signal, (tx, limit) => {
+      const done = purgeRequestLog(tx, accountId, before, limit)
+      return { done, next: done === limit ? 0 : undefined }
+    })
+  }
 }
 
 /** The accounts that ever had an event, also those that get their first meanwhile. */

@@ -1,6 +1,6 @@
 /**
  * @module Creates, imports, lists, changes, deletes and authenticates API keys. Stores only the SHA-256 of a key. The
- * only writer of `api_keys`.
+ * only writer of `api_keys` and `revoked_api_keys`.
  */
 import type { Database } from 'bun:sqlite'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
@@ -50,6 +50,14 @@ const sql = prepareStatements((db) => ({
   ),
   deleteAll: db.prepare('DELETE FROM api_keys WHERE account_id = ?'),
   delete: db.prepare('DELETE FROM api_keys WHERE uuid = ? AND account_id = ?'),
+  revoke: db.prepare(
+    `INSERT OR REPLACE INTO revoked_api_keys (hash, uuid, account_id, name, revoked_at)
+     SELECT hash, uuid, account_id, name, ? FROM api_keys WHERE uuid = ? AND account_id = ?`,
+  ),
+  owner: db.prepare<{ accountId: number; uuid: Uint8Array }, { hash: Uint8Array }>(
+    `SELECT account_id AS accountId, uuid FROM api_keys WHERE hash = $hash
+     UNION ALL SELECT account_id, uuid FROM revoked_api_keys WHERE hash = $hash LIMIT 1`,
+  ),
   hash: db.prepare<{ hash: Uint8Array }, [Uint8Array]>('SELECT hash FROM api_keys WHERE uuid = ?'),
   used: db.prepare('UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?'),
 }))
@@ -183,7 +191,8 @@ function resolveScopes(actor: Actor, requested: readonly string[]): string[] {
 export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> {
   const uuid = parseUuid(id)
   return app.commit.writeFromReserve((tx) => {
-    if (!uuid || sql(tx.db).delete.run(uuid, actor.accountId).changes === 0) throw apiKeyNotFound()
+    if (!uuid || sql(tx.db).revoke.run(app.eventTime(), uuid, actor.accountId).changes === 0) throw apiKeyNotFound()
+    sql(tx.db).delete.run(uuid, actor.accountId)
     auditChange(app, tx, actor, 'api_key.deleted', id)
     announceAccessChange(app, tx, actor.accountId)
   })
@@ -278,6 +287,11 @@ export function createAuthenticator(app: App) {
       const uuid = parseUuid(id)
       const row = uuid && sql(app.db).hash.get(uuid)
       return row ? authenticateHash(row.hash, clientIp) : undefined
+    },
+    /** Whose key it is, or was before it was revoked; says nothing about what the key may do. */
+    findOwner(key: string): Pick<Actor, 'accountId' | 'id'> | undefined {
+      const row = sql(app.db).owner.get({ hash: sha256(key) })
+      return row ? { accountId: row.accountId, id: formatUuid(row.uuid) } : undefined
     },
     /** Stores the times of last use; called periodically, so that requests need no write. */
     async flushLastUsed(): Promise<void> {

@@ -27,3 +27,23 @@ export const apiKeys = sqliteTable(
   (t) => [index('api_keys_account').on(t.accountId)],
 )
 describeTable(apiKeys, { account: 'account_id' })
+
+/** Keys that were revoked lately, so that the account sees in its logs which program still uses one. */
+export const revokedApiKeys = sqliteTable(
+  'revoked_api_keys',
+  {
+    hash: bytes('hash').primaryKey(),
+    uuid: uuid('uuid').notNull(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    name: text('name').notNull(),
+    revokedAt: time('revoked_at').notNull(),
+  },
+  (t) => [
+    index('revoked_api_keys_uuid').on(t.uuid),
+    index('revoked_api_keys_account').on(t.accountId),
+    index('revoked_api_keys_revoked_at').on(t.revokedAt),
+  ],
+)
+describeTable(revokedApiKeys, { account: 'account_id', kept: { since: 'revoked_at', days: 90 } })
