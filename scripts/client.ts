@@ -52,6 +52,7 @@ const NOUNS: Readonly<Record<string, readonly string[]>> = {
   accounts: ['SubAccount'],
   'agent-mailboxes': ['Mailbox'],
   gdpr: ['Person'],
+  people: ['Person'],
   inbound: ['InboundEmail'],
 }
 const RESOURCE_NAMES: Readonly<Record<string, string>> = {

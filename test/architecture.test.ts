@@ -54,7 +54,7 @@ const AREAS = {
   audience: ['suppressions', 'contact-lists', 'signup-forms'],
   reporting: ['analytics', 'validate', 'insights', 'logs', 'abuse'],
   webhooks: ['event-feed', 'webhooks', 'inbound-routes'],
-  lifecycle: ['retention', 'privacy'],
+  lifecycle: ['retention', 'privacy', 'people'],
   'drop-in': ['submission', 'resend', 'postmark', 'mcp', 'supabase'],
 } as const
 

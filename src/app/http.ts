@@ -21,6 +21,7 @@ import { postmarkRoutes } from '#features/drop-in/postmark/routes.ts'
 import { resendDialect } from '#features/drop-in/resend/dialect.ts'
 import { resendRoutes } from '#features/drop-in/resend/routes.ts'
 import { supabaseRoutes } from '#features/drop-in/supabase/routes.ts'
+import { peopleRoutes } from '#features/lifecycle/people/routes.ts'
 import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
 import { deleteAccount } from '#features/lifecycle/privacy/delete-account.ts'
 import { operatorDeletionRoutes } from '#features/lifecycle/privacy/operator-routes.ts'
@@ -230,6 +231,7 @@ export function createRoutes(
     contactListRoutes(app),
     contactFileRoutes(app),
     suppressionRoutes(app),
+    peopleRoutes(app, { maxAttempts }),
     inboundRoutes(app),
     inboundDeliveryRoutes(app),
     inboundRouteRoutes(app),

@@ -613,6 +613,11 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ name: unique('Name') }),
   },
   deleteRoute('/v1/streams/{id}', 'emails:send', 'stream'),
+  get('/v1/people/{address}', 'emails:read', {
+    alsoScope: 'suppressions:read',
+    resource: 'suppression',
+    isUnknownFine: true,
+  }),
   listRoute('/v1/suppressions', 'suppressions:read'),
   {
     ...get('/v1/suppressions', 'suppressions:write', { status: 201 }),
@@ -904,7 +909,7 @@ export function buildPath({ path, resource }: Pick<Route, 'path' | 'resource'>, 
       .replace('{n}', '0')
   return path
     .replace('{id}', id)
-    .replace('{email}', encodeURIComponent(id))
+    .replace(/\{(?:email|address)\}/, encodeURIComponent(id))
     .replace('{n}', '0')
     .replace('{version}', '1')
 }

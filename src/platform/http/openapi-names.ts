@@ -38,6 +38,7 @@ const RESOURCES: Readonly<Record<string, string>> = {
   'operator/mail': 'OperatorMessage',
   'operator/received': 'OperatorReceivedMessage',
   'operator/received/unparsed': 'OperatorUnparsedMessage',
+  people: 'Person',
   team: 'TeamMember',
   'team/invitations': 'TeamInvitation',
   'team/members': 'TeamMember',

@@ -118,7 +118,7 @@ export const EmailQuery = Type.Object({
 const STATES = [...STATUSES, 'held', 'deferred', 'captured'] as const
 export type State = (typeof STATES)[number]
 
-const StateField = StringEnum(STATES, {
+export const StateField = StringEnum(STATES, {
   description:
     'Its status, more precisely: `held` and `deferred` instead of `queued`, `captured` instead of `sent` if it was not sent.',
 })

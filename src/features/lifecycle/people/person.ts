@@ -1,0 +1,237 @@
+/**
+ * @module Gathers what an account has of one recipient, by address: whether mail reaches the person, and what became of
+ * it. Reads a limited number of rows, however much there is. Never writes.
+ */
+import type { Database } from 'bun:sqlite'
+import { type SuppressionRecord, suppressionWire } from '#features/audience/suppressions/model.ts'
+import { listSuppressions, type Suppression, toScope } from '#features/audience/suppressions/suppressions.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { listAuditEntries } from '#features/core/audit-logs/read.ts'
+import { findErasure } from '#features/lifecycle/privacy/erasures.ts'
+import { findUserByUuid } from '#features/people/team/users.ts'
+import { listInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
+import { findEmail } from '#features/sending/emails/read.ts'
+import { parseSearch, searchEmails } from '#features/sending/emails/search-list.ts'
+import { emailRowWire, type MaxAttempts, toRecipientState } from '#features/sending/emails/wire.ts'
+import { ALL_ROWS, ANY_TIME, buildMatch, findMatchIds } from '#features/sending/queue/search.ts'
+import { statusName } from '#features/sending/queue/status.ts'
+import { listApiKeys } from '#features/setup/api-keys/keys.ts'
+import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { toContactStatus } from '#features/setup/contact-store/status.ts'
+import { COMPLAINT, HARD_BOUNCE, toSuppressionKey, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
+import { suppressionListKey } from '#features/setup/suppression-store/suppression-list-key.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { invalid } from '#platform/errors.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
+import type { PersonRecord, PersonSuppression } from './model.ts'
+
+/** Newest emails whose states are counted: some 5 ms. */
+const MAX_COUNTED_EMAILS = 500
+/** Recipients of these emails, of any address, that are read: fewer emails are counted if they have more. */
+const MAX_RECIPIENTS_READ = 20_000
+const MAX_RECENT_EMAILS = 20
+const MAX_SUPPRESSIONS = 20
+const MAX_LISTS = 100
+const MAX_RECEIVED = 10
+const MAX_NAMES = 5
+
+interface RecipientRow {
+  readonly id: number
+  readonly emailId: number
+  readonly mailbox: string | null
+  readonly status: number
+  readonly attempts: number
+  readonly lastError: string | null
+  readonly isCaptured: number
+}
+
+const sql = prepareStatements((db) => ({
+  countable: db.prepare<{ id: number }, [string]>(
+    `SELECT id FROM (SELECT id, sum(recipient_count) OVER (ORDER BY id DESC) - recipient_count AS before
+       FROM emails WHERE id IN (SELECT value FROM json_each(?))) WHERE before < ${MAX_RECIPIENTS_READ}`,
+  ),
+  copies: db.prepare<RecipientRow, [string, string]>(
+    `SELECT r.id, email_id AS emailId, mailbox, status, attempts, last_error AS lastError, is_captured AS isCaptured
+     FROM json_each(?1) AS ids CROSS JOIN recipients r INDEXED BY recipients_email ON email_id = ids.value
+     WHERE lower(address) = lower(?2) ORDER BY email_id DESC`,
+  ),
+  firstAt: db.prepare<{ at: number }, [string]>(
+    `SELECT created_at AS at FROM emails
+     WHERE id = (SELECT rowid FROM email_search WHERE email_search MATCH ? ORDER BY rowid LIMIT 1)`,
+  ),
+  openedAt: db.prepare<{ at: number | null }, [string]>(
+    'SELECT max(last_event_at) AS at FROM opens WHERE recipient_id IN (SELECT value FROM json_each(?))',
+  ),
+  clickedAt: db.prepare<{ at: number | null }, [string]>(
+    'SELECT max(last_event_at) AS at FROM click_marks WHERE recipient_id IN (SELECT value FROM json_each(?))',
+  ),
+  lists: db.prepare<
+    { uuid: UuidBytes; name: string; status: number; subscribedAt: number; unsubscribedAt: number | null },
+    [number, string]
+  >(
+    `SELECT contact_lists.uuid, name, status, subscribed_at AS subscribedAt, unsubscribed_at AS unsubscribedAt
+     FROM contacts JOIN contact_lists ON contact_lists.id = list_id AND deleted_at IS NULL
+     WHERE contacts.account_id = ? AND address_key = ? ORDER BY contacts.id DESC LIMIT ${MAX_LISTS}`,
+  ),
+  mailboxes: db.prepare<{ uuid: UuidBytes; address: string; messages: number; lastAt: number }, [number, string]>(
+    `SELECT uuid, local_part || '@' || domain AS address, contacts.message_count AS messages, last_message_at AS lastAt
+     FROM agent_mailboxes JOIN mailbox_contacts contacts ON mailbox_id = agent_mailboxes.id AND address = ?2
+     WHERE account_id = ?1 AND deleted_at IS NULL ORDER BY last_message_at DESC LIMIT ${MAX_RECEIVED}`,
+  ),
+}))
+
+/** Reads a person of the actor's account. Throws 422 for an invalid address; an unknown one has nothing. */
+export async function readPerson(
+  app: App,
+  actor: Actor,
+  text: string,
+  maxAttempts: MaxAttempts,
+): Promise<PersonRecord> {
+  const mailbox = parseMailbox(text)
+  if (mailbox.kind !== 'ok') throw invalid('address', mailbox.reason, 'invalid_address')
+  const { db } = app
+  const { accountId } = actor
+  const address = toSuppressionKey(mailbox.address)
+  const lists = sql(db).lists.all(accountId, address)
+  const listNames = new Map(lists.map(({ uuid, name }) => [formatUuid(uuid), name]))
+  const { suppressions: rows } = listSuppressions(db, accountId, { address }, { limit: MAX_SUPPRESSIONS, offset: 0 })
+  const suppressions = await Promise.all(rows.map((row) => toPersonSuppression(app, actor, row, listNames)))
+  const stops = suppressions.find(({ reason }) => toScope(reason) === 'all')
+  const mayRead = (scope: string) => hasScope(actor.scopes, scope)
+  return {
+    address,
+    ...(await readEmails(app, accountId, mailbox.address, maxAttempts)),
+    can_receive: stops === undefined,
+    sentence: stops?.sentence ?? suppressions[0]?.sentence ?? 'No suppression stops mail to this address.',
+    suppressions,
+    lists: mayRead('contacts:read')
+      ? lists.map(({ uuid, name, status, subscribedAt, unsubscribedAt }) => ({
+          id: formatUuid(uuid),
+          name,
+          status: toContactStatus(status),
+          subscribed_at: isoTime(subscribedAt),
+          unsubscribed_at: isoTimeOrNull(unsubscribedAt),
+        }))
+      : null,
+    received: mayRead('inbound:read')
+      ? listInbound(db, accountId, { from: mailbox.address }, { limit: MAX_RECEIVED, offset: 0 }).emails.map(
+          ({ uuid, subject, createdAt }) => ({ id: formatUuid(uuid), subject, created_at: isoTime(createdAt) }),
+        )
+      : null,
+    mailboxes: mayRead('mailboxes:read')
+      ? sql(db)
+          .mailboxes.all(accountId, address)
+          .map(({ uuid, lastAt, ...row }) => ({ id: formatUuid(uuid), ...row, last_message_at: isoTime(lastAt) }))
+      : null,
+    erasure: readErasure(db, accountId, address),
+  }
+}
+
+async function readEmails(app: App, accountId: number, address: string, maxAttempts: MaxAttempts) {
+  const { db } = app
+  const search = parseSearch(db, accountId, { to: address }) ?? {}
+  const page = { limit: MAX_RECENT_EMAILS, offset: 0 }
+  const found = await searchEmails(app, accountId, { filter: { status: undefined, ...ANY_TIME }, search }, page)
+  return app.fairScheduler.resume(getTenantId(db, accountId), () => {
+    const match = buildMatch(accountId, search)
+    const newest = findMatchIds(db, match, ALL_ROWS, { limit: MAX_COUNTED_EMAILS })
+    const counted = sql(db)
+      .countable.all(JSON.stringify(newest))
+      .map(({ id }) => id)
+    const copies = sql(db).copies.all(JSON.stringify(counted), address)
+    const states = copies.map((copy) => ({
+      emailId: copy.emailId,
+      state: toRecipientState({ ...copy, status: statusName(copy.status), isCaptured: copy.isCaptured === 1 }),
+    }))
+    const byState = Object.groupBy(states, ({ state }) => state)
+    const recipientIds = JSON.stringify(copies.map(({ id }) => id))
+    app.workBudget.charge(accountId, copies.length)
+    return {
+      display_names: listNames(copies),
+      emails: {
+        total: found.total,
+        first_at: isoTimeOrNull(sql(db).firstAt.get(match)?.at ?? null),
+        last_at: isoTimeOrNull(found.emails[0]?.createdAt ?? null),
+        counted: counted.length,
+        by_state: Object.fromEntries(Object.entries(byState).map(([state, of]) => [state, of.length])),
+        last_opened_at: isoTimeOrNull(sql(db).openedAt.get(recipientIds)?.at ?? null),
+        last_clicked_at: isoTimeOrNull(sql(db).clickedAt.get(recipientIds)?.at ?? null),
+      },
+      recent_emails: found.emails.map((email) => {
+        const row = emailRowWire(email, maxAttempts)
+        return { ...row, recipient_state: states.find(({ emailId }) => emailId === email.id)?.state ?? row.state }
+      }),
+    }
+  })
+}
+
+/** Display names of the recipient in these copies, newest first. */
+const listNames = (copies: readonly RecipientRow[]): string[] => {
+  const names = copies.flatMap(({ mailbox }) => {
+    const parsed = mailbox === null ? undefined : parseMailbox(mailbox)
+    return parsed?.kind === 'ok' && parsed.name !== undefined ? [parsed.name] : []
+  })
+  return [...new Set(names)].slice(0, MAX_NAMES)
+}
+
+async function toPersonSuppression(
+  { db }: App,
+  { accountId, accountUuid }: Actor,
+  row: Suppression,
+  listNames: ReadonlyMap<string, string>,
+): Promise<PersonSuppression> {
+  const wire = suppressionWire(row, accountUuid)
+  const source = row.sourceUuid && findEmail(db, accountId, row.sourceUuid)
+  return {
+    ...wire,
+    sentence: describe(wire, wire.list_id === null ? undefined : listNames.get(wire.list_id)),
+    source_email: source
+      ? { id: formatUuid(source.uuid), subject: source.subject, created_at: isoTime(source.createdAt) }
+      : null,
+    added_by: await findAddedBy(db, accountId, row),
+  }
+}
+
+function describe({ reason, stream, list_id: listId }: SuppressionRecord, listName?: string): string {
+  switch (reason) {
+    case HARD_BOUNCE:
+      return 'No mail is sent to this address, because its server said that there is no such mailbox.'
+    case COMPLAINT:
+      return 'No mail is sent to this address, because the recipient reported an email as spam.'
+    case UNSUBSCRIBE: {
+      const part =
+        listId !== null ? `the list ${listName ?? listId}` : stream !== null ? `the stream ${stream}` : 'all of it'
+      return `The address is unsubscribed from mail with transactional: false: ${part}. Transactional mail is sent.`
+    }
+    case 'manual':
+      return 'No mail is sent to this address, because the account put it on its suppression list.'
+    default:
+      return `No mail is sent to this address, because the account put it on its suppression list: ${reason}.`
+  }
+}
+
+/** Both are stored in one transaction. */
+const AUDIT_DELAY_MS = seconds(1)
+
+/** Who added a suppression, if the audit log still has it: an import has one entry for all of its lines. */
+async function findAddedBy(db: Database, accountId: number, { address, createdAt }: Suppression) {
+  const time = { from: createdAt, to: createdAt + AUDIT_DELAY_MS }
+  const filter = { action: 'suppression.created', resourceId: address, ...time }
+  const [entry] = (await listAuditEntries(db, accountId, filter, { limit: 1, offset: 0 })).entries
+  if (!entry) return null
+  const { actorType, actorId: id } = entry
+  const uuid = actorType === 'user' ? parseUuid(id) : undefined
+  const name = uuid ? findUserByUuid(db, uuid)?.name : listApiKeys(db, accountId).find((key) => key.id === id)?.name
+  const isByRecipient = (JSON.parse(entry.metadata ?? '{}') as { by?: unknown }).by === 'recipient'
+  return { type: isByRecipient ? 'recipient' : actorType, id, name: name ?? null }
+}
+
+function readErasure(db: Database, accountId: number, address: string): PersonRecord['erasure'] {
+  const running = findErasure(db, accountId, address)
+  if (running) return { state: 'running', operation_id: formatUuid(running.operationUuid) }
+  return suppressionListKey(db, accountId, address) === address ? null : { state: 'erased', operation_id: null }
+}
