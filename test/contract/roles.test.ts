@@ -12,12 +12,14 @@ import {
   type Route,
   routeName,
   SESSION_ROUTES,
+  SUPPORT_ROUTES,
 } from './routes.ts'
 
-const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const
+const ROLES = ['owner', 'admin', 'developer', 'viewer', 'support'] as const
 
 /** Whether a role may use a route according to the contract, independent of the service. */
-function isAllowed(role: TeamRole, { scope, alsoScope, ownersOnly }: Route): boolean {
+function isAllowed(role: TeamRole, route: Route): boolean {
+  const { scope, alsoScope, ownersOnly } = route
   if (ownersOnly) return role === 'owner'
   const scopes = [scope, ...(alsoScope === undefined ? [] : [alsoScope])]
   switch (role) {
@@ -28,6 +30,8 @@ function isAllowed(role: TeamRole, { scope, alsoScope, ownersOnly }: Route): boo
       return !scopes.some((needed) => needed === 'account:admin' || needed === 'sub_accounts:manage')
     case 'viewer':
       return scopes.every((needed) => needed.endsWith(':read'))
+    case 'support':
+      return SUPPORT_ROUTES.includes(routeName(route))
   }
 }
 

@@ -874,6 +874,22 @@ export const listOpenedRoutes = ({ opened }: Pick<EmailApi, 'opened'>, { ofDiale
     .map(({ method, path }) => `${method} ${path.replace(/(.)\/$/, '$1').replace(/:(\w+)/g, '{$1}')}`)
     .sort()
 
+/** What the role support may use of ROUTES: nothing else, whatever is added. */
+export const SUPPORT_ROUTES: readonly string[] = [
+  'GET /v1/account',
+  'GET /v1/analytics/domains',
+  'GET /v1/analytics/overview',
+  'GET /v1/analytics/timeseries',
+  'GET /v1/domains',
+  'GET /v1/emails',
+  'GET /v1/emails/{id}',
+  'GET /v1/emails/{id}/attempts',
+  'GET /v1/people/{address}',
+  'GET /v1/streams',
+  'GET /v1/suppressions',
+  'DELETE /v1/suppressions/{email}',
+]
+
 /** An id in the form of `resource`'s ids that does not exist. */
 export const unknownId = (resource: Resource): string =>
   resource === 'dead-letter' || resource === 'log-entry' ? '987654321' : '01234567-89ab-7def-8123-456789abcdef'

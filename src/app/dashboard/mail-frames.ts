@@ -186,7 +186,8 @@ export function mailFrames(app: App, options: MailFrameOptions) {
       async ({ request, params, query }) => {
         auth.requireOwnHost(request)
         const actor = auth.findActor(request)
-        if (!actor || !hasScope(actor.scopes, scope)) return toMailResponse('Sign in to see this.', 401)
+        if (!actor) return toMailResponse('Sign in to see this.', 401)
+        if (!hasScope(actor.scopes, scope)) return toMailResponse(`Your role, ${actor.role}, does not show this.`, 403)
         try {
           const html = await read(actor, params, query)
           return html == null

@@ -5,6 +5,7 @@
  */
 
 export const REQUIRED_SCOPE = 'x-required-scope'
+export const ALTERNATIVE_SCOPE = 'x-alternative-scope'
 export const SESSION_ONLY = 'x-session-only'
 export const OWNERS_ONLY = 'x-owners-only'
 export const OPERATORS_ONLY = 'x-operators-only'
@@ -22,6 +23,9 @@ export const requires = <Scope extends string>(...scopes: readonly [Scope, ...Sc
   security: ANY_CREDENTIAL,
   [REQUIRED_SCOPE]: scopes.join(' '),
 })
+
+/** Used after `requires`: this scope alone opens the route, too. Its handler hides what only the others may read. */
+export const orScope = (scope: string) => ({ [ALTERNATIVE_SCOPE]: scope })
 
 /** Needs any key; what the key may do is up to the handler. */
 export const anyKey = { security: ANY_CREDENTIAL, [REQUIRED_SCOPE]: '' }

@@ -6,6 +6,7 @@ import { swagger } from '@elysiajs/swagger'
 import type { TSchema } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
 import {
+  ALTERNATIVE_SCOPE,
   CHANGES,
   COMMANDS_ONLY,
   OPERATORS_ONLY,
@@ -165,6 +166,7 @@ function finishOperation({ method, path, operation, isReadable }: CollectedOpera
     [ERROR_RESPONSES]: refusals,
     [RESPONSE_HEADERS]: ownHeaders,
     [LOCATED_AT]: location,
+    [ALTERNATIVE_SCOPE]: alternative,
     [SESSION_ONLY]: isSessionOnly,
     [OWNERS_ONLY]: isOwnersOnly,
     [OPERATORS_ONLY]: isOperatorsOnly,
@@ -190,6 +192,7 @@ function finishOperation({ method, path, operation, isReadable }: CollectedOpera
   const description = [
     operation['description'],
     typeof scope === 'string' && scope !== '' ? describeScopes(parseScopes(scope)) : undefined,
+    typeof alternative === 'string' ? `A user with the role ${alternative} may call it, too.` : undefined,
     isCommandsOnly === true
       ? 'For the commands of the operator on the server, not for browsers or API keys.'
       : isOperatorsOnly === true

@@ -371,11 +371,12 @@ const isReadMethod = (method: string): boolean => method === 'GET' || method ===
 /** Throws 403 when the actor may not use the route. */
 function requireAccess<Actor>(
   { hasScope, sessions }: PipelineOptions<Actor>,
-  { requiredScopes = [], isSessionOnly, isOwnersOnly, isOperatorsOnly, isCommandsOnly }: RouteRules,
+  { requiredScopes = [], alternativeScope, isSessionOnly, isOwnersOnly, isOperatorsOnly, isCommandsOnly }: RouteRules,
   actor: Actor,
   { knownActor }: RequestContext,
 ): void {
-  for (const scope of requiredScopes)
+  const mayCall = alternativeScope !== undefined && hasScope(actor, alternativeScope)
+  for (const scope of mayCall ? [] : requiredScopes)
     if (!hasScope(actor, scope)) throw sessions?.roleRefusal(actor) ?? insufficientScope(scope)
   if (knownActor !== undefined) return
   const refusal =

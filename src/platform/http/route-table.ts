@@ -6,6 +6,7 @@
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
 import {
+  ALTERNATIVE_SCOPE,
   CHANGES,
   COMMANDS_ONLY,
   OPERATORS_ONLY,
@@ -92,6 +93,8 @@ const describeKnownNames = (known: readonly string[]): string =>
 export interface RouteRules {
   /** Undefined: the route is public. Empty: any key may call the route. Several: a caller needs all of them. */
   readonly requiredScopes: readonly string[] | undefined
+  /** Opens the route to actors without the required scopes. */
+  readonly alternativeScope: string | undefined
   /** The route is for signed-in users, not for keys. */
   readonly isSessionOnly: boolean
   readonly isOwnersOnly: boolean
@@ -140,6 +143,7 @@ interface RouteHooks {
   readonly detail?: {
     readonly security?: readonly unknown[]
     readonly [REQUIRED_SCOPE]?: string
+    readonly [ALTERNATIVE_SCOPE]?: string
     readonly [SESSION_ONLY]?: boolean
     readonly [OWNERS_ONLY]?: boolean
     readonly [OPERATORS_ONLY]?: boolean
@@ -195,6 +199,7 @@ export function createRouteTable(
     const body = route.body ?? (bodyFormat === 'json' && isOwnApiPath(path) ? NO_FIELDS : undefined)
     methods.set(method, {
       requiredScopes,
+      alternativeScope: route.detail?.[ALTERNATIVE_SCOPE],
       isSessionOnly: route.detail?.[SESSION_ONLY] === true,
       isOwnersOnly: route.detail?.[OWNERS_ONLY] === true,
       isOperatorsOnly: route.detail?.[OPERATORS_ONLY] === true,

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, requires, requiresOrSupport } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { CSV_TYPE, csvBody, csvResponseSpec } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
@@ -56,7 +56,7 @@ export const suppressionRoutes = (app: App) =>
         response: PageBody(SuppressionRecord),
         detail: describeRoute(
           'List suppressions',
-          requires('suppressions:read'),
+          requiresOrSupport('suppressions:read'),
           'Newest first. An address can have one suppression that stops all mail, and one for each stream or contact list it unsubscribed from.',
         ),
       },
@@ -117,7 +117,7 @@ export const suppressionRoutes = (app: App) =>
       params,
       detail: describeRoute(
         'Unsuppress an address',
-        requires('suppressions:write'),
+        requiresOrSupport('suppressions:write'),
         'Removes all suppressions of the address, and reactivates the contacts that they stopped. An unknown address is not an error.',
       ),
     })

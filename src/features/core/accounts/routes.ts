@@ -1,7 +1,7 @@
 /** @module Routes of /v1/account. */
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, requires, requiresOrSupport } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody } from '#platform/http/schemas.ts'
@@ -15,7 +15,7 @@ export const accountRoutes = (app: App) =>
     .use(authenticated)
     .get('/', ({ actor }) => dataBody(toAccountWire(readAccountState(app, actor))), {
       response: DataBody(AccountRecord),
-      detail: describeRoute('Get the account', requires('account:read')),
+      detail: describeRoute('Get the account', requiresOrSupport('account:read')),
     })
     .patch('/', async ({ actor, body }) => dataBody(toAccountWire(await changeAccount(app, actor, body))), {
       body: AccountChange,

@@ -143,4 +143,4 @@ export interface ActorLimits {
 }
 
 /** What a user may do in an account, from everything to read-only. */
-export type TeamRole = 'owner' | 'admin' | 'developer' | 'viewer'
+export type TeamRole = 'owner' | 'admin' | 'developer' | 'viewer' | 'support'

@@ -14,9 +14,9 @@ import type { App } from './app.ts'
 
 /** Optional field for the schema of a detail response. */
 export const ContentState = Type.Optional(
-  StringEnum(['missing'], {
+  StringEnum(['missing', 'hidden'], {
     description:
-      'Present only when a stored body or attachment is missing or corrupt; that body is then null, until the operator restores it from a backup.',
+      'Present only when bodies are null for another reason than that there are none. `missing`: a stored body or attachment is missing or corrupt, until the operator restores it from a backup; `hidden`: your role does not show contents.',
   }),
 )
 

@@ -7,13 +7,14 @@ import { type SuppressionRecord, suppressionWire } from '#features/audience/supp
 import { listSuppressions, type Suppression, toScope } from '#features/audience/suppressions/suppressions.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { SUPPORT_RIGHT } from '#features/core/app/http.ts'
 import { listAuditEntries } from '#features/core/audit-logs/read.ts'
 import { findErasure } from '#features/lifecycle/privacy/erasures.ts'
 import { findUserByUuid } from '#features/people/team/users.ts'
 import { listInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
 import { parseSearch, searchEmails } from '#features/sending/emails/search-list.ts'
-import { emailRowWire, type MaxAttempts, toRecipientState } from '#features/sending/emails/wire.ts'
+import { emailRowWire, hideContent, type MaxAttempts, toRecipientState } from '#features/sending/emails/wire.ts'
 import { ALL_ROWS, ANY_TIME, buildMatch, findMatchIds } from '#features/sending/queue/search.ts'
 import { statusName } from '#features/sending/queue/status.ts'
 import { listApiKeys } from '#features/setup/api-keys/keys.ts'
@@ -104,19 +105,20 @@ export async function readPerson(
   const mayRead = (scope: string) => hasScope(actor.scopes, scope)
   return {
     address,
-    ...(await readEmails(app, accountId, mailbox.address, maxAttempts)),
+    ...(await readEmails(app, actor, mailbox.address, maxAttempts)),
     can_receive: stops === undefined,
     sentence: stops?.sentence ?? suppressions[0]?.sentence ?? 'No suppression stops mail to this address.',
     suppressions,
-    lists: mayRead('contacts:read')
-      ? lists.map(({ uuid, name, status, subscribedAt, unsubscribedAt }) => ({
-          id: formatUuid(uuid),
-          name,
-          status: toContactStatus(status),
-          subscribed_at: isoTime(subscribedAt),
-          unsubscribed_at: isoTimeOrNull(unsubscribedAt),
-        }))
-      : null,
+    lists:
+      mayRead('contacts:read') || mayRead(SUPPORT_RIGHT)
+        ? lists.map(({ uuid, name, status, subscribedAt, unsubscribedAt }) => ({
+            id: formatUuid(uuid),
+            name,
+            status: toContactStatus(status),
+            subscribed_at: isoTime(subscribedAt),
+            unsubscribed_at: isoTimeOrNull(unsubscribedAt),
+          }))
+        : null,
     received: mayRead('inbound:read')
       ? listInbound(db, accountId, { from: mailbox.address }, { limit: MAX_RECEIVED, offset: 0 }).emails.map(
           ({ uuid, subject, createdAt }) => ({ id: formatUuid(uuid), subject, created_at: isoTime(createdAt) }),
@@ -131,8 +133,9 @@ export async function readPerson(
   }
 }
 
-async function readEmails(app: App, accountId: number, address: string, maxAttempts: MaxAttempts) {
+async function readEmails(app: App, actor: Actor, address: string, maxAttempts: MaxAttempts) {
   const { db } = app
+  const { accountId } = actor
   const search = parseSearch(db, accountId, { to: address }) ?? {}
   const page = { limit: MAX_RECENT_EMAILS, offset: 0 }
   const found = await searchEmails(app, accountId, { filter: { status: undefined, ...ANY_TIME }, search }, page)
@@ -162,7 +165,7 @@ async function readEmails(app: App, accountId: number, address: string, maxAttem
         last_clicked_at: isoTimeOrNull(sql(db).clickedAt.get(recipientIds)?.at ?? null),
       },
       recent_emails: found.emails.map((email) => {
-        const row = emailRowWire(email, maxAttempts)
+        const row = hideContent(actor, emailRowWire(email, maxAttempts))
         return { ...row, recipient_state: states.find(({ emailId }) => emailId === email.id)?.state ?? row.state }
       }),
     }

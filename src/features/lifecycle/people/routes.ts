@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, requiresOrSupport } from '#features/core/app/http.ts'
 import type { MaxAttempts } from '#features/sending/emails/wire.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
@@ -24,7 +24,7 @@ export const peopleRoutes = (app: App, { maxAttempts }: { readonly maxAttempts: 
         response: DataBody(PersonRecord),
         detail: describeRoute(
           'Get a recipient',
-          requires('emails:read', 'suppressions:read'),
+          requiresOrSupport('emails:read', 'suppressions:read'),
           'Whether mail reaches the address, what became of the newest emails to it, its contact lists and what was received from it. An address that never got mail has no emails and can receive. `GET /v1/gdpr/export` has everything, with contents; `DELETE /v1/gdpr/erase` removes it.',
         ),
       },

@@ -27,7 +27,8 @@ const Email = (description: string) => Type.String({ minLength: 1, maxLength: MA
 /** Unlimited in practice: the rule for new passwords reports longer ones, and existing ones are simply wrong. */
 const Password = (description: string) => Type.String({ maxLength: 1000, description })
 const Code = (description: string) => Type.String({ maxLength: 50, description })
-const RoleName = StringEnum(ROLES, { description: 'owner, admin, developer or viewer.' })
+const ROLE_NAMES = 'owner, admin, developer, viewer or support.'
+const RoleName = StringEnum(ROLES, { description: ROLE_NAMES })
 const NEW_PASSWORD = `The new password: ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters, not one of those that attackers try first.`
 const ANY_CODE = 'Six digits of the authenticator app, or a recovery code.'
 
@@ -51,13 +52,13 @@ const UserRecord = Type.Object(
 const MEMBERSHIP_FIELDS = {
   id: Uuid({ description: 'Id of the account.' }),
   name: Text('Name of the account.'),
-  role: Type.String({ description: 'Role of the user in it: owner, admin, developer or viewer.' }),
+  role: Type.String({ description: `Role of the user in it: ${ROLE_NAMES}` }),
 }
 
 export const SessionState = Type.Object({
   user: UserRecord,
   account: Type.Object(MEMBERSHIP_FIELDS, { description: 'The account in which requests with this session act.' }),
-  role: Type.String({ description: 'Role of the user in this account: owner, admin, developer or viewer.' }),
+  role: Type.String({ description: `Role of the user in this account: ${ROLE_NAMES}` }),
   accounts: Type.Array(Type.Object(MEMBERSHIP_FIELDS), { description: 'All accounts of the user.' }),
   captures_mail: Type.Boolean({
     description: 'Whether the service delivers nothing: all mail is captured, and counted as delivered.',
@@ -109,7 +110,7 @@ export const RecoveryCodes = Type.Object({
 })
 export const TotpFactors = StrictObject({ password: OWN_PASSWORD, code: Code(ANY_CODE) })
 
-const ROLE = Text('owner, admin, developer or viewer.')
+const ROLE = Text(ROLE_NAMES)
 
 export const MemberRecord = Type.Object({
   ...Type.Omit(Type.Object(USER_FIELDS), ['is_operator']).properties,

@@ -1,9 +1,10 @@
-/** @module The roles of a team, from full access to read-only, and the scopes of each. Knows no user. */
+/** @module The roles of a team, from full access to outcomes only, and the scopes of each. Knows no user. */
 import type { Actor, TeamRole } from '#features/core/app/app.ts'
+import { SUPPORT_RIGHT } from '#features/core/app/http.ts'
 import { ADMIN_SCOPE, SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 
-export const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const satisfies readonly TeamRole[]
+export const ROLES = ['owner', 'admin', 'developer', 'viewer', 'support'] as const satisfies readonly TeamRole[]
 
 const ADMIN_ONLY_SCOPES: readonly string[] = [ADMIN_SCOPE, 'sub_accounts:manage']
 
@@ -12,6 +13,8 @@ const SCOPES_BY_ROLE: Readonly<Record<TeamRole, ReadonlySet<string>>> = {
   admin: new Set(SCOPES),
   developer: new Set(SCOPES.filter((scope) => !ADMIN_ONLY_SCOPES.includes(scope))),
   viewer: new Set(SCOPES.filter((scope) => scope.endsWith(':read'))),
+  // No scope, so that whatever asks for one is closed to it.
+  support: new Set([SUPPORT_RIGHT]),
 }
 
 export const scopesOf = (role: TeamRole): ReadonlySet<string> => SCOPES_BY_ROLE[role]

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, requires, requiresOrSupport } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { csvResponseSpec } from '#platform/http/csv.ts'
 import { findBusiestDomains } from './domains.ts'
@@ -23,6 +23,7 @@ import { readDays, sumPeriod } from './stats.ts'
 import { readTimeseries } from './timeseries.ts'
 
 const READS = requires('analytics:read')
+const READS_OR_SUPPORT = requiresOrSupport('analytics:read')
 
 export const analyticsRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/analytics', tags: ['Analytics'] })
@@ -36,7 +37,11 @@ export const analyticsRoutes = (app: App) =>
       {
         query: PeriodQuery,
         response: PeriodBody(Overview),
-        detail: describeRoute('Sum up a period', READS, 'Counts and rates of a period. Captured mail is not counted.'),
+        detail: describeRoute(
+          'Sum up a period',
+          READS_OR_SUPPORT,
+          'Counts and rates of a period. Captured mail is not counted.',
+        ),
       },
     )
     .get(
@@ -50,7 +55,7 @@ export const analyticsRoutes = (app: App) =>
         response: PeriodBody(Type.Array(TimePoint)),
         detail: describeRoute(
           'Get stats by day or hour',
-          READS,
+          READS_OR_SUPPORT,
           'Every day of the period in order, in UTC; days without activity have zeros. With `interval=hour` every hour up to the current one; with `stream` the mail of one stream.',
         ),
       },
@@ -67,7 +72,7 @@ export const analyticsRoutes = (app: App) =>
         response: PeriodBody(Type.Array(DomainRecord)),
         detail: describeRoute(
           'Get stats by recipient domain',
-          READS,
+          READS_OR_SUPPORT,
           'The busiest recipient domains of the period; ties are sorted by name.',
         ),
       },

@@ -1,8 +1,8 @@
 /** @module The routes of /v1/emails: sending, batches, list and search, and what is done with one email. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires, requiresOrSupport } from '#features/core/app/http.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
@@ -35,10 +35,11 @@ import { parseSearch, type SearchResult, searchEmails } from './search-list.ts'
 import {
   emailDetailWire,
   emailRowWire,
+  hideContent,
   isSystemMail,
   type MaxAttempts,
   type RenderBodies,
-  readEmailBodies,
+  readBodiesAs,
 } from './wire.ts'
 
 /** OpenAPI parameter for a route's `detail`. */
@@ -68,7 +69,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
       async ({ actor, query }) => {
         const page = parsePage(query)
         const { emails, lastKey, ...counted } = await findEmails(app, actor.accountId, query, page)
-        const rows = emails.map((email) => emailRowWire(email, maxAttempts))
+        const rows = emails.map((email) => hideContent(actor, emailRowWire(email, maxAttempts)))
         return pageBody(rows, { ...page, ...counted }, lastKey)
       },
       {
@@ -76,7 +77,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
         response: PageBody(EmailRow),
         detail: describeRoute(
           'List emails',
-          requires('emails:read'),
+          requiresOrSupport('emails:read'),
           'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream`, `domain` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more. If a status or an operation is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
         ),
       },
@@ -177,18 +178,18 @@ const params = Type.Object({ id: Type.String({ description: 'Id of the email.' }
 
 async function readDetail(
   app: App,
-  accountId: number,
+  actor: Actor,
   email: StoredEmail,
   { maxAttempts, renderedBodies, explain }: OneEmailRouteOptions,
 ): Promise<EmailDetail> {
-  const events = readEmailEvents(app, accountId, email.id)
+  const events = readEmailEvents(app, actor.accountId, email.id)
   return emailDetailWire(email, {
     maxAttempts,
-    ...(await readEmailBodies(app, email, renderedBodies)),
+    ...(await readBodiesAs(actor, app, email, renderedBodies)),
     events,
     explanation: explain(email, events),
     keys: app.keys,
-    accountId,
+    actor,
   })
 }
 
@@ -198,11 +199,11 @@ export const oneEmailRoutes = (app: App, options: OneEmailRouteOptions) =>
     .get(
       '/:id',
       async ({ actor, params }) =>
-        dataBody(await readDetail(app, actor.accountId, getEmail(app.db, actor.accountId, params.id), options)),
+        dataBody(await readDetail(app, actor, getEmail(app.db, actor.accountId, params.id), options)),
       {
         params,
         response: DataBody(EmailDetail),
-        detail: describeRoute('Get an email with its recipients and events', requires('emails:read')),
+        detail: describeRoute('Get an email with its recipients and events', requiresOrSupport('emails:read')),
       },
     )
     .patch('/:id', async ({ actor, params, body }) => dataBody(await rescheduleEmail(app, actor, params.id, body)), {

@@ -1,13 +1,14 @@
 /** @module The JSON of stored emails, their states, and their bodies, which are rendered for those of a broadcast. */
 
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
-import { type RecordedEvent, toEventWire } from '#features/core/events/model.ts'
+import { type EmailEvent, type RecordedEvent, toEventWire } from '#features/core/events/model.ts'
 import { isRestoredReason } from '#features/core/fence/restored.ts'
 import { type DraftExtra, messageIdOf } from '#features/sending/queue/email.ts'
 import { findHoldReason } from '#features/sending/queue/hold-transitions.ts'
 import { parseAttachments } from '#features/sending/queue/retire.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
+import { mayReadContent } from '#features/setup/api-keys/scopes.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { toWire } from '#platform/http/wire.ts'
@@ -82,6 +83,20 @@ function emailWire(email: StoredEmail, maxAttempts: MaxAttempts): Email {
   }
 }
 
+/** The fields that may hold secrets of a message, as they are where nothing was given. */
+const NOTHING_GIVEN = { attachments: null, headers: {}, idempotency_key: null, metadata: {}, template_data: null }
+
+/** What an actor may read of an email: what became of it, and its contents only if the actor may read these. */
+export const hideContent = <T extends Email>(actor: Pick<Actor, 'scopes'>, email: T): T =>
+  mayReadContent(actor) ? email : { ...email, ...NOTHING_GIVEN }
+
+/** A clicked link may be one that sets a password. */
+function hideLink(actor: Pick<Actor, 'scopes'>, event: EmailEvent): EmailEvent {
+  if (mayReadContent(actor)) return event
+  const { raw_payload: payload = null } = event
+  return { ...event, link_url: null, raw_payload: payload && { ...payload, link_url: null } }
+}
+
 export const emailRowWire = (email: StoredEmail, maxAttempts: MaxAttempts): EmailRow => ({
   ...emailWire(email, maxAttempts),
   ...toRowFields(email),
@@ -101,21 +116,26 @@ export function emailDetailWire(
     readonly events: readonly RecordedEvent[]
     readonly explanation: Explanation
     readonly keys: KeyRing
-    readonly accountId: number
+    readonly actor: Pick<Actor, 'accountId' | 'scopes'>
   },
 ): EmailDetail {
-  const full = { ...emailWire(email, context.maxAttempts), html_body: context.html, text_body: context.text }
+  const { actor } = context
+  const shown = hideContent(actor, emailWire(email, context.maxAttempts))
+  const full = { ...shown, html_body: context.html, text_body: context.text }
   return {
     ...full,
     ...context.explanation,
     ...toRowFields(email),
-    ...toContentState(context.isContentMissing),
+    ...(mayReadContent(actor) ? toContentState(context.isContentMissing) : { content: 'hidden' }),
     resend_of: parseExtra(email).resend_of ?? null,
     delivered_at: isoTimeOrNull(email.deliveredAt),
     recipients: email.recipients.map(recipientWire),
     email: full,
     events: context.events.map((event) =>
-      toEventWire(event, full.id, { accountId: context.accountId, accountUuid: full.account_id }, context.keys),
+      hideLink(
+        actor,
+        toEventWire(event, full.id, { accountId: actor.accountId, accountUuid: full.account_id }, context.keys),
+      ),
     ),
   }
 }
@@ -170,6 +190,13 @@ export interface EmailBodies {
   /** Whether a body or an attachment is missing from the content store. */
   readonly isContentMissing: boolean
 }
+
+/** The bodies that an actor may read: none of system mail. */
+export const readBodiesAs = async (
+  actor: Pick<Actor, 'scopes'>,
+  ...given: Parameters<typeof readEmailBodies>
+): Promise<EmailBodies> =>
+  mayReadContent(actor) ? readEmailBodies(...given) : { html: null, text: null, isContentMissing: false }
 
 /** The bodies that the account may read: none of system mail. */
 export async function readEmailBodies(

@@ -40,6 +40,9 @@ export const ADMIN_SCOPE = 'account:admin'
 export const hasScope = (scopes: ReadonlySet<string>, scope: string): boolean =>
   scopes.has(scope) || scopes.has(ADMIN_SCOPE)
 
+/** Whether the actor may read what the account's mail contains; the role support, which has no scope, may not. */
+export const mayReadContent = ({ scopes }: Pick<Actor, 'scopes'>): boolean => hasScope(scopes, 'emails:read')
+
 /**
  * Throws 403 `insufficient_scope` unless the actor has a scope that this request needs beyond the scope of its route.
  * @param purpose ends the sentence "which is needed …"

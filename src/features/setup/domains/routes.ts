@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { actForAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, commandRoute, describeWith } from '#features/core/app/http.ts'
+import { authenticated, commandRoute, describeWith, orSupport } from '#features/core/app/http.ts'
 import { createDownload, fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
@@ -61,7 +61,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) => {
       {
         query: PageQuery,
         response: PageBody(DomainWire),
-        detail: reads('List domains', 'Newest first.'),
+        detail: { ...reads('List domains', 'Newest first.'), ...orSupport },
       },
     )
     .post(

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, describeWith } from '#features/core/app/http.ts'
+import { authenticated, describeWith, orSupport } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { NewStream, StreamChange, StreamDetail, StreamRecord, toStreamDetailWire, toStreamWire } from './model.ts'
@@ -31,7 +31,7 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       {
         query: PageQuery,
         response: PageBody(StreamRecord),
-        detail: reads('List streams', 'Newest first.'),
+        detail: { ...reads('List streams', 'Newest first.'), ...orSupport },
       },
     )
     .post(

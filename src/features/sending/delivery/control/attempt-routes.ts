@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, requiresOrSupport } from '#features/core/app/http.ts'
 import { WhoMustAct } from '#features/sending/emails/model.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempt-transitions.ts'
@@ -125,7 +125,7 @@ export const attemptRoutes = (app: App, { findDialogue }: { readonly findDialogu
       response: PageBody(Attempt),
       detail: describeRoute(
         'List the delivery attempts of an email',
-        requires('emails:read'),
+        requiresOrSupport('emails:read'),
         'Newest first: server, TLS, timings, the SMTP dialogue, and who must act. Of attempts that did not deliver, the last 10 of each recipient, the last 3 with their dialogue.',
       ),
     },
