@@ -20,6 +20,9 @@ import { createTestUser } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
+const SUPPORT = 'sue@people.test'
+/** Read completely by the role support. */
+const SUPPORT_SCREENS: readonly string[] = ['/emails', '/domains', '/suppressions', '/analytics', '/settings/streams']
 const TAGS = '<script>parent.ran = 1</script><img src="https://evil.test/x.png" onerror="parent.ran = 1">\u202e'
 const HOSTILE = `${TAGS}${'😀'.repeat(200)}`
 const NAME = `${TAGS}${'😀'.repeat(20)}`
@@ -314,6 +317,28 @@ describeInBrowser('every screen', (open) => {
     expect(dashboard.requested.slice(before).filter((url) => /\/v1\/(api-keys|accounts|insights)/.test(url))).toEqual(
       [],
     )
+  })
+
+  test('shows the role support what it may read, and says in a sentence what it may not', async () => {
+    await createTestUser(service.app, service.actor, SUPPORT, 'support')
+    await using dashboard = await open(service, SUPPORT)
+    const { page } = dashboard
+    const main = page.locator('main')
+    for (const [path] of [...listScreens(), ...listScreensOfAdmins()]) {
+      await dashboard.goTo(path)
+      await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
+      const alerts = await main.getByRole('alert').filter({ hasText: 'could not be loaded' }).allTextContents()
+      for (const alert of alerts) expect([path, alert]).toEqual([path, expect.stringContaining('Your role, support')])
+      if (SUPPORT_SCREENS.includes(path)) expect([path, alerts]).toEqual([path, []])
+    }
+    await dashboard.goTo(`/emails/${ids['email']}`)
+    await page.getByText('Your role does not show what emails contain.').waitFor()
+    await service.api('POST', '/v1/suppressions', { email_address: 'eve@receiver.test' })
+    await dashboard.load('/suppressions')
+    await page.getByRole('button', { name: 'Remove eve@receiver.test' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove from the list' }).click()
+    await page.getByText('Mail to eve@receiver.test is sent again.').waitFor()
+    await dashboard.expectHarmless()
   })
 
   test('of each kind has no fault that axe finds, in light and dark, and on a phone', async () => {

@@ -122,7 +122,7 @@ describeInBrowser('the settings in the dashboard', (open) => {
     await dialog(page).getByText('it has no @').waitFor()
     expect(await page.getByLabel('Email address').inputValue()).toBe('no address')
     await page.getByLabel('Email address').fill('cleo@people.test')
-    await page.getByRole('radio', { name: 'viewer' }).check()
+    await page.getByRole('radio', { name: 'support' }).check()
     await confirm(page, 'Invite')
     await dialog(page).getByText('The invitation is on its way').waitFor()
     await confirm(page, 'Done')

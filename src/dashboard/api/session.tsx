@@ -16,15 +16,18 @@ export function useSession(): Session {
   return session
 }
 
+/** Each includes those before it. */
 const ROLES = ['viewer', 'developer', 'admin', 'owner'] as const
-export type Role = (typeof ROLES)[number]
+/** What an action needs: `viewer`, any role; `support`, that one, or developer and above. */
+export type Role = (typeof ROLES)[number] | 'support'
 
 /** Whether the role of the user includes that of `needed`; otherwise the reason why an action is not allowed. */
 export function useAllowed(needed: Role): string | undefined {
   const { role } = useSession()
-  return ROLES.indexOf(role as Role) >= ROLES.indexOf(needed)
-    ? undefined
-    : `Your role is ${role}; this needs the role ${needed}${needed === 'owner' ? '' : ' or above'}.`
+  const least = needed === 'support' ? 'developer' : needed
+  if (needed === 'viewer' || role === needed || ROLES.indexOf(role as never) >= ROLES.indexOf(least)) return undefined
+  const others = needed === 'support' ? ', or developer or above' : needed === 'owner' ? '' : ' or above'
+  return `Your role is ${role}; this needs the role ${needed}${others}.`
 }
 
 /** By which the session is kept, to read it again. */

@@ -76,6 +76,7 @@ function RemoveDialog({ address, ...dialog }: DialogProps & { readonly address: 
 
 export default function SuppressionsScreen() {
   const reason = useAllowed('developer')
+  const removeReason = useAllowed('support')
   const list = useList({
     read: read.suppressions.list,
     filters: SUPPRESSION_FILTERS,
@@ -93,7 +94,7 @@ export default function SuppressionsScreen() {
       title="Suppressions"
       list={list}
       label="Suppressions, newest first"
-      columns={toColumns(reason, reload)}
+      columns={toColumns(removeReason, reload)}
       noun="suppression"
       action={add}
       above={

@@ -12,20 +12,23 @@ import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { EMAIL_TABS } from '../filters.ts'
 
-export const EmailContent = ({ email }: { readonly email: Email }) => (
-  <MessageContent
-    tabs={EMAIL_TABS}
-    html={email.html_body}
-    text={email.text_body}
-    frame={`/app/mail/${email.id}/html`}
-    isMissing={email.content === 'missing'}
-    panels={{
-      headers: () => <Headers email={email} />,
-      source: () => <Source id={email.id} />,
-      links: () => <Links id={email.id} />,
-    }}
-  />
-)
+export const EmailContent = ({ email }: { readonly email: Email }) =>
+  email.content === 'hidden' ? (
+    <Text>Your role does not show what emails contain.</Text>
+  ) : (
+    <MessageContent
+      tabs={EMAIL_TABS}
+      html={email.html_body}
+      text={email.text_body}
+      frame={`/app/mail/${email.id}/html`}
+      isMissing={email.content === 'missing'}
+      panels={{
+        headers: () => <Headers email={email} />,
+        source: () => <Source id={email.id} />,
+        links: () => <Links id={email.id} />,
+      }}
+    />
+  )
 
 function Headers({ email }: { readonly email: Email }) {
   const own = Object.entries(email.headers).map(

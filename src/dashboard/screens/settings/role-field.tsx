@@ -7,6 +7,7 @@ const ROLES = [
   { value: 'admin', text: 'May do everything else: team, API keys, settings, sub-accounts, exports.' },
   { value: 'developer', text: 'May send and set up mail: domains, templates, webhooks, contacts.' },
   { value: 'viewer', text: 'May read everything, also received mail, and change nothing.' },
+  { value: 'support', text: 'May find mail and people and remove suppressions. Sees no bodies, links or attachments.' },
 ]
 
 export function useRoleField(): Field<'role'> {
