@@ -13,10 +13,10 @@ FROM (SELECT first + i + 1 AS n, since_ms + CAST((until_ms - since_ms) * ((first
   (first + i) * 7919 % people AS person FROM numbers, seed), seed;
 
 INSERT INTO emails (id, uuid, account_id, domain_id, stream_id, status, sandbox, transactional, tracked, from_address, subject, extra, html_ref, text_ref,
-  recipient_count, size_bytes, quota_month, delivered_at, created_at, updated_at)
+  recipient_count, size_bytes, quota_month, delivered_at, engagement, created_at, updated_at)
 SELECT n, unhex(printf('%012x7%03x%02x', at, n % 4096, 128 + abs(random()) % 64) || hex(randomblob(7))), account_id, domain_id, stream_id,
   iif(bounced, bounced_status, sent_status), 0, 1, 1, from_address, printf('Your order %010d', n), printf('{"tags":["tag-%d"]}', n % 1000),
-  html_ref, text_ref, 1, size_bytes, month, iif(bounced, NULL, at + 1200), at, at + 1200
+  html_ref, text_ref, 1, size_bytes, month, iif(bounced, NULL, at + 1200), opened + 2 * clicked, at, at + 1200
 FROM seed_part JOIN seed_bodies ON seed_bodies.number = n % (SELECT count(*) FROM seed_bodies), seed ORDER BY n;
 
 INSERT INTO recipients (id, email_id, kind, address, status, attempts, delivery_started_at, delivered_at, smtp_response, sending_ip)

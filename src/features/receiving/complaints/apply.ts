@@ -5,8 +5,9 @@
 
 import type { App } from '#features/core/app/app.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/daily-stats.ts'
-import { count, record } from '#features/core/events/record.ts'
+import { count } from '#features/core/events/record.ts'
 import { findEmailLogFields } from '#features/sending/queue/email.ts'
+import { recordEngaged } from '#features/sending/queue/settle.ts'
 import { countForStream } from '#features/setup/streams/reputation.ts'
 import { COMPLAINT } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
@@ -115,7 +116,7 @@ function applyRecipientComplaint(
     return ignored('This recipient has already complained about the email.')
   }
   const { address } = recipient
-  record(tx, {
+  recordEngaged(tx, {
     accountId: email.accountId,
     type: 'complained',
     at: at.now,

@@ -3,6 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
 import { EmailEvent } from '#features/core/events/model.ts'
 import { Nullable, OptionalNullable, SendResponse } from '#features/sending/accept/model.ts'
+import { ENGAGEMENTS } from '#features/sending/queue/settle.ts'
 import { STATUSES } from '#features/sending/queue/status.ts'
 import { dateFields } from '#platform/http/date-filter.ts'
 import {
@@ -93,6 +94,11 @@ export const EmailQuery = Type.Object({
   status: Type.Optional(
     StringEnum([...STATUSES, 'delivered'], { description: 'Only emails with this status; `delivered` means `sent`.' }),
   ),
+  engagement: Type.Optional(
+    StringEnum(ENGAGEMENTS, {
+      description: 'Only emails that a recipient opened, clicked or complained about. Machines do not count.',
+    }),
+  ),
   ...dateFields('emails accepted'),
   operation_id: OptionalText('Only emails of this batch, broadcast or newsletter.'),
   to: OptionalText(
@@ -115,18 +121,23 @@ export const EmailQuery = Type.Object({
 })
 
 /** The statuses, of which `queued` and `sent` are divided. */
-const STATES = [...STATUSES, 'held', 'deferred', 'captured'] as const
+const STATES = [...STATUSES, 'held', 'deferred', 'captured', 'complained'] as const
 export type State = (typeof STATES)[number]
 
 export const StateField = StringEnum(STATES, {
   description:
-    'Its status, more precisely: `held` and `deferred` instead of `queued`, `captured` instead of `sent` if it was not sent.',
+    'Its status, more precisely: `held` and `deferred` instead of `queued`, `captured` instead of `sent` if it was not sent, `complained` if a recipient reported it as spam.',
 })
 
 const ROW_FIELDS = {
   state: extra(StateField),
   to: extra(Text('All To recipients, joined with ", ".')),
   sandbox: extra(Type.Boolean({ description: 'True if it was only captured or simulated.' })),
+  engagement: extra(
+    Type.Array(StringEnum(ENGAGEMENTS), {
+      description: 'What a recipient did with it: `opened`, `clicked`, `complained`; empty: nothing that is known.',
+    }),
+  ),
 }
 
 export const EmailRow = Type.Object({ ...EMAIL_FIELDS, ...ROW_FIELDS })

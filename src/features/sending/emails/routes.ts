@@ -78,7 +78,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
         detail: describeRoute(
           'List emails',
           requiresOrSupport('emails:read'),
-          'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream`, `domain` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more. If a status or an operation is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
+          'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream`, `domain` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more; so it does with `engagement`. If a status, an operation or an engagement is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
         ),
       },
     )
@@ -131,8 +131,11 @@ export async function findEmails(
 ): Promise<Omit<SearchResult, 'hasMore'> & Partial<SearchResult>> {
   const { from = ANY_TIME.from, to = ANY_TIME.to } = parseDateRange(query)
   const operation = parseOperationFilter(query.operation_id)
-  const filter = { status: parseStatusFilter(query.status), from, to, operation }
-  const parsed = parseSearch(app.db, accountId, query, search)
+  const { engagement } = query
+  const filter = { status: parseStatusFilter(query.status), engagement, from, to, operation }
+  // No index has both, so the emails of the account are searched for them.
+  const isScanned = engagement !== undefined && (filter.status !== undefined || operation !== undefined)
+  const parsed = parseSearch(app.db, accountId, query, search) ?? (isScanned ? {} : undefined)
   if (parsed) return searchEmails(app, accountId, { filter, search: parsed }, page)
   const { emails, total } = listEmails(app.db, accountId, filter, page)
   return { emails, total, lastKey: timeKey(emails, ({ createdAt }) => createdAt) }

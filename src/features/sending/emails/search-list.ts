@@ -1,6 +1,6 @@
 /**
- * @module Lists the emails that match a search, newest first. The search index contains neither operation nor status,
- * which changes often. A filter by status or operation looks them up for the matches, a batch at a time. One request
+ * @module Lists the emails that match a search, newest first. The search index contains neither operation nor status
+ * nor engagement, which change often. A filter by one of these looks them up for the matches, a batch at a time. One request
  * examines a limited number of emails, so a page may have fewer rows than requested; a cursor continues where the
  * scan stopped.
  */
@@ -19,19 +19,17 @@ import {
   isMatch,
   type TimeRange,
 } from '#features/sending/queue/search.ts'
+import { type Engagement, engagementBit } from '#features/sending/queue/settle.ts'
 import { type Status, statusCode } from '#features/sending/queue/status.ts'
 import { findStreamId } from '#features/setup/streams/streams.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
 import { isTransientError } from '#platform/disk/storage-errors.ts'
 import { invalid } from '#platform/errors.ts'
-import { MAX_OFFSET } from '#platform/http/schemas.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { countEmails, type EmailFilter, readEmailsByIds, type StoredEmail } from './read.ts'
+import { countEmails, type EmailFilter, MAX_COUNTED, readEmailsByIds, type StoredEmail } from './read.ts'
 
-/** Totals end here: a total this high means that page numbers cannot reach all matches. */
-export const MAX_COUNTED = MAX_OFFSET + 1
 /** Matches examined per tick; this takes some 10 ms. */
 const BATCH_SIZE = 5000
 const MAX_BATCHES = 200
@@ -57,15 +55,16 @@ const sql = prepareStatements((db) => ({
      ORDER BY id DESC`,
   ),
   // CROSS JOIN makes SQLite begin with the matches and look up each email by its row id.
-  among: db.prepare<{ id: number }, [string, number | null, number | null]>(
+  among: db.prepare<{ id: number }, [string, number | null, number | null, number | null]>(
     `SELECT emails.id FROM json_each(?1) CROSS JOIN emails ON emails.id = json_each.value
-     WHERE status = coalesce(?2, status) AND (?3 IS NULL OR operation_id = ?3) ORDER BY emails.id DESC`,
+     WHERE status = coalesce(?2, status) AND (?3 IS NULL OR operation_id = ?3)
+     AND (?4 IS NULL OR engagement & ?4 <> 0) ORDER BY emails.id DESC`,
   ),
 }))
 
 export interface SearchResult {
   readonly emails: readonly StoredEmail[]
-  /** At most MAX_COUNTED. With a filter by status or operation: the number of emails found so far. */
+  /** At most MAX_COUNTED. With a filter by status, engagement or operation: the number of emails found so far. */
   readonly total: number
   readonly hasMore: boolean
   /** Where the next page starts. */
@@ -156,17 +155,19 @@ export async function searchEmails(
   const isKnown = filter.operation === undefined || operationId !== undefined
   if (!range || !isKnown) return { emails: [], total: 0, hasMore: false, lastKey: undefined }
   const below = { ...range, last: Math.min(range.last, belowTimeAndId(page)[1] - 1) }
-  const { status } = filter
+  const { status, engagement } = filter
   const listMatches = (): MatchPage => ({
     ids: findMatchIds(db, match, below, { limit: page.limit + 1, offset: page.offset }),
     total: countMatches(db, match, range, MAX_COUNTED),
   })
   const { ids, total, stoppedAt } =
-    status === undefined && operationId === undefined
+    status === undefined && operationId === undefined && engagement === undefined
       ? listMatches()
-      : status !== undefined && countEmails(db, accountId, status, filter.from, filter.to) <= MAX_LOOKED_UP
+      : status !== undefined &&
+          engagement === undefined &&
+          countEmails(db, accountId, status, filter.from, filter.to) <= MAX_LOOKED_UP
         ? examineStatus(db, { accountId, match, status, operationId, range, filter }, below.last, page)
-        : await examineMatches(app, { accountId, match, status, operationId, range: below }, page)
+        : await examineMatches(app, { accountId, match, status, engagement, operationId, range: below }, page)
   const emails = readEmailsByIds(db, ids.slice(0, page.limit))
   const last = emails.at(-1)
   if (ids.length > page.limit || stoppedAt === undefined)
@@ -199,6 +200,7 @@ interface MatchQuery {
   readonly accountId: number
   readonly match: string
   readonly status: Status | undefined
+  readonly engagement?: Engagement | undefined
   readonly operationId: number | undefined
   readonly range: TimeRange
 }
@@ -223,7 +225,7 @@ function examineStatus(
 /** Scans the matches, newest first, for a status or an operation until the page is full. */
 async function examineMatches(
   app: App,
-  { accountId, match, status, operationId, range }: MatchQuery,
+  { accountId, match, status, engagement, operationId, range }: MatchQuery,
   page: RowWindow,
 ): Promise<MatchPage> {
   const owner = getTenantId(app.db, accountId)
@@ -239,7 +241,8 @@ async function examineMatches(
     const found = await app.fairScheduler.resume(owner, () => {
       const ids = findMatchIds(app.db, match, { ...range, last }, { limit: BATCH_SIZE })
       const code = status === undefined ? null : statusCode(status)
-      for (const { id } of sql(app.db).among.all(JSON.stringify(ids), code, operationId ?? null)) hits.push(id)
+      const bit = engagement === undefined ? null : engagementBit(engagement)
+      for (const { id } of sql(app.db).among.all(JSON.stringify(ids), code, operationId ?? null, bit)) hits.push(id)
       return ids
     })
     app.workBudget.charge(accountId, (BATCH_WORK_UNITS * found.length) / BATCH_SIZE)

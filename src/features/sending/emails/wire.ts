@@ -7,6 +7,7 @@ import { isRestoredReason } from '#features/core/fence/restored.ts'
 import { type DraftExtra, messageIdOf } from '#features/sending/queue/email.ts'
 import { findHoldReason } from '#features/sending/queue/hold-transitions.ts'
 import { parseAttachments } from '#features/sending/queue/retire.ts'
+import { toEngagements } from '#features/sending/queue/settle.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import { mayReadContent } from '#features/setup/api-keys/scopes.ts'
 import type { KeyRing } from '#platform/crypto/crypto.ts'
@@ -106,6 +107,7 @@ const toRowFields = (email: StoredEmail) => ({
   state: toEmailState(email),
   to: addressesOfKind(email, 'to').join(', '),
   sandbox: email.sandbox,
+  engagement: toEngagements(email.engagement),
 })
 
 /** Has the fields of the email twice, at the top and nested: some clients read the former, some the latter. */
@@ -173,10 +175,16 @@ export function toRecipientState(recipient: StateFacts): State {
 }
 
 /** Of several recipients, one that is held or deferred decides. */
-export function toEmailState({ status, recipients }: Pick<StoredEmail, 'status' | 'recipients'>): State {
+export function toEmailState({
+  status,
+  engagement,
+  recipients,
+}: Pick<StoredEmail, 'status' | 'engagement' | 'recipients'>): State {
   const states = recipients.map(toRecipientState)
   if (isOpen(status)) return states.find((state) => state === 'held' || state === 'deferred') ?? status
-  return status === 'sent' && states.includes('captured') ? 'captured' : status
+  if (status !== 'sent') return status
+  if (toEngagements(engagement).includes('complained')) return 'complained'
+  return states.includes('captured') ? 'captured' : status
 }
 
 /** Renders the bodies of a broadcast email, by row id; empty if the template fails for its recipient. */

@@ -19,6 +19,7 @@ import {
   queryRule,
   type Violation,
 } from '#platform/db/consistency.ts'
+import { ENGAGEMENTS, engagementBit } from './settle.ts'
 import { deriveEmailStatus, formatStatus, isOpen, STATUSES, type Status, statusCode, statusCodes } from './status.ts'
 
 export const emailCounters = createCounterRule({
@@ -52,6 +53,15 @@ export const capturedCounters = queryRule({
     WHERE ${hoursFromSql(COMMON_HORIZON)}
     GROUP BY 1, 2, 3 HAVING sum(stored) < sum(counted) OR (sum(stored) > sum(counted) AND ${LOGS_HORIZON} = 0)`,
   describe: describeCounter,
+})
+
+export const engagements = queryRule({
+  rule: 'every email is marked with the engagements of its events',
+  sql: `SELECT ${hexUuid('uuid')} AS email, engagement, (SELECT coalesce(${ENGAGEMENTS.map(
+    (type) => `max(type = ${toEventCode(type)}) * ${engagementBit(type)}`,
+  ).join(' + ')}, 0) FROM events WHERE email_id = emails.id) AS counted
+    FROM emails WHERE created_at >= ${EVENTS_HORIZON} AND engagement <> counted`,
+  describe: (r) => `email ${r['email']}: marked ${r['engagement']}, its events say ${r['counted']}`,
 })
 
 export const recipientCounts = queryRule({

@@ -1,12 +1,14 @@
 /**
  * @module Completes every status change of a recipient: updates the email's status and the counters, in the transaction
- * of the change. Used only by the files listed in `status`, and those that insert and delete emails.
+ * of the change. Used only by the files listed in `status`, and those that insert and delete emails. Also marks emails
+ * that a recipient opened, clicked or complained about, with a flag for each and an index over those that have it, so
+ * that lists find them.
  */
 
 import type { Database } from 'bun:sqlite'
 import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/daily-stats.ts'
-import { count, type EventData, type EventType, record } from '#features/core/events/record.ts'
+import { count, type EventData, type EventType, type NewEvent, record } from '#features/core/events/record.ts'
 import { countForStream, type StreamCounter } from '#features/setup/streams/reputation.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -48,6 +50,7 @@ const sql = prepareStatements((db) => ({
     'UPDATE emails SET status = ?, updated_at = ?, delivered_at = coalesce(delivered_at, ?) WHERE id = ? AND status = ?',
   ),
   setDelivered: db.prepare('UPDATE emails SET delivered_at = ? WHERE id = ? AND delivered_at IS NULL'),
+  engage: db.prepare('UPDATE emails SET engagement = engagement | ?1 WHERE id = ?2 AND engagement & ?1 = 0'),
   any: db.prepare<{ id: number }, []>('SELECT id FROM queue_rules WHERE email_id IS NOT NULL LIMIT 1'),
   delete: db.prepare('DELETE FROM queue_rules WHERE email_id = ?'),
 }))
@@ -165,3 +168,25 @@ export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Milli
 
 /** Whether an operator holds any single email, so that claims must look. */
 export const hasEmailHolds = (db: Database): boolean => sql(db).any.get() !== null
+
+/** The position is that of the stored bit: only append. */
+export const ENGAGEMENTS = ['opened', 'clicked', 'complained'] as const
+export type Engagement = (typeof ENGAGEMENTS)[number]
+
+export const engagementBit = (engagement: Engagement): number => 1 << ENGAGEMENTS.indexOf(engagement)
+
+/** SQL: the email has the engagement. As the index of its emails states it. */
+export const isEngagedSql = (engagement: Engagement): string => `engagement & ${engagementBit(engagement)} <> 0`
+
+/** SQL: the index of the emails that have the engagement, by account and time. */
+export const engagementIndex = (engagement: Engagement): string => `emails_${engagement}`
+
+/** The engagements that an email has. */
+export const toEngagements = (bits: number): Engagement[] =>
+  ENGAGEMENTS.filter((engagement) => (bits & engagementBit(engagement)) !== 0)
+
+/** Records an event of a reader, and marks its email. */
+export function recordEngaged(tx: Tx, event: NewEvent & { readonly type: Engagement; readonly emailId: number }): void {
+  record(tx, event)
+  sql(tx.db).engage.run(engagementBit(event.type), event.emailId)
+}

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { bytes, describeTable, flag, time, uuid } from '#platform/db/columns.ts'
+import { bytes, describeTable, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
 
 /** An accepted email. Its id grows with created_at. The Message-ID is derived: `<{uuid}@{domain of From}>`. */
 export const emails = sqliteTable(
@@ -50,6 +50,8 @@ export const emails = sqliteTable(
     quotaMonth: integer('quota_month'),
     scheduledAt: time('scheduled_at'),
     deliveredAt: time('delivered_at'),
+    /** Flags of what recipients did with it, as in ENGAGEMENTS. */
+    engagement: integer('engagement').notNull().default(ZERO),
     createdAt: time('created_at').notNull(),
     updatedAt: time('updated_at').notNull(),
   },
@@ -57,6 +59,10 @@ export const emails = sqliteTable(
     index('emails_by_time').on(t.accountId, t.createdAt),
     index('emails_by_status').on(t.accountId, t.status, t.createdAt),
     index('emails_of_operation').on(t.operationId, t.status).where(sql`operation_id is not null`),
+    // Rarely written: when an email is first opened, clicked or complained about.
+    index('emails_opened').on(t.accountId, t.createdAt).where(sql`engagement & 1 <> 0`),
+    index('emails_clicked').on(t.accountId, t.createdAt).where(sql`engagement & 2 <> 0`),
+    index('emails_complained').on(t.accountId, t.createdAt).where(sql`engagement & 4 <> 0`),
   ],
 )
 describeTable(emails, {

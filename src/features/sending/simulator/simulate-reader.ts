@@ -4,7 +4,7 @@
  * stored, and no address is suppressed.
  */
 import type { App } from '#features/core/app/app.ts'
-import { record } from '#features/core/events/record.ts'
+import { recordEngaged } from '#features/sending/queue/settle.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -42,7 +42,7 @@ export function simulateReader(
   const { accountId, accountUuid, address, createdAt } = recipient
   for (const action of findReaderActions(address)) {
     if (action === 'complain')
-      record(tx, {
+      recordEngaged(tx, {
         accountId,
         type: 'complained',
         at: app.eventTime(),

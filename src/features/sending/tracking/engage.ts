@@ -9,7 +9,8 @@ import { isbot } from 'isbot'
 import type { App } from '#features/core/app/app.ts'
 import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, countDomainOnly, domainOfAddress, ERASED_DOMAIN } from '#features/core/events/daily-stats.ts'
-import { count, type EventData, MACHINE_METRICS, record } from '#features/core/events/record.ts'
+import { count, type EventData, MACHINE_METRICS } from '#features/core/events/record.ts'
+import { recordEngaged } from '#features/sending/queue/settle.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -124,7 +125,7 @@ export function recordEngagement(app: Pick<App, 'eventTime'>, tx: Tx, engagement
   const type = engagement.url === undefined ? 'opened' : 'clicked'
   if (email.sandbox === 0) addDailyStats(tx, engagement, email, at, dueEvent)
   else countCaptured(tx, email.accountId, type, at)
-  record(tx, {
+  recordEngaged(tx, {
     accountId: email.accountId,
     type,
     at,

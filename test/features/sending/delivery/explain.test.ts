@@ -199,7 +199,7 @@ test.each([
   ['sent', [{ status: 'sent', isCaptured: true }, { status: 'rejected' }], 'captured'],
   ['bounced', [{ status: 'sent', isCaptured: true }, { status: 'bounced' }], 'bounced'],
 ] as const)('an email with the status %s and %j is %s', (status, recipients, state) => {
-  expect(toEmailState({ status, recipients: recipients.map(recipient) })).toBe(state)
+  expect(toEmailState({ status, engagement: 0, recipients: recipients.map(recipient) })).toBe(state)
 })
 
 describe('after an attempt, who must act depends on its category and on whether the mail is retried', () => {

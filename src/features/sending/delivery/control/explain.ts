@@ -195,6 +195,7 @@ function describe(state: State, facts: Facts): Said {
       return { who: whoWhileRetried(found), sentence, advice: found.advice }
     }
     case 'sent':
+    case 'complained':
       return describeAccepted(facts)
     case 'captured':
       return isSandbox
