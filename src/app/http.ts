@@ -67,7 +67,8 @@ import { CAPTURED_PATH, capturedPages } from '#features/sending/capture/pages.ts
 import { capturedInboxRoutes, captureRoutes } from '#features/sending/capture/routes.ts'
 import { operatorDeadLetterRoutes } from '#features/sending/dead-letters/operator-routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
-import { attemptRoutes } from '#features/sending/delivery/control/attempt-routes.ts'
+import { createExplanationContext, listActions } from '#features/sending/delivery/control/actions.ts'
+import { attemptRoutes, retryRoutes } from '#features/sending/delivery/control/attempt-routes.ts'
 import { explainEmail } from '#features/sending/delivery/control/explain.ts'
 import { operatorExplainRoutes } from '#features/sending/delivery/control/operator-explain-routes.ts'
 import { operatorProviderRoutes } from '#features/sending/delivery/control/operator-providers.ts'
@@ -206,9 +207,13 @@ export function createRoutes(
       maxAttempts,
       takeRate,
       renderedBodies,
-      explain: explainEmail,
+      explain: (accountId, email, events) => {
+        const explanation = explainEmail(email, events, createExplanationContext(app, accountId, email))
+        return { ...explanation, actions: listActions(app, email, explanation.explanations) }
+      },
       readSource,
     }),
+    retryRoutes(app, { takeRate }),
     attemptRoutes(app, {
       findDialogue: (recipientId) => scheduler()?.recentDialogues.find(recipientId),
     }),

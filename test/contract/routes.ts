@@ -38,6 +38,7 @@ export type Resource =
   | 'dead-letter'
   | 'domain'
   | 'email'
+  | 'deferred-email'
   | 'ended-email'
   | 'inbound-email'
   | 'inbound-route'
@@ -499,6 +500,7 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ to: [EMAIL.to] }),
     isBodyOptional: true,
   },
+  { ...get('/v1/emails/{id}/retry', 'emails:send', { resource: 'deferred-email' }), method: 'POST' },
   listRoute('/v1/emails/{id}/attempts', 'emails:read', { resource: 'email', paged: false }),
   get('/v1/emails/{id}/source', 'emails:read', { resource: 'email' }),
   get('/v1/analytics/aggregate', 'analytics:read', {
@@ -997,6 +999,15 @@ export async function createContractApi(settings: Readonly<Record<string, string
       }
       case 'email':
         return (await accepted({ send_at: new Date(service.clock.now() + hours(1)).toISOString() })).id
+      case 'deferred-email': {
+        const { id } = await accepted()
+        service.app.db.run(
+          `UPDATE recipients SET attempts = 1, next_at = next_at + 3600000
+           WHERE email_id = (SELECT id FROM emails WHERE uuid = unhex(?))`,
+          [id.replaceAll('-', '')],
+        )
+        return id
+      }
       case 'ended-email': {
         const id = await make('email')
         expect((await api('POST', `/v1/emails/${id}/cancel`)).status).toBe(200)

@@ -95,7 +95,12 @@ const emailTools = {
         max_attempts: number,
         operation_id: text,
         ...named('message_id idempotency_key', strange),
-        explanations: rows({ ...named('state who_must_act advice next_at', text), address, sentence: strange }),
+        explanations: rows({
+          ...named('state who_must_act advice next_at tried_until further_mail', text),
+          address,
+          sentence: strange,
+        }),
+        actions: rows({ ...named('name method', text), path: strange, recipient: address }),
         recipients: rows({
           ...named('kind status next_retry_at delivered_at bounce_type bounce_category', text),
           attempts: number,

@@ -5,6 +5,7 @@ import { EmailEvent } from '#features/core/events/model.ts'
 import { Nullable, OptionalNullable, SendResponse } from '#features/sending/accept/model.ts'
 import { ENGAGEMENTS } from '#features/sending/queue/settle.ts'
 import { STATUSES } from '#features/sending/queue/status.ts'
+import { SUPPRESSION_SCOPES } from '#features/setup/suppression-store/check.ts'
 import { dateFields } from '#platform/http/date-filter.ts'
 import {
   Count,
@@ -180,10 +181,51 @@ export const RecipientExplanation = Type.Object(
     who_must_act: WhoMustAct,
     advice: Nullable(Type.String(), 'What to do; null: nothing more than the sentence says.'),
     next_at: Nullable(Timestamp(), 'When it is attempted next, or expires; null if neither is going to happen.'),
+    tried_until: extra(Nullable(Timestamp(), 'Until when it is tried; null if it has ended.')),
+    at: extra(Nullable(Timestamp(), 'When the last attempt ended; null without one, or when its events are deleted.')),
+    server: extra(Nullable(Type.String(), 'Last receiving server: name and IP address.')),
+    reply: extra(Nullable(Type.String(), 'Last reply of a receiving server, often with its own id of the message.')),
+    suppression: extra(
+      Nullable(
+        Type.Object({
+          reason: Text('hard_bounce, complaint, unsubscribe, manual, or as provided.'),
+          stops: StringEnum(SUPPRESSION_SCOPES, {
+            description: '`all` mail, or `marketing`: mail with `transactional: false`.',
+          }),
+          stream: Nullable(Type.String(), 'Only mail of the stream with this slug; null: of every stream.'),
+          created_at: Timestamp({ description: 'Since when.' }),
+          source_email_id: Nullable(Uuid(), 'Email that caused it; null: none, or it is deleted.'),
+        }),
+        'What stops mail of the same kind to the address now; null: nothing.',
+      ),
+    ),
+    further_mail: extra(
+      Nullable(Type.String(), 'What becomes of further mail to the address, after a bounce, complaint or suppression.'),
+    ),
   },
   { title: 'RecipientExplanation' },
 )
 export type RecipientExplanation = Static<typeof RecipientExplanation>
+
+export const EMAIL_ACTIONS = [
+  'retry',
+  'cancel',
+  'reschedule',
+  'resend',
+  'retry_dead_letter',
+  'remove_suppression',
+] as const
+
+export const EmailAction = Type.Object(
+  {
+    name: StringEnum(EMAIL_ACTIONS, { description: 'What can be done.' }),
+    method: Text('Method of the request that does it.'),
+    path: Text('Path of the request.'),
+    recipient: Nullable(Type.String(), 'Address that it is for; null: for the email.'),
+  },
+  { title: 'EmailAction' },
+)
+export type EmailAction = Static<typeof EmailAction>
 
 const BODY_FIELDS = {
   html_body: OptionalNullable(Type.String(), 'HTML body.'),
@@ -246,6 +288,7 @@ export const EmailDetail = Type.Object({
   explanations: extra(
     Type.Array(RecipientExplanation, { description: 'Why each recipient did not get it, or did, in the same order.' }),
   ),
+  actions: extra(Type.Array(EmailAction, { description: 'What can be done now, by a key or role that may do it.' })),
   // Public clients of the interface read it here, or above.
   email: Type.Object(
     { ...EMAIL_FIELDS, ...BODY_FIELDS },
@@ -257,3 +300,5 @@ export type EmailDetail = Static<typeof EmailDetail>
 
 /** What happened to an email, and to each of its recipients. */
 export type Explanation = Pick<EmailDetail, 'sentence' | 'explanations'>
+/** With what can be done about it. */
+export type ActionableExplanation = Pick<EmailDetail, 'sentence' | 'explanations' | 'actions'>

@@ -46,7 +46,7 @@ export interface StoredEmail
 }
 
 export interface StoredRecipient
-  extends Readonly<Omit<typeof recipients.$inferSelect, 'kind' | 'status' | 'retryFrom' | 'waitNotedAt'>> {
+  extends Readonly<Omit<typeof recipients.$inferSelect, 'kind' | 'status' | 'waitNotedAt'>> {
   readonly kind: RecipientKind
   readonly status: Status
   /** When it is attempted next: `nextAt`, or later while its host or provider is not tried. */
@@ -136,7 +136,7 @@ const sql = prepareStatements((db) => ({
   recipients: db.prepare<RecipientRow, [number]>(
     `SELECT id, email_id AS emailId, kind, address, mailbox, status, lane, attempts, next_at AS nextAt,
      delivery_started_at AS deliveryStartedAt, delivered_at AS deliveredAt, is_captured AS isCaptured, smtp_response AS smtpResponse,
-     last_error AS lastError, sending_ip AS sendingIp, bounce_type AS bounceType, bounce_category AS bounceCategory, expires_at AS expiresAt
+     last_error AS lastError, sending_ip AS sendingIp, bounce_type AS bounceType, bounce_category AS bounceCategory, expires_at AS expiresAt, retry_from AS retryFrom
      FROM recipients WHERE email_id = ? ORDER BY id`,
   ),
   events: db.prepare<

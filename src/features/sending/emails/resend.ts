@@ -2,6 +2,7 @@
  * @module Sends a stored email again as a new one: same sender, recipients, subject, bodies, headers and attachments,
  * through the normal acceptance. The original stays as it is. Never repeats broadcasts, system mail and open emails.
  */
+import type { Database } from 'bun:sqlite'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { readStoredContent } from '#features/core/app/stored-content.ts'
@@ -15,6 +16,7 @@ import { isOpen } from '#features/sending/queue/status.ts'
 import type { emails } from '#features/sending/queue/tables.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
+import { attempt } from '#platform/attempt.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { serverBusy } from '#platform/http/body.ts'
@@ -27,7 +29,7 @@ import { findEmail, type StoredEmail, type StoredRecipient } from './read.ts'
 import { isSystemMail } from './wire.ts'
 
 /** What acceptance needs and `StoredEmail` lacks. */
-interface Origin
+export interface Origin
   extends Readonly<
     Pick<typeof emails.$inferSelect, 'streamId' | 'broadcastId' | 'templateId' | 'listId' | 'sizeBytes'>
   > {
@@ -41,6 +43,17 @@ const sql = prepareStatements((db) => ({
      FROM emails LEFT JOIN streams ON streams.id = stream_id WHERE emails.id = ?`,
   ),
 }))
+
+/** What a stored email was sent by, besides its own fields. */
+export const findOrigin = (db: Database, emailId: number): Origin | undefined =>
+  sql(db).origin.get(emailId) ?? undefined
+
+/** Whether `resendEmail` would accept the email, with all of its recipients. */
+export const isRepeatable = (app: App, email: StoredEmail, origin: Origin): boolean =>
+  attempt(() => {
+    requireRepeatable(app, email, origin)
+    return chooseRecipients(email, undefined)
+  }) !== undefined
 
 /** Peak memory per octet of content: as read, and as packed for the store. */
 const MEMORY_FACTOR = 3
@@ -115,7 +128,7 @@ export async function resendEmail(
 /** What is sent again and to whom. The warnings are in the order of the recipients; a suppression comes first. */
 function readOriginal(app: App, { accountId }: Actor, uuid: UuidBytes, request: ResendRequest) {
   const email = findEmail(app.db, accountId, uuid)
-  const origin = email && sql(app.db).origin.get(email.id)
+  const origin = email && findOrigin(app.db, email.id)
   if (!email || !origin) throw notFoundById('email_not_found', 'email')
   const stream = requireRepeatable(app, email, origin)
   const recipients = chooseRecipients(email, request.to)

@@ -19,12 +19,12 @@ import { locatedAt, responseHeaders } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, parsePage } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import {
+  type ActionableExplanation,
   EmailChange,
   EmailDetail,
   EmailQuery,
   EmailRow,
   EmailSource,
-  type Explanation,
   ResendRequest,
   ResendResponse,
 } from './model.ts'
@@ -158,7 +158,7 @@ function parseOperationFilter(id: string | undefined): UuidBytes | undefined {
 /** Values that composition passes from later features. */
 export interface OneEmailRouteOptions extends EmailRouteOptions {
   readonly renderedBodies: RenderBodies
-  readonly explain: (email: StoredEmail, events: readonly RecordedEvent[]) => Explanation
+  readonly explain: (accountId: number, email: StoredEmail, events: readonly RecordedEvent[]) => ActionableExplanation
   /** Composes the message of an email, by row id, again. */
   readonly readSource: (emailId: number, options: { readonly isContentHidden: boolean }) => Promise<EmailSource>
 }
@@ -190,7 +190,7 @@ async function readDetail(
     maxAttempts,
     ...(await readBodiesAs(actor, app, email, renderedBodies)),
     events,
-    explanation: explain(email, events),
+    explanation: explain(accountId, email, events),
     keys: app.keys,
     actor,
   })

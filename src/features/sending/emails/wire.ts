@@ -15,7 +15,14 @@ import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { type Email, type EmailDetail, EmailRecipient, type EmailRow, type Explanation, type State } from './model.ts'
+import {
+  type ActionableExplanation,
+  type Email,
+  type EmailDetail,
+  EmailRecipient,
+  type EmailRow,
+  type State,
+} from './model.ts'
 import type { StoredEmail, StoredRecipient } from './read.ts'
 
 const formatOptionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
@@ -116,7 +123,7 @@ export function emailDetailWire(
   context: EmailBodies & {
     readonly maxAttempts: MaxAttempts
     readonly events: readonly RecordedEvent[]
-    readonly explanation: Explanation
+    readonly explanation: ActionableExplanation
     readonly keys: KeyRing
     readonly actor: Pick<Actor, 'accountId' | 'scopes'>
   },

@@ -25,9 +25,12 @@ export const COMPLAINT = 'complaint'
 /** Stored in place of an id for "every stream" and "every list". */
 export const EVERY = 0
 
-type Row = Readonly<Pick<typeof suppressions.$inferSelect, 'covers' | 'streamId' | 'listId' | 'reason'>>
+type Row = Readonly<
+  Pick<typeof suppressions.$inferSelect, 'covers' | 'streamId' | 'listId' | 'reason' | 'sourceEmailId' | 'createdAt'>
+>
 
-const COLUMNS = 'covers, stream_id AS streamId, list_id AS listId, reason'
+const COLUMNS =
+  'covers, stream_id AS streamId, list_id AS listId, reason, source_email_id AS sourceEmailId, created_at AS createdAt'
 
 /** If an address has fewer rows than this, code compares them; otherwise SQL selects from them. */
 const MAX_ROWS_COMPARED = 8
@@ -67,7 +70,7 @@ export interface SuppressionQuery {
  * The suppression that stops this email to the address; undefined when the email may be sent. A suppression of all mail
  * comes first.
  */
-export function suppressionOf(db: Database, covered: SuppressionQuery): { reason: string } | undefined {
+export function suppressionOf(db: Database, covered: SuppressionQuery): Row | undefined {
   const { accountId, transactional, streamId, listId } = covered
   const key = toSuppressionKey(covered.address)
   const listed = suppressionListKey(db, accountId, key)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { MiB } from '#platform/units.ts'
+import { hours, MiB } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import {
@@ -120,7 +120,15 @@ test('the detail has every field, flat and nested, with recipients and events', 
       who_must_act: 'nobody',
       advice: null,
       next_at: expect.any(String),
+      tried_until: new Date(emails.clock.now() + hours(48)).toISOString(),
+      at: null,
+      server: null,
+      reply: null,
+      suppression: null,
+      further_mail: null,
     })),
+    actions: [],
+    engagement: [],
     recipients: [
       recipient('bob@receiver.test', 'to'),
       recipient('eve@receiver.test', 'to'),
@@ -151,6 +159,7 @@ test('the detail has every field, flat and nested, with recipients and events', 
     state: 'queued',
     to: 'bob@receiver.test, eve@receiver.test',
     sandbox: false,
+    engagement: [],
   } as never)
 })
 

@@ -2,14 +2,19 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requiresOrSupport } from '#features/core/app/http.ts'
+import { authenticated, requires, requiresOrSupport } from '#features/core/app/http.ts'
+import { readSendResponse } from '#features/sending/accept/accept.ts'
+import { SendResponse } from '#features/sending/accept/model.ts'
+import { RATE_HEADERS, type TakeRate } from '#features/sending/accept/sendable.ts'
 import { WhoMustAct } from '#features/sending/emails/model.ts'
 import { getEmail } from '#features/sending/emails/read.ts'
 import { listAttempts, type StoredAttempt } from '#features/sending/queue/attempt-transitions.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import { describeRoute } from '#platform/http/access.ts'
-import { isoTime, pageBody } from '#platform/http/envelope.ts'
-import { Nullable, PageBody, PageQuery, parsePage, StringEnum, Timestamp } from '#platform/http/schemas.ts'
+import { dataBody, isoTime, pageBody } from '#platform/http/envelope.ts'
+import { responseHeaders } from '#platform/http/route-errors.ts'
+import { DataBody, Nullable, PageBody, PageQuery, parsePage, StringEnum, Timestamp } from '#platform/http/schemas.ts'
+import { retryEmail } from './actions.ts'
 import { adviseOnAttempt } from './explain.ts'
 
 /** Roles of the lines of a dialogue, by their marks. */
@@ -100,6 +105,25 @@ export function attemptWire(
 
 /** The dialogue of a recent accepted message, by row id of its recipient. */
 export type FindDialogue = (recipientId: number) => string | undefined
+
+export const retryRoutes = (app: App, { takeRate }: { readonly takeRate: TakeRate }) =>
+  new Elysia({ prefix: '/v1/emails', tags: ['Emails'] }).use(authenticated).post(
+    '/:id/retry',
+    async ({ actor, params, set }) => {
+      const admit = () => void Object.assign(set.headers, takeRate(actor))
+      return dataBody(readSendResponse(app, await retryEmail(app, actor, params.id, admit)))
+    },
+    {
+      params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
+      response: DataBody(SendResponse),
+      detail: describeRoute(
+        'Retry a deferred email now',
+        requires('emails:send'),
+        'Makes the recipients due that wait for the time of their next attempt. A server that does not answer is still not tried before the end of its backoff of at most 15 minutes; `next_at` says when. A 409 `email_not_deferred` if none waits; a 429 `retried_recently` within 10 seconds of the last attempt.',
+        responseHeaders(...RATE_HEADERS),
+      ),
+    },
+  )
 
 export const attemptRoutes = (app: App, { findDialogue }: { readonly findDialogue: FindDialogue }) =>
   new Elysia({ prefix: '/v1/emails', tags: ['Emails'] }).use(authenticated).get(

@@ -9,7 +9,9 @@ import type { Explanation, RecipientExplanation, Responsible, State } from '#fea
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { findHold, toRecipientState } from '#features/sending/emails/wire.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
-import { isoTimeOrNull } from '#platform/http/envelope.ts'
+import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import type { BounceCategory } from '../protocol.ts'
 
 interface Cause {
@@ -52,7 +54,11 @@ const CAUSES: Readonly<Record<BounceCategory, Cause>> = {
     'a domain does not exist, has no mail server, or its DNS does not answer: that of the recipient, unless the reply names another',
     'Check the address.',
   ),
-  connection_failure: cause('recipient', 'the receiving server cannot be reached, or broke off the connection'),
+  connection_failure: cause(
+    'recipient',
+    'the receiving server cannot be reached, or broke off the connection',
+    'The operator of that server must repair it.',
+  ),
   tls_failure: cause('recipient', 'no TLS session with a valid certificate could be opened, so the mail was not sent'),
   protocol_error: cause('operator', 'the receiving server did not accept a command', 'Read the dialogue.'),
   relay_denied: cause(
@@ -160,6 +166,8 @@ interface Facts {
   readonly isSandbox: boolean
   /** Those of the recipient, oldest first. */
   readonly events: readonly RecordedEvent[]
+  /** What stops mail of the same kind to the address now. */
+  readonly suppression: RecipientExplanation['suppression']
 }
 
 /** The data of the newest event of a type, after an attempt or a wait with a cause; empty if none is stored. */
@@ -199,7 +207,11 @@ function describe(state: State, facts: Facts): Said {
       return describeAccepted(facts)
     case 'captured':
       return isSandbox
-        ? { who: 'sender', sentence: 'It was captured, not sent: the sending domain was never verified.' }
+        ? {
+            who: 'sender',
+            sentence: 'It was captured, not sent: the sending domain was never verified.',
+            advice: 'Verify the domain, then send it again.',
+          }
         : { who: 'operator', sentence: 'It was captured, not sent: the delivery mode of this service is `capture`.' }
     case 'bounced': {
       // The stored error names what it waited for, or the operator who ended it; the last attempt does not.
@@ -220,6 +232,7 @@ function describe(state: State, facts: Facts): Said {
       return {
         who: 'sender',
         sentence: `It was not sent. ${toSentence(lastError ?? 'The address is suppressed, or its data were erased')}`,
+        advice: facts.suppression ? adviseOnSuppression(facts.suppression.reason) : undefined,
       }
     case 'cancelled':
       return { who: 'nobody', sentence: toSentence(lastError ?? 'It was cancelled before it was sent') }
@@ -227,6 +240,16 @@ function describe(state: State, facts: Facts): Said {
       return UNCERTAIN
   }
 }
+
+const SUPPRESSION_ADVICE: Readonly<Record<string, string>> = {
+  [HARD_BOUNCE]: 'If the address works again, remove its suppression, then send it again.',
+  [COMPLAINT]: 'The recipient reported earlier mail as spam. Remove the suppression only if they ask for your mail.',
+  [UNSUBSCRIBE]: 'The recipient unsubscribed. They still get mail that is marked as transactional.',
+}
+
+const adviseOnSuppression = (reason: string): string =>
+  (Object.hasOwn(SUPPRESSION_ADVICE, reason) ? SUPPRESSION_ADVICE[reason] : undefined) ??
+  'To send to it again, remove its suppression.'
 
 const REACTIONS: ReadonlyMap<string, string> = new Map([
   ['opened', ', and it was opened'],
@@ -239,8 +262,13 @@ function describeAccepted({ isSandbox, events }: Facts): Said {
   const server = isRelayed ? 'The smarthost of this service' : 'The receiving server'
   const accepted = isSandbox ? 'The simulator accepted it, and nothing left this machine' : `${server} accepted it`
   const reaction = events.findLast(({ type }) => REACTIONS.has(type))?.type ?? ''
-  return { who: 'nobody', sentence: `${accepted}${REACTIONS.get(reaction) ?? ''}.` }
+  const sentence = `${accepted}${REACTIONS.get(reaction) ?? ''}.`
+  if (reaction === 'complained') return { who: 'sender', sentence, advice: 'Send only what the recipient asked for.' }
+  return isSandbox || reaction !== '' ? { who: 'nobody', sentence } : { who: 'nobody', sentence, advice: NOT_SEEN }
 }
+
+const NOT_SEEN =
+  'If the recipient does not see it: look into the spam folder and the filters of the mailbox. The operator of the receiving server finds it by our Message-ID, the time, and its reply.'
 
 /** Why an open recipient waits now, as only the operator knows it. */
 export interface Wait {
@@ -252,22 +280,42 @@ export interface Wait {
   readonly isHeld?: true
 }
 
-/** @param findWait for operators */
+export interface ExplanationContext {
+  /** For operators. */
+  readonly findWait?: (recipient: StoredRecipient) => Wait | undefined
+  readonly findSuppression?: (recipient: StoredRecipient) => RecipientExplanation['suppression']
+  /** When an open recipient expires. */
+  readonly findExpiry?: (recipient: StoredRecipient) => Millis
+}
+
 export function explainEmail(
   email: StoredEmail,
   events: readonly RecordedEvent[],
-  findWait: (recipient: StoredRecipient) => Wait | undefined = () => undefined,
+  context: ExplanationContext = {},
 ): Explanation {
   const explanations = email.recipients.map((recipient) => {
     const ofRecipient = events.filter(({ recipient: address }) => address === null || address === recipient.address)
-    return explainRecipient({ recipient, isSandbox: email.sandbox, events: ofRecipient }, findWait(recipient))
+    const suppression = context.findSuppression?.(recipient) ?? null
+    return explainRecipient({ recipient, isSandbox: email.sandbox, events: ofRecipient, suppression }, context)
   })
   return { sentence: summarise(explanations), explanations }
 }
 
-function explainRecipient(facts: Facts, wait: Wait | undefined): RecipientExplanation {
-  const { address, retryAt } = facts.recipient
-  const storedState = toRecipientState(facts.recipient)
+/** Events that say how an attempt ended, and at which server. */
+const OUTCOMES: ReadonlySet<string> = new Set<EventType>(['delivered', 'deferred', 'bounced', 'failed', 'uncertain'])
+
+/** A complaint is known as long as events are stored. */
+const toStateWithComplaint = ({ recipient, events }: Facts): State => {
+  const state = toRecipientState(recipient)
+  return state === 'sent' && events.some(({ type }) => type === 'complained') ? 'complained' : state
+}
+
+function explainRecipient(facts: Facts, { findWait, findExpiry }: ExplanationContext): RecipientExplanation {
+  const { recipient, events, suppression } = facts
+  const { address, retryAt, status } = recipient
+  const wait = findWait?.(recipient)
+  const storedState = toStateWithComplaint(facts)
+  const outcome = events.findLast(({ type }) => OUTCOMES.has(type))
   const state = wait?.isHeld ? 'held' : storedState
   const stored = describe(storedState, facts)
   const { sentence, advice, who = stored.who } = wait ?? stored
@@ -279,7 +327,27 @@ function explainRecipient(facts: Facts, wait: Wait | undefined): RecipientExplan
     who_must_act: who,
     advice: advice ?? null,
     next_at: isWaiting ? isoTimeOrNull(retryAt) : null,
+    tried_until: findExpiry && isOpen(status) ? isoTime(findExpiry(recipient)) : null,
+    at: isoTimeOrNull(outcome?.at ?? null),
+    server: (outcome && parseData(outcome).remote_mta) ?? null,
+    reply: recipient.smtpResponse,
+    suppression,
+    further_mail: describeFurtherMail(state, suppression),
   }
+}
+
+/** After a bounce, a complaint or a suppression. */
+function describeFurtherMail(state: State, suppression: Facts['suppression']): string | null {
+  if (!suppression)
+    return state === 'bounced' || state === 'complained' || state === 'rejected'
+      ? 'Further mail of this kind is sent to the address: it is not suppressed.'
+      : null
+  const { reason, stops, stream } = suppression
+  const mail =
+    stops === 'all'
+      ? 'No further mail'
+      : `No further mail that is not transactional${stream === null ? '' : ` of the stream ${stream}`}`
+  return `${mail} is sent to the address, until its suppression (${reason}) is removed.`
 }
 
 /** `Of 3 recipients: 2 sent, 1 bounced (bob@example.com).` */

@@ -28,6 +28,7 @@ import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import { isSuspension, NOT_DUE_REASON, STALLED_REASON } from '../schedule/waits.ts'
+import { createExplanationContext } from './actions.ts'
 import { Attempt, attemptWire } from './attempt-routes.ts'
 import { explainEmail, isFaultOfRoute, type Wait } from './explain.ts'
 import { findProviderHolds, findStop } from './queue-view.ts'
@@ -91,7 +92,10 @@ async function explain(
   const attemptsOf = Map.groupBy(attempts, ({ recipientId }) => recipientId)
   const findNewestAttempt = (recipientId: number) => attemptsOf.get(recipientId)?.[0]
   const findWait = await readWaits(app, email, account.id, scheduler, findNewestAttempt)
-  const { sentence, explanations } = explainEmail(email, readEmailEvents(app, account.id, email.id), findWait)
+  const { sentence, explanations } = explainEmail(email, readEmailEvents(app, account.id, email.id), {
+    ...createExplanationContext(app, account.id, email),
+    findWait,
+  })
   const letters = new Map(listDeadLettersOfEmail(app.db, email.id).map((letter) => [letter.recipientId, letter.id]))
   return {
     id: formatUuid(email.uuid),
