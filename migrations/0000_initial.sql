@@ -726,6 +726,34 @@ CREATE UNIQUE INDEX `insights_uuid_unique` ON `insights` (`uuid`);
 --> statement-breakpoint
 CREATE INDEX `insights_account` ON `insights` (`account_id`,`generated_at`);
 --> statement-breakpoint
+CREATE TABLE `request_log_totals` (
+	`account_id` integer PRIMARY KEY NOT NULL,
+	`rows` integer NOT NULL,
+	`bytes` integer NOT NULL,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE TABLE `request_logs` (
+	`account_id` integer NOT NULL,
+	`id` integer NOT NULL,
+	`kind` integer NOT NULL,
+	`method` text NOT NULL,
+	`path` text,
+	`status` integer NOT NULL,
+	`error_code` text,
+	`error_message` text,
+	`duration_ms` integer NOT NULL,
+	`actor_id` text NOT NULL,
+	`ip_address` text,
+	`user_agent` text,
+	`request_id` text,
+	`email_id` text,
+	`body` text,
+	`size` integer NOT NULL,
+	PRIMARY KEY(`account_id`, `id`),
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
 CREATE TABLE `batch_replies` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`account_id` integer NOT NULL,
@@ -895,6 +923,7 @@ CREATE TABLE `emails` (
 	`quota_month` integer,
 	`scheduled_at` integer,
 	`delivered_at` integer,
+	`engagement` integer DEFAULT 0 NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
@@ -907,6 +936,12 @@ CREATE INDEX `emails_by_time` ON `emails` (`account_id`,`created_at`);
 CREATE INDEX `emails_by_status` ON `emails` (`account_id`,`status`,`created_at`);
 --> statement-breakpoint
 CREATE INDEX `emails_of_operation` ON `emails` (`operation_id`,`status`) WHERE operation_id is not null;
+--> statement-breakpoint
+CREATE INDEX `emails_opened` ON `emails` (`account_id`,`created_at`) WHERE engagement & 1 <> 0;
+--> statement-breakpoint
+CREATE INDEX `emails_clicked` ON `emails` (`account_id`,`created_at`) WHERE engagement & 2 <> 0;
+--> statement-breakpoint
+CREATE INDEX `emails_complained` ON `emails` (`account_id`,`created_at`) WHERE engagement & 4 <> 0;
 --> statement-breakpoint
 CREATE TABLE `idempotency_keys` (
 	`account_id` integer NOT NULL,
@@ -1034,6 +1069,21 @@ CREATE UNIQUE INDEX `api_keys_uuid_unique` ON `api_keys` (`uuid`);
 CREATE UNIQUE INDEX `api_keys_hash_unique` ON `api_keys` (`hash`);
 --> statement-breakpoint
 CREATE INDEX `api_keys_account` ON `api_keys` (`account_id`);
+--> statement-breakpoint
+CREATE TABLE `revoked_api_keys` (
+	`hash` blob PRIMARY KEY NOT NULL,
+	`uuid` blob NOT NULL,
+	`account_id` integer NOT NULL,
+	`name` text NOT NULL,
+	`revoked_at` integer NOT NULL,
+	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `revoked_api_keys_uuid` ON `revoked_api_keys` (`uuid`);
+--> statement-breakpoint
+CREATE INDEX `revoked_api_keys_account` ON `revoked_api_keys` (`account_id`);
+--> statement-breakpoint
+CREATE INDEX `revoked_api_keys_revoked_at` ON `revoked_api_keys` (`revoked_at`);
 --> statement-breakpoint
 CREATE TABLE `contact_lists` (
 	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,

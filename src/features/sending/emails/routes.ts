@@ -190,7 +190,7 @@ async function readDetail(
     maxAttempts,
     ...(await readBodiesAs(actor, app, email, renderedBodies)),
     events,
-    explanation: explain(accountId, email, events),
+    explanation: explain(actor.accountId, email, events),
     keys: app.keys,
     actor,
   })
