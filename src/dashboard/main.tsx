@@ -1,7 +1,10 @@
 /** @module The entry point of the dashboard. */
-import '@mantine/core/styles.css'
-import './style.css'
-import { createTheme, MantineProvider } from '@mantine/core'
+import './style/mantine.ts'
+import './style/theme.css'
+import './style/shell.css'
+import './style/parts.css'
+import './style/screens.css'
+import { MantineProvider } from '@mantine/core'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { setNonce } from 'get-nonce'
@@ -10,25 +13,14 @@ import { createRoot } from 'react-dom/client'
 import { TassisError } from '#client/client.ts'
 import { LiveProvider } from './api/live.tsx'
 import { SessionProvider } from './api/session.tsx'
+import { loadFont } from './font.ts'
 import { router } from './router.tsx'
+import { theme } from './theme.ts'
 
 /** The Content-Security-Policy allows style elements with this nonce only. */
 const nonce = document.querySelector<HTMLStyleElement>('style[nonce]')?.nonce ?? ''
 setNonce(nonce)
-
-const theme = createTheme({
-  fontFamily: 'system-ui, sans-serif',
-  fontFamilyMonospace: 'ui-monospace, monospace',
-  respectReducedMotion: true,
-  // White on the lighter shades has too little contrast.
-  primaryShade: 8,
-  cursorType: 'pointer',
-  components: {
-    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
-    // Otherwise the heading of a dialog counts as a second banner of the page.
-    ModalHeader: { defaultProps: { role: 'presentation' } },
-  },
-})
+loadFont()
 
 const MAX_RETRIES = 2
 const queries = new QueryClient({

@@ -181,6 +181,7 @@ const routeTree = root.addChildren([
     () => import('./screens/settings/privacy.tsx'),
     ({ operation }) => keep('operation', UUID.exec(readText(operation) ?? '')?.[0]),
   ),
+  screen('/parts', () => import('./screens/parts.tsx')),
   screen('/server', () => import('./screens/server.tsx')),
   filtered(
     '/server/queue',

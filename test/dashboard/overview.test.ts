@@ -94,7 +94,7 @@ describe('notices', () => {
 
   test('say that a server in capture mode delivers nothing', () => {
     expect(listNotices({ ...NOTHING, capturesMail: true })).toMatchObject([
-      { title: 'This server delivers no mail', action: { to: '/sandbox' } },
+      { title: 'This server delivers no mail', action: { target: { to: '/sandbox' } } },
     ])
   })
 
@@ -106,7 +106,7 @@ describe('notices', () => {
       title: 'a.example lost a DNS record',
       text: expect.stringContaining('SPF, return path'),
       at: { iso: 'T' },
-      action: { to: '/domains/d' },
+      action: { target: { to: '/domains/$id', params: { id: 'd' } } },
     })
   })
 
@@ -118,8 +118,8 @@ describe('notices', () => {
       webhook({ is_active: true, failure_count: 3 }),
     ] as Webhook[]
     const notices = listNotices({ ...NOTHING, webhooks })
-    expect(notices.map(({ action, text }) => [action.to, text])).toEqual([
-      ['/webhooks/w', 'https://a.example gets no events. It failed.'],
+    expect(notices.map(({ action, text }) => [action.target, text])).toEqual([
+      [{ to: '/webhooks/$id', params: { id: 'w' } }, 'https://a.example gets no events. It failed.'],
     ])
   })
 
@@ -156,8 +156,11 @@ describe('notices', () => {
 })
 
 test('an event leads to its email or its domain', () => {
-  expect(findEventScreen({ email_id: 'e', raw_payload: null })).toBe('/emails/e')
-  expect(findEventScreen({ email_id: null, raw_payload: { domain_id: 'd' } })).toBe('/domains/d')
+  expect(findEventScreen({ email_id: 'e', raw_payload: null })).toEqual({ to: '/emails/$id', params: { id: 'e' } })
+  expect(findEventScreen({ email_id: null, raw_payload: { domain_id: 'd' } })).toEqual({
+    to: '/domains/$id',
+    params: { id: 'd' },
+  })
   expect(findEventScreen({ email_id: null, raw_payload: null })).toBeUndefined()
 })
 

@@ -235,6 +235,7 @@ const listScreens = (): readonly Screen[] => [
     ['Download person.json', 'Erase this person', 'Download account.json', 'Delete this account'],
   ],
   ['/settings/profile', 'This browser'],
+  ['/parts', 'Every part that screens are made of', ['Delete']],
   ['/no-such-page', 'No such page'],
 ]
 
@@ -403,6 +404,7 @@ const LAYOUTS = [
   'form',
   'editor with preview',
   'list beside a message',
+  'all parts',
 ]
 
 /** One screen of each kind; the others are made of the same parts. */
@@ -420,6 +422,7 @@ const listKinds = (): readonly (readonly [kind: string, path: string, text: stri
   ['list beside a message', `/sandbox/${ids['email']}`, 'Mark as'],
   ['chart and table', '/analytics', 'The same numbers as a table'],
   ['settings', '/settings/team', VIEWER],
+  ['all parts', '/parts', 'Every part that screens are made of'],
   ['not found', '/no-such-page', 'No such page'],
 ]
 

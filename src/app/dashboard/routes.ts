@@ -8,6 +8,7 @@ import { type BuiltFiles, sendBuiltFile } from '#platform/http/built-files.ts'
 import { html, htmlResponse } from '#platform/http/html.ts'
 import { once } from '#platform/http/route-table.ts'
 import { randomBytes } from '#platform/ids.ts'
+import { VERSION } from '../version.ts'
 
 export const ASSETS_PATH = '/app/assets/'
 
@@ -26,6 +27,7 @@ const toContentSecurityPolicy = (nonce: string): string =>
     "script-src 'self'",
     `style-src 'self' 'nonce-${nonce}'`,
     "img-src 'self' data:",
+    "font-src 'self'",
     "connect-src 'self'",
     "frame-src 'self'",
     "form-action 'self'",
@@ -63,18 +65,20 @@ export function findEntries(files: ReadonlyMap<string, unknown>) {
     if (found === undefined) throw new Error(`the bundle of the dashboard has no file ${pattern.source}`)
     return found
   }
-  return { script: find(/^main-\w+\.js$/), style: find(/^main-\w+\.css$/) }
+  return { script: find(/^main-\w+\.js$/), style: find(/^main-\w+\.css$/), font: find(/\.woff2$/) }
 }
 
-const renderShell = ({ script, style }: ReturnType<typeof findEntries>, nonce: string) => html`<!doctype html>
+const renderShell = ({ script, style, font }: ReturnType<typeof findEntries>, nonce: string) => html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex, nofollow">
 <meta name="color-scheme" content="light dark">
+<meta name="version" content="${VERSION}">
 <title>Tassis</title>
 <link rel="icon" href="/icon.svg" type="image/svg+xml">
+<link rel="preload" href="${ASSETS_PATH}${font}" as="font" type="font/woff2" crossorigin>
 <link rel="stylesheet" href="${ASSETS_PATH}${style}">
 <style nonce="${nonce}"></style>
 <script type="module" src="${ASSETS_PATH}${script}"></script>

@@ -5,7 +5,7 @@ import type { CreateTotpResult } from '#client/operator-api.ts'
 import { api } from '../api/client.ts'
 import { SESSION } from '../api/session.tsx'
 import { Copy } from './copy.tsx'
-import { ConfirmDialog, DialogButton } from './form.tsx'
+import { ConfirmDialog, DialogButton } from './dialog.tsx'
 import { showRecoveryCodes } from './recovery-codes.tsx'
 
 const QrCode = lazy(async () => ({ default: (await import('./qr-code.tsx')).QrCode }))

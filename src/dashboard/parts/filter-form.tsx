@@ -1,9 +1,11 @@
-/** @module The form with the filters of a list, and those in use as chips. */
-import { Button, Checkbox, Collapse, Group, NativeSelect, Pill, SimpleGrid, Stack, TextInput } from '@mantine/core'
+/** @module The filters of a list: a search box, selects beside it, the others in a panel, and those in use as chips. */
+import { Button, Checkbox, NativeSelect, Pill, TextInput } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { useEffect, useId, useState } from 'react'
 import type { Filter, Filters, FilterValues } from './filters.ts'
-import { bindText, Form, findFieldError } from './form.tsx'
+import { bindText, Form } from './form.tsx'
+import { findFieldError } from './form-error.tsx'
+import { IconFilter, IconSearch, IconX } from './icons.ts'
 import { SEARCH_MARK } from './keyboard.tsx'
 
 /** What a filter may be, in words, by its name: for what only the account knows. */
@@ -18,22 +20,22 @@ interface FilterFormProps {
   onChange(values: FilterValues): void
 }
 
-/** More are hidden until they are asked for. */
-const MAX_BESIDE = 4
+const isText = ([name, { words }]: readonly [string, Filter], choices: Choices): boolean =>
+  words === undefined && choices[name] === undefined
 
 /** Texts take effect with Enter, choices at once. */
 export function FilterForm({ filters, values, choices = {}, error, onChange }: FilterFormProps) {
   const [typed, setTyped] = useState<FilterValues>({})
   const shown = Object.entries(filters).filter(([, { isHidden }]) => !isHidden)
-  const beside = shown.length > MAX_BESIDE ? shown.slice(0, 1) : shown
-  const others = shown.slice(beside.length)
+  const beside = shown.filter((entry, index) => index === 0 || !isText(entry, choices))
+  const others = shown.filter((entry) => !beside.includes(entry))
   const [isOpen, panel] = useDisclosure(others.some(([name]) => values[name] !== undefined))
   const panelId = useId()
   const url = JSON.stringify(values)
   // biome-ignore lint/correctness/useExhaustiveDependencies: what was typed is gone once the URL has other filters
   useEffect(() => setTyped({}), [url])
   const change = (changed: FilterValues) => onChange({ ...values, ...typed, ...changed })
-  const field = (name: string, filter: Filter, isFirst: boolean) => (
+  const field = ([name, filter]: readonly [string, Filter], isFirst: boolean) => (
     <Field
       key={name}
       name={name}
@@ -46,31 +48,60 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
       onChoose={(value) => change({ [name]: value })}
     />
   )
-  const hasText = shown.some(([name, { words }]) => words === undefined && choices[name] === undefined)
+  // What is seen in a field needs no chip.
+  const chips = Object.entries(filters).filter(([name]) => !beside.some(([other]) => other === name) && values[name])
   return (
-    <Stack gap="xs" component="section" aria-label="Filters">
-      {shown.length > 0 && (
-        <Form onSubmit={() => change({})} gap="xs">
-          <Group align="flex-end" gap="xs">
-            {beside.map(([name, filter], index) => field(name, filter, index === 0))}
-            {hasText && <Button type="submit">Search</Button>}
-            {others.length > 0 && (
-              <Button variant="default" onClick={panel.toggle} aria-expanded={isOpen} aria-controls={panelId}>
-                Filters
-              </Button>
-            )}
-          </Group>
+    <section className="filter-bar" aria-label="Filters">
+      <Form onSubmit={() => change({})} gap="xs">
+        <div className="filters">
+          {beside.map((entry, index) => field(entry, index === 0))}
           {others.length > 0 && (
-            <Collapse expanded={isOpen} id={panelId}>
-              <SimpleGrid cols={{ base: 1, xs: 2, md: 4 }} spacing="xs">
-                {others.map(([name, filter]) => field(name, filter, false))}
-              </SimpleGrid>
-            </Collapse>
+            <Button
+              variant="default"
+              leftSection={<IconFilter size={16} aria-hidden />}
+              onClick={panel.toggle}
+              aria-expanded={isOpen}
+              aria-controls={panelId}
+            >
+              Filters
+            </Button>
           )}
-        </Form>
+          {Object.keys(values).length > 0 && (
+            <Button variant="subtle" color="gray" onClick={() => onChange({})}>
+              Clear
+            </Button>
+          )}
+          <button type="submit" className="visually-hidden" tabIndex={-1}>
+            Search
+          </button>
+        </div>
+        <div className="filter-panel" id={panelId} hidden={!isOpen}>
+          {isOpen && others.map((entry) => field(entry, false))}
+        </div>
+      </Form>
+      {chips.length > 0 && (
+        <ul className="chips" aria-label="Filters in use">
+          {chips.map(([name, { label, words }]) => {
+            const value = values[name] ?? ''
+            const word = choices[name]?.get(value) ?? words?.[value] ?? value
+            return (
+              <li key={name}>
+                <Pill
+                  size="md"
+                  maw="100%"
+                  title={word}
+                  withRemoveButton
+                  onRemove={() => onChange({ ...values, [name]: '' })}
+                  removeButtonProps={{ 'aria-label': `Remove the filter ${label}`, 'aria-hidden': false, tabIndex: 0 }}
+                >
+                  {label}: <bdi>{word}</bdi>
+                </Pill>
+              </li>
+            )
+          })}
+        </ul>
       )}
-      <Chips filters={filters} values={values} choices={choices} onChange={onChange} />
-    </Stack>
+    </section>
   )
 }
 
@@ -87,18 +118,36 @@ interface FieldProps {
 
 function Field({ name, filter, isFirst, value, choices, error, onType, onChoose }: FieldProps) {
   const { label, words, placeholder, maxLength = 320 } = filter
-  const mark = isFirst ? SEARCH_MARK : {}
   const options = choices ?? (words && new Map(Object.entries(words)))
   if (!options)
     return (
       <TextInput
-        {...mark}
-        label={label}
-        type={name.endsWith('_date') ? 'date' : isFirst ? 'search' : 'text'}
-        {...(placeholder !== undefined && { placeholder })}
+        {...(isFirst
+          ? {
+              ...SEARCH_MARK,
+              'aria-label': label,
+              type: 'search',
+              className: 'filter-search',
+              leftSection: <IconSearch size={16} aria-hidden />,
+              placeholder: placeholder ?? label,
+              rightSection: value !== '' && (
+                <button
+                  type="button"
+                  className="icon-button"
+                  aria-label={`Remove the filter ${label}`}
+                  onClick={() => onChoose('')}
+                >
+                  <IconX size={14} aria-hidden />
+                </button>
+              ),
+            }
+          : {
+              label,
+              type: name.endsWith('_date') ? 'date' : 'text',
+              ...(placeholder !== undefined && { placeholder }),
+            })}
         {...bindText(value, onType)}
         error={error}
-        {...(isFirst && { flex: '1 1 14rem', maw: 640 })}
         maxLength={maxLength}
         autoComplete="off"
         autoCapitalize="none"
@@ -116,48 +165,17 @@ function Field({ name, filter, isFirst, value, choices, error, onType, onChoose 
     )
   return (
     <NativeSelect
-      {...mark}
-      label={label}
+      {...(isFirst && SEARCH_MARK)}
+      aria-label={label}
       {...bindText(value, onChoose)}
       error={error}
+      data-set={value === '' ? undefined : ''}
       data={[
-        { value: '', label: 'Any' },
+        { value: '', label: `Any ${label.toLowerCase()}` },
         ...[...options].map(([option, word]) => ({ value: option, label: word })),
         // What is chosen is an option, also while it is not known.
         ...(value === '' || options.has(value) ? [] : [value]),
       ]}
     />
-  )
-}
-
-function Chips({ filters, values, choices = {}, onChange }: Omit<FilterFormProps, 'error'>) {
-  const active = Object.entries(filters).filter(([name]) => values[name] !== undefined)
-  if (active.length === 0) return null
-  return (
-    <Group gap="xs" role="list" aria-label="Filters in use">
-      {active.map(([name, { label, words }]) => {
-        const value = values[name] ?? ''
-        const word = choices[name]?.get(value) ?? words?.[value] ?? value
-        return (
-          <Pill
-            key={name}
-            role="listitem"
-            size="md"
-            maw="100%"
-            title={word}
-            withRemoveButton
-            onRemove={() => onChange({ ...values, [name]: '' })}
-            removeButtonProps={{ 'aria-label': `Remove the filter ${label}`, 'aria-hidden': false, tabIndex: 0 }}
-          >
-            {label}: <bdi>{word}</bdi>
-          </Pill>
-        )
-      })}
-      {active.length > 1 && (
-        <Button variant="subtle" size="compact-sm" onClick={() => onChange({})}>
-          Remove all
-        </Button>
-      )}
-    </Group>
   )
 }

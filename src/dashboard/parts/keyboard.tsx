@@ -1,12 +1,14 @@
-/** @module Keyboard shortcuts of all screens, the list of them, and the palette that goes anywhere. */
-import { Kbd, Modal, NavLink, Stack, Table, Text, TextInput } from '@mantine/core'
-import { useDisclosure, useWindowEvent } from '@mantine/hooks'
+/** @module Keyboard shortcuts of all screens, and the list of them. */
+import { Modal, Table } from '@mantine/core'
+import { useWindowEvent } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
-import { useRef, useState } from 'react'
+import { useRef } from 'react'
 import { useSession } from '../api/session.tsx'
-import { bindText } from './form.tsx'
 import { listNavigation, type NavigationItem } from './navigation.ts'
+import { Palette } from './palette.tsx'
 
+/** Of the palette, as the keyboard of this machine has them. */
+export const PALETTE_KEYS = /Mac|iP(hone|ad)/.test(navigator.userAgent) ? '⌘K' : 'Ctrl K'
 /** Marks the element that `/` moves to. */
 export const SEARCH_MARK = { 'data-search': '' }
 /** Marks the rows that `j` and `k` move between; each has a link. */
@@ -26,7 +28,7 @@ export function focusLastOpened(list: HTMLElement | null): void {
 
 const listShortcuts = (navigation: readonly NavigationItem[]): readonly (readonly [keys: string, effect: string])[] => [
   ['/', 'Search on this screen'],
-  ['Ctrl K', 'Go anywhere'],
+  [PALETTE_KEYS, 'Search, or go anywhere'],
   ...navigation.map(({ key, label }) => [`g ${key}`, `Go to ${label}`] as const),
   ['j', 'Next row'],
   ['k', 'Previous row'],
@@ -45,11 +47,15 @@ const isTyping = (target: EventTarget | null): boolean =>
     /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) ||
     target.closest('[role=dialog]') !== null)
 
-export function Keyboard() {
+interface Dialog {
+  readonly isOpen: boolean
+  open(): void
+  close(): void
+}
+
+export function Keyboard({ palette, help }: { readonly palette: Dialog; readonly help: Dialog }) {
   const navigate = useNavigate()
   const navigation = listNavigation(useSession().user.is_operator)
-  const [isHelpOpen, help] = useDisclosure(false)
-  const [isPaletteOpen, palette] = useDisclosure(false)
   const goPressedAt = useRef(Number.NEGATIVE_INFINITY)
   useWindowEvent('click', ({ target }) => {
     const opened = target instanceof Element && target.closest<HTMLAnchorElement>('[data-row] a')
@@ -81,13 +87,13 @@ export function Keyboard() {
   })
   return (
     <>
-      <Modal opened={isHelpOpen} onClose={help.close} title="Keyboard shortcuts">
+      <Modal opened={help.isOpen} onClose={help.close} title="Keyboard shortcuts">
         <Table>
           <Table.Tbody>
             {listShortcuts(navigation).map(([keys, effect]) => (
               <Table.Tr key={keys}>
                 <Table.Td>
-                  <Kbd>{keys}</Kbd>
+                  <kbd>{keys}</kbd>
                 </Table.Td>
                 <Table.Td>{effect}</Table.Td>
               </Table.Tr>
@@ -95,7 +101,7 @@ export function Keyboard() {
           </Table.Tbody>
         </Table>
       </Modal>
-      <Palette navigation={navigation} isOpen={isPaletteOpen} onClose={palette.close} />
+      <Palette isOpen={palette.isOpen} onClose={palette.close} />
     </>
   )
 }
@@ -108,55 +114,4 @@ function moveBetweenRows(step: 1 | -1): void {
   const current = links.findIndex((link) => link.closest('[data-row]')?.contains(document.activeElement))
   const next = links[current < 0 ? (step === 1 ? 0 : links.length - 1) : current + step]
   next?.focus()
-}
-
-interface PaletteProps {
-  readonly navigation: readonly NavigationItem[]
-  readonly isOpen: boolean
-  onClose(): void
-}
-
-/** Goes to a screen by its name, or searches emails for an address. */
-function Palette({ navigation, isOpen, onClose }: PaletteProps) {
-  const navigate = useNavigate()
-  const [text, setText] = useState('')
-  const wanted = text.trim().toLowerCase()
-  const screens = navigation.filter(({ label }) => label.toLowerCase().includes(wanted))
-  const go = (to: string) => {
-    setText('')
-    onClose()
-    void navigate({ to })
-  }
-  const findEmails = () => {
-    setText('')
-    onClose()
-    void navigate({ to: '/emails', search: { to: text.trim() } })
-  }
-  return (
-    <Modal opened={isOpen} onClose={onClose} title="Go to" size="md">
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          if (wanted.includes('@')) findEmails()
-          else if (screens[0]) go(screens[0].to)
-        }}
-      >
-        <Stack gap="xs">
-          <TextInput
-            aria-label="Screen or recipient address"
-            placeholder="Screen, or a recipient address"
-            {...bindText(text, setText)}
-            data-autofocus
-          />
-          {screens.map(({ label, to }) => (
-            <NavLink key={to} component="button" type="button" label={label} onClick={() => go(to)} />
-          ))}
-          {screens.length === 0 && !wanted.includes('@') && <Text size="sm">No screen has this name.</Text>}
-          {wanted.includes('@') && (
-            <NavLink component="button" type="button" label={`Emails to ${text.trim()}`} onClick={findEmails} />
-          )}
-        </Stack>
-      </form>
-    </Modal>
-  )
 }

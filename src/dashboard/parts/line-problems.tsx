@@ -11,7 +11,7 @@ interface LineProblemsProps {
 
 export const LineProblems = ({ title, problems, count }: LineProblemsProps) =>
   problems.length > 0 && (
-    <Section title={title} gap="xs">
+    <Section title={title}>
       {count > problems.length && (
         <Text size="sm">
           The first {problems.length} of {count.toLocaleString()}.

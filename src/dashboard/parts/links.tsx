@@ -1,50 +1,32 @@
-/** @module Links to other screens. */
-import { Anchor, type AnchorProps } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+/** @module Links to other screens: their paths, and what is in them, have the types of the router. */
+import { Anchor, type AnchorProps, Button, type ButtonProps } from '@mantine/core'
+import { createLink } from '@tanstack/react-router'
+import type { AnchorHTMLAttributes, ReactNode, Ref } from 'react'
 
-interface LinkProps {
-  readonly to: string
-  /** Values of the names in the path, such as `$id`. */
-  readonly params?: Readonly<Record<string, string>>
-  /** The query of the URL; undefined: none. */
-  readonly search?: object
-  readonly title?: string | undefined
-  readonly tabIndex?: number
-  readonly target?: string
-  readonly 'aria-label'?: string
-  readonly children: ReactNode
-  onClick?(): void
+type Attributes = Omit<AnchorHTMLAttributes<HTMLAnchorElement>, keyof AnchorProps> & {
+  readonly ref?: Ref<HTMLAnchorElement>
 }
 
-// The paths here are not known to the types of the router.
-export const TextLink = ({ to, params, search, children, ...props }: LinkProps & AnchorProps) => (
-  <Anchor
-    component={Link}
-    to={to}
-    {...(params && { params: params as never })}
-    {...(search && { search: search as never })}
-    {...props}
-  >
-    {children}
-  </Anchor>
-)
+/** Looks as its class says. */
+export const AppLink = createLink((props: AnchorHTMLAttributes<HTMLAnchorElement>) => <a {...props} />)
 
-export const SmallLink = (props: LinkProps & AnchorProps) => <TextLink size="sm" {...props} />
+export const TextLink = createLink((props: AnchorProps & Attributes) => <Anchor {...props} />)
 
-export const InlineLink = (props: LinkProps) => <TextLink inherit underline="always" {...props} />
+export const SmallLink = TextLink
 
-interface NameLinkProps extends Pick<AnchorProps, 'lineClamp'> {
-  /** Path, with `$id` for the id. */
-  readonly to: string
-  readonly id?: string
+export const ButtonLink = createLink((props: ButtonProps & Attributes) => <Button component="a" {...props} />)
+
+export const InlineLink = createLink((props: AnchorProps & Attributes) => (
+  <Anchor inherit underline="always" {...props} />
+))
+
+interface NameProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
   readonly name: ReactNode
-  readonly title?: string
 }
 
-/** The name of a thing in a list, which opens its screen. */
-export const NameLink = ({ id, name, ...props }: NameLinkProps) => (
-  <SmallLink {...(id !== undefined && { params: { id } })} {...props}>
+/** The name of a thing in a list: all of its row opens the screen of it. */
+export const NameLink = createLink(({ name, ...props }: NameProps) => (
+  <a className="row-link" {...props}>
     <bdi>{name}</bdi>
-  </SmallLink>
-)
+  </a>
+))

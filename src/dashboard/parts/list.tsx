@@ -1,19 +1,22 @@
 /** @module The screen of a list: its filters, its rows, its pages, and what it says without rows. */
-import { Button, Group, Stack, Text } from '@mantine/core'
+import { Button, Group, Text } from '@mantine/core'
 import type { UseQueryResult } from '@tanstack/react-query'
-import { useNavigate, useRouterState, useSearch } from '@tanstack/react-router'
+import { type HistoryState, useNavigate, useRouterState, useSearch } from '@tanstack/react-router'
 import type { ComponentProps, ReactNode } from 'react'
 import type { Event } from '#client/api.ts'
 import type { Read } from '../api/client.ts'
 import { type PageOf, type PageOptions, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
+import { ActionButton } from './buttons.tsx'
 import { type Choices, FilterForm } from './filter-form.tsx'
 import { type Filters, type FilterValues, readList, toQuery } from './filters.ts'
-import { ActionButton, findFieldError } from './form.tsx'
+import { findFieldError } from './form-error.tsx'
 import { formatCount } from './format.ts'
 import { EmptyState, ErrorState, LoadingState, Page } from './page.tsx'
 import { type SteadyRows, useSteadyRows } from './rows.ts'
+import { keep } from './search.ts'
 import { type Column, DataTable } from './table.tsx'
+import type { Target } from './target.ts'
 
 const NO_FILTERS: Filters = {}
 
@@ -77,7 +80,7 @@ export function useList<Row extends object>(options: ListOptions<Row>): List<Row
     isFiltered,
     isCapped: isFiltered && isCapped(values),
     isEmpty: page?.data.length === 0 && cursor === undefined && !isFiltered,
-    filter: (next) => void navigate({ to: path, search: readList(filters)(next) } as never),
+    filter: (next) => void navigate({ to: path, search: readList(filters)(next) }),
   }
 }
 
@@ -137,11 +140,11 @@ export function ListBody<Row>({ list, noun, empty, advice, children }: ListBodyP
       ) : isEmpty ? (
         empty
       ) : (
-        <Stack gap="xs" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
+        <div className="list" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
           {list.isSteady && list.isFirstPage && <NewRows list={list} />}
           {page.data.length === 0 ? <NoMatch list={list} noun={noun} advice={advice} /> : children(page.data)}
           <ListPages list={list} noun={noun} />
-        </Stack>
+        </div>
       )}
     </>
   )
@@ -152,6 +155,7 @@ interface ListScreenProps<Row> extends ListViewProps<Row> {
   /** The frame of the screens of an area. */
   readonly frame?: (props: FrameProps) => ReactNode
   /** Creates a row; the empty state has it too. */
+  readonly description?: ReactNode
   readonly action?: ReactNode
   readonly above?: ReactNode
   readonly below?: ReactNode
@@ -159,6 +163,7 @@ interface ListScreenProps<Row> extends ListViewProps<Row> {
 
 interface FrameProps {
   readonly title: string
+  readonly description?: ReactNode
   readonly action?: ReactNode
   readonly query: UseQueryResult<unknown>
   readonly children: ReactNode
@@ -166,28 +171,31 @@ interface FrameProps {
 
 export const ListScreen = <Row,>({
   title,
+  description,
   frame: Frame = Page,
   action,
   above,
   below,
   ...view
 }: ListScreenProps<Row>) => (
-  <Frame title={title} action={view.list.isEmpty ? undefined : action} query={view.list.query}>
+  <Frame
+    title={title}
+    action={view.list.isEmpty ? undefined : action}
+    query={view.list.query}
+    {...(description !== undefined && { description })}
+  >
     {above}
     <ListView {...view} />
     {below}
   </Frame>
 )
 
-interface ActionLinkProps extends Omit<ComponentProps<typeof ActionButton>, 'onClick'> {
-  readonly to: string
-  readonly search?: object
-}
+type ActionLinkProps = Target & Omit<ComponentProps<typeof ActionButton>, 'onClick'>
 
 /** A button that leads to the screen of an action. */
-export function ActionLink({ to, search, ...button }: ActionLinkProps) {
+export function ActionLink(props: ActionLinkProps) {
   const navigate = useNavigate()
-  return <ActionButton {...button} onClick={() => void navigate({ to, search } as never)} />
+  return <ActionButton {...props} onClick={() => void navigate(props)} />
 }
 
 interface NewRowsProps {
@@ -196,12 +204,10 @@ interface NewRowsProps {
 
 /** Always in the page, so that screen readers announce a change and the list does not move. */
 export const NewRows = ({ list: { newCount, hasChanged, show, page } }: NewRowsProps) => (
-  <div role="status" style={{ minHeight: '1.875rem' }}>
+  <div role="status" className="new-rows">
     {hasChanged && (
-      <Button
-        variant="light"
-        size="xs"
-        fullWidth
+      <button
+        type="button"
         onClick={() => {
           show()
           scrollTo({ top: 0 })
@@ -210,7 +216,7 @@ export const NewRows = ({ list: { newCount, hasChanged, show, page } }: NewRowsP
         {newCount === 0
           ? 'The list has changed: show it'
           : `${newCount}${newCount === page?.pagination?.per_page ? '+' : ''} new`}
-      </Button>
+      </button>
     )}
   </div>
 )
@@ -223,8 +229,7 @@ interface NoMatchProps {
 
 function NoMatch({ list: { isFiltered, filter }, noun, advice }: NoMatchProps) {
   const navigate = useNavigate()
-  const showFirst = () =>
-    void navigate({ to: '.', search: (before: object) => ({ ...before, cursor: undefined }) } as never)
+  const showFirst = () => void navigate({ to: '.', search: ({ cursor: _, ...others }) => others })
   return (
     <EmptyState title={isFiltered ? `No ${noun} matches these filters` : 'There is nothing on this page'}>
       {isFiltered && advice !== undefined && <Text maw={640}>{advice}</Text>}
@@ -235,9 +240,11 @@ function NoMatch({ list: { isFiltered, filter }, noun, advice }: NoMatchProps) {
   )
 }
 
-/** What the location keeps beside its URL: the cursors of the pages before; an empty one is the first page. */
-interface CursorState {
-  readonly before?: readonly string[]
+declare module '@tanstack/react-router' {
+  interface HistoryState {
+    /** The cursors of the pages before; an empty one is the first page. */
+    readonly before?: readonly string[]
+  }
 }
 
 /** A list that is capped is counted no further. */
@@ -252,17 +259,17 @@ interface ListPagesProps {
 function ListPages({ list: { page, isCapped }, noun }: ListPagesProps) {
   const navigate = useNavigate()
   const { cursor, ...search }: { readonly cursor?: string } = useSearch({ strict: false })
-  const { before = [] } = useRouterState({ select: ({ location }) => location.state as CursorState })
+  const { before = [] } = useRouterState({ select: ({ location }) => location.state })
   const { total = 0, next_cursor: next } = page?.pagination ?? {}
   const isMore = isCapped && total >= MAX_COUNTED
-  const go = (wanted: string | undefined, state: CursorState) =>
-    void navigate({ to: '.', search: { ...search, cursor: wanted || undefined }, state } as never)
+  const go = (wanted: string | undefined, state: HistoryState) =>
+    void navigate({ to: '.', search: { ...search, ...keep('cursor', wanted || undefined) }, state })
   return (
-    <Group justify="space-between" component="nav" aria-label="Pages">
-      <Text size="sm" c="dimmed">
+    <nav className="list-foot" aria-label="Pages">
+      <span>
         {isMore && 'At least '}
         {formatCount(isMore ? MAX_COUNTED : total, noun)}
-      </Text>
+      </span>
       <Group gap="xs">
         {cursor !== undefined && (
           <Button variant="default" size="xs" onClick={() => go(before.at(-1), { before: before.slice(0, -1) })}>
@@ -275,6 +282,6 @@ function ListPages({ list: { page, isCapped }, noun }: ListPagesProps) {
           </Button>
         )}
       </Group>
-    </Group>
+    </nav>
   )
 }

@@ -16,6 +16,8 @@ const LABELS = {
 
 type Tab = keyof typeof LABELS
 
+const isTab = (name: string | null): name is Tab => name !== null && Object.hasOwn(LABELS, name)
+
 interface MessageContentProps<Name extends Tab> {
   readonly tabs: readonly Name[]
   readonly html: string | null | undefined
@@ -40,10 +42,10 @@ export function MessageContent<Name extends Tab>({ tabs, notes = {}, ...props }:
   const open = (next: string | null) =>
     void navigate({
       to: '.',
-      search: (before: object) => ({ ...before, tab: next ?? undefined }),
+      search: (before) => ({ ...before, ...(isTab(next) && { tab: next }) }),
       replace: true,
       resetScroll: false,
-    } as never)
+    })
   return (
     <Tabs value={tab} onChange={open} keepMounted={false}>
       <Tabs.List aria-label="Content" mb="sm">

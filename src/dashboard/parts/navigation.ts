@@ -1,8 +1,26 @@
-/** @module The screens of the navigation, with their keys. */
+/** @module The screens of the navigation, with their icons and keys. */
+import {
+  IconBan,
+  IconChartBar,
+  IconFlask,
+  IconHome,
+  IconInbox,
+  IconKey,
+  IconMail,
+  IconServer,
+  IconSettings,
+  IconSpeakerphone,
+  IconTemplate,
+  IconUsers,
+  IconWebhook,
+  IconWorld,
+} from './icons.ts'
+import type { Target } from './target.ts'
 
 export interface NavigationItem {
   readonly label: string
-  readonly to: string
+  readonly to: NonNullable<Target['to']>
+  readonly icon: typeof IconHome
   /** Pressed after `g`. */
   readonly key: string
   readonly isForOperators?: true
@@ -14,33 +32,33 @@ interface NavigationGroup {
 }
 
 const NAVIGATION_GROUPS: readonly NavigationGroup[] = [
-  { items: [{ label: 'Overview', to: '/', key: 'o' }] },
+  { items: [{ label: 'Overview', to: '/', key: 'o', icon: IconHome }] },
   {
     label: 'Mail',
     items: [
-      { label: 'Emails', to: '/emails', key: 'e' },
-      { label: 'Broadcasts', to: '/broadcasts', key: 'b' },
-      { label: 'Inbound', to: '/inbound', key: 'i' },
-      { label: 'Sandbox', to: '/sandbox', key: 'x' },
-      { label: 'Analytics', to: '/analytics', key: 'a' },
+      { label: 'Emails', to: '/emails', key: 'e', icon: IconMail },
+      { label: 'Broadcasts', to: '/broadcasts', key: 'b', icon: IconSpeakerphone },
+      { label: 'Inbound', to: '/inbound', key: 'i', icon: IconInbox },
+      { label: 'Sandbox', to: '/sandbox', key: 'x', icon: IconFlask },
+      { label: 'Analytics', to: '/analytics', key: 'a', icon: IconChartBar },
     ],
   },
   {
     label: 'Content',
     items: [
-      { label: 'Templates', to: '/templates', key: 't' },
-      { label: 'Audience', to: '/audience', key: 'u' },
-      { label: 'Suppressions', to: '/suppressions', key: 's' },
+      { label: 'Templates', to: '/templates', key: 't', icon: IconTemplate },
+      { label: 'Audience', to: '/audience', key: 'u', icon: IconUsers },
+      { label: 'Suppressions', to: '/suppressions', key: 's', icon: IconBan },
     ],
   },
   {
     label: 'Setup',
     items: [
-      { label: 'Domains', to: '/domains', key: 'd' },
-      { label: 'Webhooks', to: '/webhooks', key: 'w' },
-      { label: 'API keys', to: '/keys', key: 'p' },
-      { label: 'Settings', to: '/settings', key: 'c' },
-      { label: 'Server', to: '/server', key: 'v', isForOperators: true },
+      { label: 'Domains', to: '/domains', key: 'd', icon: IconWorld },
+      { label: 'Webhooks', to: '/webhooks', key: 'w', icon: IconWebhook },
+      { label: 'API keys', to: '/keys', key: 'p', icon: IconKey },
+      { label: 'Settings', to: '/settings', key: 'c', icon: IconSettings },
+      { label: 'Server', to: '/server', key: 'v', icon: IconServer, isForOperators: true },
     ],
   },
 ]

@@ -2,28 +2,35 @@
 import {
   Alert,
   type AlertProps,
-  Anchor,
   Button,
   Code,
   CopyButton,
   Group,
   Skeleton,
   Stack,
-  type StackProps,
   Text,
   Title,
   type TitleOrder,
 } from '@mantine/core'
 import { useWindowEvent } from '@mantine/hooks'
 import type { UseQueryResult } from '@tanstack/react-query'
-import { Link, useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
+import { useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { isMissing } from '../api/data.ts'
-import { SmallLink } from './links.tsx'
+import { IconArrowLeft } from './icons.ts'
+import { AppLink } from './links.tsx'
+import type { Target } from './target.ts'
 
 interface PageProps {
   readonly title: string
+  /** Where it is in: a list, or the screen above. */
+  readonly back?: { readonly label: ReactNode; readonly target: Target }
+  /** Its state, beside the title. */
+  readonly status?: ReactNode
+  /** One line on what this is. */
+  readonly description?: ReactNode
+  /** What can be done, the most important one last. */
   readonly action?: ReactNode
   readonly children: ReactNode
 }
@@ -33,7 +40,7 @@ const SayContext = createContext<(message: ReactNode) => void>(() => undefined)
 /** Says on the screen what was done, until something else is said. */
 export const useSay = () => useContext(SayContext)
 
-export function Page({ title, action, children }: PageProps) {
+export function Page({ title, back, status, description, action, children }: PageProps) {
   const path = useRouterState({ select: ({ location }) => location.pathname })
   const [said, setSaid] = useState<{ readonly on: string; readonly message: ReactNode }>()
   const say = useCallback((message: ReactNode) => setSaid({ on: path, message }), [path])
@@ -42,39 +49,57 @@ export function Page({ title, action, children }: PageProps) {
   }, [title])
   return (
     <SayContext value={say}>
-      <Stack gap="lg" maw={1200}>
+      <div className="page">
         <div>
-          <Group justify="space-between" align="flex-start">
-            <Title order={1} size="h2" style={{ overflowWrap: 'anywhere', minWidth: 0 }}>
-              <bdi>{title}</bdi>
-            </Title>
-            {action}
-          </Group>
+          {back && (
+            <AppLink {...back.target} className="page-back">
+              <IconArrowLeft size={14} aria-hidden />
+              {back.label}
+            </AppLink>
+          )}
+          <div className="page-head">
+            <div className="page-title">
+              <Title order={1}>
+                <bdi>{title}</bdi>
+              </Title>
+              {status}
+            </div>
+            {action && <div className="page-actions">{action}</div>}
+          </div>
+          {description && <p className="page-description">{description}</p>}
           <Done message={said?.on === path ? said.message : undefined} mt="xs" />
         </div>
         {children}
-      </Stack>
+      </div>
     </SayContext>
   )
 }
 
-interface SectionProps extends StackProps {
+interface SectionProps {
   readonly title: string
   readonly id?: string
+  /** One line on what this is. */
+  readonly description?: ReactNode
+  /** What can be done here, beside the heading. */
+  readonly action?: ReactNode
   /** Level of the heading; default: 2. */
   readonly order?: TitleOrder
-  /** Looks of the heading; default: h4. */
-  readonly size?: 'h3' | 'h4' | 'h5'
+  /** Whether lines are around it. */
+  readonly isCard?: boolean
   readonly children: ReactNode
 }
 
-export const Section = ({ title, id, order = 2, size = 'h4', children, ...props }: SectionProps) => (
-  <Stack gap="sm" component="section" aria-label={title} {...props}>
-    <Title order={order} size={size} {...(id !== undefined && { id })}>
-      {title}
-    </Title>
+export const Section = ({ title, id, description, action, order = 2, isCard = false, children }: SectionProps) => (
+  <section className={isCard ? 'section card' : 'section'} aria-label={title}>
+    <div className="section-head">
+      <Title order={order} size="h4" {...(id !== undefined && { id })}>
+        {title}
+      </Title>
+      {action}
+      {description && <p>{description}</p>}
+    </div>
     {children}
-  </Stack>
+  </section>
 )
 
 /** Leaves out facts without a value. */
@@ -95,13 +120,18 @@ const FactRow = ({ name, value }: { readonly name: string; readonly value: React
   </>
 )
 
+/** In the shape of a list: lines of several lengths, as high as its rows. */
 export const LoadingState = ({ rows = 6 }: { readonly rows?: number }) => (
-  <Stack gap="sm" aria-busy="true" aria-label="Loading" role="status">
+  <div className="loading" aria-busy="true" aria-label="Loading" role="status">
     {Array.from({ length: rows }, (_, index) => (
       // biome-ignore lint/suspicious/noArrayIndexKey: the rows have no other identity
-      <Skeleton key={index} height={28} />
+      <div key={index}>
+        <Skeleton height={12} width={`${28 + ((index * 7) % 3) * 8}%`} />
+        <Skeleton height={12} width={`${20 + ((index * 5) % 4) * 6}%`} />
+        <Skeleton height={12} width="10%" />
+      </div>
     ))}
-  </Stack>
+  </div>
 )
 
 /** What went wrong, the request id to quote, and a button to try again. */
@@ -141,14 +171,14 @@ interface EmptyStateProps {
 }
 
 export const EmptyState = ({ title, text, children, command }: EmptyStateProps) => (
-  <Stack align="flex-start" py="xl" gap="sm">
+  <div className="empty">
     <Title order={2} size="h4">
       {title}
     </Title>
-    {text !== undefined && <Text maw={640}>{text}</Text>}
+    {text !== undefined && <p>{text}</p>}
     {children}
     {command && <CommandBlock command={command} />}
-  </Stack>
+  </div>
 )
 
 export const CommandBlock = ({ command }: { readonly command: string }) => (
@@ -183,31 +213,30 @@ interface AreaNavigationProps {
   /** Names the links for screen readers. */
   readonly label: string
   /** The first one is the start of the area, whose path all others begin with. */
-  readonly links: readonly { readonly to: string; readonly label: string }[]
+  readonly links: readonly { readonly to: NonNullable<Target['to']>; readonly label: string }[]
 }
 
 export function AreaNavigation({ label, links: [start, ...others] }: AreaNavigationProps) {
   const path = useRouterState({ select: ({ location }) => location.pathname })
   const current = others.find(({ to }) => path === to || path.startsWith(`${to}/`)) ?? start
   return (
-    <Group component="nav" aria-label={label} gap="md">
+    <nav aria-label={label} className="tabs">
       {[start, ...others].map(
         (link) =>
           link && (
-            <Anchor
+            <AppLink
               key={link.to}
-              component={Link}
               to={link.to}
+              className="tab"
               // Otherwise the start counts as the page of all screens below it.
               activeOptions={{ exact: true }}
-              size="sm"
-              {...(link === current && { 'aria-current': 'page', fw: 700, underline: 'always' as const })}
+              {...(link === current && { 'aria-current': 'page' })}
             >
               {link.label}
-            </Anchor>
+            </AppLink>
           ),
       )}
-    </Group>
+    </nav>
   )
 }
 
@@ -226,9 +255,9 @@ const isUsedElsewhere = (target: EventTarget | null): boolean =>
   document.querySelector('[role=dialog], [role=menu], [role=tooltip]') !== null ||
   (target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)))
 
-interface RecordPageProps<T> extends Omit<PageProps, 'children'> {
+interface RecordPageProps<T> extends Omit<PageProps, 'children' | 'back'> {
   /** Where the list of such things is, which the Esc key leads to. */
-  readonly list: string
+  readonly list: Target
   readonly listName: ReactNode
   readonly query: UseQueryResult<T>
   /** What is said when the account has no such thing. */
@@ -238,14 +267,14 @@ interface RecordPageProps<T> extends Omit<PageProps, 'children'> {
   onEscape?(): void
 }
 
+/** The screen of one thing. */
 export function RecordPage<T>({ list, listName, query, missing, children, onEscape, ...page }: RecordPageProps<T>) {
   const navigate = useNavigate()
-  useEscape(onEscape ?? (() => void navigate({ to: list })))
+  useEscape(onEscape ?? (() => void navigate(list)))
   return (
-    <Page {...page}>
-      <SmallLink to={list}>{listName}</SmallLink>
+    <Page {...page} back={{ label: listName, target: list }}>
       {query.data === undefined && isMissing(query.error) ? (
-        <Text>{missing}</Text>
+        <EmptyState title="Not found" text={missing} />
       ) : (
         <QueryView query={query}>{children}</QueryView>
       )}
@@ -254,12 +283,12 @@ export function RecordPage<T>({ list, listName, query, missing, children, onEsca
 }
 
 /** Where the browser was before, such as a list with its filters and page; else the list. */
-export function useBack(list: string): () => void {
+export function useBack(list: Target): () => void {
   const { history } = useRouter()
   const navigate = useNavigate()
   return () => {
     if (history.canGoBack()) history.back()
-    else void navigate({ to: list })
+    else void navigate(list)
   }
 }
 

@@ -7,7 +7,7 @@ import { createContext, type ReactNode, useCallback, useContext, useRef, useStat
 import { TassisError } from '#client/client.ts'
 import { api } from '../api/client.ts'
 import { useSession } from '../api/session.tsx'
-import { ConfirmDialog } from './form.tsx'
+import { ConfirmDialog } from './dialog.tsx'
 
 /** Resolves with whether the user typed the password. */
 type AskPassword = () => Promise<boolean>

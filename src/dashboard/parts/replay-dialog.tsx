@@ -5,8 +5,9 @@ import { type ReactNode, useEffect, useState } from 'react'
 import type { CountWebhookReplayResult } from '#client/api.ts'
 import type { Read } from '../api/client.ts'
 import { type Stale, useData } from '../api/data.ts'
+import { ConfirmDialog } from './dialog.tsx'
 import { type Field, toBody } from './fields.ts'
-import { ConfirmDialog, FormError } from './form.tsx'
+import { FormError } from './form-error.tsx'
 import { formatCount } from './format.ts'
 
 /** Counting reads many events. */

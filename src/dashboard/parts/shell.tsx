@@ -1,187 +1,116 @@
-/** @module The frame around every screen: navigation, account, theme, keyboard shortcuts. */
-import {
-  Anchor,
-  AppShell,
-  Burger,
-  Button,
-  Divider,
-  Group,
-  NavLink,
-  Popover,
-  Radio,
-  ScrollArea,
-  Stack,
-  Text,
-  useMantineColorScheme,
-  VisuallyHidden,
-} from '@mantine/core'
-import { useDisclosure } from '@mantine/hooks'
-import { useQueryClient } from '@tanstack/react-query'
+/** @module The frame around every screen: navigation, search, account menu, keyboard shortcuts. */
+import { VisuallyHidden } from '@mantine/core'
+import { useDisclosure, useWindowEvent } from '@mantine/hooks'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
 import { useEffect } from 'react'
-import { api } from '../api/client.ts'
 import { useLiveState } from '../api/live.tsx'
-import { announceAccount, SESSION, useSession } from '../api/session.tsx'
-import { Keyboard } from './keyboard.tsx'
+import { useSession } from '../api/session.tsx'
+import { AccountMenu } from './account-menu.tsx'
+import { IconMenu, IconSearch } from './icons.ts'
+import { Keyboard, PALETTE_KEYS } from './keyboard.tsx'
 import { listNavigationGroups } from './navigation.ts'
 import { PasswordAgainProvider } from './password-again.tsx'
 import { RecoveryCodesDialog } from './recovery-codes.tsx'
 
 export function Shell() {
   const [isOpen, menu] = useDisclosure(false)
-  const { user } = useSession()
+  const [isHelpOpen, help] = useDisclosure(false)
+  const [isPaletteOpen, palette] = useDisclosure(false)
   const path = useRouterState({ select: ({ location }) => location.pathname })
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu closes at each change of the path
   useEffect(() => menu.close(), [path])
+  useWindowEvent('keydown', ({ key }) => key === 'Escape' && menu.close())
   return (
-    <AppShell
-      header={{ height: 52 }}
-      navbar={{ width: 208, breakpoint: 'sm', collapsed: { mobile: !isOpen } }}
-      padding={{ base: 'sm', sm: 'lg' }}
-    >
-      <Anchor href="#main" className="skip">
+    <div className="shell">
+      <a href="#main" className="skip">
         Skip to content
-      </Anchor>
-      <AppShell.Header>
-        <Group h="100%" px="sm" justify="space-between" wrap="nowrap">
-          <Group wrap="nowrap" gap="xs">
-            <Burger
-              opened={isOpen}
-              onClick={menu.toggle}
-              hiddenFrom="sm"
-              size="sm"
-              aria-label={isOpen ? 'Close the navigation' : 'Open the navigation'}
-            />
-            <Anchor component={Link} to="/" underline="never" c="inherit" fw={700} aria-label="Tassis">
-              <Group gap={8} wrap="nowrap">
-                <img src="/icon.svg" alt="" width={24} height={24} />
-                <span className="brand-name">Tassis</span>
-              </Group>
-            </Anchor>
-          </Group>
-          <Group wrap="nowrap" gap="xs" miw={0}>
-            <LiveIndicator />
-            <AccountMenu />
-          </Group>
-        </Group>
-      </AppShell.Header>
-      <AppShell.Navbar p="xs" aria-label="Screens">
-        <AppShell.Section grow component={ScrollArea}>
-          {listNavigationGroups(user.is_operator).map(({ label: group, items }) => (
-            <div key={group ?? ''}>
-              {group !== undefined && (
-                <Text size="xs" c="dimmed" fw={600} px="xs" pt="xs">
-                  {group}
-                </Text>
-              )}
-              {items.map(({ label, to }) => {
-                const isHere = to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`)
-                return (
-                  <NavLink
-                    key={to}
-                    component={Link}
-                    to={to}
-                    label={label}
-                    py={4}
-                    active={isHere}
-                    {...(isHere && { 'aria-current': 'page' })}
-                  />
-                )
-              })}
-            </div>
-          ))}
-        </AppShell.Section>
-        <AppShell.Section>
-          <NavLink component="a" href="/docs" label="API description" />
-        </AppShell.Section>
-      </AppShell.Navbar>
-      <AppShell.Main id="main" tabIndex={-1}>
+      </a>
+      <nav className="sidebar" id="screens" aria-label="Screens" {...(isOpen && { 'data-open': '' })}>
+        <Brand />
+        <Navigation path={path} />
+      </nav>
+      {/* biome-ignore lint/a11y/noStaticElementInteractions lint/a11y/useKeyWithClickEvents: Esc and the button close it too */}
+      <div className="backdrop" onClick={menu.close} />
+      <header className="topbar">
+        <button
+          type="button"
+          className="icon-button only-narrow"
+          aria-label={isOpen ? 'Close the navigation' : 'Open the navigation'}
+          aria-expanded={isOpen}
+          aria-controls="screens"
+          onClick={menu.toggle}
+        >
+          <IconMenu size={20} aria-hidden />
+        </button>
+        <Brand />
+        <button type="button" className="search-box" onClick={palette.open}>
+          <IconSearch size={16} aria-hidden />
+          <span>Search</span>
+          <kbd>{PALETTE_KEYS}</kbd>
+        </button>
+        <div className="topbar-end">
+          <LiveIndicator />
+          <AccountMenu onHelp={help.open} />
+        </div>
+      </header>
+      <main className="main" id="main" tabIndex={-1}>
         <PasswordAgainProvider>
           <Outlet />
         </PasswordAgainProvider>
-      </AppShell.Main>
-      <Keyboard />
+      </main>
+      <Keyboard
+        palette={{ isOpen: isPaletteOpen, open: palette.open, close: palette.close }}
+        help={{ isOpen: isHelpOpen, open: help.open, close: help.close }}
+      />
       <RecoveryCodesDialog />
-    </AppShell>
+    </div>
   )
+}
+
+const Brand = () => (
+  <Link to="/" className="brand" aria-label="Tassis">
+    <img src="/icon.svg" alt="" width={22} height={22} />
+    <span className="brand-name">Tassis</span>
+  </Link>
+)
+
+function Navigation({ path }: { readonly path: string }) {
+  const { user } = useSession()
+  return listNavigationGroups(user.is_operator).map(({ label: group, items }) => (
+    <div key={group ?? ''}>
+      {group !== undefined && <p className="nav-group">{group}</p>}
+      <ul className="nav-list">
+        {items.map(({ label, to, icon: Icon }) => {
+          const isHere = to === '/' ? path === '/' : path === to || path.startsWith(`${to}/`)
+          return (
+            <li key={to}>
+              <Link
+                to={to}
+                className="nav-link"
+                // Otherwise the start counts as the page of all screens below it.
+                activeOptions={{ exact: true }}
+                {...(isHere && { 'aria-current': 'page' })}
+              >
+                <Icon size={18} stroke={1.75} aria-hidden />
+                {label}
+              </Link>
+            </li>
+          )
+        })}
+      </ul>
+    </div>
+  ))
 }
 
 function LiveIndicator() {
   const state = useLiveState()
   return (
-    <Text size="sm" c="dimmed" role="status" miw={0} truncate>
+    <span role="status" className="live">
       {state === 'live' ? (
         <VisuallyHidden>Live</VisuallyHidden>
       ) : state === 'polling' ? (
-        <span title="Refreshed every 15 seconds" style={{ whiteSpace: 'nowrap' }}>
-          Not live
-        </span>
+        <span title="Refreshed every 15 seconds">Not live</span>
       ) : null}
-    </Text>
-  )
-}
-
-const SCHEMES = [
-  { value: 'auto', label: 'As the system' },
-  { value: 'light', label: 'Light' },
-  { value: 'dark', label: 'Dark' },
-] as const
-
-function AccountMenu() {
-  const { user, account, accounts } = useSession()
-  const { colorScheme, setColorScheme } = useMantineColorScheme()
-  const queries = useQueryClient()
-  const switchTo = async (id: string) => {
-    const session = await api.auth.setSession({ account_id: id })
-    queries.clear()
-    queries.setQueryData(SESSION, session)
-    announceAccount()
-    location.assign('/app')
-  }
-  const signOut = async () => {
-    await api.auth.logout()
-    location.assign('/login')
-  }
-  return (
-    <Popover position="bottom-end" width={260} withRoles trapFocus returnFocus>
-      <Popover.Target>
-        <Button variant="default" size="xs" maw={220} style={{ flexShrink: 1, minWidth: '3rem' }}>
-          <Text truncate size="sm">
-            {account.name}
-          </Text>
-        </Button>
-      </Popover.Target>
-      <Popover.Dropdown aria-label="Account" p="xs">
-        <Stack gap={2}>
-          <Text size="sm" px="xs" dir="auto">
-            {user.email}
-          </Text>
-          {accounts.length > 1 &&
-            accounts.map(({ id, name }) => (
-              <NavLink
-                key={id}
-                component="button"
-                label={name}
-                onClick={() => switchTo(id)}
-                disabled={id === account.id}
-              />
-            ))}
-          <Divider my={4} />
-          <Radio.Group
-            label="Colours"
-            value={colorScheme}
-            onChange={(value) => setColorScheme(value as typeof colorScheme)}
-          >
-            <Stack gap={4} p="xs">
-              {SCHEMES.map(({ value, label }) => (
-                <Radio key={value} value={value} label={label} />
-              ))}
-            </Stack>
-          </Radio.Group>
-          <Divider my={4} />
-          <NavLink component="button" label="Sign out" onClick={signOut} />
-        </Stack>
-      </Popover.Dropdown>
-    </Popover>
+    </span>
   )
 }

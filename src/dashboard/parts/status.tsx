@@ -25,12 +25,24 @@ interface StatusLabelProps {
   readonly title?: string
 }
 
+/** The shape alone, where words beside it say the same. */
+export const ToneShape = ({ tone }: { readonly tone: Tone }) => (
+  <svg
+    className={`tone-shape tone-${tone}`}
+    viewBox="0 0 16 16"
+    width="14"
+    height="14"
+    aria-hidden="true"
+    focusable="false"
+  >
+    {SHAPES[tone]}
+  </svg>
+)
+
 /** A word with the shape and colour of its tone. */
 export const StatusLabel = ({ tone, children, title }: StatusLabelProps) => (
-  <span className={`status status-${tone}`} title={title}>
-    <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true" focusable="false">
-      {SHAPES[tone]}
-    </svg>
+  <span className="status" title={title}>
+    <ToneShape tone={tone} />
     <span>{children}</span>
   </span>
 )

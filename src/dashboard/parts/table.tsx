@@ -1,15 +1,19 @@
-/** @module Rows of records: a table on wide screens, cards on narrow ones. */
-import { Table } from '@mantine/core'
+/** @module Rows of records: a table on wide screens, rows of two lines on narrow ones. */
 import { useMediaQuery } from '@mantine/hooks'
 import type { ReactNode } from 'react'
 import { focusLastOpened, ROW_MARK } from './keyboard.tsx'
 
 export interface Column<Row> {
   readonly header: string
-  /** The first column has the link of the row. */
+  /** The first column has the link of the row: `NameLink`. */
   cell(row: Row): ReactNode
   /** CSS width; the columns without one share the rest. */
   readonly width?: string
+  /** Whether it may need more than one line; otherwise what does not fit is cut. */
+  readonly isWrapped?: boolean
+  readonly isNumeric?: boolean
+  /** On a phone: at the end of the first line, below it without or (default) with its header, or not at all. */
+  readonly phone?: 'aside' | 'bare' | 'none'
 }
 
 interface DataTableProps<Row> {
@@ -30,48 +34,74 @@ export function DataTable<Row>({ label, columns, rows, isWide = false, toKey }: 
   const isNarrow = useMediaQuery(isWide ? NARROW_FOR_WIDE : NARROW, undefined, { getInitialValueInEffect: false })
   if (isNarrow)
     return (
-      <ul ref={focusLastOpened} className="cards" aria-label={label}>
+      <ul ref={focusLastOpened} className="rows" aria-label={label}>
         {rows.map((row) => (
           <li key={toKey(row)} {...ROW_MARK}>
-            <dl>
-              {columns.map(({ header, cell }) => (
-                <div key={header}>
-                  <dt>{header}</dt>
-                  <dd>{cell(row)}</dd>
-                </div>
-              ))}
-            </dl>
+            <TwoLines columns={columns} row={row} />
           </li>
         ))}
       </ul>
     )
   return (
-    <Table
-      ref={focusLastOpened}
-      className="data-table"
-      aria-label={label}
-      layout="fixed"
-      verticalSpacing={6}
-      highlightOnHover
-    >
-      <Table.Thead>
-        <Table.Tr>
-          {columns.map(({ header, width }) => (
-            <Table.Th key={header} scope="col" {...(width !== undefined && { w: width })}>
+    <table ref={focusLastOpened} className="data-table" aria-label={label}>
+      <thead>
+        <tr>
+          {columns.map(({ header, width, isNumeric }) => (
+            <th
+              key={header}
+              scope="col"
+              data-numeric={isNumeric || undefined}
+              {...(width !== undefined && { style: { width } })}
+            >
               {header}
-            </Table.Th>
+            </th>
           ))}
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
+        </tr>
+      </thead>
+      <tbody>
         {rows.map((row) => (
-          <Table.Tr key={toKey(row)} {...ROW_MARK}>
-            {columns.map(({ header, cell }) => (
-              <Table.Td key={header}>{cell(row)}</Table.Td>
+          <tr key={toKey(row)} {...ROW_MARK}>
+            {columns.map(({ header, cell, isWrapped, isNumeric }) => (
+              <td key={header} data-wraps={isWrapped || undefined} data-numeric={isNumeric || undefined}>
+                {cell(row)}
+              </td>
             ))}
-          </Table.Tr>
+          </tr>
         ))}
-      </Table.Tbody>
-    </Table>
+      </tbody>
+    </table>
+  )
+}
+
+function TwoLines<Row>({
+  columns: [first, ...others],
+  row,
+}: {
+  readonly columns: readonly Column<Row>[]
+  readonly row: Row
+}) {
+  const below = others.filter(({ phone }) => phone === undefined || phone === 'bare')
+  return (
+    <>
+      <div>{first?.cell(row)}</div>
+      {others.map(
+        ({ header, cell, phone }) =>
+          phone === 'aside' && (
+            <div key={header} className="row-aside">
+              {cell(row)}
+            </div>
+          ),
+      )}
+      {below.length > 0 && (
+        <div className="row-more">
+          {below.map(({ header, cell, phone }) => (
+            <div key={header}>
+              <span className={phone === 'bare' ? 'visually-hidden' : undefined}>{header}: </span>
+              {cell(row)}
+            </div>
+          ))}
+        </div>
+      )}
+    </>
   )
 }

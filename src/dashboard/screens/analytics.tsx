@@ -30,7 +30,7 @@ const REFRESH_INTERVAL_MS = 15_000
 export default function AnalyticsScreen() {
   const filters = useStable(route.useSearch())
   const navigate = route.useNavigate()
-  const change = (next: AnalyticsFilters) => void navigate({ search: next as never, resetScroll: false })
+  const change = (next: AnalyticsFilters) => void navigate({ search: next, resetScroll: false })
   const queries = useQueryClient()
   const refresh = useRefreshSoon(() => readAgain(queries, 'analytics', ['streams', 'get']), REFRESH_INTERVAL_MS)
   useLiveEvents(refresh)

@@ -1,10 +1,15 @@
 /** @module One contact of a list: its state in words, its metadata, and its removal. */
-import { Button, Group, Paper, Stack, Text } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+
+import { Group, Paper, Stack, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import type { Contact, UpdateContactRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
-import { DeleteButton, FieldForm, FormError, SmallAction } from '../parts/form.tsx'
+import { SmallAction } from '../parts/buttons.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
+import { FormError } from '../parts/form-error.tsx'
+import { ButtonLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section, useSay } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES } from './audience/contact-search.ts'
@@ -19,7 +24,7 @@ export default function AudienceContactScreen() {
   return (
     <RecordPage
       title={query.data?.email ?? email}
-      list={`/audience/lists/${id}`}
+      list={{ to: '/audience/lists/$id', params: { id } }}
       listName={<bdi>{list.data?.name ?? 'The list'}</bdi>}
       query={query}
       missing="This list has no contact with this address. It may have been removed."
@@ -39,14 +44,9 @@ function ContactView({ contact }: { readonly contact: Contact }) {
           <ContactStatusLabel status={contact.status} />
           <Text>{CONTACT_STATES[contact.status].meaning}</Text>
           <Group gap="xs">
-            <Button
-              size="xs"
-              variant="default"
-              component={Link}
-              {...({ to: '/emails', search: { to: contact.email } } as object)}
-            >
+            <ButtonLink size="xs" variant="default" to="/emails" search={{ to: contact.email }}>
               Emails to this address
-            </Button>
+            </ButtonLink>
             {contact.status === 'pending' && (
               <SmallAction
                 needs="developer"
@@ -68,7 +68,7 @@ function ContactView({ contact }: { readonly contact: Contact }) {
                 ['contactLists', 'list'],
                 ['contactLists', 'get'],
               ]}
-              leadsTo={`/audience/lists/${contact.list_id}`}
+              leadsTo={{ to: '/audience/lists/$id', params: { id: contact.list_id } }}
             >
               <Text>
                 <bdi>{contact.email}</bdi> and its metadata are removed from this list. If it unsubscribed, its address
@@ -83,11 +83,11 @@ function ContactView({ contact }: { readonly contact: Contact }) {
       <Section title="Details">
         <Facts
           facts={[
-            ['Added', <Time key="added" iso={contact.created_at} isExact />],
-            ['Subscribed', <Time key="subscribed" iso={contact.subscribed_at} isExact />],
-            ['Confirmed', contact.confirmed_at && <Time iso={contact.confirmed_at} isExact />],
-            ['Left', contact.unsubscribed_at && <Time iso={contact.unsubscribed_at} isExact />],
-            ['Welcome email', contact.welcome_email_sent_at && <Time iso={contact.welcome_email_sent_at} isExact />],
+            ['Added', <Time key="added" iso={contact.created_at} />],
+            ['Subscribed', <Time key="subscribed" iso={contact.subscribed_at} />],
+            ['Confirmed', contact.confirmed_at && <Time iso={contact.confirmed_at} />],
+            ['Left', contact.unsubscribed_at && <Time iso={contact.unsubscribed_at} />],
+            ['Welcome email', contact.welcome_email_sent_at && <Time iso={contact.welcome_email_sent_at} />],
             ['Id', contact.id],
           ]}
         />

@@ -5,10 +5,13 @@ import type { ReactNode } from 'react'
 import type { SignupForm } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
+import { SmallAction } from '../parts/buttons.tsx'
 import { Copy } from '../parts/copy.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
 import { FieldInput } from '../parts/field-input.tsx'
 import type { Field, Values } from '../parts/fields.ts'
-import { DeleteButton, FieldForm, FormError, SmallAction } from '../parts/form.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
@@ -32,7 +35,7 @@ export default function AudienceFormScreen() {
   return (
     <RecordPage
       title={query.data?.title ?? 'Sign-up form'}
-      list="/audience/forms"
+      list={{ to: '/audience/forms' }}
       listName="All forms"
       query={query}
       missing="This account has no form with this id. It may have been deleted, or belong to another account."
@@ -108,7 +111,7 @@ function Overview({ form }: { readonly form: SignupForm }) {
           confirm="Delete the form"
           remove={() => api.signupForms.delete(form.id)}
           refreshes={[['signupForms', 'list']]}
-          leadsTo="/audience/forms"
+          leadsTo={{ to: '/audience/forms' }}
         >
           <Text>Its page and the pages that embed it say that there is no form. Contacts that it added stay.</Text>
         </DeleteButton>
@@ -209,7 +212,7 @@ function CustomFields({ fields, isReadOnly, onChange }: CustomFieldsProps) {
   const edit = (at: number, next: Partial<FormField>) =>
     onChange(fields.map((field, index) => (index === at ? { ...field, ...next } : field)))
   return (
-    <Section title="Fields besides the address" order={3} size="h5" w="100%">
+    <Section title="Fields besides the address" order={3}>
       {fields.length === 0 && <Text size="sm">None: the form asks for the address only.</Text>}
       {fields.map((field, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: names change while they are typed

@@ -2,7 +2,7 @@
 import { useNavigate } from '@tanstack/react-router'
 import type { SignupForm } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { ConfirmDialog, DialogButton } from '../parts/form.tsx'
+import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
@@ -19,7 +19,7 @@ export default function AudienceFormsScreen() {
   const columns: readonly Column<SignupForm>[] = [
     {
       header: 'Form',
-      cell: ({ id, title }) => <NameLink to="/audience/forms/$id" id={id} name={title} />,
+      cell: ({ id, title }) => <NameLink to="/audience/forms/$id" params={{ id }} name={title} />,
     },
     { header: 'List', cell: ({ list_id: id }) => <bdi>{names.get(id) ?? '…'}</bdi> },
     {

@@ -2,18 +2,21 @@
  * @module Imports a CSV file into a contact list: the file is checked first, then sent whole, and its progress is shown.
  * The import is in the URL, so whoever leaves and returns finds it.
  */
-import { Alert, Button, Checkbox, FileInput, Group, Progress, Stack, Text, Title } from '@mantine/core'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { Alert, Checkbox, FileInput, Group, Progress, Stack, Text, Title } from '@mantine/core'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ContactList, Operation, PreviewContactImportResult } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, bindChecked, ConfirmButton, FormError } from '../parts/form.tsx'
+import { ActionButton } from '../parts/buttons.tsx'
+import { ConfirmButton } from '../parts/dialog.tsx'
+import { bindChecked } from '../parts/form.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { formatCount } from '../parts/format.ts'
 import { LineProblems } from '../parts/line-problems.tsx'
-import { NameLink } from '../parts/links.tsx'
+import { ButtonLink, NameLink } from '../parts/links.tsx'
 import { hasEnded, useOperation } from '../parts/operation.ts'
 import { Facts, Page, QueryView } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
@@ -63,7 +66,7 @@ export default function AudienceImportScreen() {
   const list = useData(read.contactLists.get(id))
   return (
     <Page title="Import contacts">
-      <NameLink to="/audience/lists/$id" id={id} name={list.data?.name ?? 'The list'} />
+      <NameLink to="/audience/lists/$id" params={{ id }} name={list.data?.name ?? 'The list'} />
       <QueryView query={list}>
         {(found) =>
           operation === undefined ? (
@@ -259,16 +262,12 @@ function ImportView({ list, operation }: { readonly list: ContactList; readonly 
       <Group gap="xs">
         {isOver ? (
           <>
-            <Button component={Link} {...({ to: '/audience/lists/$id', params: { id: list.id } } as object)}>
+            <ButtonLink to="/audience/lists/$id" params={{ id: list.id }}>
               Show the list
-            </Button>
-            <Button
-              variant="default"
-              component={Link}
-              {...({ to: '/audience/lists/$id/import', params: { id: list.id }, search: {} } as object)}
-            >
+            </ButtonLink>
+            <ButtonLink variant="default" to="/audience/lists/$id/import" params={{ id: list.id }}>
               Import another file
-            </Button>
+            </ButtonLink>
           </>
         ) : (
           <ConfirmButton

@@ -5,8 +5,9 @@ import { useState } from 'react'
 import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
+import { ActionButton, SmallAction } from '../parts/buttons.tsx'
 import { toCurl } from '../parts/commands.ts'
-import { ActionButton, ConfirmDialog, DeleteButton, SmallAction } from '../parts/form.tsx'
+import { ConfirmDialog, DeleteButton } from '../parts/dialog.tsx'
 import { formatCount } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { ListView, useList } from '../parts/list.tsx'
@@ -42,7 +43,7 @@ export default function AudienceListScreen() {
           </ActionButton>
         )
       }
-      list="/audience"
+      list={{ to: '/audience' }}
       listName="All lists"
       query={query}
       missing="This account has no list with this id. It may have been deleted, or belong to another account."
@@ -71,7 +72,7 @@ export default function AudienceListScreen() {
               typed={list.name}
               remove={() => api.contactLists.delete(id)}
               refreshes={[['contactLists', 'list'], 'signupForms']}
-              leadsTo="/audience"
+              leadsTo={{ to: '/audience' }}
             >
               <Text>
                 {formatCount(list.contact_count, 'contact')} and the sign-up form of the list are deleted. People who
@@ -104,7 +105,7 @@ const ListFacts = ({ list }: { readonly list: ContactList }) => (
       ['Purpose', list.description],
       ['New contacts', list.double_opt_in ? 'Are asked by email to confirm' : 'Are added directly'],
       ['Welcome email', list.welcome_email_enabled && `On: ${list.welcome_email_subject ?? 'from a template'}`],
-      ['Created', <Time key="created" iso={list.created_at} isExact />],
+      ['Created', <Time key="created" iso={list.created_at} />],
       ['Id', list.id],
     ]}
   />

@@ -3,7 +3,7 @@ import { Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { ContactListSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { DialogButton } from '../parts/form.tsx'
+import { DialogButton } from '../parts/dialog.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
@@ -17,7 +17,7 @@ const COLUMNS: readonly Column<ContactListSummary>[] = [
     header: 'List',
     cell: ({ id, name, description }) => (
       <>
-        <NameLink to="/audience/lists/$id" id={id} name={name} />
+        <NameLink to="/audience/lists/$id" params={{ id }} name={name} />
         {description !== null && (
           <Text size="sm" c="dimmed" lineClamp={1} title={description} dir="auto">
             {description}

@@ -6,7 +6,10 @@ import type { Newsletter, NewsletterPreview } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
-import { ActionButton, bindText, DeleteButton, Form, FormError } from '../parts/form.tsx'
+import { ActionButton } from '../parts/buttons.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
+import { bindText, Form } from '../parts/form.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
@@ -28,7 +31,7 @@ export default function BroadcastDraftScreen() {
   return (
     <RecordPage
       title={data ? `Draft: ${[...data.subject].slice(0, MAX_TITLE_LENGTH).join('')}` : 'Draft'}
-      list="/broadcasts"
+      list={{ to: '/broadcasts' }}
       listName="All broadcasts"
       query={query}
       missing="This account has no draft with this id. It may have been deleted, or belong to another account."
@@ -89,7 +92,7 @@ function DraftView({ draft }: { readonly draft: Newsletter }) {
           confirm="Delete the draft"
           remove={() => api.newsletters.delete(draft.id)}
           refreshes={[['newsletters', 'list']]}
-          leadsTo="/broadcasts"
+          leadsTo={{ to: '/broadcasts' }}
         >
           <Text>Its text is lost. Test emails that were sent stay.</Text>
         </DeleteButton>

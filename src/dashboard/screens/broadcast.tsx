@@ -5,8 +5,10 @@ import type { Broadcast } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useLiveState, useReadAgainAfter } from '../api/live.tsx'
+import { ActionButton } from '../parts/buttons.tsx'
+import { ConfirmButton } from '../parts/dialog.tsx'
 import { type Figure, Figures } from '../parts/figures.tsx'
-import { ActionButton, ConfirmButton, FormError } from '../parts/form.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { toTitle } from '../parts/format.ts'
 import { NameLink, SmallLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
@@ -35,7 +37,7 @@ export default function BroadcastScreen() {
   return (
     <RecordPage
       title={query.data ? toTitle(query.data.subject) : 'Broadcast'}
-      list="/broadcasts"
+      list={{ to: '/broadcasts' }}
       listName="All broadcasts"
       query={query}
       missing="This account has no broadcast with this id. It may have been deleted with its emails, or belong to another account."
@@ -75,9 +77,9 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: Broadcast }) => (
           ['Sender', broadcast.from_address],
           ['List', <ListLink key="list" {...broadcast} />],
           ['Recipients', broadcast.total_recipients.toLocaleString()],
-          ['Begins', <Time key="begins" iso={broadcast.begins_at} isExact />],
-          ['Accepted', <Time key="accepted" iso={broadcast.created_at} isExact />],
-          ['Last progress', <Time key="updated" iso={broadcast.updated_at} isExact />],
+          ['Begins', <Time key="begins" iso={broadcast.begins_at} />],
+          ['Accepted', <Time key="accepted" iso={broadcast.created_at} />],
+          ['Last progress', <Time key="updated" iso={broadcast.updated_at} />],
           ['Id', broadcast.id],
         ]}
       />
@@ -91,7 +93,7 @@ const ListLink = ({ list_id: id, list_name: name, list_deleted: isDeleted }: Bro
       <bdi>{name}</bdi> (deleted)
     </>
   ) : (
-    <NameLink to="/audience/lists/$id" id={id} name={name} />
+    <NameLink to="/audience/lists/$id" params={{ id }} name={name} />
   )
 
 function Actions({ broadcast }: { readonly broadcast: Broadcast }) {

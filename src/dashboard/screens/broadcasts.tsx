@@ -94,9 +94,7 @@ function Overview({ create }: PartProps) {
 const DRAFT_COLUMNS: readonly Column<NewsletterSummary>[] = [
   {
     header: 'Subject',
-    cell: ({ id, subject }) => (
-      <NameLink to="/broadcasts/drafts/$id" id={id} name={subject} lineClamp={2} title={subject} />
-    ),
+    cell: ({ id, subject }) => <NameLink to="/broadcasts/drafts/$id" params={{ id }} name={subject} title={subject} />,
   },
   { header: 'Sender', width: '30%', cell: ({ from_address: from }) => <bdi>{from}</bdi> },
   { header: 'Changed', width: '18%', cell: ({ updated_at: at }) => <Time iso={at} /> },
@@ -108,7 +106,7 @@ const BROADCAST_COLUMNS: readonly Column<BroadcastSummary>[] = [
   {
     header: 'Subject',
     cell: ({ id, subject }) => (
-      <NameLink to="/broadcasts/$id" id={id} name={subject || '(no subject)'} lineClamp={2} title={subject} />
+      <NameLink to="/broadcasts/$id" params={{ id }} name={subject || '(no subject)'} title={subject} />
     ),
   },
   { header: 'List', width: '18%', cell: ({ list_name: name }) => <bdi>{name}</bdi> },

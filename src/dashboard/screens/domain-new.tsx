@@ -5,7 +5,7 @@ import { useState } from 'react'
 import type { CreateDomainRequest } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api } from '../api/client.ts'
-import { FieldForm } from '../parts/form.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { Steps } from './domains/marks.tsx'
@@ -43,7 +43,7 @@ export default function DomainNewScreen() {
         }}
         onDone={({ data, warnings = [] }) => {
           queries.setQueryData(toWarningsKey(data.id), warnings)
-          return navigate({ to: `/domains/${data.id}` })
+          return navigate({ to: '/domains/$id', params: { id: data.id } })
         }}
         actions={<TextLink to="/domains">{isKnown ? 'Find it among your domains' : 'Cancel'}</TextLink>}
       />

@@ -10,7 +10,9 @@ import type { Domain } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ActionButton, DeleteButton, FormError } from '../parts/form.tsx'
+import { ActionButton } from '../parts/buttons.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
@@ -24,7 +26,7 @@ function FormerKeys({ domain }: { readonly domain: Domain }) {
   const former = listFormerKeys(domain, Date.now())
   if (former.length === 0) return null
   return (
-    <Section title="Former DKIM keys" order={3} gap="xs" maw={860}>
+    <Section title="Former DKIM keys" order={3}>
       <Text size="sm">
         Receivers may still check mail that these keys signed, so leave their records in DNS for seven days.
       </Text>
@@ -52,7 +54,7 @@ function TestEmail({ domain }: { readonly domain: Domain }) {
   // Stays when another one fails.
   const [sentId, setSentId] = useState<string>()
   return (
-    <Section title="Test email" size="h3" align="flex-start">
+    <Section title="Test email">
       <Text>
         Sends a short email from {domain.domain} to your own address, {user.email}.
       </Text>
@@ -68,7 +70,7 @@ function TestEmail({ domain }: { readonly domain: Domain }) {
         {sentId !== undefined && (
           <Text>
             The test email is on its way.{' '}
-            <TextLink to={`/emails/${sentId}`} underline="always">
+            <TextLink to="/emails/$id" params={{ id: sentId }} underline="always">
               See what happens to it
             </TextLink>
           </Text>
@@ -80,7 +82,7 @@ function TestEmail({ domain }: { readonly domain: Domain }) {
 }
 
 const DeleteDomain = ({ domain }: { readonly domain: Domain }) => (
-  <Section title="Delete" size="h3" align="flex-start">
+  <Section title="Delete">
     <Text maw={720}>
       Nothing more can be sent from {domain.domain} or received for it. Scheduled mail is cancelled; mail already queued
       is still signed and sent.
@@ -92,7 +94,7 @@ const DeleteDomain = ({ domain }: { readonly domain: Domain }) => (
       typed={domain.domain}
       remove={() => api.domains.delete(domain.id)}
       refreshes={[['domains', 'list']]}
-      leadsTo="/domains"
+      leadsTo={{ to: '/domains' }}
     >
       <List size="sm">
         <List.Item>Scheduled mail of the domain is cancelled.</List.Item>
@@ -110,7 +112,7 @@ export default function DomainScreen() {
   return (
     <RecordPage
       title={query.data?.domain ?? 'Domain'}
-      list="/domains"
+      list={{ to: '/domains' }}
       listName="All domains"
       query={query}
       missing="This account has no domain with this id. It may have been deleted, or belong to another account."

@@ -12,7 +12,11 @@ import { useDomainEvents } from './domains/queries.ts'
 const COLUMNS: readonly Column<Domain>[] = [
   {
     header: 'Domain',
-    cell: ({ id, domain }) => <TextLink to={`/domains/${id}`}>{domain}</TextLink>,
+    cell: ({ id, domain }) => (
+      <TextLink to="/domains/$id" params={{ id }}>
+        {domain}
+      </TextLink>
+    ),
   },
   { header: 'Status', cell: (domain) => <DomainStatus domain={domain} /> },
   { header: 'Records', cell: (domain) => <RecordMarks domain={domain} /> },

@@ -26,11 +26,11 @@ export default function EmailScreen() {
   return (
     <RecordPage
       title={query.data ? toTitle(query.data.subject) : 'Email'}
-      list="/emails"
+      list={{ to: '/emails' }}
       listName="All emails"
       query={query}
       missing="This account has no email with this id. It may have been deleted, or belong to another account."
-      onEscape={useBack('/emails')}
+      onEscape={useBack({ to: '/emails' })}
     >
       {(email) => <EmailView key={email.id} email={email} />}
     </RecordPage>
@@ -71,9 +71,9 @@ const EmailFacts = ({ email }: { readonly email: Email }) => (
       ['To', email.to],
       ['Cc', email.cc.join(', ')],
       ['Bcc', email.bcc.join(', ')],
-      ['Accepted', <Time key="accepted" iso={email.created_at} isExact />],
-      ['Scheduled for', email.scheduled_at && <Time iso={email.scheduled_at} isExact />],
-      ['Deadline', email.expires_at && <Time iso={email.expires_at} isExact />],
+      ['Accepted', <Time key="accepted" iso={email.created_at} />],
+      ['Scheduled for', email.scheduled_at && <Time iso={email.scheduled_at} />],
+      ['Deadline', email.expires_at && <Time iso={email.expires_at} />],
       ['Tags', email.tags.join(', ')],
       ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatBytes(size)})`).join(', ')],
       ['Message-ID', email.message_id],

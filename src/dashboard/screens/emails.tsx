@@ -3,7 +3,7 @@ import { Badge, Group, Text, VisuallyHidden } from '@mantine/core'
 import type { EmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { toSendCommand } from '../parts/commands.ts'
-import { SmallLink } from '../parts/links.tsx'
+import { NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
@@ -52,18 +52,15 @@ const toColumns = (slugs: ReadonlyMap<string, string>): readonly Column<EmailSum
   { header: 'Recipient', width: '30%', cell: (row) => <Recipient row={row} /> },
   {
     header: 'Subject',
-    // The mouse may use it; the keyboard has the link of the recipient.
-    cell: ({ id, subject }) => (
-      <SmallLink to="/emails/$id" params={{ id }} c="inherit" lineClamp={2} title={subject} tabIndex={-1}>
-        <bdi>{subject || '(no subject)'}</bdi>
-      </SmallLink>
-    ),
+    phone: 'bare',
+    cell: ({ subject }) => <bdi title={subject}>{subject || '(no subject)'}</bdi>,
   },
-  { header: 'Status', width: '9rem', cell: ({ state }) => <StatusBadge status={state} /> },
-  { header: 'Time', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Status', width: '9rem', phone: 'bare', cell: ({ state }) => <StatusBadge status={state} /> },
+  { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
   {
     header: 'Stream, tags',
     width: '16%',
+    phone: 'none',
     cell: ({ stream_id: id, tags }) => <Labels stream={id ? slugs.get(id) : undefined} tags={tags} />,
   },
 ]
@@ -75,8 +72,8 @@ const countRecipients = ({ to, cc, bcc }: EmailSummary): number =>
 function Recipient({ row }: { readonly row: EmailSummary }) {
   const more = countRecipients(row) - 1
   return (
-    <SmallLink to="/emails/$id" params={{ id: row.id }} title={row.to}>
-      <bdi>{row.to_address || '(no recipient)'}</bdi>
+    <>
+      <NameLink to="/emails/$id" params={{ id: row.id }} title={row.to} name={row.to_address || '(no recipient)'} />
       {more > 0 && (
         <>
           {' '}
@@ -84,7 +81,7 @@ function Recipient({ row }: { readonly row: EmailSummary }) {
           <VisuallyHidden>and {more} more</VisuallyHidden>
         </>
       )}
-    </SmallLink>
+    </>
   )
 }
 

@@ -5,7 +5,7 @@ import type { InboundEmail } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData, usePage } from '../api/data.ts'
 import { useLiveEvents } from '../api/live.tsx'
-import { DeleteButton } from '../parts/form.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
 import { InlineLink, SmallLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -34,11 +34,11 @@ const route = getRouteApi('/inbound/$id')
 export default function InboundEmailScreen() {
   const { id } = route.useParams()
   const query = useData(read.inboundEmails.get(id))
-  const back = useBack('/inbound')
+  const back = useBack({ to: '/inbound' })
   return (
     <RecordPage
       title={query.data ? toTitle(query.data.subject, MAX_TITLE_LENGTH) : 'Received mail'}
-      list="/inbound"
+      list={{ to: '/inbound' }}
       listName="All received mail"
       query={query}
       missing="This account has no received message with this id. It may have been deleted."
@@ -123,7 +123,7 @@ function Fate({ email: { status, error_message: error, webhook_delivered_at: at 
   if (status === 'delivered' && at)
     return (
       <Text>
-        It was passed on: the webhook of its route accepted it (<Time iso={at} isExact />
+        It was passed on: the webhook of its route accepted it (<Time iso={at} />
         ).
       </Text>
     )
@@ -156,10 +156,17 @@ function EmailFacts({ email }: EmailProps) {
         ['To', email.to_header && toVisible(email.to_header)],
         ['Cc', email.cc_header && toVisible(email.cc_header)],
         ['Subject', email.subject],
-        ['Received', <Time key="received" iso={email.created_at} isExact />],
+        ['Received', <Time key="received" iso={email.created_at} />],
         ['Envelope', `from ${toVisible(email.mail_from) || '(nobody)'} to ${email.rcpt_to.map(toVisible).join(', ')}`],
         ['Sent by server', email.source_ip],
-        ['Domain', domain && <SmallLink to={`/domains/${domain.id}`}>{domain.domain}</SmallLink>],
+        [
+          'Domain',
+          domain && (
+            <SmallLink to="/domains/$id" params={{ id: domain.id }}>
+              {domain.domain}
+            </SmallLink>
+          ),
+        ],
         ['Size', formatBytes(email.size_bytes)],
         ['Message-ID', email.message_id && toVisible(email.message_id)],
         ['Id', email.id],
@@ -206,7 +213,7 @@ function RouteAndDeliveries({ email }: EmailProps) {
     <Stack gap="sm">
       <Text>
         Matched the route{' '}
-        <TextLink underline="always" to={`/inbound/routes/${email.route_id}`}>
+        <TextLink underline="always" to="/inbound/routes/$id" params={{ id: email.route_id }}>
           <bdi>{matched ? formatRoute(matched, name) : email.route_id}</bdi>
         </TextLink>
         {matched &&

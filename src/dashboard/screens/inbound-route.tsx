@@ -4,8 +4,11 @@ import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import type { CreateInboundRouteRequest, InboundRoute, UpdateInboundRouteRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
+import { ActionButton, SmallAction } from '../parts/buttons.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
 import type { Field, Values } from '../parts/fields.ts'
-import { ActionButton, DeleteButton, FieldForm, FormError, SmallAction } from '../parts/form.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { ListBody, ListFilters, useList } from '../parts/list.tsx'
 import { Facts, Page, RecordPage, Section, useEscape, useSay } from '../parts/page.tsx'
@@ -34,7 +37,7 @@ export function InboundRouteNewScreen() {
         initial={{ priority: 0, is_active: true }}
         refreshes={['inboundRoutes']}
         run={(body: CreateInboundRouteRequest) => api.inboundRoutes.create({ pattern: '', webhook_url: null, ...body })}
-        onDone={({ data }) => navigate({ to: `/inbound/routes/${data.id}` as never })}
+        onDone={({ data }) => navigate({ to: '/inbound/routes/$id', params: { id: data.id } })}
       />
     </Page>
   )
@@ -50,7 +53,7 @@ export default function InboundRouteScreen() {
   return (
     <RecordPage
       title={query.data ? formatRoute(query.data, domain?.domain ?? '…') : 'Route'}
-      list="/inbound/routes"
+      list={{ to: '/inbound/routes' }}
       listName="All routes"
       query={query}
       missing="This account has no route with this id. It may have been deleted."
@@ -85,7 +88,7 @@ function RouteView({ route }: RouteProps) {
                 The webhook was <bdi>{route.last_failure_reason}</bdi>
                 {route.last_failure_at && (
                   <>
-                    , the last at <Time iso={route.last_failure_at} isExact />
+                    , the last at <Time iso={route.last_failure_at} />
                   </>
                 )}
                 . Mail still arrives and is stored. Mend the receiver, start posting again, then replay what was missed.
@@ -99,10 +102,10 @@ function RouteView({ route }: RouteProps) {
         <Facts
           facts={[
             ['Failures in a row', route.webhook_url !== null && String(route.failure_count)],
-            ['Last success', route.last_success_at && <Time iso={route.last_success_at} isExact />],
-            ['Last failure', route.last_failure_at && <Time iso={route.last_failure_at} isExact />],
+            ['Last success', route.last_success_at && <Time iso={route.last_success_at} />],
+            ['Last failure', route.last_failure_at && <Time iso={route.last_failure_at} />],
             ['Reason', !isDeactivated(route) && route.last_failure_reason],
-            ['Created', <Time key="created" iso={route.created_at} isExact />],
+            ['Created', <Time key="created" iso={route.created_at} />],
             ['Id', route.id],
           ]}
         />
@@ -146,7 +149,7 @@ const DeleteRoute = ({ route }: RouteProps) => (
     confirm="Delete the route"
     remove={() => api.inboundRoutes.delete(route.id)}
     refreshes={[['inboundRoutes', 'list']]}
-    leadsTo="/inbound/routes"
+    leadsTo={{ to: '/inbound/routes' }}
   >
     <Text>
       Its mail is kept, its deliveries are deleted, and nothing more is posted. The next route that matches gets later

@@ -5,7 +5,8 @@ import type { InboundRoute, InboundRouteMatch } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
 import { CODE_INPUT } from '../parts/fields.ts'
-import { bindText, Form, FormError, findFieldError } from '../parts/form.tsx'
+import { bindText, Form } from '../parts/form.tsx'
+import { FormError, findFieldError } from '../parts/form-error.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
@@ -68,7 +69,7 @@ const Tools = () => (
     <Section title="Test an address">
       <AddressTest />
     </Section>
-    <Section title="Signing secret" align="flex-start">
+    <Section title="Signing secret">
       <Text size="sm" maw={720}>
         One secret signs the requests to the URLs of all routes of the account.
       </Text>
@@ -92,7 +93,11 @@ const toColumns = (names: ReadonlyMap<string, string>): readonly Column<InboundR
     header: 'Addresses',
     cell: (row) => (
       <>
-        <NameLink to={`/inbound/routes/${row.id}`} name={formatRoute(row, names.get(row.domain_id) ?? '…')} />
+        <NameLink
+          to="/inbound/routes/$id"
+          params={{ id: row.id }}
+          name={formatRoute(row, names.get(row.domain_id) ?? '…')}
+        />
         <Text size="sm" c="dimmed">
           {MATCH_TYPE_WORDS[row.match_type]}
         </Text>
@@ -182,11 +187,19 @@ function MatchResult({ match }: { readonly match: InboundRouteMatch }) {
   const label = found && formatRoute(found, domains.find((one) => one.id === found.domain_id)?.domain)
   const goal = mailbox ? (
     <>
-      the <InlineLink to={`/inbound/mailboxes/${mailbox}`}>mailbox of this address</InlineLink> gets it
+      the{' '}
+      <InlineLink to="/inbound/mailboxes/$id" params={{ id: mailbox }}>
+        mailbox of this address
+      </InlineLink>{' '}
+      gets it
     </>
   ) : id ? (
     <>
-      the route <InlineLink to={`/inbound/routes/${id}`}>{label ?? id}</InlineLink> gets it
+      the route{' '}
+      <InlineLink to="/inbound/routes/$id" params={{ id }}>
+        {label ?? id}
+      </InlineLink>{' '}
+      gets it
       {found && (found.webhook_url ? `, and it is posted to ${toVisible(found.webhook_url)}` : ', and it is stored')}
     </>
   ) : (
@@ -199,7 +212,11 @@ function MatchResult({ match }: { readonly match: InboundRouteMatch }) {
         {rejection ? (
           <>
             Mail for <bdi>{toVisible(address)}</bdi> is rejected: {REJECTIONS[rejection] ?? rejection}.{' '}
-            {domain && <InlineLink to={`/domains/${domain}`}>Open the domain</InlineLink>}
+            {domain && (
+              <InlineLink to="/domains/$id" params={{ id: domain }}>
+                Open the domain
+              </InlineLink>
+            )}
             {domain && id && <> Once it is accepted, {goal}.</>}
           </>
         ) : (

@@ -74,7 +74,7 @@ function NothingYet() {
         <List.Item>
           A domain is verified, and its switch “Receive mail” is on:{' '}
           {first ? (
-            <SmallLink underline="always" to={`/domains/${first.id}`}>
+            <SmallLink underline="always" to="/domains/$id" params={{ id: first.id }}>
               settings of {first.domain}
             </SmallLink>
           ) : (
@@ -116,7 +116,7 @@ function Sender({ email: { id, from_address: from, from_header: header, mail_fro
   const name = findDisplayName(header)
   return (
     <>
-      <NameLink to={`/inbound/${id}`} name={from === '' ? '(no sender named)' : toVisible(from)} lineClamp={2} />
+      <NameLink to="/inbound/$id" params={{ id }} name={from === '' ? '(no sender named)' : toVisible(from)} />
       {name && (
         <Text size="sm" c="dimmed" lineClamp={1}>
           <bdi>{name}</bdi>
@@ -141,7 +141,8 @@ function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: s
     <>
       {/* The mouse may use it; the keyboard has the link of the sender. */}
       <SmallLink
-        to={`/inbound/${id}`}
+        to="/inbound/$id"
+        params={{ id }}
         c="inherit"
         lineClamp={2}
         title={subject.slice(0, MAX_TOOLTIP_LENGTH)}

@@ -5,7 +5,8 @@ import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, FormError, SmallAction } from '../parts/form.tsx'
+import { ActionButton, SmallAction } from '../parts/buttons.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { ListBody, useList } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -64,8 +65,7 @@ function GenerateError({ error, at }: { readonly error: unknown; readonly at: nu
       There is a report from the last 24 hours.{' '}
       {error.retryAfter !== undefined && (
         <>
-          The next one can be generated after{' '}
-          <Time iso={new Date(at + error.retryAfter * 1000).toISOString()} isExact />.
+          The next one can be generated after <Time iso={new Date(at + error.retryAfter * 1000).toISOString()} />.
         </>
       )}
     </Alert>
@@ -87,7 +87,7 @@ function Report({ report }: { readonly report: Insight }) {
     <Card withBorder component="article" aria-labelledby={titleId}>
       <Stack gap="sm" align="flex-start">
         <Title order={2} size="h4" id={titleId}>
-          <Time iso={report.generated_at} isExact />
+          <Time iso={report.generated_at} />
         </Title>
         <Text>{report.summary}</Text>
         <Stack component="ul" gap="sm" p={0} m={0} style={{ listStyle: 'none' }}>

@@ -6,7 +6,8 @@ import type { ApiKey, UpdateApiKeyRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { DeleteButton, FieldForm } from '../parts/form.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { EmptyState, Facts, Page, QueryView, Section, useEscape, useSay } from '../parts/page.tsx'
 import { ADMIN_SCOPE, describeScope } from '../parts/scopes.ts'
@@ -54,9 +55,9 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
           </StatusLabel>,
         ],
         ['Begins with', <Code key="prefix">{key.key_prefix}…</Code>],
-        ['Last use', key.last_used_at === null ? 'Never' : <Time key="used" iso={key.last_used_at} isExact />],
-        ['Created', <Time key="created" iso={key.created_at} isExact />],
-        ['Expires', key.expires_at === null ? 'Never' : <Time key="expires" iso={key.expires_at} isExact />],
+        ['Last use', key.last_used_at === null ? 'Never' : <Time key="used" iso={key.last_used_at} />],
+        ['Created', <Time key="created" iso={key.created_at} />],
+        ['Expires', key.expires_at === null ? 'Never' : <Time key="expires" iso={key.expires_at} />],
         ['Sends from', key.domains === null ? 'All domains of the account' : key.domains.join(', ')],
         ['May be used from', key.networks === null ? 'Any address' : key.networks.join(', ')],
       ]}
@@ -126,7 +127,7 @@ const RevokeButton = ({ apiKey: key }: KeyProps) => (
     confirm="Revoke the key"
     remove={() => api.apiKeys.delete(key.id)}
     refreshes={['apiKeys']}
-    leadsTo="/keys"
+    leadsTo={{ to: '/keys' }}
   >
     <Text>
       Requests with <bdi>{key.name}</bdi> (<Code>{key.key_prefix}…</Code>) fail with 401 immediately. This cannot be
@@ -137,7 +138,7 @@ const RevokeButton = ({ apiKey: key }: KeyProps) => (
         'It has never been used.'
       ) : (
         <>
-          It was last used: <Time iso={key.last_used_at} isExact />.
+          It was last used: <Time iso={key.last_used_at} />.
         </>
       )}
     </Text>

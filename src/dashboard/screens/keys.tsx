@@ -5,7 +5,7 @@ import type { ApiKey } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton } from '../parts/form.tsx'
+import { ActionButton } from '../parts/buttons.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView } from '../parts/page.tsx'
 import { summariseScopes } from '../parts/scopes.ts'
@@ -19,7 +19,7 @@ const COLUMNS: readonly Column<ApiKey>[] = [
     width: '30%',
     cell: ({ id, name, key_prefix: prefix }) => (
       <Stack gap={2} align="flex-start">
-        <NameLink to="/keys/$id" id={id} name={name} lineClamp={2} title={name} />
+        <NameLink to="/keys/$id" params={{ id }} name={name} title={name} />
         <Code>{prefix}…</Code>
       </Stack>
     ),

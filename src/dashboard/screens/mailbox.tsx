@@ -1,13 +1,14 @@
 /** @module One agent mailbox: its threads, a search in its messages. */
 import { Group, Stack, Text } from '@mantine/core'
-import { getRouteApi } from '@tanstack/react-router'
+import { getRouteApi, linkOptions } from '@tanstack/react-router'
 import type { Event, Mailbox, MailboxMessageSummary, MailboxThreadSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
+import { DeleteButton } from '../parts/dialog.tsx'
 import { FilterForm } from '../parts/filter-form.tsx'
 import { readList } from '../parts/filters.ts'
-import { DeleteButton, findFieldError } from '../parts/form.tsx'
+import { findFieldError } from '../parts/form-error.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { SmallLink } from '../parts/links.tsx'
 import { ListView, useList } from '../parts/list.tsx'
@@ -30,7 +31,7 @@ export default function MailboxScreen() {
   return (
     <RecordPage
       title={query.data?.address ?? 'Mailbox'}
-      list="/inbound/mailboxes"
+      list={{ to: '/inbound/mailboxes' }}
       listName="All mailboxes"
       query={query}
       missing="This account has no mailbox with this id. It may have been deleted."
@@ -72,7 +73,7 @@ function MailboxFacts({ mailbox }: MailboxProps) {
             'Automatic replies',
             auto?.enabled ? `On, with ${auto.rules.length} ${auto.rules.length === 1 ? 'rule' : 'rules'}` : 'Off',
           ],
-          ['Created', <Time key="created" iso={mailbox.created_at} isExact />],
+          ['Created', <Time key="created" iso={mailbox.created_at} />],
           ['Id', mailbox.id],
         ]}
       />
@@ -91,7 +92,7 @@ const DeleteMailbox = ({ mailbox }: MailboxProps) => (
       typed={mailbox.address}
       remove={() => api.mailboxes.delete(mailbox.id)}
       refreshes={[['mailboxes', 'list']]}
-      leadsTo="/inbound/mailboxes"
+      leadsTo={{ to: '/inbound/mailboxes' }}
     >
       <Text>
         All {mailbox.message_count.toLocaleString()} messages in it are deleted at once. Later mail to its address is
@@ -103,8 +104,8 @@ const DeleteMailbox = ({ mailbox }: MailboxProps) => (
 
 const MAX_TOOLTIP_LENGTH = 1000
 
-const toThreadPath = (mailboxId: string, threadId: string): string =>
-  `/inbound/mailboxes/${mailboxId}/threads/${threadId}`
+const toThread = (id: string, thread: string) =>
+  linkOptions({ to: '/inbound/mailboxes/$id/threads/$thread', params: { id, thread } })
 
 function Threads({ mailbox: { id, address } }: MailboxProps) {
   const list = useList({
@@ -118,7 +119,7 @@ function Threads({ mailbox: { id, address } }: MailboxProps) {
     {
       header: 'Subject',
       cell: ({ thread_id: threadId, subject }) => (
-        <SmallLink to={toThreadPath(id, threadId)} lineClamp={2} title={subject.slice(0, MAX_TOOLTIP_LENGTH)}>
+        <SmallLink {...toThread(id, threadId)} lineClamp={2} title={subject.slice(0, MAX_TOOLTIP_LENGTH)}>
           <bdi>{subject || '(no subject)'}</bdi>
         </SmallLink>
       ),
@@ -148,7 +149,7 @@ function Found({ mailboxId, words }: FoundProps) {
     {
       header: 'Subject',
       cell: ({ thread_id: threadId, subject }) => (
-        <SmallLink to={toThreadPath(mailboxId, threadId)} lineClamp={2}>
+        <SmallLink {...toThread(mailboxId, threadId)} lineClamp={2}>
           <bdi>{subject || '(no subject)'}</bdi>
         </SmallLink>
       ),

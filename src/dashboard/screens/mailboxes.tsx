@@ -4,7 +4,7 @@ import { useNavigate } from '@tanstack/react-router'
 import type { Domain, Mailbox } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { toCurl } from '../parts/commands.ts'
-import { ConfirmDialog, DialogButton } from '../parts/form.tsx'
+import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
 import { formatBytes } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
@@ -19,7 +19,9 @@ const COLUMNS: readonly Column<Mailbox>[] = [
     header: 'Address',
     cell: ({ id, address, display_name: name }) => (
       <>
-        <SmallLink to={`/inbound/mailboxes/${id}`}>{address}</SmallLink>
+        <SmallLink to="/inbound/mailboxes/$id" params={{ id }}>
+          {address}
+        </SmallLink>
         {name !== null && (
           <Text size="sm" c="dimmed" lineClamp={2}>
             <bdi>{name}</bdi>
@@ -82,7 +84,9 @@ export default function MailboxesScreen() {
             <Text>
               A mailbox belongs to a verified domain with “Receive mail” on:{' '}
               {first ? (
-                <InlineLink to={`/domains/${first.id}`}>settings of {first.domain}</InlineLink>
+                <InlineLink to="/domains/$id" params={{ id: first.id }}>
+                  settings of {first.domain}
+                </InlineLink>
               ) : (
                 <InlineLink to="/domains/new">add a domain</InlineLink>
               )}
@@ -118,7 +122,7 @@ function NewMailbox({ domains, onClose }: { readonly domains: readonly Domain[];
       ]}
       refreshes={[['mailboxes', 'list']]}
       run={api.mailboxes.create}
-      onDone={({ data }) => navigate({ to: `/inbound/mailboxes/${data.id}` as never })}
+      onDone={({ data }) => navigate({ to: '/inbound/mailboxes/$id', params: { id: data.id } })}
       onClose={onClose}
     />
   )

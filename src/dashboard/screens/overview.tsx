@@ -143,7 +143,7 @@ function NoticeItem({ notice: { level, title, text, at, action } }: { readonly n
 }
 
 const Action = ({ action }: { readonly action: NoticeAction }) => (
-  <SmallLink to={action.to} search={action.search ?? {}} c="inherit" underline="always">
+  <SmallLink {...action.target} c="inherit" underline="always">
     {action.label}
   </SmallLink>
 )

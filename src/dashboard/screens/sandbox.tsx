@@ -4,8 +4,9 @@ import { useMediaQuery, useWindowEvent } from '@mantine/hooks'
 import { Outlet, useNavigate, useParams } from '@tanstack/react-router'
 import { createContext, useContext, useRef, useState } from 'react'
 import { useAllowed } from '../api/session.tsx'
+import { ActionButton } from '../parts/buttons.tsx'
 import { toSendCommand } from '../parts/commands.ts'
-import { ActionButton, DialogFrame } from '../parts/form.tsx'
+import { DialogFrame } from '../parts/dialog.tsx'
 import { ListBody, ListFilters } from '../parts/list.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
 import { useExampleDomain } from './domains/queries.ts'
@@ -32,7 +33,7 @@ export default function SandboxScreen() {
     setDeletion(undefined)
     void list.reload()
     if (openId !== undefined && (id === undefined || id === openId))
-      void navigate({ to: '/sandbox', search: ((before: object) => before) as never, replace: true })
+      void navigate({ to: '/sandbox', search: (before) => before, replace: true })
   }
   const showsList = !isNarrow || openId === undefined
   return (

@@ -47,11 +47,11 @@ function Health({ health }: { readonly health: OperatorHealth }) {
       <Checks warnings={warnings} />
       <DeliveryAlerts />
       <Figures figures={toFigures(health)} />
-      <Section title="This server" gap="xs">
+      <Section title="This server">
         <Facts
           facts={[
             ['Version', health.version],
-            ['Running since', <Time key="time" iso={health.started_at} isExact />],
+            ['Running since', <Time key="time" iso={health.started_at} />],
             ['Host name', health.hostname],
             ['Public URL', health.public_url],
             ['Delivery', toDeliveryWords(health.delivery)],
@@ -88,20 +88,20 @@ const toDeliveryWords = (mode: string): string => DELIVERY_WORDS[mode] ?? mode
 const toFigures = ({ queue, received, disk, webhooks, accounts }: OperatorHealth): readonly Figure[] => [
   {
     label: 'Waiting for delivery',
-    to: '/server/queue',
+    target: { to: '/server/queue' },
     value: queue.waiting,
     note: `${queue.in_flight.toLocaleString()} being delivered${queue.stalled > 0 ? `; ${queue.stalled.toLocaleString()} queues without progress: see the log` : ''}`,
   },
-  { label: 'Received, not processed', to: '/server/received', value: received },
+  { label: 'Received, not processed', target: { to: '/server/received' }, value: received },
   {
     label: 'Free on the disk',
-    to: '/server/disk',
+    target: { to: '/server/disk' },
     value: formatBytes(disk.free_bytes),
     note: `of ${formatBytes(disk.size_bytes)}; mail is refused below ${formatBytes(disk.wanted_free_bytes)}`,
   },
   {
     label: 'Accounts',
-    to: '/server/accounts',
+    target: { to: '/server/accounts' },
     value: accounts.total,
     note: `${accounts.paused.toLocaleString()} paused`,
   },
@@ -131,7 +131,7 @@ function Checks({ warnings }: ChecksProps) {
   const other = listOther(report.findings)
   const more = bad.length - MAX_SHOWN
   return (
-    <Section title="Checks" gap="xs">
+    <Section title="Checks">
       <Stack gap="xs">
         <Text size="sm" c="dimmed">
           Made at <Time iso={report.checked_at} />, again every hour. <Code>tassis doctor</Code> on the server makes

@@ -4,7 +4,7 @@ import type { Account } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { SESSION } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
-import { FieldForm } from '../parts/form.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
 import { SmallLink } from '../parts/links.tsx'
 import { Facts, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
@@ -86,7 +86,7 @@ const AccountFacts = ({ account }: { readonly account: Account }) => (
           `${account.emails_sent_this_month.toLocaleString()} of ${formatLimit(account.monthly_quota).toLowerCase()}`,
         ],
         ['Counted again from', <Time key="reset" iso={account.quota_reset_at} />],
-        ['Created', <Time key="created" iso={account.created_at} isExact />],
+        ['Created', <Time key="created" iso={account.created_at} />],
       ]}
     />
     <Text size="sm" maw={640}>

@@ -42,7 +42,7 @@ function NewTemplate({ initial, initialData }: { readonly initial: TemplateField
     template: undefined,
     initial,
     initialData,
-    onCreated: ({ id }) => void navigate({ to: `/templates/${id}`, replace: true }),
+    onCreated: ({ id }) => void navigate({ to: '/templates/$id', params: { id }, replace: true }),
   })
   return <TemplateEditor draft={draft} tab={tab} onTab={setTab} />
 }

@@ -6,7 +6,7 @@ import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
 import { CodeEditor } from '../parts/code-editor.tsx'
-import { ConfirmButton } from '../parts/form.tsx'
+import { ConfirmButton } from '../parts/dialog.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
@@ -22,7 +22,9 @@ export default function TemplateVersionsScreen() {
   return (
     <Page title={template.data ? `Versions of ${template.data.name}` : 'Versions'}>
       <nav aria-label="Path">
-        <TextLink to={`/templates/${id}`}>Back to the template</TextLink>
+        <TextLink to="/templates/$id" params={{ id }}>
+          Back to the template
+        </TextLink>
       </nav>
       <QueryView query={template}>
         {(current) => (
@@ -64,11 +66,18 @@ function VersionTable({ rows, template }: VersionTableProps) {
       cell: ({ version }) =>
         version === template.version ? (
           <Group gap="xs">
-            <TextLink to={`/templates/${template.id}`}>{version}</TextLink>
+            <TextLink to="/templates/$id" params={{ id: template.id }}>
+              {version}
+            </TextLink>
             <StatusLabel tone="good">Current</StatusLabel>
           </Group>
         ) : (
-          <TextLink to={`/templates/${template.id}/versions`} search={{ version }} aria-label={`Version ${version}`}>
+          <TextLink
+            to="/templates/$id/versions"
+            params={{ id: template.id }}
+            search={{ version }}
+            aria-label={`Version ${version}`}
+          >
             {version}
           </TextLink>
         ),
@@ -78,7 +87,7 @@ function VersionTable({ rows, template }: VersionTableProps) {
     { header: 'Subject', cell: ({ subject }) => <bdi>{subject}</bdi> },
   ]
   return (
-    <Section title="All versions" gap="xs">
+    <Section title="All versions">
       <DataTable label="Versions, newest first" columns={columns} rows={rows} toKey={({ version }) => `${version}`} />
     </Section>
   )

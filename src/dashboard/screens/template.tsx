@@ -35,7 +35,13 @@ function SavedTemplate({ template }: { readonly template: Template }) {
       draft={draft}
       tab={tab}
       onTab={(next) =>
-        navigate({ to: `/templates/${template.id}`, search: { tab: next } as never, replace: true, resetScroll: false })
+        navigate({
+          to: '/templates/$id',
+          params: { id: template.id },
+          search: { tab: next },
+          replace: true,
+          resetScroll: false,
+        })
       }
     />
   )

@@ -13,7 +13,7 @@ const COLUMNS: readonly Column<TemplateSummary>[] = [
   {
     header: 'Name',
     cell: ({ id, name }) => (
-      <TextLink to={`/templates/${id}`}>
+      <TextLink to="/templates/$id" params={{ id }}>
         <bdi>{name}</bdi>
       </TextLink>
     ),

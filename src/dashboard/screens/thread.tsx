@@ -1,7 +1,7 @@
 /** @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. */
 import { Group, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { getRouteApi } from '@tanstack/react-router'
+import { getRouteApi, linkOptions } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { MailboxMessageSummary, ReplyToMailboxMessageResult } from '#client/api.ts'
 import { newIdempotencyKey } from '#client/client.ts'
@@ -9,7 +9,9 @@ import { api, read } from '../api/client.ts'
 import { readAgain } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed } from '../api/session.tsx'
-import { ActionButton, Form, FormError } from '../parts/form.tsx'
+import { ActionButton } from '../parts/buttons.tsx'
+import { Form } from '../parts/form.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { toTitle } from '../parts/format.ts'
 import { InlineLink, SmallLink } from '../parts/links.tsx'
 import { RecordPage, Section } from '../parts/page.tsx'
@@ -42,7 +44,7 @@ async function readThread(mailbox: string, id: string, page: number, signal: Abo
 export default function ThreadScreen() {
   const { id, thread: threadId } = route.useParams()
   const { page = 1 } = route.useSearch()
-  const mailboxScreen = `/inbound/mailboxes/${id}`
+  const mailboxScreen = linkOptions({ to: '/inbound/mailboxes/$id', params: { id } })
   const query = useQuery({
     queryKey: read.mailboxes.getThread(id, threadId, { page }).queryKey,
     queryFn: ({ signal }) => readThread(id, threadId, page, signal),
@@ -152,7 +154,10 @@ const Outcome = ({ sent }: { readonly sent: ReplyToMailboxMessageResult }) => (
       {sent.status === 'rejected' ? 'Not sent: the recipient is suppressed' : 'Accepted'}
     </StatusLabel>
     <Text>
-      To <bdi>{toVisible(sent.to)}</bdi>. <InlineLink to={`/emails/${sent.id}`}>What happened to it</InlineLink>
+      To <bdi>{toVisible(sent.to)}</bdi>.{' '}
+      <InlineLink to="/emails/$id" params={{ id: sent.id }}>
+        What happened to it
+      </InlineLink>
     </Text>
   </Paper>
 )

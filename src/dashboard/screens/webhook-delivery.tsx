@@ -5,7 +5,8 @@ import { useState } from 'react'
 import type { Webhook, WebhookDelivery, WebhookDeliverySummary } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { Copy } from '../parts/copy.tsx'
-import { bindChecked, ConfirmButton } from '../parts/form.tsx'
+import { ConfirmButton } from '../parts/dialog.tsx'
+import { bindChecked } from '../parts/form.tsx'
 import { formatDuration } from '../parts/format.ts'
 import { SmallLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -20,14 +21,14 @@ export default function WebhookDeliveryScreen() {
   const webhook = useWebhook(id)
   const query = useDelivery(id, deliveryId)
   const navigate = useNavigate()
-  useEscape(() => void navigate({ to: `/webhooks/${id}` }))
+  useEscape(() => void navigate({ to: '/webhooks/$id', params: { id } }))
   return (
     <Page title={query.data ? `Delivery: ${query.data.event}` : 'Delivery'}>
       <nav aria-label="Path">
         <Group gap="xs">
           <TextLink to="/webhooks">All webhooks</TextLink>
           <span aria-hidden="true">/</span>
-          <TextLink to={`/webhooks/${id}`}>
+          <TextLink to="/webhooks/$id" params={{ id }}>
             <bdi>{webhook.data ? toWebhookName(webhook.data) : 'This webhook'}</bdi>
           </TextLink>
         </Group>
@@ -60,13 +61,13 @@ function Summary({ delivery, webhook }: SummaryProps) {
       <Facts
         facts={[
           ['Attempts', String(delivery.attempts)],
-          ['Created', <Time key="created" iso={delivery.created_at} isExact />],
-          ['Last attempt', delivery.attempted_at && <Time key="last" iso={delivery.attempted_at} isExact />],
-          ['Next attempt', delivery.next_attempt_at && <Time key="next" iso={delivery.next_attempt_at} isExact />],
+          ['Created', <Time key="created" iso={delivery.created_at} />],
+          ['Last attempt', delivery.attempted_at && <Time key="last" iso={delivery.attempted_at} />],
+          ['Next attempt', delivery.next_attempt_at && <Time key="next" iso={delivery.next_attempt_at} />],
           [
             'Email',
             delivery.email_id && (
-              <SmallLink key="email" to={`/emails/${delivery.email_id}`}>
+              <SmallLink key="email" to="/emails/$id" params={{ id: delivery.email_id }}>
                 {delivery.email_id}
               </SmallLink>
             ),
@@ -92,7 +93,7 @@ function Sentence({ delivery }: { readonly delivery: WebhookDeliverySummary }) {
   if (status === 'pending' && next !== null)
     return (
       <>
-        {error} The next attempt is at <Time iso={next} isExact />.
+        {error} The next attempt is at <Time iso={next} />.
       </>
     )
   return (
@@ -118,7 +119,12 @@ const Replay = ({ delivery, webhook }: SummaryProps) => (
       done={({ data }) => (
         <>
           It is sent again as{' '}
-          <TextLink to={`/webhooks/${delivery.webhook_id}/deliveries/${data.id}`} c="inherit" underline="always">
+          <TextLink
+            to="/webhooks/$id/deliveries/$deliveryId"
+            params={{ id: delivery.webhook_id, deliveryId: data.id }}
+            c="inherit"
+            underline="always"
+          >
             a new delivery
           </TextLink>
           .
@@ -146,7 +152,7 @@ function Request({ delivery, url }: { readonly delivery: WebhookDelivery; readon
   const [isExact, setIsExact] = useState(false)
   const { payload, headers } = delivery
   return (
-    <Section title="Request" size="h3">
+    <Section title="Request">
       {url !== undefined && (
         <Text size="sm">
           <Code>POST</Code> <bdi>{url}</bdi>
@@ -188,7 +194,7 @@ function Request({ delivery, url }: { readonly delivery: WebhookDelivery; readon
 function Response({ delivery }: { readonly delivery: WebhookDelivery }) {
   const { status_code: code, response, error, duration_ms: ms, attempted_at: at } = delivery
   return (
-    <Section title="Response" size="h3">
+    <Section title="Response">
       {at === null ? (
         <Text>There is none yet.</Text>
       ) : (

@@ -3,7 +3,7 @@ import { Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { CreateWebhookResult } from '#client/api.ts'
 import { api } from '../api/client.ts'
-import { FieldForm } from '../parts/form.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
 import { TextLink } from '../parts/links.tsx'
 import { Page } from '../parts/page.tsx'
 import { USUAL_EVENTS } from './webhooks/events.ts'
@@ -43,7 +43,9 @@ function Created({ webhook }: { readonly webhook: CreateWebhookResult }) {
       <SecretText secret={webhook.secret} />
       <VerifyHint />
       <SendTest id={webhook.id} />
-      <TextLink to={`/webhooks/${webhook.id}`}>Go to the webhook</TextLink>
+      <TextLink to="/webhooks/$id" params={{ id: webhook.id }}>
+        Go to the webhook
+      </TextLink>
     </Stack>
   )
 }

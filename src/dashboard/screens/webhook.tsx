@@ -3,7 +3,7 @@ import { List, Stack, Text } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../api/client.ts'
-import { DeleteButton, DialogButton } from '../parts/form.tsx'
+import { DeleteButton, DialogButton } from '../parts/dialog.tsx'
 import { Section } from '../parts/page.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
 import { WebhookFrame } from './webhooks/frame.tsx'
@@ -13,7 +13,7 @@ import { SendTest } from './webhooks/send-test.tsx'
 import { WebhookSettings } from './webhooks/settings.tsx'
 
 const DeleteWebhook = ({ webhook }: { readonly webhook: Webhook }) => (
-  <Section title="Delete" size="h3" align="flex-start">
+  <Section title="Delete">
     <Text maw={720}>
       Nothing more is posted, and the deliveries and the secret are deleted. To pause it, switch it off.
     </Text>
@@ -24,7 +24,7 @@ const DeleteWebhook = ({ webhook }: { readonly webhook: Webhook }) => (
       typed={new URL(webhook.url).hostname}
       remove={() => api.webhooks.delete(webhook.id)}
       refreshes={[['webhooks', 'list']]}
-      leadsTo="/webhooks"
+      leadsTo={{ to: '/webhooks' }}
     >
       <Text>
         <bdi>{webhook.url}</bdi>

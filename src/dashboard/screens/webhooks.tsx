@@ -19,7 +19,7 @@ const COLUMNS: readonly Column<Webhook>[] = [
     width: '32%',
     cell: ({ id, url, description }) => (
       <Stack gap={0}>
-        <TextLink to={`/webhooks/${id}`}>
+        <TextLink to="/webhooks/$id" params={{ id }}>
           <bdi>{toWebhookName({ description, url })}</bdi>
         </TextLink>
         <Text size="sm" c="dimmed" lineClamp={1} title={url}>

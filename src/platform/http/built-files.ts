@@ -26,6 +26,7 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   css: 'text/css; charset=utf-8',
   html: 'text/html; charset=utf-8',
   json: 'application/json',
+  woff2: 'font/woff2',
 }
 
 /** The files of a run from sources. */

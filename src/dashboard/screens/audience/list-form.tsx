@@ -1,7 +1,7 @@
 /** @module The dialog that creates a contact list or changes its name, purpose and way of joining. */
 import type { ContactList, CreateContactListRequest } from '#client/api.ts'
 import { api } from '../../api/client.ts'
-import { ConfirmDialog } from '../../parts/form.tsx'
+import { ConfirmDialog } from '../../parts/dialog.tsx'
 
 interface ListDialogProps {
   readonly list?: ContactList

@@ -7,7 +7,7 @@ import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact
 const LINKS = [
   { to: '/audience', label: 'Lists' },
   { to: '/audience/forms', label: 'Sign-up forms' },
-]
+] as const
 
 export const AudienceNavigation = () => <AreaNavigation label="Audience" links={LINKS} />
 

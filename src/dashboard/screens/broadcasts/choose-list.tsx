@@ -1,6 +1,6 @@
 /** @module The first step: which list the broadcast goes to. */
 import { Text } from '@mantine/core'
-import { FieldForm } from '../../parts/form.tsx'
+import { FieldForm } from '../../parts/field-form.tsx'
 import { TextLink } from '../../parts/links.tsx'
 import { EmptyState, QueryView } from '../../parts/page.tsx'
 import { useAllLists } from '../audience/queries.ts'

@@ -4,8 +4,12 @@ import type { CreateNewsletterRequest, Newsletter, UpdateNewsletterRequest } fro
 import { api, read } from '../../api/client.ts'
 import { useAll, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
+import { ActionButton } from '../../parts/buttons.tsx'
+import { LeaveGuard } from '../../parts/dialog.tsx'
 import type { Field, Values } from '../../parts/fields.ts'
-import { ActionButton, Form, FormError, LeaveGuard, useForm } from '../../parts/form.tsx'
+import { Form } from '../../parts/form.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { useForm } from '../../parts/use-form.tsx'
 
 interface ContentFormProps {
   readonly listId: string

@@ -8,7 +8,8 @@ import { api, read } from '../../api/client.ts'
 import { readAgain, useData, useStore } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import { bindChecked, FormError } from '../../parts/form.tsx'
+import { bindChecked } from '../../parts/form.tsx'
+import { FormError } from '../../parts/form-error.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { formatTime } from '../../parts/time.tsx'
@@ -72,7 +73,7 @@ export function DomainRecords({ domain }: { readonly domain: Domain }) {
     await query.refetch()
   }
   return (
-    <Section title="DNS records" size="h3" gap="md">
+    <Section title="DNS records">
       <QueryView query={query}>
         {(dns) => (
           <>

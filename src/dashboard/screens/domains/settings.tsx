@@ -5,7 +5,9 @@ import type { Domain, SetDomainTrackingDomainRequest } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { bindChecked, ConfirmDialog, FormError } from '../../parts/form.tsx'
+import { ConfirmDialog } from '../../parts/dialog.tsx'
+import { bindChecked } from '../../parts/form.tsx'
+import { FormError } from '../../parts/form-error.tsx'
 import { Section } from '../../parts/page.tsx'
 
 interface SettingProps {
@@ -13,7 +15,7 @@ interface SettingProps {
 }
 
 export const DomainSettings = ({ domain }: SettingProps) => (
-  <Section title="Settings" size="h3" gap="lg">
+  <Section title="Settings">
     <InboundSetting domain={domain} />
     <TrackingSetting domain={domain} />
   </Section>

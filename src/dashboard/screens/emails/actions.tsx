@@ -5,8 +5,8 @@ import { useState } from 'react'
 import type { Email, ResendEmailRequest, UpdateEmailRequest } from '#client/api.ts'
 import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
+import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import type { Input, Values } from '../../parts/fields.ts'
-import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/form.tsx'
 import { toStatusWord } from '../../parts/status.tsx'
 
 interface EmailActionsProps {

@@ -66,7 +66,7 @@ function AttemptEntry({ attempt }: { readonly attempt: EmailAttempt }) {
           facts={[
             ['Recipient', attempt.recipient],
             ['Attempt', String(attempt.attempt)],
-            ['Ended', <Time key="ended" iso={attempt.ended_at} isExact />],
+            ['Ended', <Time key="ended" iso={attempt.ended_at} hasSeconds />],
             ['Server', host && `${host} [${address}]`],
             ['Sent from', attempt.source],
             ['TLS', attempt.tls],
@@ -75,7 +75,7 @@ function AttemptEntry({ attempt }: { readonly attempt: EmailAttempt }) {
             ['Category', attempt.category],
             ['Rule', attempt.rule],
             ['Timings', attempt.timings && formatTimings(attempt.timings)],
-            ['Next attempt', attempt.next_attempt_at && <Time iso={attempt.next_attempt_at} isExact />],
+            ['Next attempt', attempt.next_attempt_at && <Time iso={attempt.next_attempt_at} hasSeconds />],
             ['Who must act', RESPONSIBLE_LABELS[attempt.who_must_act]],
             ['What to do', attempt.advice],
           ]}

@@ -62,7 +62,7 @@ function RecipientTimeline({ email, recipient, explanation }: RecipientTimelineP
           facts={[
             ['What to do', explanation.advice],
             ['Who must act', RESPONSIBLE_LABELS[explanation.who_must_act]],
-            ['Next', explanation.next_at && <Time iso={explanation.next_at} isExact />],
+            ['Next', explanation.next_at && <Time iso={explanation.next_at} />],
           ]}
         />
       )}
@@ -101,7 +101,7 @@ function EventEntry({ event }: { readonly event: Event }) {
       <Group gap="sm">
         <EventBadge type={toEventData(event)['captured'] ? 'captured' : type} />
         <Text size="sm" c="dimmed" component="span">
-          <Time iso={at} isExact />
+          <Time iso={at} hasSeconds />
         </Text>
       </Group>
       <Facts facts={toFacts(event)} />

@@ -3,7 +3,8 @@ import { Code, Stack, Text } from '@mantine/core'
 import type { InboundEmailDelivery } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { FormError, SmallAction } from '../../parts/form.tsx'
+import { SmallAction } from '../../parts/buttons.tsx'
+import { FormError } from '../../parts/form-error.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -58,7 +59,7 @@ function Created({ delivery, isLink }: { readonly delivery: InboundEmailDelivery
   const { created_at: at, inbound_email_id: email } = delivery
   if (!isLink || email === null) return <Time iso={at} />
   return (
-    <SmallLink to={`/inbound/${email}`}>
+    <SmallLink to="/inbound/$id" params={{ id: email }}>
       <Time iso={at} />
     </SmallLink>
   )

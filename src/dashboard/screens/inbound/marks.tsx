@@ -19,6 +19,6 @@ const LINKS = [
   { to: '/inbound', label: 'Received mail' },
   { to: '/inbound/routes', label: 'Routes' },
   { to: '/inbound/mailboxes', label: 'Mailboxes' },
-]
+] as const
 
 export const InboundNavigation = () => <AreaNavigation label="Inbound" links={LINKS} />

@@ -2,7 +2,7 @@
 import { Text } from '@mantine/core'
 import type { InboundRoute } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { DialogButton } from '../../parts/form.tsx'
+import { DialogButton } from '../../parts/dialog.tsx'
 import { ReplayDialog } from '../../parts/replay-dialog.tsx'
 import { isDeactivated } from './format.ts'
 

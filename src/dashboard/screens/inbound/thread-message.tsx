@@ -4,7 +4,7 @@ import { useId, useState } from 'react'
 import type { MailboxMessage, MailboxMessageSummary, SetMailboxMessageLabelsRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { ConfirmButton, DeleteButton } from '../../parts/form.tsx'
+import { ConfirmButton, DeleteButton } from '../../parts/dialog.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
@@ -83,7 +83,9 @@ function MessageState({
     return email === null ? (
       <StatusLabel tone="active">Sent from here</StatusLabel>
     ) : (
-      <SmallLink to={`/emails/${email}`}>Sent from here</SmallLink>
+      <SmallLink to="/emails/$id" params={{ id: email }}>
+        Sent from here
+      </SmallLink>
     )
   if (error !== undefined) return <StatusLabel tone="bad">Unreadable</StatusLabel>
   return readAt === null ? (

@@ -1,8 +1,8 @@
 /** @module The fields of an API key: name, scopes, and what restricts it. */
 import { Alert, Button, Checkbox, Code, Fieldset, Group, Input, SimpleGrid, Stack, Text } from '@mantine/core'
 import type { Field, Input as FieldState } from '../../parts/fields.ts'
-import type { FormState } from '../../parts/form.tsx'
 import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS } from '../../parts/scopes.ts'
+import type { FormState } from '../../parts/use-form.tsx'
 
 type KeyField = Field<'name' | 'scopes' | 'expires_at' | 'domains' | 'networks'>
 

@@ -1,13 +1,17 @@
 /** @module The screen that an event leads to. */
 import type { AnalyticsTimeseries, Event } from '#client/api.ts'
 import { toEventData } from '../../parts/format.ts'
+import type { Target } from '../../parts/target.ts'
 
-export function findEventScreen(event: Pick<Event, 'email_id' | 'raw_payload'>): string | undefined {
-  if (event.email_id !== null) return `/emails/${event.email_id}`
+export function findEventScreen(event: Pick<Event, 'email_id' | 'raw_payload'>): Target | undefined {
+  if (event.email_id !== null) return { to: '/emails/$id', params: { id: event.email_id } }
   const data = toEventData(event)
-  if (data['domain_id'] !== undefined) return `/domains/${data['domain_id']}`
-  if (data['inbound_email_id'] !== undefined) return `/inbound/${data['inbound_email_id']}`
-  return data['mailbox_id'] === undefined ? undefined : `/inbound/mailboxes/${data['mailbox_id']}`
+  if (data['domain_id'] !== undefined) return { to: '/domains/$id', params: { id: String(data['domain_id']) } }
+  if (data['inbound_email_id'] !== undefined)
+    return { to: '/inbound/$id', params: { id: String(data['inbound_email_id']) } }
+  return data['mailbox_id'] === undefined
+    ? undefined
+    : { to: '/inbound/mailboxes/$id', params: { id: String(data['mailbox_id']) } }
 }
 
 const HOURS = 24

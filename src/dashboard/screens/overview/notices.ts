@@ -1,11 +1,11 @@
 /** @module What needs attention, from what `/v1` returned; the most urgent first. */
 import type { Account, DeadLetter, Domain, Webhook } from '#client/api.ts'
 import { UNLIMITED } from '../../parts/format.ts'
+import type { Target } from '../../parts/target.ts'
 
 export interface NoticeAction {
   readonly label: string
-  readonly to: string
-  readonly search?: Record<string, string>
+  readonly target: Target
 }
 
 export interface Notice {
@@ -44,7 +44,7 @@ const CAPTURE_NOTICE: Notice = {
   level: 'warning',
   title: 'This server delivers no mail',
   text: 'Its delivery mode is capture: all mail is captured instead, and counted as sent and delivered.',
-  action: { label: 'See captured mail', to: '/sandbox' },
+  action: { label: 'See captured mail', target: { to: '/sandbox' } },
 }
 
 const toPauseNotice = ({ reason, since }: NonNullable<Account['paused']>): Notice => ({
@@ -53,7 +53,7 @@ const toPauseNotice = ({ reason, since }: NonNullable<Account['paused']>): Notic
   title: 'Sending is paused',
   text: `${reason} Queued mail is kept. The operator of this server can resume sending.`,
   at: { label: 'Since', iso: since },
-  action: { label: 'See bounced emails', to: '/emails', search: { status: 'bounced' } },
+  action: { label: 'See bounced emails', target: { to: '/emails', search: { status: 'bounced' } } },
 })
 
 const RECORD_NAMES: Readonly<Record<string, string>> = { spf: 'SPF', dkim: 'DKIM', return_path: 'return path' }
@@ -68,7 +68,7 @@ function listDomainNotices({ id, domain, lost_records: lost = [], sends_until: u
       title: `${domain} lost a DNS record`,
       text: `Missing: ${names}. Without it the domain stops sending after 72 hours.`,
       ...(until && { at: { label: 'Sends until', iso: until } }),
-      action: { label: 'See the records', to: `/domains/${id}` },
+      action: { label: 'See the records', target: { to: '/domains/$id', params: { id } } },
     },
   ]
 }
@@ -90,7 +90,7 @@ function listWebhookNotices({
       title: 'A webhook was deactivated',
       text: `${url} gets no events. ${reason ?? ''}`.trim(),
       ...(at && { at: { label: 'Last failure', iso: at } }),
-      action: { label: 'See why, and activate it', to: `/webhooks/${id}` },
+      action: { label: 'See why, and activate it', target: { to: '/webhooks/$id', params: { id } } },
     },
   ]
 }
@@ -102,7 +102,7 @@ function listDeadLetterNotices({ data, total }: NonNullable<NoticeFacts['deadLet
   const notice = (key: string, count: number, status: string, title: string, text: string): Notice[] => {
     // A page may have fewer than there are.
     const recipients = `${total > data.length ? 'At least ' : ''}${count} recipient${count === 1 ? '' : 's'}`
-    const action = { label: `See ${status} emails`, to: '/emails', search: { status } }
+    const action = { label: `See ${status} emails`, target: { to: '/emails', search: { status } } as const }
     return count === 0 ? [] : [{ key, level: 'warning', title, text: `${recipients}${text}`.trim(), action }]
   }
   return [
@@ -134,7 +134,7 @@ function listQuotaNotices({ monthly_quota: quota, emails_sent_this_month: used, 
       title: used >= quota ? 'The quota of this month is used up' : `${percent} % of this month's quota is used`,
       text: `${used.toLocaleString()} of ${quota.toLocaleString()} recipients.${used >= quota ? ' New mail is rejected.' : ''}`,
       at: { label: 'Starts again at', iso: quota_reset_at },
-      action: { label: "See this month's emails", to: '/emails' },
+      action: { label: "See this month's emails", target: { to: '/emails' } },
     },
   ]
 }

@@ -77,7 +77,7 @@ function EventRow({ event }: { readonly event: Event }) {
       </Text>
       <Text size="sm" component="span" miw="8rem">
         {to ? (
-          <TextLink to={to} inherit>
+          <TextLink {...to} inherit>
             {badge}
           </TextLink>
         ) : (

@@ -1,8 +1,9 @@
 /** @module The list of the inbox. */
-import { Anchor, VisuallyHidden } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+
+import { VisuallyHidden } from '@mantine/core'
 import type { CapturedEmailSummary } from '#client/api.ts'
 import { focusLastOpened, ROW_MARK } from '../../parts/keyboard.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { Time } from '../../parts/time.tsx'
 
 interface InboxListProps {
@@ -30,12 +31,11 @@ function InboxItem({ row, isOpen }: { readonly row: CapturedEmailSummary; readon
       data-unread={!row.read}
       data-open={isOpen || undefined}
     >
-      <Anchor
-        component={Link}
+      <TextLink
         to="/sandbox/$id"
-        params={{ id: row.id } as never}
+        params={{ id: row.id }}
         // The tab of the message is not kept, the filters of the list are.
-        search={((before: Record<string, unknown>) => ({ ...before, tab: undefined })) as never}
+        search={({ tab: _, ...before }) => before}
         className="inbox-link"
         c="inherit"
         underline="never"
@@ -62,7 +62,7 @@ function InboxItem({ row, isOpen }: { readonly row: CapturedEmailSummary; readon
         <span className="inbox-sender" title={row.from}>
           from <bdi>{row.from || '(no sender)'}</bdi>
         </span>
-      </Anchor>
+      </TextLink>
     </li>
   )
 }

@@ -1,12 +1,15 @@
 /** @module One captured message: its content and its links, in tabs. */
-import { Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+
+import { Button, Group, Stack, Text, Title } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import { useEffect, useRef, useState } from 'react'
 import type { CapturedEmail } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { isMissing, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { FormError, SmallAction } from '../../parts/form.tsx'
+import { SmallAction } from '../../parts/buttons.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { ButtonLink, TextLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { MessageContent } from '../../parts/message-content.tsx'
@@ -22,18 +25,12 @@ const route = getRouteApi('/sandbox/$id')
 export function MessageView({ id, onDelete }: { readonly id: string; onDelete(subject: string): void }) {
   const navigate = route.useNavigate()
   const query = useData(read.capturedEmails.get(id), { staleTime: 300_000 })
-  useEscape(() => void navigate({ to: '/sandbox', search: (before) => ({ ...before, tab: undefined }) as never }))
+  useEscape(() => void navigate({ to: '/sandbox', search: ({ tab: _, ...before }) => before }))
   return (
     <Stack gap="sm" component="section" aria-label="Message" miw={0}>
-      <Anchor
-        component={Link}
-        to="/sandbox"
-        search={((before: Record<string, unknown>) => ({ ...before, tab: undefined })) as never}
-        size="sm"
-        className="inbox-back"
-      >
+      <TextLink to="/sandbox" search={({ tab: _, ...before }) => before} size="sm" className="inbox-back">
         All captured mail
-      </Anchor>
+      </TextLink>
       {query.data === undefined && isMissing(query.error) ? (
         <Text>
           No captured message of this email is stored: it may have been deleted, or belong to another account. Captured
@@ -67,7 +64,7 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
         facts={[
           ['From', email.from],
           ['To', email.rcpt_to.join(', ')],
-          ['Captured', <Time key="captured" iso={email.received_at} isExact />],
+          ['Captured', <Time key="captured" iso={email.received_at} />],
         ]}
       />
       <Group gap="xs">
@@ -83,9 +80,9 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
         <SmallAction reason={roleReason} onClick={onDelete}>
           Delete
         </SmallAction>
-        <Button component={Link} to={`/emails/${email.id}`} size="xs" variant="default">
+        <ButtonLink to="/emails/$id" params={{ id: email.id }} size="xs" variant="default">
           What happened to it
-        </Button>
+        </ButtonLink>
       </Group>
       <FormError error={mark.error} />
       {email.truncated && (

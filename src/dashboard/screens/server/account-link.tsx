@@ -5,5 +5,5 @@ export const AccountLink = ({ id, name }: { readonly id: string | null; readonly
   id === null ? (
     <span>{name ?? 'A deleted account'}</span>
   ) : (
-    <NameLink to="/server/accounts/$id" id={id} name={name || '(no name)'} />
+    <NameLink to="/server/accounts/$id" params={{ id }} name={name || '(no name)'} />
   )

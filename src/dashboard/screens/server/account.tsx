@@ -3,7 +3,7 @@ import { Alert, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorAccount, PauseOperatorAccountRequest } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
-import { ConfirmButton } from '../../parts/form.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
 import { formatCount, toTitle } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Facts, Section } from '../../parts/page.tsx'
@@ -49,7 +49,7 @@ function Account({ account }: { readonly account: OperatorAccount }) {
           </Text>
           {paused && (
             <Text size="sm">
-              Since <Time iso={paused.since} isExact />, by: {toSourceName(paused.source)}
+              Since <Time iso={paused.since} />, by: {toSourceName(paused.source)}
               {account.paused_at === null && '; the pause is that of its parent account'}.
             </Text>
           )}
@@ -68,9 +68,9 @@ function Account({ account }: { readonly account: OperatorAccount }) {
               <AccountLink key="parent" id={account.parent_account_id} name={account.parent_account_id} />
             ),
           ],
-          ['Disabled', disabledAt && <Time key="disabled" iso={disabledAt} isExact />],
+          ['Disabled', disabledAt && <Time key="disabled" iso={disabledAt} />],
           ['Recipients this month', formatQuota(account)],
-          ['Created', <Time key="created" iso={account.created_at} isExact />],
+          ['Created', <Time key="created" iso={account.created_at} />],
           ['Team', account.members.map(({ email, role }) => `${email} (${role})`).join(', ')],
         ]}
       />
@@ -95,7 +95,7 @@ const formatRate = (rate: number | null, unit: string): string => (rate === null
 function Rates({ account }: { readonly account: OperatorAccount }) {
   const { last_24_hours: day, thresholds, last_30_days: month, judged } = account
   return (
-    <Section title="Rates" gap="xs">
+    <Section title="Rates">
       <Facts
         facts={[
           [

@@ -33,7 +33,7 @@ export const formatQuota = ({
 const COLUMNS: readonly Column<OperatorAccountSummary>[] = [
   {
     header: 'Account',
-    cell: ({ id, name }) => <NameLink to="/server/accounts/$id" id={id} name={name || '(no name)'} />,
+    cell: ({ id, name }) => <NameLink to="/server/accounts/$id" params={{ id }} name={name || '(no name)'} />,
   },
   { header: 'Owner', cell: ({ email }) => <bdi>{email}</bdi> },
   {

@@ -102,7 +102,7 @@ const KIND_COLUMNS: readonly Column<Kind>[] = [
   { header: 'Used', width: '13%', cell: ({ used_bytes: bytes }) => formatBytes(bytes) },
   { header: 'Limit', width: '13%', cell: ({ max_bytes: bytes }) => (bytes === null ? 'None' : formatBytes(bytes)) },
   { header: 'Retained', width: '13%', cell: ({ max_days: days }) => `${days} days` },
-  { header: 'Oldest', width: '17%', cell: ({ oldest_at: at }) => <Time iso={at} isExact /> },
+  { header: 'Oldest', width: '17%', cell: ({ oldest_at: at }) => <Time iso={at} /> },
   { header: 'Deleted next', width: '26%', cell: (kind) => <NextDeletion kind={kind} /> },
 ]
 
@@ -116,14 +116,14 @@ function NextDeletion({ kind }: { readonly kind: Kind }) {
     case 'aged':
       return (
         <>
-          The oldest, <Time iso={deletion.at} isExact />
+          The oldest, <Time iso={deletion.at} />
         </>
       )
     case 'oversized':
       return (
         <StatusLabel tone="warning">
-          Over its limit: the oldest of accounts above their share, up to <Time iso={deletion.before} isExact />, within
-          the hour
+          Over its limit: the oldest of accounts above their share, up to <Time iso={deletion.before} />, within the
+          hour
         </StatusLabel>
       )
   }
@@ -153,7 +153,7 @@ const ACCOUNT_COLUMNS: readonly Column<AccountRow>[] = [
     cell: ({ account: { goes_before: before, share_bytes: share } }) =>
       before !== null ? (
         <>
-          Its oldest, up to <Time iso={before} isExact />, within the hour
+          Its oldest, up to <Time iso={before} />, within the hour
         </>
       ) : share === null ? (
         'Nothing'

@@ -2,7 +2,7 @@
 import { Group, Text } from '@mantine/core'
 import type { OperatorFence } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
-import { ConfirmButton } from '../../parts/form.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { Section } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -15,7 +15,7 @@ export function Fence() {
   const waiting = describeWaiting(fence)
   const shared = { size: 'compact-sm', refreshes: ['operator'], done: (message: string) => message } as const
   return (
-    <Section title={`Waiting since the ${fence.kind === 'copy' ? 'copy' : 'restore'}`} gap="xs">
+    <Section title={`Waiting since the ${fence.kind === 'copy' ? 'copy' : 'restore'}`}>
       <Text size="sm">
         {waiting}. It waits since <Time iso={fence.restored_at} />, because it may have been sent before.
       </Text>

@@ -23,7 +23,7 @@ const LINKS = [
   { label: 'Domain reports', to: '/server/reports' },
   { label: 'Postmaster mail', to: '/server/mail' },
   { label: 'Settings', to: '/server/settings' },
-]
+] as const
 
 interface ServerFrameProps {
   readonly title: string

@@ -1,14 +1,14 @@
 /** @module Mail for the operator: to postmaster and abuse, and reports that could not be parsed. Its authors are strangers. */
 import { Button, Group, Stack, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorMessage, OperatorMessageSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { ConfirmDialog } from '../../parts/form.tsx'
+import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { formatBytes, toTitle } from '../../parts/format.ts'
-import { NameLink } from '../../parts/links.tsx'
+import { ButtonLink, NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts, Section } from '../../parts/page.tsx'
@@ -27,7 +27,7 @@ const COLUMNS: readonly Column<OperatorMessageSummary>[] = [
     header: 'Subject',
     width: '26%',
     cell: ({ id, subject }) => (
-      <NameLink to="/server/mail/$id" id={id} name={subject.trim() || '(no subject)'} title={subject} lineClamp={3} />
+      <NameLink to="/server/mail/$id" params={{ id }} name={subject.trim() || '(no subject)'} title={subject} />
     ),
   },
   { header: 'From', cell: ({ from, mail_from: mailFrom }) => <bdi>{from ?? (mailFrom || '<> (no sender)')}</bdi> },
@@ -69,9 +69,9 @@ export function MessageScreen() {
       isRefreshed={false}
       above={
         <Group gap="xs">
-          <Button component={Link} to="/server/mail" variant="default" size="xs">
+          <ButtonLink to="/server/mail" variant="default" size="xs">
             Back to the mail
-          </Button>
+          </ButtonLink>
           {query.data && (
             <>
               <Button variant="default" size="xs" onClick={() => setDialog('retry')}>
@@ -104,16 +104,16 @@ const Message = ({ message }: { readonly message: OperatorMessage }) => (
         ['From', message.from],
         ['Envelope', `${message.mail_from || '<>'} to ${message.rcpt_to.join(', ')}`],
         ['Source', message.source_ip],
-        ['Received', <Time key="received" iso={message.received_at} isExact />],
+        ['Received', <Time key="received" iso={message.received_at} />],
         ['Size', formatBytes(message.size_bytes)],
       ]}
     />
     {message.text !== null && (
-      <Section title="Text" gap="xs">
+      <Section title="Text">
         <LongText label="Text of the message" text={message.text} />
       </Section>
     )}
-    <Section title="Source" gap="xs">
+    <Section title="Source">
       {message.source === null ? (
         <Text>The message is no longer stored; only its entry in the list is left.</Text>
       ) : (

@@ -2,7 +2,7 @@
 import { Group, Text } from '@mantine/core'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
+import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { type QueueAction, type QueueSelector, runQueueAction } from './queries.ts'
 import { ACTIONS, describeResult, describeSelector } from './queue-format.ts'

@@ -18,7 +18,7 @@ export function QueueRules() {
   // The dialog outlives the last rule, to say that it ended.
   if (rules.length === 0 && !released) return null
   return (
-    <Section title="Holds and redirects" gap="xs">
+    <Section title="Holds and redirects">
       <ul className="cards">
         {rules.slice(0, MAX_SHOWN).map((rule) => (
           <li key={rule.id}>

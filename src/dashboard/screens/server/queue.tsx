@@ -3,15 +3,16 @@
  * Holds, releases, retries, bounces and drops it.
  */
 
-import { Button, Group, Stack, Text } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { Group, Stack, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorQueue, OperatorQueueRecipient } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
-import { SmallLink } from '../../parts/links.tsx'
+import { ButtonLink, SmallLink } from '../../parts/links.tsx'
 import { ListFilters, ListScreen, NewRows, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { useSteadyRows } from '../../parts/rows.ts'
+import { keep } from '../../parts/search.ts'
 import { StatusBadge } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -32,7 +33,7 @@ const COLUMNS: readonly Column<OperatorQueue>[] = [
   {
     header: 'Destination',
     cell: (row) => (
-      <SmallLink to="/server/queue" search={{ lane: row.lane, account_id: row.account_id ?? undefined }}>
+      <SmallLink to="/server/queue" search={{ lane: row.lane, ...keep('account_id', row.account_id ?? undefined) }}>
         <bdi>{toDestination(row)}</bdi>
       </SmallLink>
     ),
@@ -118,9 +119,9 @@ function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: 
       above={
         <Stack gap="xs">
           <Group>
-            <Button component={Link} to="/server/queue" variant="default" size="xs">
+            <ButtonLink to="/server/queue" variant="default" size="xs">
               Back to the queue
-            </Button>
+            </ButtonLink>
             {account !== undefined && (
               <Text size="sm">
                 Mail of <bdi>{account}</bdi>

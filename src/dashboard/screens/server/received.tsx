@@ -1,12 +1,14 @@
 /** @module Received mail: what is not processed yet, and what could not be parsed. */
+
 import { Button, Stack, Text } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { OperatorReceivedMessage, OperatorUnparsedMessage } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
-import { ConfirmDialog } from '../../parts/form.tsx'
+import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { formatBytes } from '../../parts/format.ts'
+import { ButtonLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -41,7 +43,7 @@ export default function ReceivedScreen() {
   const list = useList({ read: read.operator.listReceivedMessages, ...REFRESHED })
   return (
     <ServerFrame title="Received mail" query={list.query}>
-      <Section title="Not processed yet" gap="xs">
+      <Section title="Not processed yet">
         <ListView
           list={list}
           label="Messages that are not processed yet, the oldest first"
@@ -79,7 +81,7 @@ function Unparsed() {
     },
   ]
   return (
-    <Section title="Could not be parsed" gap="xs">
+    <Section title="Could not be parsed">
       <QueryView query={query}>
         {({ data, next_after: next }) => (
           <Stack gap="xs">
@@ -101,20 +103,14 @@ function Unparsed() {
             {(after !== undefined || next !== null) && (
               <nav aria-label="Pages of messages that could not be parsed">
                 {after !== undefined && (
-                  <Button component={Link} to="/server/received" variant="default" size="xs" mr="xs">
+                  <ButtonLink to="/server/received" variant="default" size="xs" mr="xs">
                     Oldest
-                  </Button>
+                  </ButtonLink>
                 )}
                 {next !== null && (
-                  <Button
-                    component={Link}
-                    to="/server/received"
-                    search={{ after: next } as never}
-                    variant="default"
-                    size="xs"
-                  >
+                  <ButtonLink to="/server/received" search={{ after: next }} variant="default" size="xs">
                     Newer
-                  </Button>
+                  </ButtonLink>
                 )}
               </nav>
             )}

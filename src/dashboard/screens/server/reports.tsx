@@ -1,11 +1,11 @@
 /** @module DMARC and TLS reports that other hosts send about domains of this service. */
-import { Button, Stack, Text } from '@mantine/core'
-import { getRouteApi, Link } from '@tanstack/react-router'
+import { Stack, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorReportSummary } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { formatBytes } from '../../parts/format.ts'
-import { NameLink } from '../../parts/links.tsx'
+import { ButtonLink, NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
@@ -22,7 +22,7 @@ const toKindWords = (kind: string): string => (kind === 'tls' ? 'TLS' : 'DMARC')
 const COLUMNS: readonly Column<OperatorReportSummary>[] = [
   {
     header: 'Domain',
-    cell: ({ id, domain }) => <NameLink to="/server/reports/$id" id={id} name={domain} />,
+    cell: ({ id, domain }) => <NameLink to="/server/reports/$id" params={{ id }} name={domain} />,
   },
   { header: 'Kind', width: '11%', cell: ({ kind }) => toKindWords(kind) },
   { header: 'From', cell: ({ organisation }) => <bdi>{organisation}</bdi> },
@@ -70,9 +70,9 @@ export function ReportScreen() {
       isRefreshed={false}
       above={
         <div>
-          <Button component={Link} to="/server/reports" variant="default" size="xs">
+          <ButtonLink to="/server/reports" variant="default" size="xs">
             Back to the reports
-          </Button>
+          </ButtonLink>
         </div>
       }
     >
@@ -84,7 +84,7 @@ export function ReportScreen() {
               ['Id of the reporter', report.report_id],
               ['Period', <Period key="period" report={report} />],
               ['Account', report.account ?? 'No account has this domain'],
-              ['Received', <Time key="received" iso={report.received_at} isExact />],
+              ['Received', <Time key="received" iso={report.received_at} />],
               ['Size', formatBytes(report.size_bytes)],
             ]}
           />

@@ -70,7 +70,7 @@ function Settings({ settings }: { readonly settings: readonly OperatorSetting[] 
         Secrets are not shown.
       </Text>
       {topics.map((topic) => (
-        <Section key={topic} title={topic} gap="xs">
+        <Section key={topic} title={topic}>
           <DataTable
             label={`Settings: ${topic}`}
             isWide

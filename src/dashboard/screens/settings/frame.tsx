@@ -1,10 +1,11 @@
 /** @module The frame of a screen below Settings: heading, links to the other ones. On a phone these are a list. */
-import { Flex, Group, NavLink, Stack } from '@mantine/core'
+import { Flex, Group, Stack } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
-import { Link, useRouterState } from '@tanstack/react-router'
+import { useRouterState } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { TextLink } from '../../parts/links.tsx'
+import { AppLink, TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
+import type { Target } from '../../parts/target.ts'
 
 const SETTINGS = [
   { label: 'Account', to: '/settings' },
@@ -24,7 +25,7 @@ interface SettingsPageProps {
   readonly title: string
   readonly action?: ReactNode
   /** The list that this screen is about one of. */
-  readonly list?: { readonly label: string; readonly to: string }
+  readonly list?: { readonly label: string; readonly to: NonNullable<Target['to']> }
   readonly children: ReactNode
 }
 
@@ -55,17 +56,16 @@ const SettingsNavigation = ({ path, isNarrow }: { readonly path: string; readonl
     {SETTINGS.map(({ label, to }) => {
       const isHere = path === to || (to !== '/settings' && path.startsWith(`${to}/`))
       return (
-        <NavLink
+        <AppLink
           key={to}
-          component={Link}
           to={to}
+          className="nav-link"
           // Otherwise it counts as the page of all screens below it.
           activeOptions={{ exact: to === '/settings' }}
-          label={label}
-          py={6}
-          active={isHere}
           {...(isHere && { 'aria-current': 'page' })}
-        />
+        >
+          {label}
+        </AppLink>
       )
     })}
   </nav>

@@ -5,7 +5,8 @@ import type { CreateTeamInvitationRequest, CreateTeamInvitationResult, TeamInvit
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
-import { ConfirmButton, ConfirmDialog, SmallAction } from '../../parts/form.tsx'
+import { SmallAction } from '../../parts/buttons.tsx'
+import { ConfirmButton, ConfirmDialog } from '../../parts/dialog.tsx'
 import { quote } from '../../parts/format.ts'
 import { CommandBlock } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -48,7 +49,7 @@ function InvitedDialog({ invitation, onClose }: { readonly invitation: CreateTea
       <Stack>
         {email_sent ? (
           <Text>
-            A mail with the link goes to <bdi>{email}</bdi>. It is valid until <Time iso={expires_at} isExact />, once.
+            A mail with the link goes to <bdi>{email}</bdi>. It is valid until <Time iso={expires_at} />, once.
           </Text>
         ) : (
           <MailMissing {...invitation} />

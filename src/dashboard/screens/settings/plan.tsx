@@ -5,7 +5,8 @@ import type { Account, BillingPlan, BillingSubscription } from '#client/api.ts'
 import { api, type Read, read } from '../../api/client.ts'
 import { type PageOf, useChange, useData, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { ActionButton, FormError } from '../../parts/form.tsx'
+import { ActionButton } from '../../parts/buttons.tsx'
+import { FormError } from '../../parts/form-error.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
@@ -50,7 +51,7 @@ function Usage({ account }: { readonly account: Account }) {
   const { monthly_quota: quota, emails_sent_this_month: sent, quota_reset_at: resetAt } = account
   const percent = quota === 0 ? 100 : Math.min(100, (sent / quota) * 100)
   return (
-    <Section title="Recipients this month" gap="xs" maw={640}>
+    <Section title="Recipients this month">
       <Text>
         {sent.toLocaleString()} of {formatLimit(quota).toLowerCase()}
         {isLimited(quota) && ` (${Math.floor(percent)} %)`}
@@ -89,7 +90,7 @@ function Subscription({ subscription, plans }: PlanProps) {
         facts={[
           ['Subscription', state && <StatusLabel tone={state.tone}>{state.word}</StatusLabel>],
           ['Invoices go to', billing_email],
-          ['Trial ends', trial_ends_at && <Time key="trial" iso={trial_ends_at} isExact />],
+          ['Trial ends', trial_ends_at && <Time key="trial" iso={trial_ends_at} />],
           ['Recipients a month', formatLimit(monthly_quota)],
           ['Domains', current && <Used key="domains" all={read.domains.list(ONE)} limit={current.max_domains} />],
           [

@@ -7,16 +7,11 @@ import { api, read } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { download } from '../../api/download.ts'
 import { useAllowed, useSession } from '../../api/session.tsx'
+import { ActionButton, SubmitButton } from '../../parts/buttons.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
 import { CODE_INPUT } from '../../parts/fields.ts'
-import {
-  ActionButton,
-  bindText,
-  ConfirmButton,
-  Form,
-  FormError,
-  findFieldError,
-  SubmitButton,
-} from '../../parts/form.tsx'
+import { bindText, Form } from '../../parts/form.tsx'
+import { FormError, findFieldError } from '../../parts/form-error.tsx'
 import { useOperation } from '../../parts/operation.ts'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
@@ -59,13 +54,13 @@ function DeleteAccount() {
 export default function PrivacyScreen() {
   return (
     <SettingsPage title="Privacy and deletion">
-      <Section id="person" title="Data of one person" align="flex-start">
+      <Section id="person" title="Data of one person">
         <PersonData />
       </Section>
-      <Section title="Export of the account" align="flex-start">
+      <Section title="Export of the account">
         <AccountExport />
       </Section>
-      <Section title="Delete the account" align="flex-start">
+      <Section title="Delete the account">
         <DeleteAccount />
       </Section>
     </SettingsPage>
@@ -174,7 +169,7 @@ function PersonData() {
             run={() => api.gdpr.erase({ email: email.trim() })}
             onDone={({ operation_id: id }) => {
               setEmail('')
-              return navigate({ to: '/settings/privacy', search: { operation: id } as never })
+              return navigate({ to: '/settings/privacy', search: { operation: id } })
             }}
           >
             <ErasureConsequences email={email.trim()} />

@@ -4,7 +4,8 @@ import { useNavigate, useParams } from '@tanstack/react-router'
 import type { Stream, UpdateStreamRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { DeleteButton, FieldForm } from '../../parts/form.tsx'
+import { DeleteButton } from '../../parts/dialog.tsx'
+import { FieldForm } from '../../parts/field-form.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -59,7 +60,7 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
           ['Delivered', reputation.delivered.toLocaleString()],
           ['Bounced', toShare(reputation.bounced, reputation.bounce_rate)],
           ['Complaints', toShare(reputation.complained, reputation.complaint_rate)],
-          ['Created', <Time key="created" iso={created} isExact />],
+          ['Created', <Time key="created" iso={created} />],
         ]}
       />
       <Text size="sm">
@@ -113,7 +114,7 @@ function StreamForm({ stream }: StreamProps) {
 }
 
 const DeleteStream = ({ stream }: StreamProps) => (
-  <Section title="Delete" align="flex-start">
+  <Section title="Delete">
     <DeleteButton
       label="Delete this stream"
       reason={stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined}
@@ -122,7 +123,7 @@ const DeleteStream = ({ stream }: StreamProps) => (
       typed={stream.slug}
       remove={() => api.streams.delete(stream.id)}
       refreshes={[['streams', 'list']]}
-      leadsTo="/settings/streams"
+      leadsTo={{ to: '/settings/streams' }}
     >
       <Text>
         Sends that name <Code>{stream.slug}</Code> are then rejected. Emails of the stream stay. It cannot be deleted

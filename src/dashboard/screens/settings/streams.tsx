@@ -3,7 +3,7 @@ import { Code, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
+import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import { toSlug } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
@@ -18,7 +18,7 @@ const COLUMNS: readonly Column<StreamSummary>[] = [
   {
     header: 'Name',
     width: '35%',
-    cell: ({ id, name }) => <NameLink to="/settings/streams/$id" id={id} name={name} title={name} />,
+    cell: ({ id, name }) => <NameLink to="/settings/streams/$id" params={{ id }} name={name} title={name} />,
   },
   { header: 'Slug', cell: ({ slug }) => <Code>{slug}</Code> },
   { header: 'Priority', width: '12%', cell: ({ priority }) => priority },
@@ -72,7 +72,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
       initial={({ name = '' }) => ({ slug: toSlug(String(name), MAX_SLUG_LENGTH) })}
       refreshes={['streams']}
       run={api.streams.create}
-      onDone={({ data: { id } }) => navigate({ to: '/settings/streams/$id', params: { id } as never })}
+      onDone={({ data: { id } }) => navigate({ to: '/settings/streams/$id', params: { id } })}
       onClose={onClose}
     />
   )

@@ -7,7 +7,8 @@ import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import { ConfirmButton, ConfirmDialog, DeleteButton, DialogButton, FieldForm } from '../../parts/form.tsx'
+import { ConfirmButton, ConfirmDialog, DeleteButton, DialogButton } from '../../parts/dialog.tsx'
+import { FieldForm } from '../../parts/field-form.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
@@ -66,7 +67,7 @@ function Counts({ account }: SubAccountProps) {
         facts={[
           ['Owner', account.email],
           ['Recipients this month', toUsage(account)],
-          ['Created', <Time key="created" iso={account.created_at} isExact />],
+          ['Created', <Time key="created" iso={account.created_at} />],
           ['Id', <Code key="id">{account.id}</Code>],
         ]}
       />
@@ -120,7 +121,7 @@ const Actions = ({ account }: SubAccountProps) => (
       typed={account.name}
       remove={() => api.subAccounts.delete(account.id)}
       refreshes={[['subAccounts', 'list']]}
-      leadsTo="/settings/accounts"
+      leadsTo={{ to: '/settings/accounts' }}
     >
       <Text>
         Its keys become invalid, waiting mail is cancelled, and its domains, templates, contacts, emails and events are

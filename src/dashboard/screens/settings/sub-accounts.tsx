@@ -4,8 +4,8 @@ import { useNavigate } from '@tanstack/react-router'
 import type { SubAccount } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useAllowed } from '../../api/session.tsx'
+import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import type { Field } from '../../parts/fields.ts'
-import { ConfirmDialog, DialogButton } from '../../parts/form.tsx'
 import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
@@ -25,7 +25,7 @@ const COLUMNS: readonly Column<SubAccount>[] = [
   {
     header: 'Name',
     width: '26%',
-    cell: ({ id, name }) => <NameLink to="/settings/accounts/$id" id={id} name={name} title={name} />,
+    cell: ({ id, name }) => <NameLink to="/settings/accounts/$id" params={{ id }} name={name} title={name} />,
   },
   { header: 'Owner', cell: ({ email }) => <bdi>{email}</bdi> },
   { header: 'Status', width: '20%', cell: ({ is_active: isActive }) => <SubAccountStatus isActive={isActive} /> },
@@ -95,7 +95,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
       ]}
       refreshes={['subAccounts']}
       run={api.subAccounts.create}
-      onDone={({ data: { id } }) => navigate({ to: '/settings/accounts/$id', params: { id } as never })}
+      onDone={({ data: { id } }) => navigate({ to: '/settings/accounts/$id', params: { id } })}
       onClose={onClose}
     />
   )

@@ -4,7 +4,7 @@ import type { TeamInvitation, TeamMember, UpdateTeamMemberRequest } from '#clien
 import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { SESSION, useAllowed, useSession } from '../../api/session.tsx'
-import { ConfirmButton, DialogButton } from '../../parts/form.tsx'
+import { ConfirmButton, DialogButton } from '../../parts/dialog.tsx'
 import { SmallLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'

@@ -1,7 +1,7 @@
 /** @module What the template renders with the data, beside the editor. */
 import { Alert, Button, Group, SegmentedControl, Stack, Text, Title } from '@mantine/core'
 import { useState } from 'react'
-import { FormError } from '../../parts/form.tsx'
+import { FormError } from '../../parts/form-error.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import type { Rendering } from './use-rendered.ts'

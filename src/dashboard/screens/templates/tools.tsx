@@ -1,13 +1,14 @@
 /** @module What can be done with a saved template besides changing it. */
-import { Button, Code, Group, Text } from '@mantine/core'
-import { Link, useNavigate } from '@tanstack/react-router'
+import { Code, Group, Text } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Domain, RenderTemplateTextResult, Template } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
-import { ConfirmDialog, DeleteButton, DialogButton, SmallAction } from '../../parts/form.tsx'
-import { TextLink } from '../../parts/links.tsx'
+import { SmallAction } from '../../parts/buttons.tsx'
+import { ConfirmDialog, DeleteButton, DialogButton } from '../../parts/dialog.tsx'
+import { ButtonLink, TextLink } from '../../parts/links.tsx'
 import type { Rendering } from './use-rendered.ts'
 
 interface TemplateToolsProps {
@@ -30,9 +31,9 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
       >
         {(close) => rendering.result && <TestEmail rendered={rendering.result} onClose={close} />}
       </DialogButton>
-      <Button component={Link} to={`/templates/${template.id}/versions`} variant="default" size="xs">
+      <ButtonLink to="/templates/$id/versions" params={{ id: template.id }} variant="default" size="xs">
         Versions
-      </Button>
+      </ButtonLink>
       <SmallAction needs="developer" onClick={() => navigate({ to: '/templates/new', search: { from: template.id } })}>
         Duplicate
       </SmallAction>
@@ -44,7 +45,7 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
         typed={template.alias}
         remove={() => api.templates.delete(template.id)}
         refreshes={[['templates', 'list']]}
-        leadsTo="/templates"
+        leadsTo={{ to: '/templates' }}
         onDeleted={() => {
           isFinished.current = true
         }}
@@ -113,7 +114,7 @@ function TestEmail({ rendered, onClose }: { readonly rendered: RenderTemplateTex
             {sentId !== undefined && (
               <Text>
                 The test email is on its way.{' '}
-                <TextLink to={`/emails/${sentId}`} target="_blank" underline="always">
+                <TextLink to="/emails/$id" params={{ id: sentId }} target="_blank" underline="always">
                   See what happens to it (new tab)
                 </TextLink>
               </Text>

@@ -61,7 +61,11 @@ const COLUMNS: readonly Column<WebhookDeliverySummary>[] = [
   {
     header: 'Event',
     width: '22%',
-    cell: ({ id, webhook_id, event }) => <SmallLink to={`/webhooks/${webhook_id}/deliveries/${id}`}>{event}</SmallLink>,
+    cell: ({ id, webhook_id, event }) => (
+      <SmallLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id: webhook_id, deliveryId: id }}>
+        {event}
+      </SmallLink>
+    ),
   },
   {
     header: 'State',

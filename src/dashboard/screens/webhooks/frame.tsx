@@ -4,7 +4,7 @@ import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
-import { ConfirmButton } from '../../parts/form.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Page, QueryView, useEscape } from '../../parts/page.tsx'
@@ -52,7 +52,7 @@ export function WebhookFrame({ id, tab, children }: WebhookFrameProps) {
             <Tabs
               value={tab}
               onChange={(next) =>
-                navigate({ to: `/webhooks/${id}`, search: (next === 'settings' ? { tab: 'settings' } : {}) as never })
+                navigate({ to: '/webhooks/$id', params: { id }, search: next === 'settings' ? { tab: next } : {} })
               }
             >
               <Tabs.List aria-label="Pages of the webhook">

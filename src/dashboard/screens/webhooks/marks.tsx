@@ -24,7 +24,7 @@ export const Sentence = ({ parts }: { readonly parts: readonly SentencePart[] })
   <>
     {parts.map((part, index) => (
       // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a sentence have no other identity
-      <Fragment key={index}>{typeof part === 'string' ? part : <Time iso={part.at} isExact />}</Fragment>
+      <Fragment key={index}>{typeof part === 'string' ? part : <Time iso={part.at} />}</Fragment>
     ))}
   </>
 )

@@ -4,8 +4,10 @@ import { type ReactNode, useState } from 'react'
 import type { RevealWebhookSecretResult, Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
+import { SmallAction } from '../../parts/buttons.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import { ConfirmButton, FormError, SmallAction } from '../../parts/form.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { FormError } from '../../parts/form-error.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -102,10 +104,10 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
 }
 
 export const WebhookSecret = ({ webhook }: { readonly webhook: Webhook }) => (
-  <Section title="Signing secret" size="h3" align="flex-start">
+  <Section title="Signing secret">
     <Text size="sm">
       {webhook.secret_rotated_at ? 'Replaced' : 'Created'}{' '}
-      <Time iso={webhook.secret_rotated_at ?? webhook.created_at} isExact />
+      <Time iso={webhook.secret_rotated_at ?? webhook.created_at} />
     </Text>
     <SigningSecret
       reveal={() => api.webhooks.revealSecret(webhook.id)}

@@ -4,7 +4,8 @@ import { type ReactNode, useState } from 'react'
 import type { WebhookDelivery } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { FormError, SmallAction } from '../../parts/form.tsx'
+import { SmallAction } from '../../parts/buttons.tsx'
+import { FormError } from '../../parts/form-error.tsx'
 import { formatDuration } from '../../parts/format.ts'
 import { SmallLink } from '../../parts/links.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -48,7 +49,9 @@ function Outcome({ id, deliveryId }: { readonly id: string; readonly deliveryId:
         <StatusLabel tone={data.status === 'delivered' ? 'good' : data.status === 'pending' ? 'waiting' : 'bad'}>
           {toWords(data)}
         </StatusLabel>
-        <SmallLink to={`/webhooks/${id}/deliveries/${deliveryId}`}>See the request and the response</SmallLink>
+        <SmallLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id, deliveryId }}>
+          See the request and the response
+        </SmallLink>
       </Stack>
     </Alert>
   )

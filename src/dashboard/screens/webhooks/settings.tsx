@@ -2,7 +2,7 @@
 import { Text } from '@mantine/core'
 import type { UpdateWebhookRequest, Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
-import { FieldForm } from '../../parts/form.tsx'
+import { FieldForm } from '../../parts/field-form.tsx'
 import { Section } from '../../parts/page.tsx'
 import { WEBHOOK_FIELDS } from './fields.tsx'
 import { toWebhookState } from './state.ts'
@@ -17,7 +17,7 @@ const ACTIVE_FIELD = {
 export function WebhookSettings({ webhook }: { readonly webhook: Webhook }) {
   const isDeactivated = toWebhookState(webhook) === 'deactivated'
   return (
-    <Section title="Settings" size="h3">
+    <Section title="Settings">
       {isDeactivated && <Text size="sm">Failures deactivated this webhook. Saving a change activates it again.</Text>}
       <FieldForm
         maw={640}

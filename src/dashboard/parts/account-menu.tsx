@@ -1,0 +1,147 @@
+/** @module The account menu: who is signed in, accounts, colours, time zone, help. */
+import { NativeSelect, useMantineColorScheme } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
+import { api } from '../api/client.ts'
+import { announceAccount, SESSION, useSession } from '../api/session.tsx'
+import { IconBook, IconCheck, IconKeyboard, IconLogout, IconUser } from './icons.ts'
+import { AppLink } from './links.tsx'
+import { Popover } from './popover.tsx'
+import { getBrowserZone, setZone, useZone } from './zone.ts'
+
+const SCHEMES = [
+  { value: 'auto', label: 'As the system' },
+  { value: 'light', label: 'Light' },
+  { value: 'dark', label: 'Dark' },
+]
+
+const ICON = { size: 16, 'aria-hidden': true } as const
+
+export function AccountMenu({ onHelp }: { onHelp(): void }) {
+  const { account } = useSession()
+  return (
+    <Popover
+      label="Account"
+      className="account-button"
+      button={
+        <>
+          <span className="avatar" aria-hidden="true">
+            {[...account.name][0]?.toUpperCase()}
+          </span>
+          <bdi className="account-name">{account.name}</bdi>
+        </>
+      }
+      buttonLabel={account.name}
+    >
+      {(close) => (
+        <>
+          <Person />
+          <Accounts />
+          <Preferences />
+          <div className="popover-section">
+            <AppLink to="/settings/profile" className="menu-item" onClick={close}>
+              <IconUser {...ICON} />
+              Your profile
+            </AppLink>
+            <a href="/docs" className="menu-item">
+              <IconBook {...ICON} />
+              API reference
+            </a>
+            <button
+              type="button"
+              className="menu-item"
+              onClick={() => {
+                close()
+                onHelp()
+              }}
+            >
+              <IconKeyboard {...ICON} />
+              Keyboard shortcuts
+              <kbd>?</kbd>
+            </button>
+          </div>
+          <SignOut />
+        </>
+      )}
+    </Popover>
+  )
+}
+
+function Person() {
+  const { user, role } = useSession()
+  return (
+    <div className="popover-section person">
+      {user.name && (
+        <b>
+          <bdi>{user.name}</bdi>
+        </b>
+      )}
+      <bdi>{user.email}</bdi>
+      <span>Role: {role}</span>
+    </div>
+  )
+}
+
+function Accounts() {
+  const { account, accounts } = useSession()
+  const queries = useQueryClient()
+  const switchTo = async (id: string) => {
+    const session = await api.auth.setSession({ account_id: id })
+    queries.clear()
+    queries.setQueryData(SESSION, session)
+    announceAccount()
+    location.assign('/app')
+  }
+  if (accounts.length < 2) return null
+  return (
+    <div className="popover-section">
+      {accounts.map(({ id, name }) => (
+        <button key={id} type="button" className="menu-item" onClick={() => switchTo(id)} disabled={id === account.id}>
+          <bdi>{name}</bdi>
+          {id === account.id && <IconCheck {...ICON} className="menu-note" />}
+        </button>
+      ))}
+    </div>
+  )
+}
+
+function Preferences() {
+  const { colorScheme, setColorScheme } = useMantineColorScheme()
+  const zone = useZone()
+  return (
+    <div className="popover-section preferences">
+      <NativeSelect
+        label="Colours"
+        value={colorScheme}
+        data={SCHEMES}
+        onChange={({ currentTarget: { value } }) =>
+          setColorScheme(value === 'light' || value === 'dark' ? value : 'auto')
+        }
+      />
+      <NativeSelect
+        label="Time zone"
+        value={zone ?? ''}
+        data={[
+          { value: '', label: `Browser (${getBrowserZone()})` },
+          { value: 'UTC', label: 'UTC' },
+        ]}
+        onChange={({ currentTarget: { value } }) => setZone(value || undefined)}
+      />
+    </div>
+  )
+}
+
+function SignOut() {
+  const signOut = async () => {
+    await api.auth.logout()
+    location.assign('/login')
+  }
+  return (
+    <div className="popover-section">
+      <button type="button" className="menu-item" onClick={signOut}>
+        <IconLogout {...ICON} />
+        Sign out
+      </button>
+      <span className="version">Tassis {document.querySelector<HTMLMetaElement>('meta[name=version]')?.content}</span>
+    </div>
+  )
+}

@@ -1,0 +1,37 @@
+/** @module The screens and settings that the palette finds by their words. */
+import { linkOptions } from '@tanstack/react-router'
+import { IconArrowRight } from './icons.ts'
+import { listNavigation } from './navigation.ts'
+import type { FoundItem } from './search-everything.ts'
+
+/** Below the screens of the navigation: label, other words for it, and where it is. */
+const SETTINGS = [
+  ['Add a domain', 'new dns dkim spf', linkOptions({ to: '/domains/new' })],
+  ['Create an API key', 'new token secret', linkOptions({ to: '/keys/new' })],
+  ['Add a webhook', 'new endpoint', linkOptions({ to: '/webhooks/new' })],
+  ['New template', 'create', linkOptions({ to: '/templates/new' })],
+  ['New broadcast', 'create newsletter campaign', linkOptions({ to: '/broadcasts/new' })],
+  ['Import suppressions', 'csv bounce list', linkOptions({ to: '/suppressions/import' })],
+  ['Sign-up forms', 'audience subscribe', linkOptions({ to: '/audience/forms' })],
+  ['Inbound routes', 'receive forward', linkOptions({ to: '/inbound/routes' })],
+  ['Mailboxes', 'inbound agent', linkOptions({ to: '/inbound/mailboxes' })],
+  ['Insights', 'analytics report', linkOptions({ to: '/analytics/insights' })],
+  ['Team', 'members invite people roles settings', linkOptions({ to: '/settings/team' })],
+  ['Your profile', 'password authenticator two factor sessions settings', linkOptions({ to: '/settings/profile' })],
+  ['Streams', 'settings', linkOptions({ to: '/settings/streams' })],
+  ['Texts and logo', 'wording branding settings', linkOptions({ to: '/settings/wording' })],
+  ['Audit log', 'history settings', linkOptions({ to: '/settings/audit' })],
+  ['Privacy', 'export erase delete gdpr settings', linkOptions({ to: '/settings/privacy' })],
+] as const
+
+/** All words that were typed must be in the words of a place. */
+export function findPlaces(text: string, isOperator: boolean): readonly FoundItem[] {
+  const typed = text.toLowerCase().split(/\s+/)
+  const isFound = (words: string) => typed.every((word) => words.includes(word))
+  const screens = listNavigation(isOperator)
+    .filter(({ label }) => isFound(label.toLowerCase()))
+    .map(({ label, to, icon, key }) => ({ key: label, label, icon, note: `g ${key}`, target: { to } }))
+  if (text === '') return screens
+  const settings = SETTINGS.filter(([label, words]) => isFound(`${label.toLowerCase()} ${words}`))
+  return [...screens, ...settings.map(([label, , target]) => ({ key: label, label, icon: IconArrowRight, target }))]
+}

@@ -1,0 +1,90 @@
+/** @module What a form knows: what was typed, what is sent of it, and what is wrong. */
+import { type ReactNode, useState } from 'react'
+import { flushSync } from 'react-dom'
+import { type Stale, useChange } from '../api/data.ts'
+import { FieldInput } from './field-input.tsx'
+import { type Field, toBody, toInput, type Values } from './fields.ts'
+import { findFieldError } from './form-error.tsx'
+
+export interface FormOptions<Body, Result> {
+  /** By the names that they have in the body of the request. */
+  readonly fields?: FieldsOf<Body> | ((values: Values) => FieldsOf<Body>)
+  /** What is proposed, perhaps made of what is typed. */
+  readonly initial?: object | ((typed: Values) => object)
+  /** What is read again afterwards. */
+  readonly refreshes?: readonly Stale[]
+  run(body: Body): PromiseLike<Result>
+}
+
+type FieldsOf<Body> = readonly Field<keyof NoInfer<Body> & string>[]
+
+export interface FormState {
+  readonly fields: readonly Field[]
+  /** Of the inputs; those that nobody typed into as they are proposed. */
+  readonly values: Values
+  show(fields: readonly Field[]): ReactNode
+  /** As if it were typed. */
+  set(inputs: Values): void
+}
+
+export interface FormHook<Body, Result> extends FormOptions<Body, Result> {
+  /** What is changed: only what differs from it is sent, because somebody else may be changing the rest. */
+  readonly stored?: object | undefined
+  /** Why nothing may be changed. */
+  readonly reason?: string | undefined
+  readonly isFocused?: boolean
+}
+
+export function useForm<Body, Result>(options: FormHook<Body, Result>) {
+  const { fields: given = [], stored, initial = stored ?? {}, refreshes = [], reason, isFocused = false, run } = options
+  const [typed, setTyped] = useState<Values>({})
+  /** What was saved stays shown until it was read again. */
+  const [saved, setSaved] = useState<{ readonly over: object; readonly typed: Values }>()
+  const base = typeof initial === 'function' ? initial(typed) : initial
+  const shown: Values = { ...base, ...(saved?.over === stored && saved?.typed), ...typed }
+  const fields = typeof given === 'function' ? given(shown) : given
+  const before = (field: Field) =>
+    (saved?.over === stored ? saved?.typed[field.name] : undefined) ?? toInput(field, readPath(base, field.name))
+  const inputOf = (field: Field) => (Object.hasOwn(typed, field.name) ? typed[field.name] : before(field))
+  const changed = fields.filter((field) => inputOf(field) !== before(field))
+  const values: Values = Object.fromEntries(fields.map((field) => [field.name, inputOf(field)]))
+  const work = useChange(
+    async (sent: readonly Field[]) => await run(toBody(sent, values, stored !== undefined) as Body),
+    ...refreshes,
+  )
+  const set = (inputs: Values) => {
+    if (!work.isPending && !work.isIdle) work.reset()
+    setTyped((now) => ({ ...now, ...inputs }))
+  }
+  const submit = (onDone?: (result: Result) => unknown) => {
+    if (reason !== undefined || work.isPending || (stored && changed.length === 0)) return
+    work.mutate(stored ? changed : fields, {
+      onSuccess: (result) => {
+        // Before what leaves the screen, which would ask about unsaved changes.
+        flushSync(() => {
+          if (stored) setSaved({ over: stored, typed })
+          setTyped((now) => (now === typed ? {} : now))
+        })
+        return onDone?.(result)
+      },
+    })
+  }
+  const show = (some: readonly Field[]): ReactNode =>
+    some.map((field, index) => (
+      <FieldInput
+        key={field.name}
+        field={field}
+        isFirst={isFocused && index === 0}
+        value={inputOf(field)}
+        error={findFieldError(work.error, field.name) ?? findFieldError(work.error, field.errorName ?? field.name)}
+        isReadOnly={reason !== undefined}
+        set={(value) => set({ [field.name]: value })}
+      />
+    ))
+  /** Of fields that show their errors themselves. */
+  const names = fields.flatMap(({ name, errorName = name }) => [name, errorName])
+  return { fields, names, values, show, set, work, submit, isUnchanged: changed.length === 0 }
+}
+
+const readPath = (base: object, name: string): unknown =>
+  name.split('.').reduce<unknown>((value, key) => (value as Values | null | undefined)?.[key], base)
