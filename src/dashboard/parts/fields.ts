@@ -17,7 +17,8 @@ export interface Field<Name extends string = string> {
   readonly name: Name
   /** Another name that it has in errors. */
   readonly errorName?: string
-  readonly label: ReactNode
+  /** Default: its name in words. */
+  readonly label?: ReactNode
   /** Default: text. Words become an array, an empty time or number becomes null. */
   readonly kind?: TextKind | 'number' | 'check' | 'switch' | 'radio'
   readonly hint?: ReactNode
@@ -51,6 +52,20 @@ export interface Input {
 /** What an address, a name for programs or a URL is typed into. */
 export const CODE_INPUT = { autoComplete: 'off', autoCapitalize: 'none', spellCheck: false } as const
 export const MONOSPACE = { input: { fontFamily: 'var(--mantine-font-family-monospace)' } }
+
+/** `double_opt_in`: "Double opt in". */
+const toWords = (name: string): string => {
+  const words = name.replace(/^.*\./, '').replaceAll('_', ' ')
+  return words.charAt(0).toUpperCase() + words.slice(1)
+}
+
+/** A name alone is a field whose label is its name in words. */
+export const toField = <Name extends string>(
+  field: Name | Field<Name>,
+): Field<Name> & { readonly label: ReactNode } => {
+  const given: Field<Name> = typeof field === 'string' ? { name: field } : field
+  return { ...given, label: given.label ?? toWords(given.name) }
+}
 
 export const toOption = (option: string | Option): Option =>
   typeof option === 'string' ? { value: option, label: option } : option

@@ -20,6 +20,9 @@ interface FilterFormProps {
   onChange(values: FilterValues): void
 }
 
+/** With more, the texts after the first are in the panel. */
+const MAX_BESIDE = 3
+
 const isText = ([name, { words }]: readonly [string, Filter], choices: Choices): boolean =>
   words === undefined && choices[name] === undefined
 
@@ -27,7 +30,8 @@ const isText = ([name, { words }]: readonly [string, Filter], choices: Choices):
 export function FilterForm({ filters, values, choices = {}, error, onChange }: FilterFormProps) {
   const [typed, setTyped] = useState<FilterValues>({})
   const shown = Object.entries(filters).filter(([, { isHidden }]) => !isHidden)
-  const beside = shown.filter((entry, index) => index === 0 || !isText(entry, choices))
+  const beside =
+    shown.length <= MAX_BESIDE ? shown : shown.filter((entry, index) => index === 0 || !isText(entry, choices))
   const others = shown.filter((entry) => !beside.includes(entry))
   const [isOpen, panel] = useDisclosure(others.some(([name]) => values[name] !== undefined))
   const panelId = useId()
@@ -41,6 +45,7 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
       name={name}
       filter={filter}
       isFirst={isFirst}
+      isBeside={beside.some(([other]) => other === name)}
       value={typed[name] ?? values[name] ?? ''}
       choices={choices[name]}
       error={findFieldError(error, name)}
@@ -109,6 +114,7 @@ interface FieldProps {
   readonly name: string
   readonly filter: Filter
   readonly isFirst: boolean
+  readonly isBeside: boolean
   readonly value: string
   readonly choices: ReadonlyMap<string, string> | undefined
   readonly error: string | undefined
@@ -116,20 +122,22 @@ interface FieldProps {
   onChoose(value: string): void
 }
 
-function Field({ name, filter, isFirst, value, choices, error, onType, onChoose }: FieldProps) {
+function Field({ name, filter, isFirst, isBeside, value, choices, error, onType, onChoose }: FieldProps) {
   const { label, words, placeholder, maxLength = 320 } = filter
   const options = choices ?? (words && new Map(Object.entries(words)))
   if (!options)
     return (
       <TextInput
-        {...(isFirst
+        {...(isBeside
           ? {
-              ...SEARCH_MARK,
+              ...(isFirst && {
+                ...SEARCH_MARK,
+                className: 'filter-search',
+                leftSection: <IconSearch size={16} aria-hidden />,
+              }),
               'aria-label': label,
               type: 'search',
-              className: 'filter-search',
-              leftSection: <IconSearch size={16} aria-hidden />,
-              placeholder: placeholder ?? label,
+              placeholder: isFirst ? (placeholder ?? label) : label,
               rightSection: value !== '' && (
                 <button
                   type="button"

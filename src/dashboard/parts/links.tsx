@@ -12,8 +12,6 @@ export const AppLink = createLink((props: AnchorHTMLAttributes<HTMLAnchorElement
 
 export const TextLink = createLink((props: AnchorProps & Attributes) => <Anchor {...props} />)
 
-export const SmallLink = TextLink
-
 export const ButtonLink = createLink((props: ButtonProps & Attributes) => <Button component="a" {...props} />)
 
 export const InlineLink = createLink((props: AnchorProps & Attributes) => (
@@ -21,12 +19,13 @@ export const InlineLink = createLink((props: AnchorProps & Attributes) => (
 ))
 
 interface NameProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
-  readonly name: ReactNode
+  /** Default: its children. */
+  readonly name?: ReactNode
 }
 
 /** The name of a thing in a list: all of its row opens the screen of it. */
-export const NameLink = createLink(({ name, ...props }: NameProps) => (
+export const NameLink = createLink(({ name, children, ...props }: NameProps) => (
   <a className="row-link" {...props}>
-    <bdi>{name}</bdi>
+    <bdi>{name ?? children}</bdi>
   </a>
 ))

@@ -104,12 +104,12 @@ interface ListViewProps<Row> {
 export function ListView<Row>({ label, columns, isWide = false, choices, ...props }: ListViewProps<Row>) {
   const { list } = props
   return (
-    <>
+    <div className="list-view">
       {!list.isEmpty && <ListFilters list={list} {...(choices && { choices })} />}
       <ListBody {...props}>
         {(rows) => <DataTable label={label} columns={columns} rows={rows} isWide={isWide} toKey={list.toKey} />}
       </ListBody>
-    </>
+    </div>
   )
 }
 

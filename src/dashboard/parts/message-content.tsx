@@ -1,9 +1,10 @@
 /** @module The content of a message, in tabs that are in the URL. */
-import { Tabs, Text } from '@mantine/core'
+import { Text } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { LongText } from './long-text.tsx'
 import { MailFrame } from './mail-frame.tsx'
+import { Tabs } from './tabs.tsx'
 
 const LABELS = {
   html: 'HTML',
@@ -15,8 +16,6 @@ const LABELS = {
 } as const
 
 type Tab = keyof typeof LABELS
-
-const isTab = (name: string | null): name is Tab => name !== null && Object.hasOwn(LABELS, name)
 
 interface MessageContentProps<Name extends Tab> {
   readonly tabs: readonly Name[]
@@ -39,29 +38,29 @@ export function MessageContent<Name extends Tab>({ tabs, notes = {}, ...props }:
   const { tab = props.html ? 'html' : 'text' }: { readonly tab?: Tab } = useSearch({
     strict: false,
   })
-  const open = (next: string | null) =>
+  const open = (next: Tab) =>
     void navigate({
       to: '.',
-      search: (before) => ({ ...before, ...(isTab(next) && { tab: next }) }),
+      search: (before) => ({ ...before, tab: next }),
       replace: true,
       resetScroll: false,
     })
   return (
-    <Tabs value={tab} onChange={open} keepMounted={false}>
-      <Tabs.List aria-label="Content" mb="sm">
-        {tabs.map((name) => (
-          <Tabs.Tab key={name} value={name}>
+    <Tabs
+      label="Content"
+      value={tab}
+      onChange={open}
+      tabs={tabs.map((name) => ({
+        name,
+        label: (
+          <>
             {LABELS[name]}
             {notes[name]}
-          </Tabs.Tab>
-        ))}
-      </Tabs.List>
-      {tabs.map((name) => (
-        <Tabs.Panel key={name} value={name}>
-          <Panel name={name} {...props} />
-        </Tabs.Panel>
-      ))}
-    </Tabs>
+          </>
+        ),
+        panel: <Panel name={name} {...props} />,
+      }))}
+    />
   )
 }
 

@@ -4,14 +4,14 @@ import { type KeyboardEvent, type ReactNode, useId } from 'react'
 interface TabsProps<Name extends string> {
   /** Names the tabs for screen readers. */
   readonly label: string
-  readonly tabs: readonly { readonly name: Name; readonly label: ReactNode }[]
+  readonly tabs: readonly { readonly name: NoInfer<Name>; readonly label: ReactNode; readonly panel: ReactNode }[]
   readonly value: Name
-  onChange(name: Name): void
-  /** What the chosen tab shows. */
-  readonly children: ReactNode
+  /** Whether the panels that are not shown keep what was typed. */
+  readonly isKept?: boolean
+  onChange(name: NoInfer<Name>): void
 }
 
-export function Tabs<Name extends string>({ label, tabs, value, onChange, children }: TabsProps<Name>) {
+export function Tabs<Name extends string>({ label, tabs, value, isKept = false, onChange }: TabsProps<Name>) {
   const id = useId()
   const move = (event: KeyboardEvent) => {
     const now = tabs.findIndex(({ name }) => name === value)
@@ -33,7 +33,7 @@ export function Tabs<Name extends string>({ label, tabs, value, onChange, childr
             role="tab"
             className="tab"
             aria-selected={name === value}
-            aria-controls={id}
+            {...((isKept || name === value) && { 'aria-controls': `${id}-panel-${name}` })}
             tabIndex={name === value ? 0 : -1}
             onClick={() => onChange(name)}
           >
@@ -41,9 +41,20 @@ export function Tabs<Name extends string>({ label, tabs, value, onChange, childr
           </button>
         ))}
       </div>
-      <div id={id} role="tabpanel" aria-labelledby={`${id}-${value}`}>
-        {children}
-      </div>
+      {tabs.map(
+        ({ name, panel }) =>
+          (isKept || name === value) && (
+            <div
+              key={name}
+              id={`${id}-panel-${name}`}
+              role="tabpanel"
+              aria-labelledby={`${id}-${name}`}
+              hidden={name !== value}
+            >
+              {panel}
+            </div>
+          ),
+      )}
     </div>
   )
 }

@@ -3,7 +3,7 @@ import { type ReactNode, useState } from 'react'
 import { flushSync } from 'react-dom'
 import { type Stale, useChange } from '../api/data.ts'
 import { FieldInput } from './field-input.tsx'
-import { type Field, toBody, toInput, type Values } from './fields.ts'
+import { type Field, toBody, toField, toInput, type Values } from './fields.ts'
 import { findFieldError } from './form-error.tsx'
 
 export interface FormOptions<Body, Result> {
@@ -16,7 +16,8 @@ export interface FormOptions<Body, Result> {
   run(body: Body): PromiseLike<Result>
 }
 
-type FieldsOf<Body> = readonly Field<keyof NoInfer<Body> & string>[]
+type Name<Body> = keyof NoInfer<Body> & string
+type FieldsOf<Body> = readonly (Name<Body> | Field<Name<Body>>)[]
 
 export interface FormState {
   readonly fields: readonly Field[]
@@ -42,7 +43,7 @@ export function useForm<Body, Result>(options: FormHook<Body, Result>) {
   const [saved, setSaved] = useState<{ readonly over: object; readonly typed: Values }>()
   const base = typeof initial === 'function' ? initial(typed) : initial
   const shown: Values = { ...base, ...(saved?.over === stored && saved?.typed), ...typed }
-  const fields = typeof given === 'function' ? given(shown) : given
+  const fields: readonly Field[] = (typeof given === 'function' ? given(shown) : given).map(toField)
   const before = (field: Field) =>
     (saved?.over === stored ? saved?.typed[field.name] : undefined) ?? toInput(field, readPath(base, field.name))
   const inputOf = (field: Field) => (Object.hasOwn(typed, field.name) ? typed[field.name] : before(field))

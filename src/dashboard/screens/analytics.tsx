@@ -9,7 +9,7 @@ import { readAgain, useData, usePage } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { type Figure, Figures } from '../parts/figures.tsx'
 import { bindText, Form } from '../parts/form.tsx'
-import { SmallLink, TextLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { useStable } from '../parts/use-stable.ts'
@@ -125,9 +125,9 @@ const COLUMNS: readonly Column<AnalyticsDomain>[] = [
     header: 'Domain',
     width: '28%',
     cell: ({ domain }) => (
-      <SmallLink to="/emails" search={{ to: `@${domain}` }}>
+      <TextLink to="/emails" search={{ to: `@${domain}` }}>
         <bdi>{domain}</bdi>
-      </SmallLink>
+      </TextLink>
     ),
   },
   { header: 'Sent', cell: ({ sent }) => NUMBER.format(sent) },

@@ -12,7 +12,7 @@ import { FieldForm } from '../parts/field-form.tsx'
 import { FieldInput } from '../parts/field-input.tsx'
 import type { Field, Values } from '../parts/fields.ts'
 import { FormError } from '../parts/form-error.tsx'
-import { SmallLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
@@ -78,9 +78,9 @@ function Overview({ form }: { readonly form: SignupForm }) {
         facts={[
           [
             'List',
-            <SmallLink key="list" to="/audience/lists/$id" params={{ id: form.list_id }}>
+            <TextLink key="list" to="/audience/lists/$id" params={{ id: form.list_id }}>
               <bdi>{list.data?.name ?? form.list_id}</bdi>
-            </SmallLink>,
+            </TextLink>,
           ],
           [
             'Page',

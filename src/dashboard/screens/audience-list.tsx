@@ -9,7 +9,7 @@ import { ActionButton, SmallAction } from '../parts/buttons.tsx'
 import { toCurl } from '../parts/commands.ts'
 import { ConfirmDialog, DeleteButton } from '../parts/dialog.tsx'
 import { formatCount } from '../parts/format.ts'
-import { SmallLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { ListView, useList } from '../parts/list.tsx'
 import { EmptyState, Facts, RecordPage } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
@@ -122,14 +122,14 @@ function OpenImports({ listId }: { readonly listId: string }) {
       {data.map(({ id, completed_items: done, failed_items: failed, total_items: total }) => (
         <Text key={id} size="sm">
           {(done + failed).toLocaleString()} of {formatCount(total, 'line')}{' '}
-          <SmallLink
+          <TextLink
             to="/audience/lists/$id/import"
             params={{ id: listId }}
             search={{ operation: id }}
             underline="always"
           >
             Show it
-          </SmallLink>
+          </TextLink>
         </Text>
       ))}
     </Alert>
@@ -176,9 +176,9 @@ const toColumns = (listId: string): readonly Column<Contact>[] => [
     header: 'Address',
     width: '34%',
     cell: ({ email }) => (
-      <SmallLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }}>
+      <TextLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }}>
         <bdi>{email}</bdi>
-      </SmallLink>
+      </TextLink>
     ),
   },
   { header: 'State', width: '22%', cell: ({ status }) => <ContactStatusLabel status={status} /> },

@@ -10,7 +10,7 @@ import { ActionButton } from '../parts/buttons.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { bindText, Form } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
-import { SmallLink, TextLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
 import { Facts, LoadingState, RecordPage, Section } from '../parts/page.tsx'
@@ -141,9 +141,9 @@ function TestStep({ draft, contact, onDone }: TestStepProps) {
         {sentId !== undefined && (
           <Alert color="green">
             The test email is on its way.{' '}
-            <SmallLink to="/emails/$id" params={{ id: sentId }} underline="always">
+            <TextLink to="/emails/$id" params={{ id: sentId }} underline="always">
               See what happens to it
-            </SmallLink>
+            </TextLink>
           </Alert>
         )}
       </div>

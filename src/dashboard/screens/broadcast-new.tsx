@@ -3,7 +3,7 @@ import { Group, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
-import { SmallLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Page, QueryView } from '../parts/page.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
@@ -16,7 +16,7 @@ export default function BroadcastNewScreen() {
   const navigate = route.useNavigate()
   return (
     <Page title="New broadcast">
-      <SmallLink to="/broadcasts">All broadcasts</SmallLink>
+      <TextLink to="/broadcasts">All broadcasts</TextLink>
       <StepList current={list === undefined ? 'list' : 'content'} />
       {list === undefined ? (
         <ChooseList run={({ list_id: chosen }) => navigate({ search: { list: chosen } })} />
@@ -38,9 +38,9 @@ function NewContent({ listId }: { readonly listId: string }) {
             <Text size="sm">
               To the list <bdi>{name}</bdi>.
             </Text>
-            <SmallLink to="/broadcasts/new" search={{}}>
+            <TextLink to="/broadcasts/new" search={{}}>
               Choose another
-            </SmallLink>
+            </TextLink>
           </Group>
           <ContentForm
             listId={id}

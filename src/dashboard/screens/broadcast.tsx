@@ -10,7 +10,7 @@ import { ConfirmButton } from '../parts/dialog.tsx'
 import { type Figure, Figures } from '../parts/figures.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { toTitle } from '../parts/format.ts'
-import { NameLink, SmallLink } from '../parts/links.tsx'
+import { NameLink, TextLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { isMoving, POLL_MS, SLOW_POLL_MS } from './broadcasts/queries.ts'
@@ -151,9 +151,9 @@ function Results({ broadcast }: { readonly broadcast: Broadcast }) {
       />
       {delivered > 0 && !broadcast.sandbox && <Engagement broadcast={broadcast} delivered={delivered} />}
       <Group>
-        <SmallLink to="/emails" search={{ operation_id: broadcast.id }}>
+        <TextLink to="/emails" search={{ operation_id: broadcast.id }}>
           All emails of this broadcast
-        </SmallLink>
+        </TextLink>
       </Group>
     </Section>
   )

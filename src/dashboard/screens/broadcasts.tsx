@@ -3,7 +3,7 @@ import { Progress, Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import type { BroadcastSummary, NewsletterSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { NameLink, SmallLink } from '../parts/links.tsx'
+import { NameLink, TextLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, ListView, useList } from '../parts/list.tsx'
 import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
@@ -36,7 +36,7 @@ const AllDrafts = ({ create }: PartProps) => (
     list={useList({ read: (query) => read.newsletters.list({ ...query, status: 'draft' }) })}
     noun="draft"
     action={create}
-    above={<SmallLink to="/broadcasts">All broadcasts</SmallLink>}
+    above={<TextLink to="/broadcasts">All broadcasts</TextLink>}
     empty={<Text>There is no draft.</Text>}
   />
 )
@@ -67,9 +67,9 @@ function Overview({ create }: PartProps) {
                   <Section title="Drafts">
                     <DataTable {...DRAFT_TABLE} rows={data} toKey={({ id }) => id} />
                     {pagination.total > data.length && (
-                      <SmallLink to="/broadcasts" search={{ show: 'drafts' }}>
+                      <TextLink to="/broadcasts" search={{ show: 'drafts' }}>
                         All {pagination.total.toLocaleString()} drafts
-                      </SmallLink>
+                      </TextLink>
                     )}
                   </Section>
                 )

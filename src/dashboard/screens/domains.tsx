@@ -2,7 +2,7 @@
 import { Code, Text } from '@mantine/core'
 import type { Domain } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { TextLink } from '../parts/links.tsx'
+import { NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
@@ -13,9 +13,9 @@ const COLUMNS: readonly Column<Domain>[] = [
   {
     header: 'Domain',
     cell: ({ id, domain }) => (
-      <TextLink to="/domains/$id" params={{ id }}>
+      <NameLink to="/domains/$id" params={{ id }}>
         {domain}
-      </TextLink>
+      </NameLink>
     ),
   },
   { header: 'Status', cell: (domain) => <DomainStatus domain={domain} /> },

@@ -6,7 +6,7 @@ import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
-import { SmallLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Mailbox } from '../parts/mailbox.tsx'
 import { Facts, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { StatusBadge } from '../parts/status.tsx'
@@ -89,8 +89,8 @@ function toOriginalLink(email: Email) {
   const { resend_of: original } = email as { readonly resend_of?: unknown }
   if (typeof original !== 'string') return null
   return (
-    <SmallLink to="/emails/$id" params={{ id: original }}>
+    <TextLink to="/emails/$id" params={{ id: original }}>
       {original}
-    </SmallLink>
+    </TextLink>
   )
 }

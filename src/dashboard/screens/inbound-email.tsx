@@ -7,7 +7,7 @@ import { useData, usePage } from '../api/data.ts'
 import { useLiveEvents } from '../api/live.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
-import { InlineLink, SmallLink, TextLink } from '../parts/links.tsx'
+import { InlineLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MessageContent } from '../parts/message-content.tsx'
 import { Facts, QueryView, RecordPage, Section, useBack } from '../parts/page.tsx'
@@ -162,9 +162,9 @@ function EmailFacts({ email }: EmailProps) {
         [
           'Domain',
           domain && (
-            <SmallLink to="/domains/$id" params={{ id: domain.id }}>
+            <TextLink to="/domains/$id" params={{ id: domain.id }}>
               {domain.domain}
-            </SmallLink>
+            </TextLink>
           ),
         ],
         ['Size', formatBytes(email.size_bytes)],

@@ -9,7 +9,7 @@ import { DeleteButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import type { Field, Values } from '../parts/fields.ts'
 import { FormError } from '../parts/form-error.tsx'
-import { SmallLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { ListBody, ListFilters, useList } from '../parts/list.tsx'
 import { Facts, Page, RecordPage, Section, useEscape, useSay } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
@@ -28,7 +28,7 @@ export function InboundRouteNewScreen() {
   const { fields, reason } = useRouteFields()
   return (
     <Page title="Create a route">
-      <SmallLink to="/inbound/routes">All routes</SmallLink>
+      <TextLink to="/inbound/routes">All routes</TextLink>
       <FieldForm
         {...FORM}
         reason={reason}
@@ -114,9 +114,9 @@ function RouteView({ route }: RouteProps) {
             {route.is_active ? 'Deactivate' : 'Activate'}
           </SmallAction>
           <DeleteRoute route={route} />
-          <SmallLink to="/inbound" search={{ route_id: route.id }}>
+          <TextLink to="/inbound" search={{ route_id: route.id }}>
             Its received mail
-          </SmallLink>
+          </TextLink>
         </Group>
         <FormError error={save.error} />
       </Stack>

@@ -3,7 +3,7 @@ import { Code, List, Stack, Text } from '@mantine/core'
 import type { InboundEmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { formatBytes } from '../parts/format.ts'
-import { InlineLink, NameLink, SmallLink } from '../parts/links.tsx'
+import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
@@ -74,13 +74,13 @@ function NothingYet() {
         <List.Item>
           A domain is verified, and its switch “Receive mail” is on:{' '}
           {first ? (
-            <SmallLink underline="always" to="/domains/$id" params={{ id: first.id }}>
+            <TextLink underline="always" to="/domains/$id" params={{ id: first.id }}>
               settings of {first.domain}
-            </SmallLink>
+            </TextLink>
           ) : (
-            <SmallLink underline="always" to="/domains/new">
+            <TextLink underline="always" to="/domains/new">
               add a domain
-            </SmallLink>
+            </TextLink>
           )}
           .
         </List.Item>
@@ -140,7 +140,7 @@ function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: s
   return (
     <>
       {/* The mouse may use it; the keyboard has the link of the sender. */}
-      <SmallLink
+      <TextLink
         to="/inbound/$id"
         params={{ id }}
         c="inherit"
@@ -149,7 +149,7 @@ function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: s
         tabIndex={-1}
       >
         <bdi>{subject || '(no subject)'}</bdi>
-      </SmallLink>
+      </TextLink>
       <Text size="sm" c="dimmed" title={to.map(toVisible).join(', ')}>
         To <bdi>{toVisible(first)}</bdi>
         {more.length > 0 && ` and ${more.length} more`}; {formatBytes(size)}

@@ -10,7 +10,7 @@ import { FilterForm } from '../parts/filter-form.tsx'
 import { readList } from '../parts/filters.ts'
 import { findFieldError } from '../parts/form-error.tsx'
 import { formatBytes } from '../parts/format.ts'
-import { SmallLink } from '../parts/links.tsx'
+import { NameLink } from '../parts/links.tsx'
 import { ListView, useList } from '../parts/list.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
@@ -119,9 +119,9 @@ function Threads({ mailbox: { id, address } }: MailboxProps) {
     {
       header: 'Subject',
       cell: ({ thread_id: threadId, subject }) => (
-        <SmallLink {...toThread(id, threadId)} lineClamp={2} title={subject.slice(0, MAX_TOOLTIP_LENGTH)}>
+        <NameLink {...toThread(id, threadId)} title={subject.slice(0, MAX_TOOLTIP_LENGTH)}>
           <bdi>{subject || '(no subject)'}</bdi>
-        </SmallLink>
+        </NameLink>
       ),
     },
     { header: 'Messages', width: '7rem', cell: ({ message_count: count }) => count.toLocaleString() },
@@ -149,9 +149,9 @@ function Found({ mailboxId, words }: FoundProps) {
     {
       header: 'Subject',
       cell: ({ thread_id: threadId, subject }) => (
-        <SmallLink {...toThread(mailboxId, threadId)} lineClamp={2}>
+        <NameLink {...toThread(mailboxId, threadId)}>
           <bdi>{subject || '(no subject)'}</bdi>
-        </SmallLink>
+        </NameLink>
       ),
     },
     {

@@ -6,7 +6,7 @@ import { api, read } from '../api/client.ts'
 import { toCurl } from '../parts/commands.ts'
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
 import { formatBytes } from '../parts/format.ts'
-import { InlineLink, SmallLink } from '../parts/links.tsx'
+import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
@@ -19,9 +19,9 @@ const COLUMNS: readonly Column<Mailbox>[] = [
     header: 'Address',
     cell: ({ id, address, display_name: name }) => (
       <>
-        <SmallLink to="/inbound/mailboxes/$id" params={{ id }}>
+        <NameLink to="/inbound/mailboxes/$id" params={{ id }}>
           {address}
-        </SmallLink>
+        </NameLink>
         {name !== null && (
           <Text size="sm" c="dimmed" lineClamp={2}>
             <bdi>{name}</bdi>

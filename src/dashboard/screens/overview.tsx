@@ -8,7 +8,7 @@ import { readAgain } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useSession } from '../api/session.tsx'
 import { type Figure, Figures } from '../parts/figures.tsx'
-import { SmallLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { ErrorState, LoadingState, Page, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { Checklist } from './overview/checklist.tsx'
@@ -143,9 +143,9 @@ function NoticeItem({ notice: { level, title, text, at, action } }: { readonly n
 }
 
 const Action = ({ action }: { readonly action: NoticeAction }) => (
-  <SmallLink {...action.target} c="inherit" underline="always">
+  <TextLink {...action.target} c="inherit" underline="always">
     {action.label}
-  </SmallLink>
+  </TextLink>
 )
 
 const REFRESH_MS = 5000

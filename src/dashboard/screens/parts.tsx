@@ -43,17 +43,15 @@ export default function PartsScreen() {
     >
       <Buttons />
       <States />
-      <Tabs<'first' | 'second'>
+      <Tabs
         label="Tabs"
         tabs={[
-          { name: 'first', label: 'First' },
-          { name: 'second', label: 'Second' },
+          { name: 'first', label: 'First', panel: 'What the first tab shows.' },
+          { name: 'second', label: 'Second', panel: 'And the second.' },
         ]}
         value={tab}
         onChange={setTab}
-      >
-        What the tab “{tab}” shows.
-      </Tabs>
+      />
       <Section title="Figures">
         <Figures
           figures={[

@@ -5,7 +5,7 @@ import { api } from '../api/client.ts'
 import { SESSION } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
-import { SmallLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { Facts, QueryView, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { SettingsPage } from './settings/frame.tsx'
@@ -80,7 +80,7 @@ const AccountFacts = ({ account }: { readonly account: Account }) => (
           </Group>,
         ],
         ['Address', account.email],
-        ['Plan', <SmallLink key="plan" to="/settings/plan">{`${account.plan}, and what it allows`}</SmallLink>],
+        ['Plan', <TextLink key="plan" to="/settings/plan">{`${account.plan}, and what it allows`}</TextLink>],
         [
           'Recipients this month',
           `${account.emails_sent_this_month.toLocaleString()} of ${formatLimit(account.monthly_quota).toLowerCase()}`,
@@ -91,9 +91,9 @@ const AccountFacts = ({ account }: { readonly account: Account }) => (
     />
     <Text size="sm" maw={640}>
       Mail that is only captured, for tests, is in the{' '}
-      <SmallLink to="/sandbox" underline="always">
+      <TextLink to="/sandbox" underline="always">
         Sandbox
-      </SmallLink>
+      </TextLink>
       . What is kept for how long is set by the operator of this server.
     </Text>
   </Section>

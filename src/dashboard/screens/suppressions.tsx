@@ -6,7 +6,7 @@ import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
-import { SmallLink, TextLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState, LoadingState } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
@@ -100,7 +100,7 @@ export default function SuppressionsScreen() {
       above={
         list.isEmpty ? null : (
           <Group gap="md">
-            <SmallLink to="/suppressions/import">Import</SmallLink>
+            <TextLink to="/suppressions/import">Import</TextLink>
             <Anchor href={read.suppressions.export().url} download="suppressions.csv" size="sm">
               Export all as CSV
             </Anchor>
@@ -157,9 +157,9 @@ const toColumns = (reason: string | undefined, onRemoved: () => void): readonly 
       id === null ? (
         '–'
       ) : (
-        <SmallLink to="/emails/$id" params={{ id }}>
+        <TextLink to="/emails/$id" params={{ id }}>
           Email
-        </SmallLink>
+        </TextLink>
       ),
   },
   { header: 'When', width: '15%', cell: ({ created_at: at }) => <Time iso={at} /> },
@@ -186,9 +186,9 @@ const Address = ({ address }: { readonly address: string }) =>
       Erased person
     </Text>
   ) : (
-    <SmallLink to="/emails" search={{ to: address }} title={`Emails to ${address}`}>
+    <TextLink to="/emails" search={{ to: address }} title={`Emails to ${address}`}>
       <bdi>{address}</bdi>
-    </SmallLink>
+    </TextLink>
   )
 
 interface NewSuppression {

@@ -1,6 +1,7 @@
 /** @module The versions of a template: who saved them, what they would change, and restoring one. */
-import { Group, Stack, Tabs, Text, Title } from '@mantine/core'
+import { Group, Stack, Text, Title } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
 import type { TeamMember, Template, TemplateVersion, TemplateVersionSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
@@ -11,6 +12,7 @@ import { TextLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
+import { Tabs } from '../parts/tabs.tsx'
 import { Time } from '../parts/time.tsx'
 import { DiffView } from './templates/diff-view.tsx'
 
@@ -131,27 +133,40 @@ function ShownVersion({ template, version }: ShownVersionProps) {
 }
 
 function Contents({ template, shown }: { readonly template: Template; readonly shown: TemplateVersion }) {
+  const [tab, setTab] = useState<'changes' | 'html' | 'text'>('changes')
   return (
-    <Tabs defaultValue="changes" keepMounted={false}>
-      <Tabs.List aria-label={`Version ${shown.version}`}>
-        <Tabs.Tab value="changes">Changes</Tabs.Tab>
-        <Tabs.Tab value="html">HTML</Tabs.Tab>
-        <Tabs.Tab value="text">Text</Tabs.Tab>
-      </Tabs.List>
-      <Tabs.Panel value="changes" pt="sm">
-        <Stack>
-          <DiffView level={3} title="Subject" before={template.subject} after={shown.subject} />
-          <DiffView level={3} title="HTML" before={template.html_body ?? ''} after={shown.html_body ?? ''} />
-          <DiffView level={3} title="Text" before={template.text_body ?? ''} after={shown.text_body ?? ''} />
-        </Stack>
-      </Tabs.Panel>
-      <Tabs.Panel value="html" pt="sm">
-        <CodeEditor label={`HTML of version ${shown.version}`} language="html" value={shown.html_body ?? ''} />
-      </Tabs.Panel>
-      <Tabs.Panel value="text" pt="sm">
-        <CodeEditor label={`Text of version ${shown.version}`} language="text" value={shown.text_body ?? ''} />
-      </Tabs.Panel>
-    </Tabs>
+    <Tabs
+      label={`Version ${shown.version}`}
+      value={tab}
+      onChange={setTab}
+      tabs={[
+        {
+          name: 'changes',
+          label: 'Changes',
+          panel: (
+            <Stack>
+              <DiffView level={3} title="Subject" before={template.subject} after={shown.subject} />
+              <DiffView level={3} title="HTML" before={template.html_body ?? ''} after={shown.html_body ?? ''} />
+              <DiffView level={3} title="Text" before={template.text_body ?? ''} after={shown.text_body ?? ''} />
+            </Stack>
+          ),
+        },
+        {
+          name: 'html',
+          label: 'HTML',
+          panel: (
+            <CodeEditor label={`HTML of version ${shown.version}`} language="html" value={shown.html_body ?? ''} />
+          ),
+        },
+        {
+          name: 'text',
+          label: 'Text',
+          panel: (
+            <CodeEditor label={`Text of version ${shown.version}`} language="text" value={shown.text_body ?? ''} />
+          ),
+        },
+      ]}
+    />
   )
 }
 

@@ -2,7 +2,7 @@
 import { Code, Group, Text } from '@mantine/core'
 import type { TemplateSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { TextLink } from '../parts/links.tsx'
+import { NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
@@ -13,9 +13,9 @@ const COLUMNS: readonly Column<TemplateSummary>[] = [
   {
     header: 'Name',
     cell: ({ id, name }) => (
-      <TextLink to="/templates/$id" params={{ id }}>
+      <NameLink to="/templates/$id" params={{ id }}>
         <bdi>{name}</bdi>
-      </TextLink>
+      </NameLink>
     ),
   },
   { header: 'Alias', cell: ({ alias }) => <Code>{alias}</Code> },

@@ -13,7 +13,7 @@ import { ActionButton } from '../parts/buttons.tsx'
 import { Form } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { toTitle } from '../parts/format.ts'
-import { InlineLink, SmallLink } from '../parts/links.tsx'
+import { InlineLink, TextLink } from '../parts/links.tsx'
 import { RecordPage, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { ThreadMessage } from './inbound/thread-message.tsx'
@@ -78,14 +78,14 @@ export default function ThreadScreen() {
 const Pages = ({ page, totalPages }: { readonly page: number; readonly totalPages: number }) => (
   <Group component="nav" aria-label="Pages">
     {page > 1 && (
-      <SmallLink to="." search={{ page: page - 1 }}>
+      <TextLink to="." search={{ page: page - 1 }}>
         Newer
-      </SmallLink>
+      </TextLink>
     )}
     {page < totalPages && (
-      <SmallLink to="." search={{ page: page + 1 }}>
+      <TextLink to="." search={{ page: page + 1 }}>
         Older
-      </SmallLink>
+      </TextLink>
     )}
   </Group>
 )

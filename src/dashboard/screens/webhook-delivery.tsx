@@ -8,7 +8,7 @@ import { Copy } from '../parts/copy.tsx'
 import { ConfirmButton } from '../parts/dialog.tsx'
 import { bindChecked } from '../parts/form.tsx'
 import { formatDuration } from '../parts/format.ts'
-import { SmallLink, TextLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
@@ -67,9 +67,9 @@ function Summary({ delivery, webhook }: SummaryProps) {
           [
             'Email',
             delivery.email_id && (
-              <SmallLink key="email" to="/emails/$id" params={{ id: delivery.email_id }}>
+              <TextLink key="email" to="/emails/$id" params={{ id: delivery.email_id }}>
                 {delivery.email_id}
-              </SmallLink>
+              </TextLink>
             ),
           ],
           ['Event id', delivery.event_id],

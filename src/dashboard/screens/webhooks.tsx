@@ -4,7 +4,7 @@ import type { Webhook } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { useSession } from '../api/session.tsx'
 import { toCurl } from '../parts/commands.ts'
-import { TextLink } from '../parts/links.tsx'
+import { NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
@@ -19,9 +19,9 @@ const COLUMNS: readonly Column<Webhook>[] = [
     width: '32%',
     cell: ({ id, url, description }) => (
       <Stack gap={0}>
-        <TextLink to="/webhooks/$id" params={{ id }}>
+        <NameLink to="/webhooks/$id" params={{ id }}>
           <bdi>{toWebhookName({ description, url })}</bdi>
-        </TextLink>
+        </NameLink>
         <Text size="sm" c="dimmed" lineClamp={1} title={url}>
           <bdi>{url}</bdi>
         </Text>

@@ -5,7 +5,7 @@ import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { SmallAction } from '../../parts/buttons.tsx'
 import { FormError } from '../../parts/form-error.tsx'
-import { SmallLink } from '../../parts/links.tsx'
+import { NameLink } from '../../parts/links.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DeliveryStatus } from './marks.tsx'
@@ -59,9 +59,9 @@ function Created({ delivery, isLink }: { readonly delivery: InboundEmailDelivery
   const { created_at: at, inbound_email_id: email } = delivery
   if (!isLink || email === null) return <Time iso={at} />
   return (
-    <SmallLink to="/inbound/$id" params={{ id: email }}>
+    <NameLink to="/inbound/$id" params={{ id: email }}>
       <Time iso={at} />
-    </SmallLink>
+    </NameLink>
   )
 }
 

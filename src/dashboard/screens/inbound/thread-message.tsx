@@ -6,7 +6,7 @@ import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { ConfirmButton, DeleteButton } from '../../parts/dialog.tsx'
 import { formatBytes } from '../../parts/format.ts'
-import { SmallLink } from '../../parts/links.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
 import { Facts, QueryView } from '../../parts/page.tsx'
@@ -83,9 +83,9 @@ function MessageState({
     return email === null ? (
       <StatusLabel tone="active">Sent from here</StatusLabel>
     ) : (
-      <SmallLink to="/emails/$id" params={{ id: email }}>
+      <TextLink to="/emails/$id" params={{ id: email }}>
         Sent from here
-      </SmallLink>
+      </TextLink>
     )
   if (error !== undefined) return <StatusLabel tone="bad">Unreadable</StatusLabel>
   return readAt === null ? (

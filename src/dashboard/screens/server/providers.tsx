@@ -4,7 +4,7 @@ import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorProvider } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { ConfirmButton } from '../../parts/dialog.tsx'
-import { SmallLink } from '../../parts/links.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
@@ -22,9 +22,9 @@ const COLUMNS: readonly Column<OperatorProvider>[] = [
     width: '20%',
     cell: ({ provider, source }) => (
       <>
-        <SmallLink to="/server/providers" search={{ provider }}>
+        <TextLink to="/server/providers" search={{ provider }}>
           <bdi>{provider}</bdi>
-        </SmallLink>
+        </TextLink>
         {source !== null && (
           <Text size="sm" c="dimmed">
             from {source}

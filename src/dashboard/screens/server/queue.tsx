@@ -8,7 +8,7 @@ import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorQueue, OperatorQueueRecipient } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
-import { ButtonLink, SmallLink } from '../../parts/links.tsx'
+import { ButtonLink, NameLink } from '../../parts/links.tsx'
 import { ListFilters, ListScreen, NewRows, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { useSteadyRows } from '../../parts/rows.ts'
@@ -33,9 +33,9 @@ const COLUMNS: readonly Column<OperatorQueue>[] = [
   {
     header: 'Destination',
     cell: (row) => (
-      <SmallLink to="/server/queue" search={{ lane: row.lane, ...keep('account_id', row.account_id ?? undefined) }}>
+      <NameLink to="/server/queue" search={{ lane: row.lane, ...keep('account_id', row.account_id ?? undefined) }}>
         <bdi>{toDestination(row)}</bdi>
-      </SmallLink>
+      </NameLink>
     ),
   },
   {

@@ -2,7 +2,7 @@
 import { Code, Stack, Text } from '@mantine/core'
 import type { AuditLog } from '#client/api.ts'
 import { read } from '../../api/client.ts'
-import { SmallLink } from '../../parts/links.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
@@ -58,9 +58,9 @@ function What({ entry, actors }: { readonly entry: AuditLog; readonly actors: Kn
   return (
     <Stack gap={2}>
       <Text size="sm">
-        <SmallLink to="/settings/audit" search={{ action }} underline="always" title={`Only ${action}`}>
+        <TextLink to="/settings/audit" search={{ action }} underline="always" title={`Only ${action}`}>
           {toActionWords(action)}
-        </SmallLink>
+        </TextLink>
         {name !== undefined && (
           <>
             : <bdi>{name}</bdi>
@@ -79,16 +79,16 @@ function What({ entry, actors }: { readonly entry: AuditLog; readonly actors: Kn
             [
               type === null ? 'Thing' : toResourceWord(type),
               id !== null && (
-                <SmallLink key="id" to="/settings/audit" search={{ resource_id: id }}>
+                <TextLink key="id" to="/settings/audit" search={{ resource_id: id }}>
                   {id}
-                </SmallLink>
+                </TextLink>
               ),
             ],
             [
               'Actor',
-              <SmallLink key="actor" to="/settings/audit" search={{ actor_id: actorId }}>
+              <TextLink key="actor" to="/settings/audit" search={{ actor_id: actorId }}>
                 {actorId}
-              </SmallLink>,
+              </TextLink>,
             ],
             ...listDetails(metadata),
           ]}

@@ -6,7 +6,7 @@ import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { DeleteButton } from '../../parts/dialog.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
-import { SmallLink } from '../../parts/links.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
@@ -65,9 +65,9 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
       />
       <Text size="sm">
         Recipients, without sandbox mail.{' '}
-        <SmallLink to="/emails" search={{ stream: slug }} underline="always">
+        <TextLink to="/emails" search={{ stream: slug }} underline="always">
           See the emails of this stream
-        </SmallLink>
+        </TextLink>
       </Text>
     </Section>
   )

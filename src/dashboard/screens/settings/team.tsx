@@ -5,7 +5,7 @@ import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { SESSION, useAllowed, useSession } from '../../api/session.tsx'
 import { ConfirmButton, DialogButton } from '../../parts/dialog.tsx'
-import { SmallLink } from '../../parts/links.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -94,9 +94,9 @@ function MemberTable() {
         <Group gap="xs">
           <RoleButton member={member} reason={reasonFor(member)} />
           <RemoveButton member={member} reason={reasonFor(member)} />
-          <SmallLink to="/settings/audit" search={{ actor_id: member.id }} aria-label={`Changes by ${member.email}`}>
+          <TextLink to="/settings/audit" search={{ actor_id: member.id }} aria-label={`Changes by ${member.email}`}>
             Changes
-          </SmallLink>
+          </TextLink>
         </Group>
       ),
     },

@@ -1,5 +1,5 @@
 /** @module The editor of a template: fields, source, data and live preview. */
-import { Alert, Button, Code, Group, SimpleGrid, Stack, Tabs, Text } from '@mantine/core'
+import { Alert, Button, Code, Group, SimpleGrid, Stack, Text } from '@mantine/core'
 import { useWindowEvent } from '@mantine/hooks'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Template } from '#client/api.ts'
@@ -14,6 +14,7 @@ import { toSlug } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
+import { Tabs } from '../../parts/tabs.tsx'
 import { Time } from '../../parts/time.tsx'
 import { DiffView } from './diff-view.tsx'
 import { addVariable } from './json-data.ts'
@@ -231,54 +232,59 @@ function Sources({ draft, rendering, isReadOnly, tab, onTab }: SourcesProps) {
     const of = (name: RenderProblem['field']) => problems.filter(({ field }) => field === name).map(toCodeProblem)
     return { html: of('html_body'), text: of('text_body'), data: dataProblem ? [dataProblem] : of('template_data') }
   }, [problems, dataProblem])
+  const panels = {
+    html: (
+      <CodeEditor
+        label="HTML of the template"
+        isLabelHidden
+        language="html"
+        value={fields.html_body}
+        onChange={isReadOnly ? undefined : (text) => setField('html_body', text)}
+        problems={byTab.html}
+      />
+    ),
+    text: (
+      <CodeEditor
+        label="Text of the template"
+        isLabelHidden
+        language="text"
+        value={fields.text_body}
+        onChange={isReadOnly ? undefined : (text) => setField('text_body', text)}
+        problems={byTab.text}
+      />
+    ),
+    data: (
+      <CodeEditor
+        label="Data of the preview"
+        isLabelHidden
+        description="JSON with the values of the variables, for the preview and the test email only: it is not saved."
+        language="json"
+        value={data}
+        onChange={setData}
+        problems={byTab.data}
+      />
+    ),
+  }
   return (
     <Stack gap="xs" miw={0}>
-      <Tabs value={tab} onChange={(value) => onTab((value ?? 'html') as EditorTab)}>
-        <Tabs.List aria-label="Parts of the template">
-          {EDITOR_TABS.map((name) => (
-            <Tabs.Tab key={name} value={name}>
-              {byTab[name].length === 0 ? (
-                TAB_LABELS[name]
-              ) : (
-                <StatusLabel tone="bad">
-                  {TAB_LABELS[name]}, {byTab[name].length === 1 ? '1 problem' : `${byTab[name].length} problems`}
-                </StatusLabel>
-              )}
-            </Tabs.Tab>
-          ))}
-        </Tabs.List>
-        <Tabs.Panel value="html" pt="xs">
-          <CodeEditor
-            label="HTML of the template"
-            isLabelHidden
-            language="html"
-            value={fields.html_body}
-            onChange={isReadOnly ? undefined : (text) => setField('html_body', text)}
-            problems={byTab.html}
-          />
-        </Tabs.Panel>
-        <Tabs.Panel value="text" pt="xs">
-          <CodeEditor
-            label="Text of the template"
-            isLabelHidden
-            language="text"
-            value={fields.text_body}
-            onChange={isReadOnly ? undefined : (text) => setField('text_body', text)}
-            problems={byTab.text}
-          />
-        </Tabs.Panel>
-        <Tabs.Panel value="data" pt="xs">
-          <CodeEditor
-            label="Data of the preview"
-            isLabelHidden
-            description="JSON with the values of the variables, for the preview and the test email only: it is not saved."
-            language="json"
-            value={data}
-            onChange={setData}
-            problems={byTab.data}
-          />
-        </Tabs.Panel>
-      </Tabs>
+      <Tabs
+        label="Parts of the template"
+        isKept
+        value={tab}
+        onChange={onTab}
+        tabs={EDITOR_TABS.map((name) => ({
+          name,
+          label:
+            byTab[name].length === 0 ? (
+              TAB_LABELS[name]
+            ) : (
+              <StatusLabel tone="bad">
+                {TAB_LABELS[name]}, {byTab[name].length === 1 ? '1 problem' : `${byTab[name].length} problems`}
+              </StatusLabel>
+            ),
+          panel: panels[name],
+        }))}
+      />
       <MissingVariables problems={problems} data={data} onData={setData} />
     </Stack>
   )

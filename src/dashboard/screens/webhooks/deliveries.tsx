@@ -6,7 +6,7 @@ import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { type PageOf, readAgain } from '../../api/data.ts'
 import { formatDuration } from '../../parts/format.ts'
-import { SmallLink } from '../../parts/links.tsx'
+import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import type { Column } from '../../parts/table.tsx'
@@ -62,9 +62,9 @@ const COLUMNS: readonly Column<WebhookDeliverySummary>[] = [
     header: 'Event',
     width: '22%',
     cell: ({ id, webhook_id, event }) => (
-      <SmallLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id: webhook_id, deliveryId: id }}>
+      <NameLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id: webhook_id, deliveryId: id }}>
         {event}
-      </SmallLink>
+      </NameLink>
     ),
   },
   {

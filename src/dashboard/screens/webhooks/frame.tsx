@@ -1,5 +1,5 @@
 /** @module What both tabs of a webhook share: its name, its state with the reason, what to do, the way between them. */
-import { Alert, Group, Stack, Tabs, Text } from '@mantine/core'
+import { Alert, Group, Stack, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Webhook } from '#client/api.ts'
@@ -8,6 +8,7 @@ import { ConfirmButton } from '../../parts/dialog.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { Page, QueryView, useEscape } from '../../parts/page.tsx'
+import { Tabs } from '../../parts/tabs.tsx'
 import { Time } from '../../parts/time.tsx'
 import { Sentence, WebhookStatus } from './marks.tsx'
 import { useDeliveries, useReplayCount, useWebhook } from './queries.ts'
@@ -50,19 +51,20 @@ export function WebhookFrame({ id, tab, children }: WebhookFrameProps) {
             <Summary webhook={webhook} />
             <WebhookNotice webhook={webhook} />
             <Tabs
+              label="Pages of the webhook"
               value={tab}
               onChange={(next) =>
-                navigate({ to: '/webhooks/$id', params: { id }, search: next === 'settings' ? { tab: next } : {} })
+                void navigate({
+                  to: '/webhooks/$id',
+                  params: { id },
+                  search: next === 'settings' ? { tab: next } : {},
+                })
               }
-            >
-              <Tabs.List aria-label="Pages of the webhook">
-                <Tabs.Tab value="deliveries">Deliveries</Tabs.Tab>
-                <Tabs.Tab value="settings">Settings</Tabs.Tab>
-              </Tabs.List>
-              <Tabs.Panel value={tab} pt="md">
-                {children(webhook)}
-              </Tabs.Panel>
-            </Tabs>
+              tabs={[
+                { name: 'deliveries', label: 'Deliveries', panel: tab === 'deliveries' && children(webhook) },
+                { name: 'settings', label: 'Settings', panel: tab === 'settings' && children(webhook) },
+              ]}
+            />
           </Stack>
         )}
       </QueryView>

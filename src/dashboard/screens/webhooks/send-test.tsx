@@ -7,7 +7,7 @@ import { useChange } from '../../api/data.ts'
 import { SmallAction } from '../../parts/buttons.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { formatDuration } from '../../parts/format.ts'
-import { SmallLink } from '../../parts/links.tsx'
+import { TextLink } from '../../parts/links.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { useDelivery } from './queries.ts'
 
@@ -49,9 +49,9 @@ function Outcome({ id, deliveryId }: { readonly id: string; readonly deliveryId:
         <StatusLabel tone={data.status === 'delivered' ? 'good' : data.status === 'pending' ? 'waiting' : 'bad'}>
           {toWords(data)}
         </StatusLabel>
-        <SmallLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id, deliveryId }}>
+        <TextLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id, deliveryId }}>
           See the request and the response
-        </SmallLink>
+        </TextLink>
       </Stack>
     </Alert>
   )
