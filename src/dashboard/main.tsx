@@ -61,7 +61,12 @@ const element = document.getElementById('root')
 if (element)
   createRoot(element).render(
     <StrictMode>
-      <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={() => nonce}>
+      <MantineProvider
+        theme={theme}
+        defaultColorScheme="auto"
+        deduplicateCssVariables={false}
+        getStyleNonce={() => nonce}
+      >
         <QueryClientProvider client={queries}>
           <SessionProvider>
             <LiveProvider>

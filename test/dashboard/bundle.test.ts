@@ -4,7 +4,7 @@ import { bundleDashboard } from '#app/dashboard/bundle.ts'
 import { ASSET_HEADERS, ASSETS_PATH, findEntries } from '#app/dashboard/routes.ts'
 import { compress, compressWhenRead, sendBuiltFile } from '#platform/http/built-files.ts'
 
-const MAX_FIRST_LOAD_BYTES = 260_000
+const MAX_FIRST_LOAD_BYTES = 200_000
 const MAX_LAZY_PART_BYTES = 190_000
 
 const files = await bundleDashboard()
@@ -34,7 +34,7 @@ function firstLoad(): Set<string> {
   return new Set([entries.style, ...withImports(entries.script), ...withImports(overview.name)])
 }
 
-test('the first load of /app is at most 260 kB in brotli', () => {
+test('the first load of /app is at most 200 kB in brotli', () => {
   const names = firstLoad()
   // Otherwise the imports were not found.
   expect(names.size).toBeGreaterThan(3)

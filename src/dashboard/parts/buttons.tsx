@@ -1,6 +1,8 @@
 /** @module Buttons, which say why they are not possible now. */
-import { Button, type ButtonProps, Tooltip } from '@mantine/core'
+import { Button, type ButtonProps } from '@mantine/core'
+import { useRef, useState } from 'react'
 import { type Role, useAllowed } from '../api/session.tsx'
+import { place } from './popover.tsx'
 
 export interface ActionProps extends ButtonProps {
   /** The role that may do it; default: every one. */
@@ -18,11 +20,45 @@ export function ActionButton({ needs = 'viewer', reason, onClick, children, ...p
       {children}
     </Button>
   ) : (
-    <Tooltip label={obstacle} position="bottom" events={{ hover: true, focus: true, touch: true }} multiline maw={300}>
-      <Button {...props} data-disabled aria-disabled="true" aria-description={obstacle}>
-        {children}
-      </Button>
-    </Tooltip>
+    <DisabledButton {...props} obstacle={obstacle}>
+      {children}
+    </DisabledButton>
+  )
+}
+
+function DisabledButton({ obstacle, ...props }: ButtonProps & { readonly obstacle: string }) {
+  const [isShown, setIsShown] = useState(false)
+  const button = useRef<HTMLButtonElement>(null)
+  const show = () => setIsShown(true)
+  const hide = () => setIsShown(false)
+  return (
+    <>
+      <Button
+        {...props}
+        ref={button}
+        data-disabled
+        aria-disabled="true"
+        aria-description={obstacle}
+        onPointerEnter={show}
+        onPointerLeave={hide}
+        onFocus={show}
+        onBlur={hide}
+        onClick={(event) => event.preventDefault()}
+      />
+      {isShown && (
+        <div
+          ref={(box) => {
+            box?.showPopover()
+            if (box && button.current) place(button.current, box)
+          }}
+          popover="manual"
+          role="tooltip"
+          className="popover tooltip"
+        >
+          {obstacle}
+        </div>
+      )}
+    </>
   )
 }
 

@@ -1,21 +1,14 @@
 /** @module One field of a form, as its kind is shown. */
-import {
-  Checkbox,
-  NativeSelect,
-  NumberInput,
-  PasswordInput,
-  Radio,
-  Stack,
-  Switch,
-  Textarea,
-  TextInput,
-} from '@mantine/core'
+import { Checkbox, NativeSelect, PasswordInput, Radio, Stack, Switch, Textarea, TextInput } from '@mantine/core'
 import { CODE_INPUT, type Field, type Input, MONOSPACE, toOption } from './fields.ts'
 
 interface FieldInputProps extends Input {
   readonly field: Field
   readonly isFirst: boolean
 }
+
+/** What is no number stays as it was typed: the API names the problem. */
+const toNumber = (text: string): number | string => (/^\d{1,15}$/.test(text) ? Number(text) : text)
 
 /** A text that cannot be changed can still be selected and copied. */
 export function FieldInput({ field, isFirst, ...input }: FieldInputProps) {
@@ -59,14 +52,7 @@ export function FieldInput({ field, isFirst, ...input }: FieldInputProps) {
       return <Switch {...checked} />
     case 'number':
       return (
-        <NumberInput
-          {...typed}
-          value={value as number | string}
-          onChange={set}
-          allowDecimal={false}
-          allowNegative={false}
-          hideControls
-        />
+        <TextInput {...text} inputMode="numeric" onChange={({ currentTarget }) => set(toNumber(currentTarget.value))} />
       )
     case 'choice':
       return <NativeSelect {...text} disabled={isReadOnly} data={[...options]} />

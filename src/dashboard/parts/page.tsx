@@ -120,9 +120,15 @@ const FactRow = ({ name, value }: { readonly name: string; readonly value: React
   </>
 )
 
-/** In the shape of a list: lines of several lengths, as high as its rows. */
 export const LoadingState = ({ rows = 6 }: { readonly rows?: number }) => (
-  <div className="loading" aria-busy="true" aria-label="Loading" role="status">
+  <div aria-busy="true" aria-label="Loading" role="status">
+    <LoadingLines rows={rows} />
+  </div>
+)
+
+/** In the shape of a list: lines of several lengths, as high as its rows. */
+export const LoadingLines = ({ rows }: { readonly rows: number }) => (
+  <div className="loading">
     {Array.from({ length: rows }, (_, index) => (
       // biome-ignore lint/suspicious/noArrayIndexKey: the rows have no other identity
       <div key={index}>

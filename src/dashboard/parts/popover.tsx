@@ -18,7 +18,7 @@ const MARGIN_PX = 8
 const GAP_PX = 4
 
 /** Below the button, or above it where there is more room, and inside of the window. */
-function place(button: Element, box: HTMLElement): void {
+export function place(button: Element, box: HTMLElement): void {
   const { left, right, top, bottom } = button.getBoundingClientRect()
   const { offsetWidth: width, offsetHeight: height } = box
   const isRight = left + width > innerWidth - MARGIN_PX

@@ -14,7 +14,7 @@ import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { NewRows } from '../parts/list.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Notice } from '../parts/notice.tsx'
-import { CommandBlock, EmptyState, ErrorState, Facts, LoadingState, Page, Section } from '../parts/page.tsx'
+import { CommandBlock, EmptyState, ErrorState, Facts, LoadingLines, Page, Section } from '../parts/page.tsx'
 import { Menu } from '../parts/popover.tsx'
 import { StatusBadge, StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
@@ -63,7 +63,7 @@ export default function PartsScreen() {
       </Section>
       <Lists />
       <Section title="Without data">
-        <LoadingState rows={3} />
+        <LoadingLines rows={3} />
         <EmptyState
           title="No domain yet"
           text="You send from a domain of yours."
