@@ -14,7 +14,7 @@ const SCHEMES = [
   { value: 'dark', label: 'Dark' },
 ]
 
-const ICON = { size: 16, 'aria-hidden': true } as const
+const ICON = { size: '1rem', 'aria-hidden': true } as const
 
 export function AccountMenu({ onHelp }: { onHelp(): void }) {
   const { account } = useSession()

@@ -2,6 +2,7 @@
 import type { ReactNode } from 'react'
 import { TassisError } from '#client/client.ts'
 import { toLocalMinute } from './format.ts'
+import { parseLocalTime } from './zone.ts'
 
 type TextKind = 'text' | 'code' | 'email' | 'password' | 'lines' | 'source' | 'json' | 'words' | 'time' | 'choice'
 
@@ -93,7 +94,7 @@ function toValue({ kind = 'text', name, isRequired = false, isEnd, render }: Fie
 
 /** What is no time, such as one with a year of five digits, is left as it is: the server names the problem. */
 function toInstant(text: string): string {
-  const at = new Date(text)
+  const at = parseLocalTime(text)
   return Number.isNaN(at.getTime()) ? text : at.toISOString()
 }
 

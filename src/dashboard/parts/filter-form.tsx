@@ -63,7 +63,7 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
           {others.length > 0 && (
             <Button
               variant="default"
-              leftSection={<IconFilter size={16} aria-hidden />}
+              leftSection={<IconFilter size="1rem" aria-hidden />}
               onClick={panel.toggle}
               aria-expanded={isOpen}
               aria-controls={panelId}
@@ -133,7 +133,7 @@ function Field({ name, filter, isFirst, isBeside, value, choices, error, onType,
               ...(isFirst && {
                 ...SEARCH_MARK,
                 className: 'filter-search',
-                leftSection: <IconSearch size={16} aria-hidden />,
+                leftSection: <IconSearch size="1rem" aria-hidden />,
               }),
               'aria-label': label,
               type: 'search',
@@ -145,7 +145,7 @@ function Field({ name, filter, isFirst, isBeside, value, choices, error, onType,
                   aria-label={`Remove the filter ${label}`}
                   onClick={() => onChoose('')}
                 >
-                  <IconX size={14} aria-hidden />
+                  <IconX size="0.875rem" aria-hidden />
                 </button>
               ),
             }

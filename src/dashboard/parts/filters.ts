@@ -1,5 +1,7 @@
 /** @module The filters of lists: in the URL, and as `/v1` takes them. */
+
 import { keep, parseCursor, readText, type Search } from './search.ts'
+import { parseLocalTime } from './zone.ts'
 
 /** A filter whose name ends with `_date` has a day in the reader's zone, such as 2026-11-21. */
 export interface Filter {
@@ -48,7 +50,7 @@ export const toQuery = (values: FilterValues): Readonly<Record<string, string | 
 
 function toInstant(day: string | undefined, time: string): string | undefined {
   if (day === undefined) return undefined
-  const at = new Date(day + time)
+  const at = parseLocalTime(day + time)
   // Such as 31 February: the server names the problem.
   return Number.isNaN(at.getTime()) ? day : at.toISOString()
 }

@@ -1,5 +1,7 @@
 /** @module Numbers and times as text. Pure. */
 
+import { toLocalTime } from './zone.ts'
+
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 
 /** A size with at most three digits, such as `3.4 GiB`. */
@@ -17,9 +19,8 @@ export const formatCount = (count: number, noun: string): string =>
 export const formatDuration = (ms: number | null): string =>
   ms === null ? '–' : ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`
 
-/** As a field of the type `datetime-local` has it: minutes in the zone of the browser. */
-export const toLocalMinute = (at: Date): string =>
-  new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+/** As a field of the type `datetime-local` has it: minutes in the zone of the reader. */
+export const toLocalMinute = (at: Date): string => toLocalTime(at).slice(0, 16)
 
 const MAX_TITLE_LENGTH = 80
 

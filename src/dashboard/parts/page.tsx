@@ -53,7 +53,7 @@ export function Page({ title, back, status, description, action, children }: Pag
         <div>
           {back && (
             <AppLink {...back.target} className="page-back">
-              <IconArrowLeft size={14} aria-hidden />
+              <IconArrowLeft size="0.875rem" aria-hidden />
               {back.label}
             </AppLink>
           )}

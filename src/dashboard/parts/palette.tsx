@@ -62,7 +62,7 @@ function PaletteBody({ onClose }: Pick<PaletteProps, 'onClose'>) {
       }}
     >
       <div className="palette-input">
-        <IconSearch size={18} aria-hidden />
+        <IconSearch size="1.125rem" aria-hidden />
         <input
           role="combobox"
           aria-label="Search"
@@ -103,7 +103,7 @@ function PaletteBody({ onClose }: Pick<PaletteProps, 'onClose'>) {
                 onClick={() => go(item.target)}
                 onMouseMove={() => setAt(items.indexOf(item))}
               >
-                {item.icon && <item.icon size={16} aria-hidden />}
+                {item.icon && <item.icon size="1rem" aria-hidden />}
                 <bdi className="palette-label">{item.label}</bdi>
                 {item.note && <span className="menu-note">{item.note}</span>}
               </div>

@@ -77,7 +77,7 @@ export interface MenuAction {
 
 /** What is seldom done with a thing, behind three dots. */
 export const Menu = ({ label, actions }: { readonly label: string; readonly actions: readonly MenuAction[] }) => (
-  <Popover label={label} buttonLabel={label} button={<IconDots size={18} aria-hidden />} role="menu">
+  <Popover label={label} buttonLabel={label} button={<IconDots size="1.125rem" aria-hidden />} role="menu">
     {(close) => (
       // biome-ignore lint/a11y/noStaticElementInteractions: the arrows move between the items, which have the focus
       <div role="presentation" onKeyDown={moveFocus}>

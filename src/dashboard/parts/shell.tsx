@@ -40,11 +40,11 @@ export function Shell() {
           aria-controls="screens"
           onClick={menu.toggle}
         >
-          <IconMenu size={20} aria-hidden />
+          <IconMenu size="1.25rem" aria-hidden />
         </button>
         <Brand />
         <button type="button" className="search-box" onClick={palette.open}>
-          <IconSearch size={16} aria-hidden />
+          <IconSearch size="1rem" aria-hidden />
           <span>Search</span>
           <kbd>{PALETTE_KEYS}</kbd>
         </button>
@@ -91,7 +91,7 @@ function Navigation({ path }: { readonly path: string }) {
                 activeOptions={{ exact: true }}
                 {...(isHere && { 'aria-current': 'page' })}
               >
-                <Icon size={18} stroke={1.75} aria-hidden />
+                <Icon size="1.125rem" stroke={1.75} aria-hidden />
                 {label}
               </Link>
             </li>
