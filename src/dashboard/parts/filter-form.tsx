@@ -76,12 +76,21 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
               Clear
             </Button>
           )}
-          <button type="submit" className="visually-hidden" tabIndex={-1}>
-            Search
-          </button>
+          {!isOpen && (
+            <button type="submit" className="visually-hidden" tabIndex={-1}>
+              Search
+            </button>
+          )}
         </div>
         <div className="filter-panel" id={panelId} hidden={!isOpen}>
-          {isOpen && others.map((entry) => field(entry, false))}
+          {isOpen && (
+            <>
+              {others.map((entry) => field(entry, false))}
+              <Button type="submit" variant="default">
+                Search
+              </Button>
+            </>
+          )}
         </div>
       </Form>
       {chips.length > 0 && (
