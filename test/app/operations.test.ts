@@ -29,7 +29,7 @@ async function createList(ask: ReturnType<typeof createClient>): Promise<string>
 const formatInAnHour = () => new Date(Date.now() + hours(1)).toISOString()
 const TIME = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`
 
-// Proves: operator-44, operator-72
+// Proves: operator-44, operator-72, logs-8
 test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists show their contacts by status', async () => {
   using data = createDataFolder()
   const { key, accountId } = await setUpAccount(data.settings, { verified: true })
@@ -101,6 +101,10 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
     pagination: { total: 1 },
     data: [{ id: list, account_id: accountId, contacts: { active: 2, unsubscribed: 1 } }],
   })
+
+  expect((await run('logs', '--account', 'Acme', '--status', '2xx', '--q', '/contacts')).out).toMatch(
+    new RegExp(`^CREATED AT +KIND +METHOD .*\n${TIME} +api +POST +/v1/contact-lists/${list}/contacts +20\\d `),
+  )
 
   // A suppression of a list shows its id, even of a deleted one.
   const csv = `email_address,reason,stream,list\nann@receiver.test,unsubscribe,,${list}\n`

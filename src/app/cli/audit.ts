@@ -1,4 +1,8 @@
-/** @module `tassis audit`: lists or verifies the audit log of all accounts. Works with and without a running service. */
+/**
+ * @module `tassis audit`: lists or verifies the audit log of all accounts. `tassis logs`: lists the requests of an
+ * account. Both work with and without a running service.
+ */
+import type { Log } from '#client/api.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import { findAccountId } from '#features/core/accounts/find-account.ts'
 import { toAuditLogWire } from '#features/core/audit-logs/model.ts'
@@ -8,7 +12,7 @@ import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import type { Command } from './command.ts'
+import type { Command, ListContext } from './command.ts'
 import { UsageError } from './errors.ts'
 import { type AccountOption, parseInstantOption, TIME_FORMS } from './options.ts'
 import { fields, formatFields, formatPage, joinParagraphs } from './output.ts'
@@ -96,4 +100,26 @@ export function addAuditCommands(program: Command): void {
     .option('--action <action>', 'only this action, such as api_key.created')
     .option('--since <time>', `only entries at or after this time: ${TIME_FORMS}`)
     .local(list, (page) => formatPage(page, 'No entries.', COLUMNS))
+}
+
+interface LogOptions {
+  readonly status?: string
+  readonly requestId?: string
+  readonly q?: string
+}
+
+export function addLogsCommand(program: Command): void {
+  program
+    .add('logs', 'list the newest requests of an account by the API, SMTP and MCP')
+    .account()
+    .limit('requests', 30)
+    .option('--status <status>', 'only with this status, such as 422, or class, such as 4xx')
+    .option('--request-id <id>', 'only the request with this ID, which error responses have')
+    .option('--q <text>', 'only with this text in path or error')
+    .list(
+      ({ api, options: { status, requestId, q }, query }: ListContext<LogOptions>) =>
+        api.logs.list({ status, request_id: requestId, q, per_page: query.per_page }),
+      'No requests found.',
+      fields<Log>()('created_at kind method path status error_message actor_name ip_address request_id'),
+    )
 }

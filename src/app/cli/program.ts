@@ -18,7 +18,7 @@ import { loadConfig } from '../settings.ts'
 import { formatVersion } from '../version.ts'
 import { addAccountCommands } from './accounts.ts'
 import { findServiceUrl } from './api.ts'
-import { addAuditCommands } from './audit.ts'
+import { addAuditCommands, addLogsCommand } from './audit.ts'
 import { addBackupCommand, addRestoreCommand } from './backup.ts'
 import { addCertificateCommands } from './certificates.ts'
 import { addCheckCommand } from './check.ts'
@@ -149,6 +149,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addReportCommands(program)
   addCertificateCommands(program)
   addAuditCommands(program)
+  addLogsCommand(program)
   addBackupCommand(program)
   addRestoreCommand(program)
   addDiskCommand(program)

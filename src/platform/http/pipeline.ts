@@ -5,6 +5,7 @@
  */
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from 'elysia'
 import { AppError, unauthorized } from '../errors.ts'
+import { isJsonObject } from '../json-object.ts'
 import type { Owner } from '../queue/fair-queue.ts'
 import type { FairScheduler } from '../queue/fair-scheduler.ts'
 import { hasCredentials, readApiKey, unknownKey } from './authenticate.ts'
@@ -333,10 +334,10 @@ function createFairRunner(turns: Fairness<unknown>['turns'], owner: Owner): Fair
 
 /** The id of what a response says was created; of several, that of the first. */
 function findCreatedId(content: unknown): string | undefined {
-  const body = content as { data?: CreatedIds | readonly CreatedIds[] } | readonly CreatedIds[] | null | undefined
-  const [found] = [(body && 'data' in body ? body.data : body) as CreatedIds | readonly CreatedIds[] | undefined].flat()
-  const id = found?.id ?? found?.MessageID
-  return typeof id === 'string' ? id : undefined
+  const body = isJsonObject(content) && 'data' in content ? content['data'] : content
+  const [first] = Array.isArray(body) ? body : [body]
+  const { id, MessageID } = (first ?? {}) as CreatedIds
+  return [id, MessageID].find((value) => typeof value === 'string')
 }
 
 const countRows = (value: unknown): number =>

@@ -15,7 +15,7 @@ export const RequestLogRecord = Type.Object({
   path: TextOrNull('Path without the query; null for SMTP.'),
   status: Count('HTTP status, or code of the SMTP reply.'),
   error_code: TextOrNull('Code of the error; null if there was none.'),
-  error_message: TextOrNull('Sentence of the error, as the response had it.'),
+  error_message: TextOrNull('Sentence of the error; with problems in several fields, each of them.'),
   duration_ms: Count('Time until the response, in milliseconds.'),
   actor_type: StringEnum(['api_key', 'user'], { description: 'api_key or user.' }),
   actor_id: Text('Id of the API key or user.'),

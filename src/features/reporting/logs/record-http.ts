@@ -2,6 +2,7 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { attempt } from '#platform/attempt.ts'
+import type { AppError } from '#platform/errors.ts'
 import { readApiKey } from '#platform/http/authenticate.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
 import type { EndedRequest } from '#platform/http/server.ts'
@@ -44,7 +45,7 @@ export function createHttpRecorder(
       // As a person writes it, so that it is found, and erased with an address in it.
       path: path.includes('%') ? (attempt(() => decodeURIComponent(path)) ?? path) : path,
       status: error && status < 400 ? error.status : status,
-      error,
+      error: error && describeError(error),
       durationMs: request.durationMs,
       actorId: actor.id,
       ipAddress: request.clientIp(),
@@ -55,6 +56,12 @@ export function createHttpRecorder(
     })
   }
 }
+
+/** Code and sentence; with problems in several fields, which the sentence only counts, each of them. */
+const describeError = ({ code, message, details }: AppError) => ({
+  code,
+  message: details.length < 2 ? message : details.map((detail) => `${detail.field} ${detail.message}`).join('; '),
+})
 
 /** Whose key a request has that was refused because of its key. */
 function findRefusedActor(

@@ -51,7 +51,7 @@ const BATCH_SIZE = 200
 const MAX_ACCOUNT_BYTES = 64 * MiB
 /** Bytes of a row without its texts. */
 const ROW_BYTES = 40
-const MAX_TEXT_LENGTH = 300
+const MAX_TEXT_LENGTH = 500
 /** Owner of the writes, so that they get no larger share of the database than one account. */
 const OWNER = 'request-log'
 

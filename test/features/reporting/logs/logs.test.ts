@@ -72,6 +72,7 @@ test('a refused body is kept as its shape, without contents, data or secrets', a
     password: '[5 characters]',
     re_secret: '[number]',
   })
+  expect(found?.['error_message']).toContain('password is not a known field; re_secret is not a known field')
   const huge = await service.api('POST', '/v1/emails', { ...EMAIL, to: Array(1000).fill('bob@receiver.test'), x: 1 })
   const [cut] = await list(service, `?request_id=${at(huge.body, 'request_id')}`)
   expect(JSON.stringify(cut?.['body']).length).toBeLessThan(2200)
