@@ -752,7 +752,7 @@ CREATE TABLE `request_logs` (
 	`size` integer NOT NULL,
 	PRIMARY KEY(`account_id`, `id`),
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action
-) STRICT;
+) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `batch_replies` (
 	`id` integer PRIMARY KEY NOT NULL,
