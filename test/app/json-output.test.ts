@@ -118,6 +118,7 @@ one   operations pause : ${ids.operation} ! 1 ${UNKNOWN}
 one   operations resume : ${ids.operation} ! 1 ${UNKNOWN}
 one   operations cancel : ${ids.operation} ! 1 ${UNKNOWN}
 list  lists ! 1 --account none
+one   people show : b@x.test ! 1 nobody
 one   suppressions add : b@x.test ! 1 nobody
 list  suppressions list ! 2 --limit 1001
 list  suppressions remove : b@x.test ! 1 b@x.test --account none

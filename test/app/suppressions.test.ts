@@ -38,6 +38,9 @@ test('addresses can be added, listed and removed with and without a service', as
     pagination: { total: 1 },
     data: [{ email_address: 'bob@xn--bcher-kva.test' }],
   })
+  const person = await runTassis(['people', 'show', 'Carol@x.test'], data.settings)
+  expect(person.stdout).toMatch(/^Can receive: +no\nSentence: .* reported an email as spam\.$/m)
+  expect(person.stdout).toMatch(/^complaint .* operator\n\nNo email to this address is stored\.$/m)
   expect((await run('remove', 'CAROL@x.test')).out).toBe('Removed 1 suppression.')
   expect((await run('remove', 'carol@x.test')).out).toBe('The address was not on the list.')
   expect(await run('add', 'nobody')).toEqual({

@@ -36,6 +36,7 @@ import { addListenCommand } from './listen.ts'
 import { addOperationCommands } from './operations.ts'
 import { readKeyFile } from './options.ts'
 import { formatJsonError, type JsonOption, print, printResult, toPrintable } from './output.ts'
+import { addPeopleCommands } from './people.ts'
 import { addProviderCommands } from './providers.ts'
 import { addQueueCommand } from './queue.ts'
 import { addComplaintsCommand, addInboundCommands, addMailCommands, addReportCommands } from './received.ts'
@@ -139,6 +140,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addOperationCommands(program)
   addListsCommand(program)
   addSuppressionCommands(program)
+  addPeopleCommands(program)
   addTemplateCommands(program)
   addWebhookCommands(program)
   addListenCommand(program)

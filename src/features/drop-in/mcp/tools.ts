@@ -262,6 +262,27 @@ const setupTools = {
       reason: strange,
     }),
   }),
+  find_person: defineTool({
+    description:
+      'Tells whether mail of this account reaches an address and why not, what became of the newest emails to it, and its contact lists. An address that never got mail is not an error.',
+    ...reads('emails:read', 'suppressions:read'),
+    input: { address: Words('The whole address.') },
+    run: (api, { address: text }) => api.people.get(text),
+    view: dataOf({
+      address,
+      display_names: list(strange),
+      can_receive: flag,
+      sentence: strange,
+      suppressions: rows({ ...named('stream list_id source_email_id created_at', text), sentence: strange }),
+      emails: fields({
+        ...named('total counted', number),
+        ...named('first_at last_at last_opened_at last_clicked_at', text),
+        by_state: values(number),
+      }),
+      recent_emails: rows({ ...EMAIL_ROW, recipient_state: text }),
+      lists: rows({ ...named('id status subscribed_at unsubscribed_at', text), name: strange }),
+    }),
+  }),
   remove_suppression: defineTool({
     description:
       'Takes an address off the suppression list. Only after the person who gave you the task has confirmed that the address works again and its owner wants mail: sending to dead addresses or to people who complained harms all mail of the account.',

@@ -154,6 +154,8 @@ describe('a model', () => {
     await service.api('POST', '/v1/suppressions', { email_address: 'gone@receiver.test' })
     const found = await client.call('find_suppressions', { email: 'gone@receiver.test' })
     expect(found.body).toMatchObject({ data: [{ email_address: 'gone@receiver.test' }] })
+    const person = await client.call('find_person', { address: 'gone@receiver.test' })
+    expect(person.body).toMatchObject({ data: { can_receive: false, emails: { total: 0 } } })
     expect((await client.call('remove_suppression', { email: 'gone@receiver.test' })).body).toEqual({ done: true })
     expect((await client.call('find_suppressions', { email: 'gone@receiver.test' })).body).toMatchObject({ data: [] })
   })
@@ -243,6 +245,7 @@ async function prepareCalls(): Promise<Record<string, Record<string, unknown>>> 
     list_templates: {},
     test_template: { template_id },
     find_suppressions: {},
+    find_person: { address: 'schemas@receiver.test' },
     remove_suppression: { email: 'schemas@receiver.test' },
     list_webhooks: {},
     list_webhook_deliveries: { webhook_id },
