@@ -56,6 +56,7 @@ SELECT account_id, metric, at / 3600000, count(*) FROM (
   UNION ALL SELECT 'stream:' || stream_id || ':sent', at FROM seed_part, seed
   UNION ALL SELECT 'stream:' || stream_id || ':' || name, at FROM seed_events, seed WHERE name IN ('delivered', 'bounced')
   UNION ALL SELECT 'account:sent', at FROM seed_part
+  UNION ALL SELECT 'first:' || name, at FROM seed_events WHERE name IN ('opened', 'clicked')
   UNION ALL SELECT 'account:delivered', at FROM seed_events WHERE name = 'delivered'), seed WHERE TRUE GROUP BY 1, 2, 3
 ON CONFLICT DO UPDATE SET value = value + excluded.value;
 

@@ -23,6 +23,7 @@ const account = (fields: Partial<Account>): Account => ({
   quota_reset_at: '2026-02-01T00:00:00.000Z',
   tracking_default: false,
   tracking_privacy: false,
+  timezone: 'UTC',
   created_at: '2026-01-01T00:00:00.000Z',
   ...fields,
 })

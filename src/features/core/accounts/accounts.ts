@@ -14,6 +14,7 @@ import { AppError, invalid, notFound, tooManyRequests } from '#platform/errors.t
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
+import { isTimeZone } from '#platform/time/zones.ts'
 import { findPause, findSendingBlock, type Pause } from './pause.ts'
 import { getEnforcedQuota, type Plan, toPlan, UNLIMITED } from './plans.ts'
 import type { accounts } from './tables.ts'
@@ -22,7 +23,7 @@ export interface Account
   extends Readonly<
     Pick<
       typeof accounts.$inferSelect,
-      | ('id' | 'uuid' | 'name' | 'email' | 'trackingDefault' | 'trackingPrivacy' | 'parentId')
+      | ('id' | 'uuid' | 'name' | 'email' | 'trackingDefault' | 'trackingPrivacy' | 'timezone' | 'parentId')
       | ('pausedAt' | 'disabledAt' | 'eventsReadAt' | 'createdAt' | 'updatedAt')
     >
   > {
@@ -35,7 +36,7 @@ type Row = Omit<Account, 'plan' | 'monthlyQuota' | 'trackingDefault' | 'tracking
   QuotaRow & { readonly trackingDefault: number; readonly trackingPrivacy: number }
 
 const SELECT = `SELECT id, uuid, name, email, plan, monthly_quota AS quota, quota_held AS quotaHeld, tracking_default AS trackingDefault,
-  tracking_privacy AS trackingPrivacy, paused_at AS pausedAt, parent_id AS parentId, disabled_at AS disabledAt, events_read_at AS eventsReadAt,
+  tracking_privacy AS trackingPrivacy, timezone, paused_at AS pausedAt, parent_id AS parentId, disabled_at AS disabledAt, events_read_at AS eventsReadAt,
   created_at AS createdAt, updated_at AS updatedAt FROM accounts`
 
 /** The public id of an account in log lines; null if it does not exist. Never throws, as a log line must not fail. */
@@ -64,7 +65,7 @@ const sql = prepareStatements((db) => ({
   ),
   update: db.prepare(
     `UPDATE accounts SET name = coalesce(?, name), tracking_default = coalesce(?, tracking_default),
-     tracking_privacy = coalesce(?, tracking_privacy), updated_at = ? WHERE id = ?`,
+     tracking_privacy = coalesce(?, tracking_privacy), timezone = coalesce(?, timezone), updated_at = ? WHERE id = ?`,
   ),
   sending: db.prepare<QuotaRow & { trackingDefault: number; parentId: number | null }, [number]>(
     'SELECT plan, monthly_quota AS quota, quota_held AS quotaHeld, tracking_default AS trackingDefault, parent_id AS parentId FROM accounts WHERE id = ?',
@@ -195,18 +196,21 @@ interface AccountChanges {
   readonly name?: string
   readonly tracking_default?: boolean
   readonly tracking_privacy?: boolean
+  readonly timezone?: string
 }
 
-/** Changes the provided fields. Throws 422 when none is provided or the name is blank. */
+/** Changes the provided fields. Throws 422 when none is provided, the name is blank or the zone unknown. */
 export function changeAccount(app: App, actor: Actor, change: AccountChanges): Promise<AccountState> {
   if (Object.values(change).every((value) => value === undefined))
-    throw invalid('body', 'At least one of name, tracking_default and tracking_privacy must be set.')
+    throw invalid('body', 'At least one of name, tracking_default, tracking_privacy and timezone must be set.')
   const name = change.name?.trim()
   if (name === '') throw invalid('name', 'The name must have 1 to 200 characters.')
+  if (change.timezone !== undefined && !isTimeZone(change.timezone))
+    throw invalid('timezone', 'timezone must be the IANA name of a time zone, such as Europe/Berlin.')
   const metadata = { ...change, ...(name !== undefined && { name }) }
   return app.commit.write((tx) => {
-    const { name, tracking_default = null, tracking_privacy = null } = metadata
-    sql(tx.db).update.run(name ?? null, tracking_default, tracking_privacy, app.eventTime(), actor.accountId)
+    const { name, tracking_default = null, tracking_privacy = null, timezone = null } = metadata
+    sql(tx.db).update.run(name ?? null, tracking_default, tracking_privacy, timezone, app.eventTime(), actor.accountId)
     auditChange(app, tx, actor, 'account.updated', actor.accountUuid, metadata)
     return readAccountState(app, actor, tx.db)
   })

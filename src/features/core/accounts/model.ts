@@ -29,6 +29,8 @@ import { UNLIMITED } from './plans.ts'
 const TRACKING_PRIVACY =
   'Opens and clicks are stored without IP address and user agent. Applies from the change on; stored data stays.'
 
+const TIME_ZONE = 'Time zone of the days in analytics, an IANA name such as Europe/Berlin; at first UTC.'
+
 export const AccountRecord = Type.Object({
   id: Uuid({ description: 'Id of the account.' }),
   name: Type.String({ description: 'Name.' }),
@@ -41,6 +43,7 @@ export const AccountRecord = Type.Object({
     Type.Boolean({ description: 'Open and click tracking of emails that do not set it themselves.' }),
   ),
   tracking_privacy: extra(Type.Boolean({ description: TRACKING_PRIVACY })),
+  timezone: extra(Type.String({ description: TIME_ZONE })),
   created_at: Timestamp({ description: 'When the account was created.' }),
   events_read_at: extra(
     Type.Optional(Timestamp({ description: 'When an API key first read the event feed; absent: never.' })),
@@ -67,6 +70,7 @@ export const AccountChange = StrictObject(
       Type.Boolean({ description: 'Open and click tracking of emails that do not set it themselves.' }),
     ),
     tracking_privacy: Type.Optional(Type.Boolean({ description: TRACKING_PRIVACY })),
+    timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: TIME_ZONE })),
   },
   { description: 'At least one field; omitted fields keep their value.' },
 )

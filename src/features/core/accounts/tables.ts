@@ -15,6 +15,8 @@ export const accounts = sqliteTable(
     trackingDefault: flag('tracking_default').notNull().default(false),
     /** Whether opens and clicks are stored without IP address and user agent. */
     trackingPrivacy: flag('tracking_privacy').notNull().default(false),
+    /** IANA name of the zone of its days. */
+    timezone: text('timezone').notNull().default('UTC'),
     /** When sending was paused; null: not paused. */
     pausedAt: time('paused_at'),
     createdAt: time('created_at').notNull(),

@@ -70,7 +70,16 @@ export function purgeEvents(tx: Tx, accountId: number, limits: EventPurgeLimit, 
 export const COUNTER_RETENTION_DAYS = 400
 
 /** Prefixes of counters that record history by hour; all others hold current totals. */
-const HISTORY_PREFIXES = ['event:', 'sandbox:', CAPTURED_PREFIX, 'stream:', 'account:', 'complaint:', 'machine:']
+const HISTORY_PREFIXES = [
+  'event:',
+  'sandbox:',
+  CAPTURED_PREFIX,
+  'stream:',
+  'account:',
+  'complaint:',
+  'machine:',
+  'first:',
+]
 
 /** The next counter name of an account after `metric` (`''` for the first); undefined after the last. */
 export const findCounterAfter = (db: Database, accountId: number, metric: string): string | undefined =>

@@ -170,6 +170,9 @@ const HOUR_MS = 3_600_000
 
 export const hourOf = (at: Millis): number => Math.floor(at / HOUR_MS)
 
+/** Counters of emails in the hour of their first open or click, without sandbox mail. */
+export const FIRST_METRICS = { opened: 'first:opened', clicked: 'first:clicked' } as const
+
 /** Counters of opens and clicks by scanners, prefetchers and proxies, for which no event is recorded. */
 export const MACHINE_METRICS = { opened: 'machine:opened', clicked: 'machine:clicked' } as const
 

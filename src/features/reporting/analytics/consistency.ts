@@ -9,10 +9,9 @@ import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/event
 import { toHorizonKey } from '#features/core/events/horizon.ts'
 import { type ConsistencyRule, describeRows, MAX_DIFFERENCES, queryRule } from '#platform/db/consistency.ts'
 import { days } from '#platform/units.ts'
-import type { Metric } from './model.ts'
 import { formatDay } from './period.ts'
 import { recountSql } from './recount.ts'
-import { HOURLY_SOURCES } from './timeseries.ts'
+import { HOURLY_SOURCES } from './stats.ts'
 
 const DAY_MS = days(1)
 
@@ -82,12 +81,10 @@ const HOURLY = Object.entries(HOURLY_SOURCES)
   )
   .join(' UNION ALL ')
 
-const TOTALS = Object.keys(HOURLY_SOURCES)
-  .map(
-    (field) =>
-      `SELECT account_id, day, '${field}', 0, ${DAILY_COLUMNS[field as Metric]} FROM daily_figures WHERE day >= 0 AND domain = ''`,
-  )
-  .join(' UNION ALL ')
+const TOTALS = DAILY_FIELDS.map(
+  (field) =>
+    `SELECT account_id, day, '${field}', 0, ${DAILY_COLUMNS[field]} FROM daily_figures WHERE day >= 0 AND domain = ''`,
+).join(' UNION ALL ')
 
 export const hourStatsRule = queryRule({
   rule: 'analytics of a day equal the sum of its hours',

@@ -4,8 +4,8 @@ import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
 import type { StreamCounter } from '#features/setup/streams/reputation.ts'
 import { Count, extra, Text, Timestamp } from '#platform/http/schemas.ts'
 import type { DomainStats } from './domains.ts'
-import { createParameterError, formatDay, PERIOD_FIELDS, PeriodRecord } from './period.ts'
-import { computeRates, type DayStats, type PeriodStats } from './stats.ts'
+import { createParameterError, formatDay, PERIOD_FIELDS, PeriodQuery, PeriodRecord, TIME_ZONE_FIELD } from './period.ts'
+import { computeRates, type DayStats, OUTCOMES, type PeriodStats } from './stats.ts'
 
 const COUNT_FIELDS = {
   sent: Count('Recipients of accepted mail, without suppressed and cancelled ones.'),
@@ -20,6 +20,8 @@ const METRIC_FIELDS = {
   complaints: Count('Complaints received.'),
   unsubscribes: Count('Events `unsubscribed`.'),
 }
+
+const COMPARISON = 'previous'
 
 const RATE_FIELDS = {
   open_rate: Type.Number({ description: 'Opened emails divided by delivered, 0..1.' }),
@@ -45,6 +47,27 @@ export const Overview = Type.Object({
     Count('Images loaded by scanners, prefetchers and image proxies, Gmail included; no other count includes them.'),
   ),
   machine_clicks: extra(Count('Links followed by such machines; no other count includes them.')),
+  bounce_rate: extra(Type.Number({ description: 'Bounced divided by sent, 0..1.' })),
+  complaint_rate: extra(Type.Number({ description: 'Complaints divided by delivered, 0..1.' })),
+  outcomes: extra(
+    Type.Object(
+      {
+        accepted: Count('The sum of the others.'),
+        delivered: Count('Accepted by the receiving server.'),
+        bounced: Count('Ended as bounced.'),
+        failed: Count('Not composed by this service.'),
+        uncertain: Count('Perhaps received.'),
+        suppressed: Count('Not sent: all recipients are suppressed.'),
+        cancelled: Count('Cancelled before they were sent.'),
+        waiting: Count('Scheduled, queued or deferred: they have not ended.'),
+        captured: Count('In the sandbox or simulated, whatever became of them; no other count includes them.'),
+      },
+      {
+        description:
+          'What became of the emails accepted in the period that are still stored, by their present status: emails, not recipients, so that the sums agree.',
+      },
+    ),
+  ),
 })
 export type Overview = Static<typeof Overview>
 
@@ -73,7 +96,7 @@ export const INTERVALS = ['day', 'hour'] as const
 type Interval = (typeof INTERVALS)[number]
 
 export const TimePoint = Type.Object({
-  date: Text('Day in UTC, YYYY-MM-DD.'),
+  date: Text('Day in the time zone of the period, YYYY-MM-DD.'),
   time: extra(Type.Optional(Timestamp({ description: 'Beginning of the hour; only with `interval=hour`.' }))),
   ...Object.fromEntries(
     METRICS.map((metric) => {
@@ -102,12 +125,37 @@ export const PeriodBody = <T extends Parameters<typeof Type.Array>[0]>(schema: T
 export const DEFAULT_DOMAINS = 10
 export const MAX_DOMAINS = 1000
 
+export const OverviewQuery = Type.Object({
+  ...PeriodQuery.properties,
+  compare: Type.Optional(Text(`${COMPARISON}: also the sums of the same number of days before.`)),
+})
+export const OverviewBody = Type.Object({
+  data: Overview,
+  period: PeriodRecord,
+  previous: extra(
+    Type.Optional(
+      Type.Object(
+        { data: Overview, period: PeriodRecord },
+        { description: 'The days before; only with `compare=previous`.' },
+      ),
+    ),
+  ),
+})
+
+/** Whether a query compares with the period before. Throws 400. */
+export function parseComparison(text: string | undefined): boolean {
+  if (text !== undefined && text !== COMPARISON)
+    throw createParameterError('compare', `compare must be ${COMPARISON}, or omitted.`)
+  return text !== undefined
+}
+
 export const TimeseriesQuery = Type.Object({
   ...PERIOD_FIELDS,
+  ...TIME_ZONE_FIELD,
   metrics: Type.Optional(Text(`Comma-separated list of ${METRICS.join(', ')}. Default: ${DEFAULT_METRICS.join(',')}.`)),
   interval: Type.Optional(
     Text(
-      `One of ${INTERVALS.join(', ')}. Default: day. Hours are those of UTC, up to the current one; at most ${MAX_HOURLY_DAYS} days, of the last ${COUNTER_RETENTION_DAYS}; default period: 7d.`,
+      `One of ${INTERVALS.join(', ')}. Default: day. Hours go up to the current one; at most ${MAX_HOURLY_DAYS} days, of the last ${COUNTER_RETENTION_DAYS}; default period: 7d.`,
     ),
   ),
   stream: Type.Optional(
@@ -161,7 +209,7 @@ const toPercent = (rate: number): number => Math.round(rate * 10_000) / 100
 
 export function toOverviewWire(stats: PeriodStats): Overview {
   const { sent, delivered, bounced, opens, clicks, complaints, unsubscribes } = stats
-  const { delivery, bounce, open, click } = computeRates(stats)
+  const { delivery, bounce, complaint, open, click } = computeRates(stats)
   return {
     sent,
     delivered,
@@ -184,6 +232,9 @@ export function toOverviewWire(stats: PeriodStats): Overview {
     bounce_rate_pct: toPercent(bounce),
     machine_opens: stats.machineOpens,
     machine_clicks: stats.machineClicks,
+    bounce_rate: toFraction(bounce),
+    complaint_rate: toFraction(complaint),
+    outcomes: { accepted: OUTCOMES.reduce((sum, outcome) => sum + stats.outcomes[outcome], 0), ...stats.outcomes },
   }
 }
 

@@ -1,11 +1,15 @@
-/** @module Parses the period of a query: `period`, or `from` and `to`, in UTC. */
+/** @module Parses the period of a query: `period`, or `from` and `to`, in days of a time zone. */
 import { type Static, Type } from '@sinclair/typebox'
+import { getAccount } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
 import { dayOf } from '#features/core/events/daily-stats.ts'
+import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Text } from '#platform/http/schemas.ts'
+import { extra, Text, Timestamp } from '#platform/http/schemas.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { days } from '#platform/units.ts'
+import { createDayOf, isTimeZone, listDayStarts, UTC } from '#platform/time/zones.ts'
+import { days, hours } from '#platform/units.ts'
 
 const PERIODS = { '7d': 7, '30d': 30, '90d': 90 } as const
 type PeriodName = keyof typeof PERIODS
@@ -16,9 +20,13 @@ export const MAX_PERIOD_DAYS = 366
 
 /** Whole days, both ends included. */
 export interface Period {
-  /** Days since the epoch, UTC. */
+  /** Days since the epoch. */
   readonly fromDay: number
   readonly toDay: number
+  /** IANA name of the zone of the days; undefined: UTC. */
+  readonly zone?: string
+  /** The day on which the account was created. */
+  readonly since?: number
   /** `custom`: set by `from` and `to`. */
   readonly name: PeriodName | 'custom'
 }
@@ -27,14 +35,22 @@ export interface Period {
 export const PERIOD_FIELDS = {
   period: Type.Optional(
     Text(
-      `${PERIOD_NAMES.join(', ')}: the days up to today (UTC). Default: ${DEFAULT_PERIOD}; ignored when from and to are set.`,
+      `${PERIOD_NAMES.join(', ')}: the days up to today. Default: ${DEFAULT_PERIOD}; ignored when from and to are set.`,
     ),
   ),
-  from: Type.Optional(Text('First day, YYYY-MM-DD in UTC. Requires to.')),
-  to: Type.Optional(Text(`Last day, YYYY-MM-DD in UTC. The period has at most ${MAX_PERIOD_DAYS} days.`)),
+  from: Type.Optional(Text('First day, YYYY-MM-DD. Requires to.')),
+  to: Type.Optional(Text(`Last day, YYYY-MM-DD. The period has at most ${MAX_PERIOD_DAYS} days.`)),
 }
 
-export const PeriodQuery = Type.Object(PERIOD_FIELDS)
+export const TIME_ZONE_FIELD = {
+  timezone: Type.Optional(
+    Text(
+      `Time zone of the days, an IANA name such as Europe/Berlin. Default: that of the account. Days of zones other than UTC are stored for ${COUNTER_RETENTION_DAYS} days.`,
+    ),
+  ),
+}
+
+export const PeriodQuery = Type.Object({ ...PERIOD_FIELDS, ...TIME_ZONE_FIELD })
 type PeriodQuery = Static<typeof PeriodQuery>
 
 /** The period in responses. */
@@ -43,6 +59,10 @@ export const PeriodRecord = Type.Object(
     from: Text('First day, YYYY-MM-DD.'),
     to: Text('Last day, YYYY-MM-DD.'),
     period: Text(`${PERIOD_NAMES.join(', ')}, or custom when from and to were set.`),
+    timezone: extra(Text('Time zone of the days.')),
+    starts_at: extra(Timestamp({ description: 'When the first day begins, on a full hour of UTC.' })),
+    ends_at: extra(Timestamp({ description: 'When the last day ends.' })),
+    account_since: extra(Text('Day on which the account was created, YYYY-MM-DD; nothing was counted before.')),
   },
   { description: 'Period of the stats.' },
 )
@@ -52,15 +72,43 @@ export type PeriodRecord = Static<typeof PeriodRecord>
 export const createParameterError = (field: string, message: string): AppError =>
   new AppError(400, 'invalid_parameter', message, { details: [{ field, message }] })
 
-/** The `length` days that end today. */
-export const createLastDays = (now: Millis, length: number): Period => ({
-  fromDay: dayOf(now) - length + 1,
-  toDay: dayOf(now),
-  name: 'custom',
-})
+/** Throws 400 when the days of a period are older than the hourly counters. */
+export function requireCounted({ fromDay, zone = UTC }: Period, now: Millis, what: string): void {
+  const oldestDay = createDayOf(zone)(now) - COUNTER_RETENTION_DAYS + 1
+  if (fromDay < oldestDay)
+    throw createParameterError(
+      'from',
+      `${what} are stored for ${COUNTER_RETENTION_DAYS} days; from must not be before ${formatDay(oldestDay)}.`,
+    )
+}
 
-/** Parses the period of a query. Throws 400. */
-export function parsePeriod({ period, from, to }: PeriodQuery, now: Millis): Period {
+/** Parses the period of a query, in the zone that it names, or that of the account. Throws 400. */
+export function parsePeriod(
+  { config, db, clock }: Pick<App, 'config' | 'db' | 'clock'>,
+  accountId: number,
+  query: PeriodQuery,
+): Period {
+  const account = getAccount(config, db, accountId)
+  const zone = query.timezone ?? account.timezone
+  if (!isTimeZone(zone))
+    throw createParameterError('timezone', 'timezone must be the IANA name of a time zone, such as Europe/Berlin.')
+  const dayOf = createDayOf(zone)
+  const now = clock.now()
+  const period = { ...parseDays(query, dayOf(now)), zone, since: dayOf(account.createdAt) }
+  if (zone !== UTC) requireCounted(period, now, 'Days of other time zones than UTC')
+  return period
+}
+
+/** The period of the same length before another. Throws 400 if it is not stored. */
+export function toPreviousPeriod(period: Period, now: Millis): Period {
+  const { fromDay, toDay, zone = UTC } = period
+  const previous = { ...period, fromDay: 2 * fromDay - toDay - 1, toDay: fromDay - 1, name: 'custom' as const }
+  if (zone !== UTC) requireCounted(previous, now, 'Days of other time zones than UTC')
+  return previous
+}
+
+/** @param today the last day of a named period */
+function parseDays({ period, from, to }: PeriodQuery, today: number): Period {
   if (from !== undefined || to !== undefined) return parseRange(from, to)
   const name = period ?? DEFAULT_PERIOD
   if (!isPeriodName(name))
@@ -68,7 +116,7 @@ export function parsePeriod({ period, from, to }: PeriodQuery, now: Millis): Per
       'period',
       `period must be one of ${PERIOD_NAMES.join(', ')}; for other days set from and to as YYYY-MM-DD.`,
     )
-  return { ...createLastDays(now, PERIODS[name]), name }
+  return { fromDay: today - PERIODS[name] + 1, toDay: today, name }
 }
 
 const isPeriodName = (text: string): text is PeriodName => Object.hasOwn(PERIODS, text)
@@ -97,8 +145,16 @@ function parseDay(field: 'from' | 'to', text: string): number {
 /** YYYY-MM-DD. */
 export const formatDay = (day: number): string => isoTime(day * days(1)).slice(0, 10)
 
-export const toPeriodWire = ({ fromDay, toDay, name }: Period): PeriodRecord => ({
-  from: formatDay(fromDay),
-  to: formatDay(toDay),
-  period: name,
-})
+export function toPeriodWire({ fromDay, toDay, name, zone = UTC, since = fromDay }: Period): PeriodRecord {
+  const [start = 0] = listDayStarts(zone, fromDay, fromDay)
+  const [, end = 0] = listDayStarts(zone, toDay, toDay)
+  return {
+    from: formatDay(fromDay),
+    to: formatDay(toDay),
+    period: name,
+    timezone: zone,
+    starts_at: isoTime(start * hours(1)),
+    ends_at: isoTime(end * hours(1)),
+    account_since: formatDay(since),
+  }
+}

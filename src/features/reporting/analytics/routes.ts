@@ -5,12 +5,15 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires, requiresOrSupport } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { csvResponseSpec } from '#platform/http/csv.ts'
+import { UTC } from '#platform/time/zones.ts'
 import { findBusiestDomains } from './domains.ts'
 import {
   DomainRecord,
   DomainsQuery,
-  Overview,
+  OverviewBody,
+  OverviewQuery,
   PeriodBody,
+  parseComparison,
   parseLimit,
   TimePoint,
   TimeseriesQuery,
@@ -18,7 +21,7 @@ import {
   toDomainWire,
   toOverviewWire,
 } from './model.ts'
-import { PeriodQuery, parsePeriod, toPeriodWire } from './period.ts'
+import { type Period, PeriodQuery, parsePeriod, toPeriodWire, toPreviousPeriod } from './period.ts'
 import { readDays, sumPeriod } from './stats.ts'
 import { readTimeseries } from './timeseries.ts'
 
@@ -30,17 +33,25 @@ export const analyticsRoutes = (app: App) =>
     .use(authenticated)
     .get(
       '/overview',
-      ({ actor, query }) => {
-        const period = parsePeriod(query, app.clock.now())
-        return { data: toOverviewWire(sumPeriod(app.db, actor.accountId, period)), period: toPeriodWire(period) }
+      ({ actor: { accountId }, query }) => {
+        const period = parsePeriod(app, accountId, query)
+        const toBody = (of: Period) => ({
+          data: toOverviewWire(sumPeriod(app.db, accountId, of)),
+          period: toPeriodWire(of),
+        })
+        const hasPrevious = parseComparison(query.compare)
+        return {
+          ...toBody(period),
+          ...(hasPrevious && { previous: toBody(toPreviousPeriod(period, app.clock.now())) }),
+        }
       },
       {
-        query: PeriodQuery,
-        response: PeriodBody(Overview),
+        query: OverviewQuery,
+        response: OverviewBody,
         detail: describeRoute(
           'Sum up a period',
           READS_OR_SUPPORT,
-          'Counts and rates of a period. Captured mail is not counted.',
+          'Counts and rates of a period, and with `compare=previous` of the one before. Captured mail counts only in `outcomes.captured`.',
         ),
       },
     )
@@ -56,14 +67,15 @@ export const analyticsRoutes = (app: App) =>
         detail: describeRoute(
           'Get stats by day or hour',
           READS_OR_SUPPORT,
-          'Every day of the period in order, in UTC; days without activity have zeros. With `interval=hour` every hour up to the current one; with `stream` the mail of one stream.',
+          'Every day of the period in order; days without activity have zeros. With `interval=hour` every hour up to the current one; with `stream` the mail of one stream.',
         ),
       },
     )
     .get(
       '/domains',
       async ({ actor, query }) => {
-        const period = parsePeriod(query, app.clock.now())
+        // Domains are counted by days of UTC.
+        const period = parsePeriod(app, actor.accountId, { ...query, timezone: UTC })
         const domains = await findBusiestDomains(app, actor.accountId, period, parseLimit(query.limit))
         return { data: domains.map(toDomainWire), period: toPeriodWire(period) }
       },
@@ -73,14 +85,14 @@ export const analyticsRoutes = (app: App) =>
         detail: describeRoute(
           'Get stats by recipient domain',
           READS_OR_SUPPORT,
-          'The busiest recipient domains of the period; ties are sorted by name.',
+          'The busiest recipient domains of the period, in days of UTC; ties are sorted by name.',
         ),
       },
     )
     .get(
       '/export',
       ({ actor, query, set }) => {
-        const period = parsePeriod(query, app.clock.now())
+        const period = parsePeriod(app, actor.accountId, query)
         const { from, to } = toPeriodWire(period)
         set.headers['content-type'] = 'text/csv; charset=utf-8'
         set.headers['content-disposition'] = `attachment; filename="analytics-${from}-${to}.csv"`

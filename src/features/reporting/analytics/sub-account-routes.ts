@@ -17,7 +17,7 @@ export const subAccountAnalyticsRoutes = (app: App) =>
     .get(
       '/analytics/aggregate',
       async ({ actor, query }) => {
-        const period = parsePeriod(query, app.clock.now())
+        const period = parsePeriod(app, actor.accountId, query)
         return { data: await aggregateStats(app, actor, period), period: toPeriodWire(period) }
       },
       {
@@ -35,7 +35,7 @@ export const subAccountAnalyticsRoutes = (app: App) =>
       '/accounts/:id/analytics',
       ({ actor, params: { id }, query }) => {
         const account = getSubAccount(app, actor, id)
-        const period = parsePeriod(query, app.clock.now())
+        const period = parsePeriod(app, account.id, query)
         return { data: toOverviewWire(sumPeriod(app.db, account.id, period)), period: toPeriodWire(period) }
       },
       {

@@ -6,13 +6,9 @@
 import type { Database } from 'bun:sqlite'
 import type { Static } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { toCapturedMetric } from '#features/core/events/captured.ts'
-import { dayOf } from '#features/core/events/daily-stats.ts'
-import { COUNTER_RETENTION_DAYS } from '#features/core/events/purge.ts'
 import { hourOf } from '#features/core/events/record.ts'
-import { toAccountMetric, toStreamMetric } from '#features/setup/streams/reputation.ts'
+import { toStreamMetric } from '#features/setup/streams/reputation.ts'
 import { findStreamId } from '#features/setup/streams/streams.ts'
-import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
@@ -26,45 +22,21 @@ import {
   type TimePoint,
   type TimeseriesQuery,
 } from './model.ts'
-import { createParameterError, formatDay, type Period, parsePeriod } from './period.ts'
-import { readDays } from './stats.ts'
-
-/** The counter of a metric, and the counter of what must be subtracted. */
-interface Source {
-  readonly counter: string
-  readonly captured?: string
-}
-
-/** Counters of streams exclude captured mail, counters of events include it. */
-export const HOURLY_SOURCES: Readonly<Record<Metric, Source>> = {
-  sent: { counter: toAccountMetric('sent') },
-  delivered: { counter: toAccountMetric('delivered') },
-  bounced: { counter: 'event:bounced', captured: toCapturedMetric('bounced') },
-  opens: { counter: 'event:opened', captured: toCapturedMetric('opened') },
-  clicks: { counter: 'event:clicked', captured: toCapturedMetric('clicked') },
-  complaints: { counter: toAccountMetric('complained') },
-  unsubscribes: { counter: 'event:unsubscribed', captured: toCapturedMetric('unsubscribed') },
-}
-
-const HOURS_PER_DAY = 24
-
-const sql = prepareStatements((db) => ({
-  sums: db.prepare<{ at: number; value: number }, [number, number, string, number, number]>(
-    'SELECT hour / ? AS at, sum(value) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ? GROUP BY 1',
-  ),
-}))
+import { createParameterError, formatDay, type Period, parsePeriod, requireCounted } from './period.ts'
+import { HOURLY_SOURCES, type HourRange, listDayRanges, readDays, type Source, sumHours } from './stats.ts'
 
 /** Throws 400 for an invalid parameter. A week of hours takes some 2 ms, a year of days of a stream some 10 ms. */
 export function readTimeseries(
-  { db, clock }: Pick<App, 'db' | 'clock'>,
+  app: Pick<App, 'config' | 'db' | 'clock'>,
   accountId: number,
   query: Static<typeof TimeseriesQuery>,
 ): { readonly period: Period; readonly data: TimePoint[] } {
+  const { db } = app
   const { stream } = query
-  const now = clock.now()
+  const now = app.clock.now()
   const isHourly = parseInterval(query.interval) === 'hour'
   const hasPeriod = query.period !== undefined || query.from !== undefined || query.to !== undefined
-  const period = parsePeriod(isHourly && !hasPeriod ? { period: '7d' } : query, now)
+  const period = parsePeriod(app, accountId, isHourly && !hasPeriod ? { ...query, period: '7d' } : query)
   if (stream === undefined && !isHourly) {
     const metrics = parseMetrics(query.metrics)
     const data = readDays(db, accountId, period).map(({ day, ...stats }) => ({
@@ -77,8 +49,17 @@ export function readTimeseries(
     stream === undefined
       ? parseMetrics(query.metrics).map((metric) => [metric, HOURLY_SOURCES[metric]] as const)
       : listStreamSources(db, accountId, stream, query.metrics)
-  const range = isHourly ? toHours(period, now) : toDays(period, now)
-  return { period, data: readCounters(db, accountId, range, sources) }
+  const points = isHourly ? listHours(period, now) : listDays(period, now)
+  const ranges = points.map(({ range }) => range)
+  const sums = sources.map(([metric, source]) => [metric, sumHours(db, accountId, ranges, source)] as const)
+  const data = points.map(
+    ({ day, range: [hour] }, index): TimePoint => ({
+      date: formatDay(day),
+      ...(isHourly && { time: isoTime(hour * hours(1)) }),
+      ...Object.fromEntries(sums.map(([metric, values]) => [metric, values[index] ?? 0])),
+    }),
+  )
+  return { period, data }
 }
 
 /** Throws 400 when the account has no stream with this slug, or when a metric is not counted by stream. */
@@ -98,16 +79,8 @@ function listStreamSources(
   return requested.map((metric) => [metric, { counter: toStreamMetric(id, STREAM_COUNTERS[metric]) }])
 }
 
-interface CounterRange {
-  /** Hours of each point: 1, or those of a day. */
-  readonly unit: 1 | typeof HOURS_PER_DAY
-  /** In this unit since the epoch, both included. */
-  readonly from: number
-  readonly to: number
-}
-
-/** The hours of a period up to the current one. Throws 400 when it is too long, or too long ago. */
-function toHours(period: Period, now: Millis): CounterRange {
+/** The hours of a period up to the current one, with their days. Throws 400 when it is too long, or too long ago. */
+function listHours(period: Period, now: Millis): { readonly day: number; readonly range: HourRange }[] {
   const { fromDay, toDay } = period
   if (toDay - fromDay >= MAX_HOURLY_DAYS)
     throw createParameterError(
@@ -115,50 +88,15 @@ function toHours(period: Period, now: Millis): CounterRange {
       `interval=hour is for at most ${MAX_HOURLY_DAYS} days; set period=7d, or from and to.`,
     )
   requireCounted(period, now, 'Hours')
-  const lastHour = (toDay + 1) * HOURS_PER_DAY - 1
-  return { unit: 1, from: fromDay * HOURS_PER_DAY, to: Math.min(lastHour, hourOf(now)) }
+  return listDayRanges(period).flatMap(([from, end], index) =>
+    Array.from({ length: Math.max(0, Math.min(end, hourOf(now) + 1) - from) }, (_, hour) => ({
+      day: fromDay + index,
+      range: [from + hour, from + hour + 1] as const,
+    })),
+  )
 }
 
-function toDays(period: Period, now: Millis): CounterRange {
+function listDays(period: Period, now: Millis) {
   requireCounted(period, now, 'Stats of streams')
-  return { unit: HOURS_PER_DAY, from: period.fromDay, to: period.toDay }
-}
-
-/** Throws 400 when the days of a period are older than the counters. */
-function requireCounted({ fromDay }: Period, now: Millis, what: string): void {
-  const oldestDay = dayOf(now) - COUNTER_RETENTION_DAYS + 1
-  if (fromDay < oldestDay)
-    throw createParameterError(
-      'from',
-      `${what} are stored for ${COUNTER_RETENTION_DAYS} days; from must not be before ${formatDay(oldestDay)}.`,
-    )
-}
-
-/** The points of a range, in order; zeros without activity. */
-function readCounters(
-  db: Database,
-  accountId: number,
-  { unit, from, to }: CounterRange,
-  sources: readonly (readonly [Metric, Source])[],
-): TimePoint[] {
-  const points = Array.from({ length: Math.max(0, to - from + 1) }, (_, index): TimePoint => {
-    const hour = (from + index) * unit
-    return {
-      date: formatDay(Math.floor(hour / HOURS_PER_DAY)),
-      ...(unit === 1 && { time: isoTime(hour * hours(1)) }),
-      ...Object.fromEntries(sources.map(([metric]) => [metric, 0])),
-    }
-  })
-  const add = (metric: Metric, counter: string, sign: 1 | -1): void => {
-    const rows = sql(db).sums.all(unit, accountId, counter, from * unit, (to + 1) * unit - 1)
-    for (const { at, value } of rows) {
-      const point = points[at - from]
-      if (point) point[metric] = (point[metric] ?? 0) + sign * value
-    }
-  }
-  for (const [metric, { counter, captured }] of sources) {
-    add(metric, counter, 1)
-    if (captured !== undefined) add(metric, captured, -1)
-  }
-  return points
+  return listDayRanges(period).map((range, index) => ({ day: period.fromDay + index, range }))
 }

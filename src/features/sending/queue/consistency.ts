@@ -29,6 +29,13 @@ export const emailCounters = createCounterRule({
     JOIN ${codeRows(STATUSES)} ON code = status GROUP BY 1, 2, 3`,
 })
 
+export const sandboxEmailCounters = createCounterRule({
+  rule: 'the counters of sandbox emails by status and hour equal a recount',
+  prefix: 'sandbox-email:',
+  counted: `SELECT account_id, name, ${hourSql('created_at')} AS hour, count(*) AS n FROM emails
+    JOIN ${codeRows(STATUSES)} ON code = status WHERE sandbox = 1 GROUP BY 1, 2, 3`,
+})
+
 export const sandboxCounters = createCounterRule({
   rule: 'the counters of delivered sandbox mail equal a recount',
   prefix: 'sandbox:',

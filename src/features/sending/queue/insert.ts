@@ -119,7 +119,7 @@ export function insertEmail(
   const event = { accountId: actor.accountId, at: now, emailId }
   record(tx, { ...event, type: waiting })
   for (const { recipientId, data } of rejected) record(tx, { ...event, type: 'rejected', recipientId, data })
-  countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
+  countStatus(tx, { accountId: actor.accountId, createdAt: now, sandbox: placement.sandbox ? 1 : 0 }, status, 1)
   if (!placement.sandbox) countSent(tx, actor.accountId, email, placement, now)
   tx.afterCommit(() => {
     const kind = placement.sandbox ? 'sandbox' : placement.broadcastId === undefined ? 'single' : 'broadcast'

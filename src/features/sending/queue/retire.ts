@@ -38,9 +38,10 @@ export interface OldEmail
     >
   > {
   readonly idempotencyKey: string | null
+  readonly sandbox: number
 }
 
-const COLUMNS = `id, account_id AS accountId, status, broadcast_id AS broadcastId, html_ref AS htmlRef, text_ref AS textRef, attachments,
+const COLUMNS = `id, account_id AS accountId, status, sandbox, broadcast_id AS broadcastId, html_ref AS htmlRef, text_ref AS textRef, attachments,
   extra ->> '$.idempotency_key' AS idempotencyKey, created_at AS createdAt, updated_at AS updatedAt`
 
 /** Events caused by readers; they do not extend the retention of an email. */

@@ -80,13 +80,20 @@ export function recordDue(tx: Tx, { id, accountId, status }: EmailRow, now: Mill
 /** The recipient is no longer claimed or does not exist, so another attempt to store the outcome can never succeed. */
 export class NotProcessingError extends Error {}
 
+export const toStatusMetric = (status: Status): string => `email:${status}`
+/** Counter of the sandbox mail among these. */
+export const toSandboxMetric = (status: Status): string => `sandbox-email:${status}`
+
 /** In the hour of its acceptance. List totals are sums of these counters, and `tassis check` recounts them. */
-export const countStatus = (
+export function countStatus(
   tx: Tx,
-  email: Pick<EmailRow, 'accountId' | 'createdAt'>,
+  { accountId, createdAt, sandbox }: Pick<EmailRow, 'accountId' | 'createdAt' | 'sandbox'>,
   status: Status,
   delta: number,
-): void => count(tx, email.accountId, `email:${status}`, email.createdAt, delta)
+): void {
+  count(tx, accountId, toStatusMetric(status), createdAt, delta)
+  if (sandbox === 1) count(tx, accountId, toSandboxMetric(status), createdAt, delta)
+}
 
 /** Adds to a statistic of the email's stream, except for sandbox mail. */
 function addStreamStat(tx: Tx, email: EmailRow, figure: StreamCounter, at: Millis, delta = 1): void {

@@ -9,7 +9,7 @@ import { isbot } from 'isbot'
 import type { App } from '#features/core/app/app.ts'
 import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, countDomainOnly, domainOfAddress, ERASED_DOMAIN } from '#features/core/events/daily-stats.ts'
-import { count, type EventData, MACHINE_METRICS } from '#features/core/events/record.ts'
+import { count, type EventData, FIRST_METRICS, MACHINE_METRICS } from '#features/core/events/record.ts'
 import { recordEngaged } from '#features/sending/queue/settle.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -160,7 +160,10 @@ function addDailyStats(
   const others =
     email.recipientCount === 1 ? [] : (url === undefined ? openedBy : clickedBy).all(email.emailId, recipientId)
   const field = url === undefined ? 'openedEmails' : 'clickedEmails'
-  if (others.length === 0) countDaily(tx, domainDay, field, 1)
+  if (others.length === 0) {
+    countDaily(tx, domainDay, field, 1)
+    count(tx, email.accountId, url === undefined ? FIRST_METRICS.opened : FIRST_METRICS.clicked, at, 1)
+  }
   // The account's sum already counts this email, but the statistics of this recipient's domain do not.
   else if (others.every(({ address }) => domainOfAddress(address) !== domainDay.domain))
     countDomainOnly(tx, domainDay, field, 1)

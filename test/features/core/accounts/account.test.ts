@@ -33,6 +33,7 @@ test('the account shows its plan, its usage this month and when the quota resets
       quota_reset_at: '2027-01-01T00:00:00.000Z',
       tracking_default: false,
       tracking_privacy: false,
+      timezone: 'UTC',
       created_at: '2026-12-31T23:59:00.000Z',
     },
   })

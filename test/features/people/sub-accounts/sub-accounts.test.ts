@@ -359,7 +359,7 @@ test('stats show one sub-account, or all together with a row for each', async ()
 test('an account may run a few aggregates at a time; the next is a 429', async () => {
   await using service = await createFamily()
   await service.made()
-  const period = parsePeriod({ period: '7d' }, NOW)
+  const period = parsePeriod(service.app, service.parent.accountId, { period: '7d' })
   const ask = (actor: Actor) => aggregateStats(service.app, actor, period)
   const results = await Promise.allSettled([
     ...Array.from({ length: 9 }, () => ask(service.parent)),
