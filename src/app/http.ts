@@ -52,6 +52,7 @@ import { operatorReceivedRoutes } from '#features/receiving/inbound/process/oper
 import { createMailTextReader, retryOperatorMail } from '#features/receiving/inbound/process/retry.ts'
 import { operatorMailRoutes } from '#features/receiving/postmaster/operator-routes.ts'
 import { operatorAbuseRoutes } from '#features/reporting/abuse/operator-routes.ts'
+import { reputationRoutes } from '#features/reporting/abuse/routes.ts'
 import { analyticsRoutes } from '#features/reporting/analytics/routes.ts'
 import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-account-routes.ts'
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
@@ -116,6 +117,7 @@ import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
+import { createAuditNames } from './audit-names.ts'
 import { backupRoutes } from './backup/routes.ts'
 import { loadDashboardFiles, loadDocsFiles } from './built-files.ts'
 import type { OpenedApp } from './create.ts'
@@ -258,12 +260,13 @@ export function createRoutes(
     authRoutes(app, people),
     teamRoutes(app),
     accountRoutes(app),
+    reputationRoutes(app),
     wordingRoutes(app, trimTrailingSlashes(app.config.publicUrl)),
     accountDeletionRoutes(app),
     accountExportRoutes(app),
     subAccountRoutes(app, { deleteAccount, inviteOwner: createOwnerInviter(app, later) }),
     billingRoutes(app),
-    auditLogRoutes(app),
+    auditLogRoutes(app, { findNames: createAuditNames(app) }),
     requestLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
     findRoutes(app),

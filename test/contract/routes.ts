@@ -471,6 +471,7 @@ export const ROUTES: readonly Route[] = [
     body: broadcast,
   },
   get('/v1/emails/{id}', 'emails:read', { resource: 'email' }),
+  get('/v1/account/reputation', 'account:read'),
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
   listRoute('/v1/captured-emails', 'emails:read'),
   { ...get('/v1/captured-emails', 'emails:send'), method: 'DELETE' },

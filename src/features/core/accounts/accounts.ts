@@ -5,7 +5,7 @@
 
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { attempt } from '#platform/attempt.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -209,9 +209,19 @@ export function changeAccount(app: App, actor: Actor, change: AccountChanges): P
     throw invalid('timezone', 'timezone must be the IANA name of a time zone, such as Europe/Berlin.')
   const metadata = { ...change, ...(name !== undefined && { name }) }
   return app.commit.write((tx) => {
+    const {
+      name: nameBefore,
+      trackingDefault,
+      trackingPrivacy,
+      timezone: zoneBefore,
+    } = getAccount(app.config, tx.db, actor.accountId)
+    const changes = describeChanges(
+      { name: nameBefore, tracking_default: trackingDefault, tracking_privacy: trackingPrivacy, timezone: zoneBefore },
+      metadata,
+    )
     const { name, tracking_default = null, tracking_privacy = null, timezone = null } = metadata
     sql(tx.db).update.run(name ?? null, tracking_default, tracking_privacy, timezone, app.eventTime(), actor.accountId)
-    auditChange(app, tx, actor, 'account.updated', actor.accountUuid, metadata)
+    auditChange(app, tx, actor, 'account.updated', actor.accountUuid, { ...metadata, ...changes })
     return readAccountState(app, actor, tx.db)
   })
 }

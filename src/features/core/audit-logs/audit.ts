@@ -93,6 +93,34 @@ export const auditChange = (
     ...(metadata && { metadata }),
   })
 
+export interface FieldChange {
+  readonly field: string
+  readonly from: unknown
+  readonly to: unknown
+}
+
+/** Longer texts are cut: the entry says what was changed, it is no copy. */
+const MAX_TEXT_LENGTH = 500
+const toSnakeCase = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+const shorten = (value: unknown): unknown =>
+  typeof value === 'string' && value.length > MAX_TEXT_LENGTH ? `${value.slice(0, MAX_TEXT_LENGTH)}…` : (value ?? null)
+
+/**
+ * Metadata that tells the difference: the fields that have another value now. Undefined fields did not change.
+ * @param after only what readers of the log may know: never a secret
+ */
+export const describeChanges = (
+  before: Readonly<Record<string, unknown>>,
+  after: Readonly<Record<string, unknown>>,
+): { readonly changes: readonly FieldChange[] } => ({
+  changes: Object.entries(after).flatMap(([field, to]) =>
+    to === undefined || Bun.deepEquals(before[field] ?? null, to)
+      ? []
+      : [{ field: toSnakeCase(field), from: shorten(before[field]), to: shorten(to) }],
+  ),
+})
+
 /** Replaces lone surrogates, which the database would return as other characters, so that the hash still matches. */
 const toStorable = (text: string): string => text.toWellFormed()
 const toStorableOrNull = (text: string | undefined): string | null => (text === undefined ? null : toStorable(text))

@@ -1,7 +1,8 @@
 /** @module Wire form of audit log entries. */
 import { type Static, Type } from '@sinclair/typebox'
-import { Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { extra, Nullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { toWire } from '#platform/http/wire.ts'
+import type { FieldChange } from './audit.ts'
 import type { StoredAuditEntry } from './read.ts'
 
 export const AuditLogRecord = Type.Object({
@@ -18,8 +19,44 @@ export const AuditLogRecord = Type.Object({
   ip_address: Nullable(Type.String(), { description: 'Client address of the request; null when there was none.' }),
   metadata: Nullable(Type.Unknown(), { description: 'Details of the change.' }),
   created_at: Timestamp({ description: 'When the change was made.' }),
+  actor_name: extra(
+    Type.Optional(
+      Nullable(Type.String(), {
+        description:
+          'Name or address of the user, name of the key, `Tassis` for the service; null: not known any more.',
+      }),
+    ),
+  ),
+  resource_name: extra(
+    Type.Optional(Nullable(Type.String(), { description: 'Name of the resource, or its last known one; null: none.' })),
+  ),
+  resource_exists: extra(
+    Type.Optional(
+      Nullable(Type.Boolean(), {
+        description: 'Whether the resource still exists; null for kinds without an own row.',
+      }),
+    ),
+  ),
+  changes: extra(
+    Type.Array(
+      Type.Object({
+        field: Type.String({ description: 'Name of the field.' }),
+        from: Type.Unknown({ description: 'Value before.' }),
+        to: Type.Unknown({ description: 'Value after.' }),
+      }),
+      { description: 'The fields that the change set to other values; empty for other changes.' },
+    ),
+  ),
 })
 export type AuditLogRecord = Static<typeof AuditLogRecord>
+
+/** What an entry refers to, as it is now. */
+export type AuditNames = Required<Pick<AuditLogRecord, 'actor_name' | 'resource_name' | 'resource_exists'>>
+
+const LOGGED = Type.Omit(AuditLogRecord, ['actor_name', 'resource_name', 'resource_exists', 'changes'])
+
+const isJsonObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The metadata of an entry. Text that tampering made invalid JSON is returned unchanged. */
 export function parseAuditMetadata(text: string | null): unknown {
@@ -31,5 +68,13 @@ export function parseAuditMetadata(text: string | null): unknown {
   }
 }
 
-export const toAuditLogWire = (entry: StoredAuditEntry, account_id: string): AuditLogRecord =>
-  toWire(AuditLogRecord, entry, { account_id, metadata: parseAuditMetadata(entry.metadata) })
+/** @param names of its actor and resource; absent: not looked up */
+export function toAuditLogWire(entry: StoredAuditEntry, account_id: string, names?: AuditNames): AuditLogRecord {
+  const parsed = parseAuditMetadata(entry.metadata)
+  const { changes = [], ...metadata } = isJsonObject(parsed) ? (parsed as { readonly changes?: FieldChange[] }) : {}
+  return {
+    ...toWire(LOGGED, entry, { account_id, metadata: isJsonObject(parsed) ? metadata : parsed }),
+    ...names,
+    changes: [...changes],
+  }
+}

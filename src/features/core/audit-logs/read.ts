@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { parseJsonObject } from '#platform/json-object.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import type { auditLogs } from './tables.ts'
 
@@ -50,6 +51,10 @@ const sql = prepareStatements((db) => ({
   ofAction: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND action = ?2')),
   ofActor: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND actor_id = ?2')),
   ofResource: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND resource_id = ?2')),
+  metadataOf: db.prepare<{ metadata: string }, [number, string, number]>(
+    `SELECT metadata FROM audit_logs WHERE account_id = ? AND resource_id = ? AND metadata IS NOT NULL
+     ORDER BY id DESC LIMIT ?`,
+  ),
   fits: db.prepare<{ id: number }, [number, ...FilterValues]>(
     `SELECT id FROM audit_logs WHERE id = ?1 AND (?2 IS NULL OR action = ?2) AND (?3 IS NULL OR actor_type = ?3)
      AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR resource_type = ?5) AND (?6 IS NULL OR resource_id = ?6)`,
@@ -59,6 +64,20 @@ const sql = prepareStatements((db) => ({
      AND created_at >= $from ORDER BY id DESC LIMIT $limit`,
   ),
 }))
+
+/** Fields of metadata that name the resource, the best first. */
+const NAME_FIELDS = ['name', 'title', 'subject', 'domain', 'email', 'address', 'url', 'alias', 'slug'] as const
+/** Entries of a resource that may be without its name. */
+const MAX_ENTRIES_OF_RESOURCE = 20
+
+/** The last name of a resource that its newest entries tell; undefined if they tell none. */
+export function findNameInLog(db: Database, accountId: number, resourceId: string): string | undefined {
+  const entries = sql(db)
+    .metadataOf.all(accountId, resourceId, MAX_ENTRIES_OF_RESOURCE)
+    .map(({ metadata }) => parseJsonObject(metadata) ?? {})
+  const names = NAME_FIELDS.flatMap((field) => entries.map((fields) => fields[field]))
+  return names.find((name) => typeof name === 'string')
+}
 
 const BATCH_SIZE = 1000
 

@@ -8,8 +8,8 @@ import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
 import { idKey, pageBody } from '#platform/http/envelope.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
 import { PAGE_FIELDS, PageBody, parsePage, StringEnum } from '#platform/http/schemas.ts'
-import { AuditLogRecord, toAuditLogWire } from './model.ts'
-import { type AuditFilter, listAuditEntries } from './read.ts'
+import { AuditLogRecord, type AuditNames, toAuditLogWire } from './model.ts'
+import { type AuditFilter, listAuditEntries, type StoredAuditEntry } from './read.ts'
 
 const ACTOR_TYPES = ['user', 'api_key', 'system', 'operator'] as const
 
@@ -36,7 +36,10 @@ const toAuditFilter = (query: Static<typeof AuditLogQuery>): AuditFilter => ({
   ...parseDateRange(query),
 })
 
-export const auditLogRoutes = (app: App) =>
+/** Finds the names of what the entries of an account refer to. */
+export type FindAuditNames = (accountId: number) => (entry: StoredAuditEntry) => AuditNames
+
+export const auditLogRoutes = (app: App, { findNames }: { readonly findNames: FindAuditNames }) =>
   new Elysia({ prefix: '/v1/audit-logs', tags: ['Audit log'] }).use(authenticated).get(
     '/',
     async ({ actor, query, request }) => {
@@ -44,8 +47,9 @@ export const auditLogRoutes = (app: App) =>
       const { entries, total } = await listAuditEntries(app.db, actor.accountId, toAuditFilter(query), page, () =>
         yieldFairly(request),
       )
+      const namesOf = findNames(actor.accountId)
       return pageBody(
-        entries.map((entry) => toAuditLogWire(entry, actor.accountUuid)),
+        entries.map((entry) => toAuditLogWire(entry, actor.accountUuid, namesOf(entry))),
         { ...page, total },
         idKey(entries),
       )
@@ -56,7 +60,7 @@ export const auditLogRoutes = (app: App) =>
       detail: describeRoute(
         'List the audit log',
         requires('account:read'),
-        'All changes, newest first. With filters, at most the newest 200,000 entries are searched; a time range reaches older ones.',
+        'All changes, newest first, with the names of who made them and of what was changed, and the difference. With filters, at most the newest 200,000 entries are searched; a time range reaches older ones.',
       ),
     },
   )

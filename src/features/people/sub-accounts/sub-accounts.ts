@@ -16,7 +16,7 @@ import {
 } from '#features/core/accounts/rows.ts'
 import { announceAccessChange, announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { hashPassword, requireStrongPassword } from '#features/people/team/passwords.ts'
 import { createUserWithPassword, findUserByEmail, parseUserEmail } from '#features/people/team/users.ts'
@@ -119,8 +119,11 @@ export function changeSubAccount(
     updateSubAccount(tx, account, { name, monthlyQuota, disabledAt }, now)
     const changed = { monthly_quota: monthlyQuota, is_active: isActive }
     const uuid = formatUuid(account.uuid)
-    auditChange(app, tx, toActorIn(actor, { id: account.id, uuid }), 'account.updated', uuid, { name, ...changed })
-    auditChange(app, tx, actor, 'sub_account.updated', uuid, changed)
+    const before = { name: account.name, monthly_quota: account.monthlyQuota, is_active: account.disabledAt === null }
+    const own = { name, ...changed, ...describeChanges(before, { name, ...changed }) }
+    auditChange(app, tx, toActorIn(actor, { id: account.id, uuid }), 'account.updated', uuid, own)
+    // Outlives the sub-account, so it has none of its data.
+    auditChange(app, tx, actor, 'sub_account.updated', uuid, { ...changed, ...describeChanges(before, changed) })
     if (isSwitched) {
       announceAccessChange(app, tx, account.id)
       announceSendingChange(app, tx, account.id)

@@ -2,7 +2,7 @@
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
-import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { parseUuid } from '#platform/ids.ts'
@@ -33,7 +33,15 @@ export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): 
     if (member.role === 'owner') requireOtherOwner(tx, actor, member)
     setMemberRole(tx, actor.accountId, member, role)
     announceAccessChange(app, tx, actor.accountId)
-    auditChange(app, tx, actor, 'member.role_changed', member.uuid, { from: member.role, to: role }, 'user')
+    auditChange(
+      app,
+      tx,
+      actor,
+      'member.role_changed',
+      member.uuid,
+      { from: member.role, to: role, ...describeChanges({ role: member.role }, { role }) },
+      'user',
+    )
     return { ...member, role }
   })
 

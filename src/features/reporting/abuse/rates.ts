@@ -35,7 +35,7 @@ const MIN_COMPLAINERS = 3
 const MIN_COMPLAINT_PROVIDERS = 2
 
 /** Hours in the sum, including the current one. */
-const WINDOW_HOURS = 24
+export const WINDOW_HOURS = 24
 
 const sql = prepareStatements((db) => ({
   sum: db.prepare<{ value: number }, [number, string, number]>(

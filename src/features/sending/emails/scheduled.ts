@@ -1,7 +1,7 @@
 /** @module Cancels and reschedules scheduled emails. */
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit } from '#features/core/audit-logs/audit.ts'
+import { audit, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { readSendResponse } from '#features/sending/accept/accept.ts'
 import { parseSendAt } from '#features/sending/accept/draft.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
@@ -76,7 +76,11 @@ export async function rescheduleEmail(
       action: 'email.rescheduled',
       resourceType: 'email',
       resourceId: id.toLowerCase(),
-      metadata: { from: isoTimeOrNull(email.scheduledAt), to: isoTime(at) },
+      metadata: {
+        from: isoTimeOrNull(email.scheduledAt),
+        to: isoTime(at),
+        ...describeChanges({ scheduled_at: isoTimeOrNull(email.scheduledAt) }, { scheduled_at: isoTime(at) }),
+      },
     })
     tx.afterCommit(() => {
       for (const lane of lanes) app.mailDue.emit({ lane, at })

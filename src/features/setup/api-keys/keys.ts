@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, ActorLimits, App } from '#features/core/app/app.ts'
-import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { sha256 } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -163,7 +163,12 @@ export function changeApiKey(app: App, actor: Actor, id: string, change: ApiKeyC
     const scopes = isNameOnly ? before.scopes : resolveScopes(actor, change.scopes ?? before.scopes)
     const limits = isNameOnly ? before.limits : applyLimits(actor, before.limits, change, app.clock.now())
     sql(tx.db).update.run(name, JSON.stringify(scopes), limits.expiresAt ?? null, toLimitsJson(limits), row.id)
-    auditChange(app, tx, actor, 'api_key.updated', id, { name, scopes, ...toLimitsMetadata(limits) })
+    const after = { name, scopes, ...toLimitsMetadata(limits) }
+    const changes = describeChanges(
+      { name: before.name, scopes: before.scopes, ...toLimitsMetadata(before.limits) },
+      after,
+    )
+    auditChange(app, tx, actor, 'api_key.updated', id, { ...after, ...changes })
     announceAccessChange(app, tx, actor.accountId)
     return { ...before, name, scopes, limits }
   })

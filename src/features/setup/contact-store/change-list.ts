@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { requireAllowedDomain } from '#features/setup/api-keys/limits.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { parseSender } from '#features/setup/domains/sending.ts'
@@ -126,7 +126,12 @@ export async function changeList(app: App, actor: Actor, id: string, input: List
   return app.commit.write((tx) => {
     const { before, after } = check(tx.db)
     sql(tx.db).update.run(...toColumns(after), app.eventTime(), before.id)
-    auditChange(app, tx, actor, 'contact_list.updated', before.uuid, { name: after.name })
+    // A row id, not the id of the template.
+    const { welcomeTemplateId: _, ...told } = after
+    auditChange(app, tx, actor, 'contact_list.updated', before.uuid, {
+      name: after.name,
+      ...describeChanges({ ...before }, told),
+    })
     return getList(tx.db, accountId, id)
   })
 }

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
@@ -12,7 +12,7 @@ import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { type StreamPriority, toPriorityCode } from './priority.ts'
+import { type StreamPriority, toPriorityCode, toPriorityName } from './priority.ts'
 import type { streams } from './tables.ts'
 
 /** `priority` is its code. */
@@ -141,7 +141,9 @@ export function changeStream(
       app.eventTime(),
       stream.id,
     )
-    auditChange(app, tx, actor, 'stream.updated', stream.uuid, { slug, name, expires_in: expiresIn, priority })
+    const after = { slug, name, expires_in: expiresIn, priority }
+    const before = { ...stream, expires_in: stream.expiresIn, priority: toPriorityName(stream.priority) }
+    auditChange(app, tx, actor, 'stream.updated', stream.uuid, { ...after, ...describeChanges(before, after) })
     return getStream(tx.db, actor.accountId, id)
   })
 }

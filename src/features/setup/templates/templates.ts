@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity, storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
@@ -265,7 +265,8 @@ export async function changeTemplate(
       sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, now, before.id),
     )
     if (isOther) recordVersion(tx, before.id, { version, subject, htmlBody, textBody }, actor, now)
-    const metadata = { alias, name, version, restored_version: restoredVersion }
+    const changes = describeChanges(before, { alias, name, subject, version })
+    const metadata = { alias, name, version, restored_version: restoredVersion, ...changes }
     auditChange(app, tx, actor, 'template.updated', before.uuid, metadata)
     return getTemplate(tx.db, actor.accountId, id)
   })

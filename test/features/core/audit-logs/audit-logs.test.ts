@@ -27,6 +27,10 @@ test('a change over the API is logged with its actor and address, newest first',
     ip_address: '127.0.0.1',
     metadata: { slug: 'news', name: 'News' },
     created_at: at(stream.body, 'data', 'created_at'),
+    actor_name: 'test',
+    resource_name: 'News',
+    resource_exists: true,
+    changes: [],
   })
   expect((at(log.body, 'data') as { action: string }[]).map(({ action }) => action)).toEqual([
     'stream.created',
@@ -34,6 +38,52 @@ test('a change over the API is logged with its actor and address, newest first',
     'account.created',
   ])
   expect(at(log.body, 'pagination')).toEqual({ page: 1, per_page: 25, total: 3, total_pages: 1 })
+})
+
+// Proves: audit-9
+test('an entry names who made the change and what was changed, also when these are deleted, and tells the difference', async () => {
+  await using service = await createTestApi()
+  const { api, newKey } = service
+  const key = await newKey()
+  const keyId = at((await api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
+  const id = at((await api('POST', '/v1/streams', { slug: 'news', name: 'News' }, { key })).body, 'data', 'id')
+  await api('PUT', `/v1/streams/${id}`, { name: 'All news', slug: 'news', expires_in: 600 }, { key })
+  await api('DELETE', `/v1/streams/${id}`, undefined, { key })
+  await api('DELETE', `/v1/api-keys/${keyId}`)
+  await api('PATCH', '/v1/account', { timezone: 'Europe/Berlin', tracking_privacy: false })
+  const long = 'x'.repeat(600)
+  const template = { alias: 'a', name: 'A', subject: long, text_body: 'secret body' }
+  const templateId = at((await api('POST', '/v1/templates', template)).body, 'data', 'id')
+  await api('PUT', `/v1/templates/${templateId}`, { subject: 'Short', text_body: 'other secret body' })
+
+  const { body } = await api('GET', '/v1/audit-logs?per_page=100')
+  const entries = at(body, 'data') as { action: string; actor_id: string }[]
+  const entryOf = (action: string) => entries.find((entry) => entry.action === action)
+  expect(entryOf('stream.updated')).toMatchObject({
+    actor_id: keyId,
+    actor_name: 'test',
+    resource_name: 'All news',
+    resource_exists: false,
+    changes: [
+      { field: 'name', from: 'News', to: 'All news' },
+      { field: 'expires_in', from: null, to: 600 },
+    ],
+  })
+  expect(entryOf('stream.updated')).not.toHaveProperty('metadata.changes')
+  expect(entryOf('account.updated')).toMatchObject({
+    resource_name: 'Test',
+    resource_exists: true,
+    changes: [{ field: 'timezone', from: 'UTC', to: 'Europe/Berlin' }],
+  })
+  expect(entryOf('account.created')).toMatchObject({ actor_name: expect.stringMatching(/^(?:Operator|Tassis)$/) })
+  expect(entryOf('template.updated')).toMatchObject({
+    changes: [
+      { field: 'subject', from: `${'x'.repeat(500)}…`, to: 'Short' },
+      { field: 'version', from: 1, to: 2 },
+    ],
+  })
+  expect(JSON.stringify(body)).not.toContain('secret body')
+  expect(JSON.stringify(body)).not.toContain(key.slice(-20))
 })
 
 // Proves: audit-3

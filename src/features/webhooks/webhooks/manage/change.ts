@@ -5,7 +5,7 @@
 
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditChange } from '#features/core/audit-logs/audit.ts'
+import { auditChange, describeChanges } from '#features/core/audit-logs/audit.ts'
 import { EVENT_TYPES, readLastSeqIn } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
@@ -168,6 +168,22 @@ export async function changeWebhook(
       ...(description !== undefined && { description: toDescription(description) }),
       ...(format !== before.format && { format }),
       ...(isReactivated && { reactivated: true }),
+      ...describeChanges(
+        {
+          url: before.url,
+          events: before.events,
+          is_active: before.isActive,
+          description: before.description,
+          format: before.format,
+        },
+        {
+          url: input.url,
+          events,
+          is_active: isActive,
+          format,
+          ...(description !== undefined && { description: toDescription(description) }),
+        },
+      ),
     })
     return getWebhook(tx.db, actor.accountId, id)
   })
