@@ -71,6 +71,7 @@ CREATE TABLE `accounts` (
 	`monthly_quota` integer,
 	`tracking_default` integer DEFAULT false NOT NULL,
 	`tracking_privacy` integer DEFAULT false NOT NULL,
+	`timezone` text DEFAULT 'UTC' NOT NULL,
 	`paused_at` integer,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
