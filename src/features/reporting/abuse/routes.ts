@@ -11,11 +11,14 @@ import { dataBody } from '#platform/http/envelope.ts'
 import { Count, DataBody, Nullable } from '#platform/http/schemas.ts'
 import { MAX_BOUNCE_PERCENT, MAX_COMPLAINTS_PER_MILLE, MIN_VOLUME, readAbuseStats, WINDOW_HOURS } from './rates.ts'
 
-const Limits = (pause: string) =>
-  Type.Object({
-    warning: Type.Number({ description: 'From here on receivers take the mail for unwanted.' }),
-    pause: Type.Number({ description: pause }),
-  })
+const Limits = (rate: string, pause: string) =>
+  Type.Object(
+    {
+      warning: Type.Number({ description: 'From here on receivers take the mail for unwanted.' }),
+      pause: Type.Number({ description: pause }),
+    },
+    { description: `Limits of ${rate}.` },
+  )
 
 const AccountReputation = Type.Object({
   period_hours: Count('Length of the period up to now; shorter after the account was resumed.'),
@@ -24,10 +27,16 @@ const AccountReputation = Type.Object({
   complained: Count('Complaints from verified feedback loops.'),
   bounce_rate: Nullable(Type.Number(), { description: 'bounced / (delivered + bounced), 0..1; null when both are 0.' }),
   complaint_rate: Nullable(Type.Number(), { description: 'complained / delivered; null when nothing was delivered.' }),
-  limits: Type.Object({
-    bounce_rate: Limits('From here on sending is paused.'),
-    complaint_rate: Limits('From here on sending is paused, if complaints of several people came from two providers.'),
-  }),
+  limits: Type.Object(
+    {
+      bounce_rate: Limits('bounce_rate', 'From here on sending is paused.'),
+      complaint_rate: Limits(
+        'complaint_rate',
+        'From here on sending is paused, if complaints of several people came from two providers.',
+      ),
+    },
+    { description: 'Limits of the rates.' },
+  ),
   minimum_recipients: Count('Delivered and bounced recipients below which no rate pauses the account.'),
   can_pause: Type.Boolean({ description: 'False if accounts of this plan are not paused by their rates.' }),
 })

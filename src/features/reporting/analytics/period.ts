@@ -145,9 +145,16 @@ function parseDay(field: 'from' | 'to', text: string): number {
 /** YYYY-MM-DD. */
 export const formatDay = (day: number): string => isoTime(day * days(1)).slice(0, 10)
 
-export function toPeriodWire({ fromDay, toDay, name, zone = UTC, since = fromDay }: Period): PeriodRecord {
-  const [start = 0] = listDayStarts(zone, fromDay, fromDay)
+/** The hours since the epoch at which a period begins and ends. */
+export function toHours({ fromDay, toDay, zone = UTC }: Period): readonly [from: number, end: number] {
+  const [from = 0] = listDayStarts(zone, fromDay, fromDay)
   const [, end = 0] = listDayStarts(zone, toDay, toDay)
+  return [from, end]
+}
+
+export function toPeriodWire(period: Period): PeriodRecord {
+  const { fromDay, toDay, name, zone = UTC, since = fromDay } = period
+  const [start, end] = toHours(period)
   return {
     from: formatDay(fromDay),
     to: formatDay(toDay),

@@ -19,7 +19,7 @@ import { STATUSES, type Status } from '#features/sending/queue/status.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { listDayStarts, UTC } from '#platform/time/zones.ts'
-import type { Period } from './period.ts'
+import { type Period, toHours } from './period.ts'
 
 /** Sums of the columns of `daily_figures`, named as in `DailyStats`. */
 export const STATS_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(
@@ -113,12 +113,7 @@ export function readDays(db: Database, accountId: number, period: Period): DaySt
 /** The stats of a period, summed. */
 export function sumStats(db: Database, accountId: number, period: Period): DailyStats {
   if ((period.zone ?? UTC) === UTC) return addFields(DAILY_FIELDS, readDays(db, accountId, period))
-  return readRanges(db, accountId, [toRange(period)])[0] ?? NO_STATS
-}
-
-const toRange = (period: Period): HourRange => {
-  const days = listDayRanges(period)
-  return [days[0]?.[0] ?? 0, days.at(-1)?.[1] ?? 0]
+  return readRanges(db, accountId, [toHours(period)])[0] ?? NO_STATS
 }
 
 /** The statuses of each outcome of an email. Those of sandbox mail are all `captured`. */
@@ -146,7 +141,7 @@ type PeriodField = (typeof PERIOD_FIELDS)[number]
 
 /** `sumStats` with what machines did, which is counted hourly and retained as long as events, and with outcomes. */
 export function sumPeriod(db: Database, accountId: number, period: Period): PeriodStats {
-  const range = toRange(period)
+  const range = toHours(period)
   const totalOf = (counter: string, captured?: string): number =>
     sumHours(db, accountId, [range], captured === undefined ? { counter } : { counter, captured })[0] ?? 0
   const sumOf = (statuses: readonly Status[], read: (status: Status) => number) =>

@@ -79,13 +79,13 @@ type Range = [accountId: number, from: Millis, to: Millis]
 type Page = [...Range, limit: number, offset: number, belowTime: number, belowId: number]
 
 /** A statement for each engagement, because its index is used only for its own condition. */
-const prepareEngaged = <S>(prepare: (source: string, where: string) => S): Record<Engagement, S> =>
+const prepareEngaged = <S>(status: string, prepare: (source: string, where: string) => S): Record<Engagement, S> =>
   Object.fromEntries(
     ENGAGEMENTS.map((engagement) => [
       engagement,
       prepare(
         `emails INDEXED BY ${engagementIndex(engagement)}`,
-        `account_id = ?1 AND ${isEngagedSql(engagement)} AND created_at BETWEEN ?2 AND ?3`,
+        `account_id = ?1 AND ${isEngagedSql(engagement)} AND status = coalesce(${status}, status) AND created_at BETWEEN ?2 AND ?3`,
       ),
     ]),
   ) as Record<Engagement, S>
@@ -94,12 +94,14 @@ const OF_OPERATION = `operation_id = (SELECT id FROM operations WHERE uuid = ?1 
   AND created_at BETWEEN ?4 AND ?5`
 
 const engagedPages = prepareStatements((db) =>
-  prepareEngaged((source, where) => db.prepare<EmailRow, Page>(selectPage(where, source))),
+  prepareEngaged('?8', (source, where) =>
+    db.prepare<EmailRow, [...Page, status: number | null]>(selectPage(where, source)),
+  ),
 )
 /** Limited, because a count in the index takes some 0.1 µs a row. */
 const engagedCounts = prepareStatements((db) =>
-  prepareEngaged((source, where) =>
-    db.prepare<{ n: number }, [...Range, limit: number]>(
+  prepareEngaged('?5', (source, where) =>
+    db.prepare<{ n: number }, [...Range, limit: number, status: number | null]>(
       `SELECT count(*) AS n FROM (SELECT 1 FROM ${source} WHERE ${where} LIMIT ?4)`,
     ),
   ),
@@ -187,7 +189,7 @@ export function listEmails(
   page: RowWindow,
 ): { emails: StoredEmail[]; total: number } {
   const { status, engagement, from, to, operation } = filter
-  if (engagement) return listEngagedEmails(db, accountId, engagement, { from, to }, page)
+  if (engagement) return listEngagedEmails(db, accountId, engagement, { status, from, to }, page)
   if (operation) return listEmailsOfOperation(db, accountId, { operation, status, from, to }, page)
   const below = belowTimeAndId(page)
   // SQLite uses only one upper limit to enter the index. So `until` must not be later than the time of the position.
@@ -211,16 +213,17 @@ function listEngagedEmails(
   db: Database,
   accountId: number,
   engagement: Engagement,
-  { from, to }: Pick<EmailFilter, 'from' | 'to'>,
+  { status, from, to }: Pick<EmailFilter, 'status' | 'from' | 'to'>,
   page: RowWindow,
 ): { emails: StoredEmail[]; total: number } {
   const below = belowTimeAndId(page)
   const until = Math.min(to, below[0])
+  const code = status === undefined ? null : statusCode(status)
   return {
     emails: engagedPages(db)
-      [engagement].all(accountId, from, until, page.limit, page.offset, ...below)
+      [engagement].all(accountId, from, until, page.limit, page.offset, ...below, code)
       .map((row) => toStoredEmail(db, row)),
-    total: engagedCounts(db)[engagement].get(accountId, from, to, MAX_COUNTED)?.n ?? 0,
+    total: engagedCounts(db)[engagement].get(accountId, from, to, MAX_COUNTED, code)?.n ?? 0,
   }
 }
 

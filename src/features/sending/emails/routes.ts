@@ -133,8 +133,9 @@ export async function findEmails(
   const operation = parseOperationFilter(query.operation_id)
   const { engagement } = query
   const filter = { status: parseStatusFilter(query.status), engagement, from, to, operation }
-  // No index has both, so the emails of the account are searched for them.
-  const isScanned = engagement !== undefined && (filter.status !== undefined || operation !== undefined)
+  // Nearly all with an engagement are `sent`. No index has another status or an operation, so the emails are searched.
+  const isRare = filter.status !== undefined && filter.status !== 'sent'
+  const isScanned = engagement !== undefined && (isRare || operation !== undefined)
   const parsed = parseSearch(app.db, accountId, query, search) ?? (isScanned ? {} : undefined)
   if (parsed) return searchEmails(app, accountId, { filter, search: parsed }, page)
   const { emails, total } = listEmails(app.db, accountId, filter, page)
