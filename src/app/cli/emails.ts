@@ -26,7 +26,7 @@ import {
 } from './output.ts'
 import { formatChanged } from './queue.ts'
 
-type Filter = 'to' | 'from' | 'subject' | 'tag' | 'stream' | 'domain' | 'messageId' | 'since' | 'until'
+type Filter = 'query' | 'to' | 'from' | 'subject' | 'tag' | 'stream' | 'domain' | 'messageId' | 'since' | 'until'
 type ListOptions = Partial<Readonly<Record<Filter, string>>> & { readonly status?: Status; readonly limit: number }
 
 export function addEmailCommands(program: Command): void {
@@ -49,6 +49,10 @@ const addListCommand = (emails: Command): Command =>
     .accountFilter()
     .limit('emails', 30)
     .option(
+      '--query <words>',
+      'only with all of these: how an address, its domain, or a word of a name or subject begins',
+    )
+    .option(
       '--to <address>',
       'only to this address, in To, Cc or Bcc; @example.com: to any address there; bob: to any that begins so',
     )
@@ -63,10 +67,10 @@ const addListCommand = (emails: Command): Command =>
     .option('--until <time>', 'only accepted at or before this time; a date includes its whole day')
     .list(
       async ({ api, options, query }: ListContext<ListOptions>) => {
-        const { to, from, subject, tag, stream, domain, status, messageId, since, until, limit } = options
+        const { query: q, to, from, subject, tag, stream, domain, status, messageId, since, until, limit } = options
         const now = systemClock.now()
         const filters = {
-          ...{ ...query, to, from, subject, tag, stream, domain, status, message_id: messageId },
+          ...{ ...query, q, to, from, subject, tag, stream, domain, status, message_id: messageId },
           from_date: since && parseTimeOption('--since', since, now),
           to_date: until && parseTimeOption('--until', until, now),
         }

@@ -32,19 +32,30 @@ const MAX_WORDS = 20
 const WORD_CHARACTER = /[\p{L}\p{N}\p{Co}]/u
 
 /** Quotes a word, so that nothing in it is syntax. */
-export const quoteWord = (word: string): string => `"${word.replaceAll('"', '""')}"`
+const quoteWord = (word: string): string => `"${word.replaceAll('"', '""')}"`
 
 /**
  * Builds the query for rows that contain all words of a text, as a person types it. Throws a 422 for an unusable text.
  * @param field the parameter that held the text
  */
-export function toAllWordsQuery(field: string, text: string): string {
-  if (text.length > MAX_QUERY_LENGTH) throw invalid(field, `${field} must have at most ${MAX_QUERY_LENGTH} characters.`)
-  const words = text
-    .replaceAll('\0', ' ')
-    .split(/\s+/u)
-    .filter((word) => WORD_CHARACTER.test(word))
+export const toAllWordsQuery = (field: string, text: string): string =>
+  parseSearchedWords(field, text).map(quoteWord).join(' AND ')
+
+/**
+ * The words of a text, as a person types it. Throws a 422 for an unusable text.
+ * @param options.isWord whether an index could contain a word
+ */
+export function parseSearchedWords(
+  field: string,
+  text: string,
+  {
+    isWord = (word) => WORD_CHARACTER.test(word),
+    maxLength = MAX_QUERY_LENGTH,
+  }: { readonly isWord?: (word: string) => boolean; readonly maxLength?: number | undefined } = {},
+): string[] {
+  if (text.length > maxLength) throw invalid(field, `${field} must have at most ${maxLength} characters.`)
+  const words = text.replaceAll('\0', ' ').split(/\s+/u).filter(isWord)
   if (words.length === 0) throw invalid(field, `${field} must have at least one word to search for.`)
   if (words.length > MAX_WORDS) throw invalid(field, `${field} must have at most ${MAX_WORDS} words.`)
-  return words.map(quoteWord).join(' AND ')
+  return words
 }

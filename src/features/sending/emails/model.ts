@@ -102,11 +102,14 @@ export const EmailQuery = Type.Object({
   ),
   ...dateFields('emails accepted'),
   operation_id: OptionalText('Only emails of this batch, broadcast or newsletter.'),
+  q: OptionalText(
+    'Only emails that have all of these words, at most 20: each begins the address of a recipient or of the sender, its domain (`example.c`, `@example.com`), or a word of their names or of the subject; case and accents are ignored. Or the id of an email, or its Message-ID.',
+  ),
   to: OptionalText(
-    'Only emails to this address, in To, Cc or Bcc; `@example.com`: to any address of that domain. Case is ignored.',
+    'Only emails to this address, in To, Cc or Bcc; `@example.com`: to any address of that domain. `bob`, `bob@exa`, `@exa`: to any that begins so. Case is ignored.',
   ),
   from: OptionalText(
-    'Only emails from this address; `@example.com`: from any address of exactly that domain. Case is ignored.',
+    'Only emails from this address; `@example.com`: from any address of exactly that domain; or how either begins. Case is ignored.',
   ),
   subject: OptionalText(
     'Only emails with all of these whole words in the subject, in any order; case and accents are ignored. The subject of a broadcast is searched before rendering.',

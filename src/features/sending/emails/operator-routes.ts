@@ -41,7 +41,7 @@ export const operatorEmailRoutes = (app: App, { maxAttempts }: { readonly maxAtt
       response: PageBody(OperatorEmail),
       detail: operatorRoute(
         'List the emails of all accounts',
-        'As GET /v1/emails. A text without `@`, or that ends with it, in `to` or `from` is how an address begins. A page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
+        'As GET /v1/emails. A page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
       ),
     },
   )
@@ -70,7 +70,7 @@ async function findEmailsOfAll(app: App, query: Static<typeof OperatorEmailQuery
   const refusals: unknown[] = []
   for (const { id, name } of accounts) {
     await yieldToEventLoop()
-    const found = await findEmails(app, id, query, page, { allowsPrefixes: true }).catch((error: unknown) => {
+    const found = await findEmails(app, id, query, page).catch((error: unknown) => {
       // Another account may have the stream or the domain.
       if (!isOfOneAccount(error)) throw error
       refusals.push(error)

@@ -78,7 +78,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
         detail: describeRoute(
           'List emails',
           requiresOrSupport('emails:read'),
-          'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream`, `domain` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more; so it does with `engagement`. If a status, an operation or an engagement is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
+          'Newest first, without bodies; filters can be combined. With `q`, `to`, `from`, `subject`, `tag`, `stream`, `domain` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more; so it does with `engagement`. If a status, an operation or an engagement is added, the total is the number found so far, and a page may have fewer rows than `per_page`: continue while there is a `next_cursor`.',
         ),
       },
     )
@@ -121,13 +121,12 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
     )
 }
 
-/** A page of the account's emails that match the query. @param search see `parseSearch` */
+/** A page of the account's emails that match the query. */
 export async function findEmails(
   app: App,
   accountId: number,
   query: Static<typeof EmailQuery>,
   page: RowWindow,
-  search: Parameters<typeof parseSearch>[3] = {},
 ): Promise<Omit<SearchResult, 'hasMore'> & Partial<SearchResult>> {
   const { from = ANY_TIME.from, to = ANY_TIME.to } = parseDateRange(query)
   const operation = parseOperationFilter(query.operation_id)
@@ -136,7 +135,7 @@ export async function findEmails(
   // Nearly all with an engagement are `sent`. No index has another status or an operation, so the emails are searched.
   const isRare = filter.status !== undefined && filter.status !== 'sent'
   const isScanned = engagement !== undefined && (isRare || operation !== undefined)
-  const parsed = parseSearch(app.db, accountId, query, search) ?? (isScanned ? {} : undefined)
+  const parsed = parseSearch(app.db, accountId, query) ?? (isScanned ? {} : undefined)
   if (parsed) return searchEmails(app, accountId, { filter, search: parsed }, page)
   const { emails, total } = listEmails(app.db, accountId, filter, page)
   return { emails, total, lastKey: timeKey(emails, ({ createdAt }) => createdAt) }

@@ -1,8 +1,7 @@
 /**
  * @module Lists the emails that match a search, newest first. The search index contains neither operation nor status
- * nor engagement, which change often. A filter by one of these looks them up for the matches, a batch at a time. One request
- * examines a limited number of emails, so a page may have fewer rows than requested; a cursor continues where the
- * scan stopped.
+ * nor engagement, which change often. A filter by one of these looks them up for the matches, a batch at a time. One
+ * request takes limited time, so a page may have fewer rows than requested; a cursor continues where the scan stopped.
  */
 import type { Database } from 'bun:sqlite'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
@@ -11,15 +10,17 @@ import {
   ALL_ROWS,
   ANY_TIME,
   buildMatch,
-  countMatches,
   type EmailSearch,
   findMatchIds,
   findTimeRange,
   indexPendingEmails,
   isMatch,
+  listShards,
+  type Match,
+  type Shard,
   type TimeRange,
 } from '#features/sending/queue/search.ts'
-import { type Engagement, engagementBit } from '#features/sending/queue/settle.ts'
+import { engagementBit } from '#features/sending/queue/settle.ts'
 import { type Status, statusCode } from '#features/sending/queue/status.ts'
 import { findStreamId } from '#features/setup/streams/streams.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -27,14 +28,17 @@ import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-wi
 import { isTransientError } from '#platform/disk/storage-errors.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { countEmails, type EmailFilter, MAX_COUNTED, readEmailsByIds, type StoredEmail } from './read.ts'
 
-/** Matches examined per tick; this takes some 10 ms. */
-const BATCH_SIZE = 5000
-const MAX_BATCHES = 200
-/** Work units of a batch; one unit is the cost of a listed row. */
-const BATCH_WORK_UNITS = 50
+/** Matches examined per step; this takes some 10 ms, and 20 with a filter. */
+const BATCH_SIZE = MAX_COUNTED
+/** A search that takes longer continues with the next page. */
+const MAX_SEARCH_MS = 1000
+/** Work units of a batch, and of the look-up in a shard; one unit is the cost of a listed row. */
+const BATCH_WORK_UNITS = 100
+const SHARD_WORK_UNITS = 2
 /** Of so few matches, the dates are looked up one by one, in some 5 ms, instead of finding the row ids of the dates. */
 const MAX_DATED_MATCHES = 2000
 /** Of so few emails of a status, each is looked up in the index, in some 50 µs, instead of scanning the matches. */
@@ -50,15 +54,14 @@ const sql = prepareStatements((db) => ({
   // Deleted domains keep their row while they have open mail.
   domains: db.prepare<{ id: number }, [number, string]>('SELECT id FROM domains WHERE account_id = ? AND domain = ?'),
   createdAt: db.prepare<{ at: number }, [number]>('SELECT created_at AS at FROM emails WHERE id = ?'),
-  ofStatus: db.prepare<{ id: number; operationId: number | null }, [number, number, number, number]>(
-    `SELECT id, operation_id AS operationId FROM emails WHERE account_id = ? AND status = ? AND created_at BETWEEN ? AND ?
-     ORDER BY id DESC`,
+  ofStatus: db.prepare<{ id: number }, [number, number, number, number]>(
+    'SELECT id FROM emails WHERE account_id = ? AND status = ? AND created_at BETWEEN ? AND ?',
   ),
   // CROSS JOIN makes SQLite begin with the matches and look up each email by its row id.
-  among: db.prepare<{ id: number }, [string, number | null, number | null, number | null]>(
+  among: db.prepare<{ id: number }, [string, number | null, number | null, number | null, Millis, Millis]>(
     `SELECT emails.id FROM json_each(?1) CROSS JOIN emails ON emails.id = json_each.value
-     WHERE status = coalesce(?2, status) AND (?3 IS NULL OR operation_id = ?3)
-     AND (?4 IS NULL OR engagement & ?4 <> 0) ORDER BY emails.id DESC`,
+     WHERE status = coalesce(?2, status) AND (?3 IS NULL OR operation_id = ?3) AND (?4 IS NULL OR engagement & ?4 <> 0)
+     AND created_at BETWEEN ?5 AND ?6 ORDER BY emails.id DESC`,
   ),
 }))
 
@@ -73,35 +76,24 @@ export interface SearchResult {
 
 /** The search parameters as requested: Message-ID, stream slug and domain name are texts. */
 type SearchText = {
-  readonly [Field in 'to' | 'from' | 'subject' | 'tag' | 'stream' | 'domain' | 'message_id']?: string | undefined
+  readonly [Field in 'q' | 'to' | 'from' | 'subject' | 'tag' | 'stream' | 'domain' | 'message_id']?: string | undefined
 }
 
-/** Ends before the domain of an address, so it can only be how one begins. */
-const isPrefix = (text: string | undefined): text is string => text !== undefined && /^[^@]+@?$/.test(text.trim())
-
-/**
- * Parses the search parameters; undefined if all are absent. Throws a 422 for an unknown stream or domain.
- * @param options.allowsPrefixes whether `to` and `from` may be how an address begins
- */
-export function parseSearch(
-  db: Database,
-  accountId: number,
-  text: SearchText,
-  { allowsPrefixes = false }: { readonly allowsPrefixes?: boolean } = {},
-): ParsedSearch | undefined {
-  const { to, from, subject, tag, stream, domain, message_id: messageId } = text
-  if ([to, from, subject, tag, stream, domain, messageId].every((value) => value === undefined)) return undefined
+/** Parses the search parameters; undefined if all are absent. Throws a 422 for an unknown stream or domain. */
+export function parseSearch(db: Database, accountId: number, text: SearchText): ParsedSearch | undefined {
+  const { q, to, from, subject, tag, stream, domain, message_id: messageId } = text
+  if ([q, to, from, subject, tag, stream, domain, messageId].every((value) => value === undefined)) return undefined
   const streamId = stream === undefined ? undefined : findStreamId(db, accountId, stream)
   if (stream !== undefined && streamId === undefined)
     throw invalid('stream', `There is no stream "${stream.slice(0, 100)}" on this account; GET /v1/streams lists them.`)
+  const domainIds = domain === undefined ? undefined : findDomainIds(db, accountId, domain)
+  const byId = q === undefined ? undefined : findByMessageId(db, accountId, q)
+  const byMessageId = messageId === undefined ? undefined : findByMessageId(db, accountId, messageId)
   return {
-    ...(allowsPrefixes && isPrefix(to) ? { toPrefix: to } : { to }),
-    ...(allowsPrefixes && isPrefix(from) ? { fromPrefix: from } : { from }),
-    subject,
-    tag,
-    streamId,
-    domainIds: domain === undefined ? undefined : findDomainIds(db, accountId, domain),
-    ...(messageId !== undefined && parseMessageId(db, accountId, messageId)),
+    ...{ to, from, subject, tag, streamId, domainIds },
+    text: byId === undefined ? q : undefined,
+    clientMessageId: messageId !== undefined && byMessageId === undefined ? `<${stripBrackets(messageId)}>` : undefined,
+    emailIds: [byId, byMessageId].filter((id) => id !== undefined),
   }
 }
 
@@ -116,21 +108,29 @@ function findDomainIds(db: Database, accountId: number, text: string): number[] 
   )
 }
 
-/** Also clients put UUIDs into Message-IDs, so one that names no email of ours may still be that of a client. */
-function parseMessageId(
-  db: Database,
-  accountId: number,
-  text: string,
-): Pick<ParsedSearch, 'emailId' | 'clientMessageId'> {
-  const bare = text.trim().replace(/^<|>$/g, '').slice(0, MAX_MESSAGE_ID_LENGTH)
-  const uuid = parseUuid(bare.split('@')[0] ?? '')
-  const email = uuid && sql(db).idOfUuid.get(uuid, accountId)
-  return email ? { emailId: email.id } : { clientMessageId: `<${bare}>` }
+const stripBrackets = (text: string): string => text.trim().replace(/^<|>$/g, '').slice(0, MAX_MESSAGE_ID_LENGTH)
+
+/**
+ * The row id of the email that an id, or a Message-ID of ours, names. Also clients put UUIDs into Message-IDs, so one
+ * that names no email of ours may still be that of a client.
+ */
+function findByMessageId(db: Database, accountId: number, text: string): number | undefined {
+  const uuid = parseUuid(stripBrackets(text).split('@')[0] ?? '')
+  return uuid && sql(db).idOfUuid.get(uuid, accountId)?.id
 }
 
 interface ParsedSearch extends EmailSearch {
-  /** Row id of the email that a Message-ID of ours names. */
-  readonly emailId?: number | undefined
+  /** Row ids that an id, or a Message-ID of ours, names: one, two that differ and so have no match, or none. */
+  readonly emailIds?: readonly number[]
+}
+
+interface Query {
+  readonly accountId: number
+  readonly match: Match
+  readonly emailIds: readonly number[]
+  readonly status: Status | undefined
+  readonly operationId: number | undefined
+  readonly filter: EmailFilter
 }
 
 interface MatchPage {
@@ -150,24 +150,12 @@ export async function searchEmails(
   const { db } = app
   const match = buildMatch(accountId, search)
   await updateIndex(app)
-  const range = findRange(db, accountId, { ...filter, match, emailId: search.emailId })
   const operationId = filter.operation && sql(db).idOfOperation.get(filter.operation, accountId)?.id
-  const isKnown = filter.operation === undefined || operationId !== undefined
-  if (!range || !isKnown) return { emails: [], total: 0, hasMore: false, lastKey: undefined }
-  const below = { ...range, last: Math.min(range.last, belowTimeAndId(page)[1] - 1) }
-  const { status, engagement } = filter
-  const listMatches = (): MatchPage => ({
-    ids: findMatchIds(db, match, below, { limit: page.limit + 1, offset: page.offset }),
-    total: countMatches(db, match, range, MAX_COUNTED),
-  })
-  const { ids, total, stoppedAt } =
-    status === undefined && operationId === undefined && engagement === undefined
-      ? listMatches()
-      : status !== undefined &&
-          engagement === undefined &&
-          countEmails(db, accountId, status, filter.from, filter.to) <= MAX_LOOKED_UP
-        ? examineStatus(db, { accountId, match, status, operationId, range, filter }, below.last, page)
-        : await examineMatches(app, { accountId, match, status, engagement, operationId, range: below }, page)
+  if (filter.operation !== undefined && operationId === undefined)
+    return { emails: [], total: 0, hasMore: false, lastKey: undefined }
+  const query = { accountId, match, emailIds: search.emailIds ?? [], status: filter.status, operationId, filter }
+  const few = await findFew(app, query)
+  const { ids, total, stoppedAt } = few ? toPage(db, query, few, page) : await scanForPage(app, query, page)
   const emails = readEmailsByIds(db, ids.slice(0, page.limit))
   const last = emails.at(-1)
   if (ids.length > page.limit || stoppedAt === undefined)
@@ -184,72 +172,116 @@ async function updateIndex(app: App): Promise<void> {
   }
 }
 
-/** The row ids that the date filter and a Message-ID of ours allow; undefined if there are none. */
-function findRange(
-  db: Database,
-  accountId: number,
-  { from, to, match, emailId }: EmailFilter & { readonly match: string; readonly emailId: number | undefined },
-): TimeRange | undefined {
-  if (emailId !== undefined) return { first: emailId, last: emailId, time: { from, to } }
-  if (from <= ANY_TIME.from && to >= ANY_TIME.to) return ALL_ROWS
-  const isRare = countMatches(db, match, ALL_ROWS, MAX_DATED_MATCHES + 1) <= MAX_DATED_MATCHES
-  return isRare ? { ...ALL_ROWS, time: { from, to } } : findTimeRange(db, accountId, from, to)
+/** Every match, and perhaps emails that the filter excludes, if an id, a status or the search leaves few. */
+async function findFew(app: App, query: Query): Promise<readonly number[] | undefined> {
+  const { accountId, match, emailIds, status, filter } = query
+  const { from, to } = filter
+  if (emailIds.length > 0)
+    return new Set(emailIds).size > 1 ? [] : emailIds.slice(0, 1).filter((id) => isMatch(app.db, match, id))
+  if (status !== undefined && countEmails(app.db, accountId, status, from, to) <= MAX_LOOKED_UP)
+    return sql(app.db)
+      .ofStatus.all(accountId, statusCode(status), from, to)
+      .map(({ id }) => id)
+      .filter((id) => isMatch(app.db, match, id))
+  if (from <= ANY_TIME.from && to >= ANY_TIME.to) return undefined
+  const found: number[] = []
+  const stoppedAt = await scanMatches(app, query, ALL_ROWS, (ids) => {
+    found.push(...ids)
+    return found.length > MAX_DATED_MATCHES
+  })
+  return stoppedAt === undefined && found.length <= MAX_DATED_MATCHES ? found : undefined
 }
 
-interface MatchQuery {
-  readonly accountId: number
-  readonly match: string
-  readonly status: Status | undefined
-  readonly engagement?: Engagement | undefined
-  readonly operationId: number | undefined
-  readonly range: TimeRange
-}
-
-/** Looks up each of the few emails of a status in the index. */
-function examineStatus(
+function filterIds(
   db: Database,
-  query: MatchQuery & { readonly status: Status; readonly filter: EmailFilter },
-  last: number,
-  page: RowWindow,
-): MatchPage {
-  const { accountId, match, status, operationId, range, filter } = query
-  const ids = sql(db)
-    .ofStatus.all(accountId, statusCode(status), filter.from, filter.to)
-    .filter((row) => operationId === undefined || row.operationId === operationId)
-    .filter(({ id }) => id >= range.first && id <= range.last && isMatch(db, match, id))
+  { status, operationId, filter: { engagement, from, to } }: Query,
+  ids: readonly number[],
+): number[] {
+  const code = status === undefined ? null : statusCode(status)
+  const bit = engagement === undefined ? null : engagementBit(engagement)
+  return sql(db)
+    .among.all(JSON.stringify(ids), code, operationId ?? null, bit, from, to)
     .map(({ id }) => id)
-  const below = ids.filter((id) => id <= last)
+}
+
+const lastIdOf = (page: RowWindow): number => belowTimeAndId(page)[1] - 1
+
+function toPage(db: Database, query: Query, matches: readonly number[], page: RowWindow): MatchPage {
+  const ids = filterIds(db, query, matches)
+  const below = ids.filter((id) => id <= lastIdOf(page))
   return { ids: below.slice(page.offset, page.offset + page.limit + 1), total: ids.length }
 }
 
-/** Scans the matches, newest first, for a status or an operation until the page is full. */
-async function examineMatches(
-  app: App,
-  { accountId, match, status, engagement, operationId, range }: MatchQuery,
-  page: RowWindow,
-): Promise<MatchPage> {
-  const owner = getTenantId(app.db, accountId)
-  const hitLimit = page.offset + page.limit + 1
+/** Scans the matches, newest first, until the page is full and, without a status, an engagement or an operation, all are counted. */
+async function scanForPage(app: App, query: Query, page: RowWindow): Promise<MatchPage> {
+  const { accountId, status, operationId, filter } = query
+  const range = findTimeRange(app.db, accountId, filter.from, filter.to)
+  if (!range) return { ids: [], total: 0 }
+  const below = { ...range, last: Math.min(range.last, lastIdOf(page)) }
+  const limit = page.offset + page.limit + 1
   const hits: number[] = []
-  let { last } = range
-  let stoppedAt: number | undefined
-  for (let batch = 0; hits.length < hitLimit; batch++) {
-    if (batch === MAX_BATCHES) {
-      stoppedAt = last + 1
-      break
-    }
-    const found = await app.fairScheduler.resume(owner, () => {
-      const ids = findMatchIds(app.db, match, { ...range, last }, { limit: BATCH_SIZE })
-      const code = status === undefined ? null : statusCode(status)
-      const bit = engagement === undefined ? null : engagementBit(engagement)
-      for (const { id } of sql(app.db).among.all(JSON.stringify(ids), code, operationId ?? null, bit)) hits.push(id)
-      return ids
-    })
-    app.workBudget.charge(accountId, (BATCH_WORK_UNITS * found.length) / BATCH_SIZE)
-    const oldest = found.at(-1)
-    if (found.length < BATCH_SIZE || oldest === undefined) break
-    last = oldest - 1
+  const isFiltered = status !== undefined || operationId !== undefined || filter.engagement !== undefined
+  const isFirst = page.after === undefined
+  let counted = 0
+  const take = (ids: readonly number[]) => {
+    counted += ids.length
+    const found = isFiltered ? filterIds(app.db, query, ids) : ids
+    hits.push(...found.slice(0, Math.max(0, limit - hits.length)))
+    return hits.length >= limit
   }
-  const before = page.after === undefined ? 0 : 1
-  return { ids: hits.slice(page.offset, hitLimit), total: Math.min(MAX_COUNTED, hits.length + before), stoppedAt }
+  if (!isFiltered && !isFirst)
+    await scanMatches(app, query, range, (ids) => {
+      counted += ids.length
+      return counted >= MAX_COUNTED
+    })
+  const total = counted
+  const stoppedAt = await scanMatches(
+    app,
+    query,
+    below,
+    (ids) => take(ids) && (isFiltered || !isFirst || counted >= MAX_COUNTED),
+  )
+  const found = isFiltered ? hits.length + (isFirst ? 0 : 1) : isFirst ? counted : total
+  return {
+    ids: hits.slice(page.offset, limit),
+    total: Math.min(MAX_COUNTED, found),
+    stoppedAt: hits.length >= limit ? undefined : stoppedAt,
+  }
+}
+
+/**
+ * Calls `visit` with the row ids of matches, newest first, until it returns true. Returns the row id at which it
+ * stopped because of the time, undefined otherwise.
+ */
+async function scanMatches(
+  app: App,
+  { accountId, match }: Pick<Query, 'accountId' | 'match'>,
+  range: TimeRange,
+  visit: (ids: readonly number[]) => boolean,
+): Promise<number | undefined> {
+  const endMs = app.clock.monotonicMs() + MAX_SEARCH_MS
+  let next: Shard | undefined
+  let isEnough = false
+  let stoppedAt: number | undefined
+  function* listParts(): Generator<Shard> {
+    for (const shard of listShards(app.db, match, range))
+      for (next = shard; next; ) {
+        if (app.clock.monotonicMs() > endMs) stoppedAt = next.last + 1
+        if (isEnough || stoppedAt !== undefined) return
+        yield next
+      }
+  }
+  await app.fairScheduler.forEach(
+    getTenantId(app.db, accountId),
+    listParts(),
+    (part) => {
+      const ids = findMatchIds(app.db, match, part, range.time, BATCH_SIZE)
+      app.workBudget.charge(accountId, SHARD_WORK_UNITS + (BATCH_WORK_UNITS * ids.length) / BATCH_SIZE)
+      const last = ids.length < BATCH_SIZE ? undefined : ids.at(-1)
+      next = last === undefined ? undefined : { ...part, last: last - 1 }
+      isEnough = visit(ids)
+    },
+    { isNew: false },
+  )
+  return stoppedAt
 }

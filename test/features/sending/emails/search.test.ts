@@ -108,6 +108,40 @@ describe('among five emails', () => {
     [{ to: 'bob@receiver.test', to_date: '2026-03-15T14:30:00Z' }, [CORRECTED, INVOICE]],
     [{ to: 'bob@receiver.test', from_date: '2026-03-16' }, []],
     [{ to: 'bob@receiver.test', operation_id: '01234567-89ab-7def-8123-456789abcdef' }, []],
+    [{ to: 'bob' }, [ODD, NEWS, CORRECTED, INVOICE]],
+    [{ to: 'bob@receiver.test.' }, [ODD]],
+    [{ to: '@RECEIVER' }, [ODD, NEWS, CORRECTED, INVOICE]],
+    [{ from: 'bill' }, [GERMAN]],
+    [{ from: 'sender.test' }, []],
+    [{ q: 'b' }, [ODD, NEWS, CORRECTED, GERMAN, INVOICE]],
+    [{ q: 'bob' }, [ODD, NEWS, CORRECTED, INVOICE]],
+    [{ q: 'bob@' }, [ODD, NEWS, CORRECTED, INVOICE]],
+    [{ q: 'Bob@rec' }, [ODD, NEWS, CORRECTED, INVOICE]],
+    [{ q: '<bob@receiver.test>, ' }, [ODD, NEWS, CORRECTED, INVOICE]],
+    [{ q: 'ob@receiver.test' }, []],
+    [{ q: 'receiver.te' }, [ODD, NEWS, CORRECTED, INVOICE]],
+    [{ q: '@x' }, [NEWS, CORRECTED, GERMAN]],
+    [{ q: '@bob' }, []],
+    [{ q: 'carl' }, [GERMAN]],
+    [{ q: 'odd a' }, [ODD]],
+    [{ q: 'invo' }, [CORRECTED, INVOICE]],
+    [{ q: 'nvoice' }, []],
+    [{ q: 'invoice bob 4712,' }, [CORRECTED]],
+    [{ q: 'marz' }, [GERMAN]],
+    [{ q: 'fu\u0308r rech' }, [GERMAN]],
+    [{ q: '\u202ebob \u200f"news"' }, [NEWS]],
+    [{ q: 'bob', status: 'queued', from_date: '2026-03-15T15:00:00Z' }, [ODD, NEWS]],
+    [{ q: 'bob', tag: 'Invoice' }, [NEWS]],
+    [{ q: 'bob*' }, [ODD, NEWS, CORRECTED, INVOICE]],
+    [{ q: 'bob AND news' }, []],
+    [{ q: 'NEAR(bob' }, []],
+    [{ q: 'NOT bob' }, []],
+    [{ q: '-bob ^bob' }, []],
+    [{ q: 'recipient:bob' }, []],
+    [{ q: "bob' OR 1=1 --" }, []],
+    [{ q: 'bo_ b%' }, []],
+    [{ q: 'مرحبا' }, []],
+    [{ q: 'x'.repeat(500) }, []],
   ]
   // Proves: email-1
   test.each(cases)('%j finds %j', async (query, subjects) => {
@@ -120,6 +154,9 @@ describe('among five emails', () => {
     expect(
       await searchSubjects(emails, { message_id: messageId.slice(1, -1), status: 'queued', tag: 'Invoice' }),
     ).toEqual([NEWS])
+    expect(await searchSubjects(emails, { q: messageId })).toEqual([NEWS])
+    expect(await searchSubjects(emails, { q: `${messageId.slice(1, 37)} `, to: 'dan' })).toEqual([NEWS])
+    expect(await searchSubjects(emails, { q: messageId.slice(1, 37), to: 'eve' })).toEqual([])
     expect(await searchSubjects(emails, { message_id: messageId, subject: 'invoice' })).toEqual([])
     expect(await searchSubjects(emails, { message_id: messageId, to_date: '2026-03-15T12:30:00Z' })).toEqual([])
   })
@@ -136,20 +173,36 @@ describe('among five emails', () => {
       { subject: 'invoice' },
       { subject: 'invoice', tag: 'invoice' },
       { message_id: messageId },
+      { q: 'bob' },
+      { q: messageId },
     ]
     for (const query of queries) expect(await searchSubjects(emails, query, { key })).toEqual([])
   })
 
   // Proves: email-1
   test.each([
-    [{ to: 'bob' }, 'to'],
+    [{ to: 'bob smith' }, 'to'],
     [{ to: '' }, 'to'],
-    [{ from: 'sender.test' }, 'from'],
+    [{ to: 'x'.repeat(321) }, 'to'],
+    ...[
+      '',
+      ' ',
+      '%',
+      '_',
+      '"',
+      '*',
+      '@',
+      '\0',
+      '🎉',
+      '\u202e',
+      'x'.repeat(501),
+      'x'.repeat(10_000),
+      'x '.repeat(21),
+    ].map((q) => [{ q }, 'q'] as const),
     [{ subject: '' }, 'subject'],
     [{ subject: '…' }, 'subject'],
     [{ subject: 'x'.repeat(201) }, 'subject'],
     [{ subject: 'x '.repeat(21) }, 'subject'],
-    [{ to: '@test' }, 'to'],
     [{ to: '@a@b.test' }, 'to'],
     [{ from: '@' }, 'from'],
     [{ domain: 'receiver.test' }, 'domain'],
@@ -161,6 +214,27 @@ describe('among five emails', () => {
   ])('%j is a 422', async (query, field) => {
     expectError(await list(emails, query as Record<string, string>), 422, 'validation_failed', field)
   })
+})
+
+// Proves: email-1
+test('words of names and of local parts, and Message-IDs of clients, are found by q', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted({ subject: 'one', to: '"Brown, Bob" <b.b@x.test>' })
+  await emails.accepted({ subject: 'two', to: 'bob.brown+shop@x.test', from: 'Zoë Müller <ada@sender.test>' })
+  await emails.accepted({ subject: 'three', to: "Bob <o'brien@x.test>" })
+  emails.app.db.run(`UPDATE emails SET extra = '{"message_id":"<Abc.1@client.test>"}' WHERE id = 3`)
+  const cases = [
+    ['Bob Brown', ['two', 'one']],
+    ['brown b', ['two', 'one']],
+    ['shop', ['two']],
+    ['zoe mull', ['two']],
+    ["o'brien", ['three']],
+    ['brien', ['three']],
+    ['<Abc.1@client.test>', ['three']],
+    ['Abc.1@client.test', ['three']],
+    ['abc.1@client.test', []],
+  ] as const
+  for (const [q, subjects] of cases) expect([q, await searchSubjects(emails, { q })]).toEqual([q, [...subjects]])
 })
 
 // Proves: email-1
@@ -206,12 +280,13 @@ test('pages by cursor and by number have the same rows', async () => {
   const queries: readonly Record<string, string>[] = [
     { to: 'bob@receiver.test' },
     { subject: 'odd mail' },
+    { q: 'od mai' },
     { tag: 'all', status: 'bounced' },
     { tag: 'all', status: 'failed' },
   ]
   for (const query of queries) {
     const expected = stored
-      .filter(({ subject }) => !('subject' in query) || subject.startsWith('odd'))
+      .filter(({ subject }) => !('subject' in query || 'q' in query) || subject.startsWith('odd'))
       .filter(({ status }) => !('status' in query) || status === statusCode(query['status'] as 'bounced'))
       .map(({ subject }) => subject)
     expect(await searchPages(emails, { ...query, per_page: '60' })).toEqual(expected)
