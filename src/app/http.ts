@@ -128,6 +128,7 @@ import { Doctor } from './doctor/doctor.ts'
 import { operatorFenceRoutes } from './fence/routes.ts'
 import { findRoutes } from './find-routes.ts'
 import { masterKeyRoutes } from './master-key-routes.ts'
+import { searchRoutes } from './search-routes.ts'
 import { operatorStatusRoutes, type StatusRouteOptions } from './status-routes.ts'
 import { VERSION } from './version.ts'
 
@@ -270,6 +271,7 @@ export function createRoutes(
     requestLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
     findRoutes(app),
+    searchRoutes(app, { maxAttempts }),
     apiKeyImportRoutes(app),
     operatorNewAccountRoutes(app),
     operatorPlanRoutes(app),

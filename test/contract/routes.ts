@@ -459,6 +459,7 @@ export const ROUTES: readonly Route[] = [
     isOne: true,
   },
   listRoute('/v1/emails', 'emails:read'),
+  get('/v1/search?q=bob', 'emails:read'),
   { ...get('/v1/emails', 'emails:send', { status: 202 }), method: 'POST', body: () => EMAIL },
   {
     ...get('/v1/emails/batch', 'emails:send', { status: 202, shape: ['data', 'errors', 'operation_id'] }),

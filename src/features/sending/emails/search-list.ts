@@ -164,7 +164,7 @@ export async function searchEmails(
 }
 
 /** Indexes pending emails. While nothing can be written, a search finds only what was indexed before. */
-async function updateIndex(app: App): Promise<void> {
+export async function updateIndex(app: App): Promise<void> {
   try {
     await indexPendingEmails(app)
   } catch (error) {
@@ -253,7 +253,7 @@ async function scanForPage(app: App, query: Query, page: RowWindow): Promise<Mat
  * Calls `visit` with the row ids of matches, newest first, until it returns true. Returns the row id at which it
  * stopped because of the time, undefined otherwise.
  */
-async function scanMatches(
+export async function scanMatches(
   app: App,
   { accountId, match }: Pick<Query, 'accountId' | 'match'>,
   range: TimeRange,

@@ -1,7 +1,7 @@
 /**
  * @module The words under which an email is indexed, and the FTS5 query of a search, which has to make the same ones. A
  * word belongs to one account, so a search reads no entries of others, and a word that is searched by its beginning
- * also to a shard (see `search.ts`): it starts with both numbers. Pure.
+ * also to a shard (see `search.ts`): it starts with both numbers.
  */
 import { parseSearchedWords } from '#platform/db/full-text.ts'
 import { invalid } from '#platform/errors.ts'
@@ -20,24 +20,41 @@ const ASCII_ONLY = /^[\x20-\x7e]*$/
 
 /** The words of a text without case, accents and marks, and without characters that only direct the writing. */
 function toWords(text: string): string[] {
-  if (ASCII_ONLY.test(text)) return shorten(text.toLowerCase().split(/[^a-z0-9]+/))
+  if (ASCII_ONLY.test(text)) return shorten(text.toLowerCase().match(/[a-z0-9]+/g) ?? [])
   const folded = text
     .toWellFormed()
     .toLowerCase()
     .normalize('NFKD')
     .replace(/[\p{M}\p{Cf}]+/gu, '')
-  return shorten(folded.toLowerCase().split(/[^\p{L}\p{N}\p{Co}]+/u))
+  return shorten(folded.toLowerCase().match(/[\p{L}\p{N}\p{Co}]+/gu) ?? [])
 }
 
-const shorten = (words: readonly string[]): string[] =>
-  words.filter((word) => word !== '').map((word) => word.slice(0, MAX_WORD_LENGTH).toWellFormed())
+const shorten = (words: string[]): string[] =>
+  words.some((word) => word.length > MAX_WORD_LENGTH)
+    ? words.map((word) => word.slice(0, MAX_WORD_LENGTH).toWellFormed())
+    : words
 
-/** Lowers ASCII letters only, as in addresses; the tokenizer, which splits ASCII text only, gets no other ASCII. */
+/** Lowers ASCII letters only, as SQLite does. */
+const lowerAscii = (text: string): string =>
+  ASCII_ONLY.test(text) ? text.toLowerCase() : text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
+
+/** An address as one word: the tokenizer splits only ASCII text, at what is neither letter nor digit. */
 const toOneWord = (text: string): string =>
-  text
-    .toWellFormed()
-    .replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
+  lowerAscii(text.toWellFormed())
+    .replaceAll('@', '\u0140')
+    .replaceAll('.', '\u012e')
     .replace(/[\0-/:-`{-\x7f]/g, (character) => String.fromCharCode(0x100 + character.charCodeAt(0)))
+
+/** The address of which this is the word. */
+export const fromOneWord = (word: string): string =>
+  word.replace(/[\u0100-\u017f]/g, (character) => String.fromCharCode(character.charCodeAt(0) - 0x100))
+
+/** The words of a shard that begin so, as limits of a range, and the length of what they all start with. */
+export function toWordRange(shard: number, accountId: number, beginning: string) {
+  const prefix = toShardPrefix(shard, accountId)
+  const first = prefix + toOneWord(beginning)
+  return { first, last: `${first}\u{10ffff}`, prefixLength: prefix.length }
+}
 
 /** What the words of a shard start with. */
 const toShardPrefix = (shard: number, accountId: number): string => `${shard}a${accountId}x`
@@ -66,20 +83,34 @@ export const COLUMNS = ['recipient', 'sender', 'name', 'subject', 'tag', 'stream
  * The values of COLUMNS. Besides each address, its domain is a word; names are also the further words of a local part,
  * as in `bob.brown@`. The signing domain is a word beside the stream, because every email has one.
  */
-export function toIndexRow(email: IndexedEmail): string[] {
+export function toIndexRow(email: IndexedEmail, senders: SenderWords): string[] {
   const { accountId } = email
   const prefix = toShardPrefix(shardOf(email.id), accountId)
-  const join = (words: readonly string[]) => [...new Set(words)].map((word) => prefix + word).join(' ')
-  const sender = splitMailbox(email.sender)
+  const join = (words: readonly string[]) => (words.length === 0 ? '' : prefix + words.join(` ${prefix}`))
+  const sender = readSender(senders, email.sender)
   const recipients = email.recipients.map(splitMailbox)
   return [
-    join(recipients.flatMap(toAddressWords)),
-    join(toAddressWords(sender)),
-    join([...recipients.flatMap(toNameWords), ...toWords(sender.name)]),
+    join(
+      recipients.length === 1 ? recipients.flatMap(toAddressWords) : [...new Set(recipients.flatMap(toAddressWords))],
+    ),
+    join(sender.address),
+    join([...recipients.flatMap(toNameWords), ...sender.name]),
     join(toWords(email.subject)),
     email.tags.map((tag) => toExactWord(accountId, tag)).join(' '),
     `s${email.streamId} d${email.domainId}${email.messageId === null ? '' : ` ${toExactWord(accountId, email.messageId)}`}`,
   ]
+}
+
+/** An account has few senders, so their words are made once a batch. */
+export type SenderWords = Map<string, Readonly<Record<'address' | 'name', readonly string[]>>>
+
+function readSender(senders: SenderWords, mailbox: string) {
+  const cached = senders.get(mailbox)
+  if (cached) return cached
+  const parts = splitMailbox(mailbox)
+  const words = { address: toAddressWords(parts), name: toWords(parts.name) }
+  senders.set(mailbox, words)
+  return words
 }
 
 interface MailboxParts {
@@ -101,10 +132,10 @@ function splitMailbox(mailbox: string): MailboxParts {
   }
 }
 
-const toAddressWords = ({ localPart, atDomain }: MailboxParts): string[] => [
-  toOneWord(localPart + atDomain),
-  toOneWord(atDomain),
-]
+function toAddressWords({ localPart, atDomain }: MailboxParts): string[] {
+  const domain = toOneWord(atDomain)
+  return [toOneWord(localPart) + domain, domain]
+}
 
 const toNameWords = ({ name, localPart }: MailboxParts): string[] => [...toWords(name), ...toWords(localPart).slice(1)]
 
@@ -117,6 +148,8 @@ export interface EmailSearch {
   readonly subject?: string | undefined
   /** Words, each of which begins an address, a domain, or a word of a name or of the subject. */
   readonly text?: string | undefined
+  /** The same, of recipients alone: words that each begin an address, its domain, or a word of a name. */
+  readonly person?: string | undefined
   readonly tag?: string | undefined
   readonly streamId?: number | undefined
   /** Row ids of signing domains; an email matches if it has one of them. */
@@ -142,7 +175,7 @@ export const formatMatch = ({ whole, sharded, accountId }: Match, shard: number)
 
 /** Throws a 422 for an unusable address, subject or text. */
 export function buildMatch(accountId: number, search: EmailSearch): Match {
-  const { to, from, subject, text, tag, streamId, domainIds, clientMessageId } = search
+  const { to, from, subject, text, person, tag, streamId, domainIds, clientMessageId } = search
   const whole = [
     tag === undefined ? '' : `tag : "${toExactWord(accountId, readTag(tag))}"`,
     streamId === undefined ? '' : `stream : "s${streamId}"`,
@@ -153,8 +186,11 @@ export function buildMatch(accountId: number, search: EmailSearch): Match {
     ...(to === undefined ? [] : [toAddressTerm('to', 'recipient', to)]),
     ...(from === undefined ? [] : [toAddressTerm('from', 'sender', from)]),
     ...(subject === undefined ? [] : parseWords('subject', subject).map(toSubjectTerm)),
-    ...(text === undefined ? [] : parseWords('q', text, MAX_TEXT_LENGTH).map((word) => toTextTerm(accountId, word))),
+    ...(text === undefined ? [] : parseText(text).map((word) => toTextTerm(accountId, word))),
+    ...(person === undefined ? [] : parseText(person).map((word) => toPersonTerm(word))),
   ]
+    // Longer words are rarer.
+    .sort((a, b) => b('').length - a('').length)
   return { whole, sharded, accountId }
 }
 
@@ -163,6 +199,10 @@ const MAX_TEXT_LENGTH = 500
 
 const parseWords = (field: string, text: string, maxLength?: number): string[] =>
   parseSearchedWords(field, text, { isWord: (word) => toWords(word).length > 0, maxLength })
+
+/** The words of `q`. */
+const parseText = (text: string): string[] =>
+  parseWords('q', text, MAX_TEXT_LENGTH).map((word) => word.replace(AROUND_WORD, ''))
 
 function readTag(tag: string): string {
   if (tag === '') throw invalid('tag', 'tag must not be empty.')
@@ -189,8 +229,7 @@ const ADDRESSES = '{recipient sender}'
 const AROUND_WORD = /^[<>"'(),;:[\]*]+|(?<![<>"'(),;:[\]*])[<>"'(),;:[\]*]+$|\p{Cf}+/gu
 
 /** Emails of which an address, its domain, or a word of a name or of the subject begins so. */
-function toTextTerm(accountId: number, given: string): Term {
-  const word = given.replace(AROUND_WORD, '')
+function toTextTerm(accountId: number, word: string): Term {
   const mailbox = parseMailbox(word)
   const beginning = toOneWord(mailbox.kind === 'ok' ? mailbox.address : word)
   if (word.startsWith('@')) return (prefix) => `${ADDRESSES} : "${prefix}${beginning}" *`
@@ -206,6 +245,39 @@ function toTextTerm(accountId: number, given: string): Term {
     return isPlain
       ? `(${address})`
       : `(${ADDRESSES} : (${address}) OR {name subject} : (${toAllQuery(prefix, word)} *))`
+  }
+}
+
+const toPersonTerm = (word: string): Term => {
+  const [beginning, atDomain] = [toOneWord(word), toOneWord(`@${word}`)]
+  return (prefix) => {
+    const name = word.includes('@') ? '' : ` OR name : (${toAllQuery(prefix, word)} *)`
+    return `(recipient : ("${prefix}${beginning}" * OR "${prefix}${atDomain}" *)${name})`
+  }
+}
+
+/** Returns whether a name has all words of `q`, by their beginning. */
+export function createNameTest(text: string): (name: string) => boolean {
+  const searched = parseText(text).flatMap(toWords)
+  return (name) => {
+    const words = toWords(name)
+    return searched.every((word) => words.some((other) => other.startsWith(word)))
+  }
+}
+
+/** Returns whether the words of `q` are those of a person, as `EmailSearch.person` finds them. */
+export function createPersonTest(text: string): (address: string, name: string) => boolean {
+  const searched = parseText(text).map(lowerAscii)
+  return (address, name) => {
+    const { localPart, atDomain } = splitMailbox(lowerAscii(address))
+    const words = [...toWords(localPart).slice(1), ...toWords(name)]
+    return searched.every(
+      (word) =>
+        address.toLowerCase().startsWith(word) ||
+        atDomain.startsWith(word) ||
+        atDomain.startsWith(`@${word}`) ||
+        (!word.includes('@') && toWords(word).every((part) => words.some((other) => other.startsWith(part)))),
+    )
   }
 }
 

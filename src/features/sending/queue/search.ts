@@ -29,14 +29,17 @@ import {
   buildMatch,
   COLUMNS,
   formatMatch,
+  fromOneWord,
   type IndexedEmail,
   type Match,
+  type SenderWords,
   SHARD_SIZE,
   shardOf,
   toIndexRow,
+  toWordRange,
 } from './search-match.ts'
 
-export { buildMatch, type EmailSearch, type Match } from './search-match.ts'
+export { buildMatch, createNameTest, createPersonTest, type EmailSearch, type Match } from './search-match.ts'
 
 /** Emails indexed per transaction; this takes some 2 ms. */
 const MAX_BATCH_EMAILS = 500
@@ -84,14 +87,18 @@ const hasPending = (db: Database, lastId: number): boolean => sql(db).hasEmail.g
 
 /** Indexes the emails above one row id, up to another. */
 function insertBetween(db: Database, above: number, last: number): void {
+  const senders: SenderWords = new Map()
   for (const { recipients, tags, ...email } of sql(db).between.all(above, last))
     sql(db).insert.run(
       email.id,
-      ...toIndexRow({
-        ...email,
-        recipients: JSON.parse(recipients) as string[],
-        tags: tags === null ? [] : (JSON.parse(tags) as string[]),
-      }),
+      ...toIndexRow(
+        {
+          ...email,
+          recipients: JSON.parse(recipients) as string[],
+          tags: tags === null ? [] : (JSON.parse(tags) as string[]),
+        },
+        senders,
+      ),
     )
 }
 
@@ -180,15 +187,23 @@ export interface Shard {
   readonly last: number
 }
 
-/** The shards of a range, newest first; all as one if the words of the search are the same in all. */
+/**
+ * The shards of a range, newest first; all as one if the words of the search are the same in all. Skips those without
+ * an email that has the rarest word, so that a common one is not read there.
+ */
 export function* listShards(db: Database, match: Match, { first, last }: TimeRange): Generator<Shard> {
   if (match.sharded.length === 0) return yield { number: 0, first, last }
   const ends = searchSql(db).ends.get()
   const oldest = Math.max(first, ends?.oldest ?? 0)
   const newest = Math.min(last, ends?.newest ?? 0)
+  const terms = match.sharded.map((term) => ({ ...match, whole: [], sharded: [term] }))
   for (let number = shardOf(newest); number >= shardOf(oldest) && newest >= oldest; number--) {
     const start = number * SHARD_SIZE
-    yield { number, first: Math.max(oldest, start), last: Math.min(newest, start + SHARD_SIZE - 1) }
+    const shard = { number, first: Math.max(oldest, start), last: Math.min(newest, start + SHARD_SIZE - 1) }
+    const missing =
+      terms.length < 2 ? -1 : terms.findIndex((term) => findMatchIds(db, term, shard, undefined, 1).length === 0)
+    if (missing < 0) yield shard
+    else terms.unshift(...terms.splice(missing, 1))
   }
 }
 
@@ -230,6 +245,26 @@ export const findMatchIds = (
   searchSql(db)
     .page.all(formatMatch(match, number), first, last, time?.from ?? null, time?.to ?? null, limit)
     .map(({ id }) => id)
+
+/** Addresses of a shard that begin so, in the order of their letters: recipients, senders, also those of erased emails. */
+export function listAddresses(
+  db: Database,
+  accountId: number,
+  shard: number,
+  beginning: string,
+  limit: number,
+): string[] {
+  // Of a connection, and without content.
+  db.run("CREATE VIRTUAL TABLE IF NOT EXISTS temp.email_words USING fts5vocab('main', 'email_search', 'row')")
+  const { first, last, prefixLength } = toWordRange(shard, accountId, beginning)
+  return db
+    .query<{ term: string }, [string, string, number]>(
+      'SELECT term FROM temp.email_words WHERE term >= ? AND term < ? LIMIT ?',
+    )
+    .all(first, last, limit)
+    .map(({ term }) => fromOneWord(term.slice(prefixLength)))
+    .filter((word) => word.indexOf('@') > 0)
+}
 
 /** Whether an email of the account matches. */
 export function isMatch(db: Database, match: Match, id: number): boolean {
