@@ -8,6 +8,7 @@ import { createAnalyticsBenchmark } from './analytics.ts'
 import { createDashboardsBenchmark } from './dashboards.ts'
 import { createImportBenchmark } from './imports.ts'
 import { createPeerBenchmarks } from './peers.ts'
+import { createSearchBenchmark } from './search.ts'
 import { type SoakOptions, soak } from './soak.ts'
 import { createTemplateBenchmark } from './templates.ts'
 
@@ -21,6 +22,13 @@ withMeasuring<{ events: number }>(
     .description('time of the analytics of a year of mail (10000000 events take some 10 minutes and 6 GB)')
     .option('--events <n>', 'events stored', parsePositive, 1_000_000),
   ({ events }) => [createAnalyticsBenchmark(events)],
+)
+withMeasuring<{ emails: number }>(
+  program
+    .command('search')
+    .description('time of searches (10000000 emails take some 20 minutes and 5 GB)')
+    .option('--emails <n>', 'emails stored', parsePositive, 1_000_000),
+  ({ emails }) => [createSearchBenchmark(emails)],
 )
 withMeasuring<{ contacts: number }>(
   program

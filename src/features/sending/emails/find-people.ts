@@ -111,9 +111,9 @@ async function findPerson(app: App, accountId: number, address: string): Promise
 const MAX_SPELLED_LENGTH = 100
 const MIN_SPELLED_LENGTH = 3
 /** Beginnings that are looked up, in some 50 µs each, and addresses that are compared. */
-const MAX_LOOK_UPS = 1500
-const MAX_COMPARED = 10_000
-const MAX_COMPARED_PER_LOOK_UP = 500
+const MAX_LOOK_UPS = 800
+const MAX_COMPARED = 4000
+const MAX_COMPARED_PER_LOOK_UP = 200
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789'
 const BEGINNING_LENGTH = 3
 

@@ -187,6 +187,9 @@ export interface Shard {
   readonly last: number
 }
 
+/** After so many shards that have all words, these are looked up one by one only in one of as many. */
+const SHARDS_PER_CHECK = 8
+
 /**
  * The shards of a range, newest first; all as one if the words of the search are the same in all. Skips those without
  * an email that has the rarest word, so that a common one is not read there.
@@ -196,14 +199,16 @@ export function* listShards(db: Database, match: Match, { first, last }: TimeRan
   const ends = searchSql(db).ends.get()
   const oldest = Math.max(first, ends?.oldest ?? 0)
   const newest = Math.min(last, ends?.newest ?? 0)
+  let checks = SHARDS_PER_CHECK
   const terms = match.sharded.map((term) => ({ ...match, whole: [], sharded: [term] }))
   for (let number = shardOf(newest); number >= shardOf(oldest) && newest >= oldest; number--) {
     const start = number * SHARD_SIZE
     const shard = { number, first: Math.max(oldest, start), last: Math.min(newest, start + SHARD_SIZE - 1) }
-    const missing =
-      terms.length < 2 ? -1 : terms.findIndex((term) => findMatchIds(db, term, shard, undefined, 1).length === 0)
-    if (missing < 0) yield shard
-    else terms.unshift(...terms.splice(missing, 1))
+    const isChecked = terms.length > 1 && (checks > 0 || number % SHARDS_PER_CHECK === 0)
+    const missing = isChecked ? terms.findIndex((term) => findMatchIds(db, term, shard, undefined, 1).length === 0) : -1
+    checks = missing >= 0 ? SHARDS_PER_CHECK : checks - 1
+    if (missing >= 0) terms.unshift(...terms.splice(missing, 1))
+    else yield shard
   }
 }
 
