@@ -111,11 +111,10 @@ async function findPerson(app: App, accountId: number, address: string): Promise
 const MAX_SPELLED_LENGTH = 100
 const MIN_SPELLED_LENGTH = 3
 /** Beginnings that are looked up, in some 50 µs each, and addresses that are compared. */
-const MAX_LOOK_UPS = 800
+const MAX_LOOK_UPS = 1200
 const MAX_COMPARED = 4000
 const MAX_COMPARED_PER_LOOK_UP = 200
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789'
-const BEGINNING_LENGTH = 3
 
 /**
  * Addresses of recipients that differ from a text by typing errors, the nearest first: from an address in both parts,
@@ -163,13 +162,25 @@ export async function findClosest(app: App, accountId: number, text: string, lim
   return closest
 }
 
-/** How the address may begin if the text has an error: later or in its first letters; then, if one is missing or wrong. */
+const MAX_BEGINNING_LENGTH = 12
+
+/**
+ * How the address may begin, in the order of their yield: if its domain has the error; a letter after the sixth; if two
+ * letters are swapped or one is too many; a letter after the third; if one of the first two is missing or wrong.
+ */
 function listBeginnings(text: string): readonly (readonly string[])[] {
-  const [a = '', b = '', c = '', d = ''] = text
-  const likely = [a + b + c, b + a + c, a + c + b, b + c + d, a + c + d, a + b + d]
-  const other = [...LETTERS].flatMap((letter) => [letter + a + b, letter + b + c, a + letter + c, a + letter + b])
-  const begin = (texts: readonly string[]) => [...new Set(texts.map((start) => start.slice(0, BEGINNING_LENGTH)))]
-  return [begin(likely), [a + b], begin(other)]
+  const [a = '', b = '', c = ''] = text
+  const local = text.includes('@') ? [text.slice(0, text.indexOf('@') + 1)] : []
+  const edited = Array.from(text.slice(0, MAX_BEGINNING_LENGTH), (letter, k) => {
+    const before = text.slice(0, k)
+    return [before + text.slice(k + 1), before + text.slice(k + 1, k + 2) + letter + text.slice(k + 2)]
+  })
+  const swapped = [...new Set(edited.flat().map((variant) => variant.slice(0, MAX_BEGINNING_LENGTH)))]
+  const other = [...LETTERS].flatMap((letter) => [
+    ...[letter + text.slice(0, 4), letter + text.slice(1, 5)],
+    ...[a + letter + text.slice(2, 5), a + letter + text.slice(1, 4)],
+  ])
+  return [local, [text.slice(0, 6)], swapped, [a + b + c], [a + b], other]
 }
 
 const TOO_FAR = 3
