@@ -1428,4 +1428,4 @@ END;
 --> statement-breakpoint
 INSERT INTO content_cursor VALUES (1, 0);
 --> statement-breakpoint
-CREATE VIRTUAL TABLE `email_search` USING fts5(account, recipient, sender, subject, tag, stream, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE `email_search` USING fts5(recipient, sender, name, subject, tag, stream, content='', contentless_delete=1, detail=column, tokenize='ascii');

@@ -13,9 +13,9 @@ import { findErasure } from '#features/lifecycle/privacy/erasures.ts'
 import { findUserByUuid } from '#features/people/team/users.ts'
 import { listInbound } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
-import { parseSearch, searchEmails } from '#features/sending/emails/search-list.ts'
+import { parseSearch, scanMatches, searchEmails } from '#features/sending/emails/search-list.ts'
 import { emailRowWire, hideContent, type MaxAttempts, toRecipientState } from '#features/sending/emails/wire.ts'
-import { ALL_ROWS, ANY_TIME, buildMatch, findMatchIds } from '#features/sending/queue/search.ts'
+import { ALL_ROWS, ANY_TIME, buildMatch, formatMatch, listShards, type Match } from '#features/sending/queue/search.ts'
 import { statusName } from '#features/sending/queue/status.ts'
 import { listApiKeys } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
@@ -26,6 +26,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import type { PersonRecord, PersonSuppression } from './model.ts'
@@ -60,9 +61,9 @@ const sql = prepareStatements((db) => ({
      FROM json_each(?1) AS ids CROSS JOIN recipients r INDEXED BY recipients_email ON email_id = ids.value
      WHERE lower(address) = lower(?2) ORDER BY email_id DESC`,
   ),
-  firstAt: db.prepare<{ at: number }, [string]>(
+  firstAt: db.prepare<{ at: number }, [string, number, number]>(
     `SELECT created_at AS at FROM emails
-     WHERE id = (SELECT rowid FROM email_search WHERE email_search MATCH ? ORDER BY rowid LIMIT 1)`,
+     WHERE id = (SELECT rowid FROM email_search WHERE email_search MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid LIMIT 1)`,
   ),
   openedAt: db.prepare<{ at: number | null }, [string]>(
     'SELECT max(last_event_at) AS at FROM opens WHERE recipient_id IN (SELECT value FROM json_each(?))',
@@ -139,9 +140,13 @@ async function readEmails(app: App, actor: Actor, address: string, maxAttempts: 
   const search = parseSearch(db, accountId, { to: address }) ?? {}
   const page = { limit: MAX_RECENT_EMAILS, offset: 0 }
   const found = await searchEmails(app, accountId, { filter: { status: undefined, ...ANY_TIME }, search }, page)
+  const match = buildMatch(accountId, search)
+  const newest: number[] = []
+  await scanMatches(app, { accountId, match }, ALL_ROWS, (ids) => {
+    newest.push(...ids.slice(0, MAX_COUNTED_EMAILS - newest.length))
+    return newest.length >= MAX_COUNTED_EMAILS
+  })
   return app.fairScheduler.resume(getTenantId(db, accountId), () => {
-    const match = buildMatch(accountId, search)
-    const newest = findMatchIds(db, match, ALL_ROWS, { limit: MAX_COUNTED_EMAILS })
     const counted = sql(db)
       .countable.all(JSON.stringify(newest))
       .map(({ id }) => id)
@@ -157,7 +162,7 @@ async function readEmails(app: App, actor: Actor, address: string, maxAttempts: 
       display_names: listNames(copies),
       emails: {
         total: found.total,
-        first_at: isoTimeOrNull(sql(db).firstAt.get(match)?.at ?? null),
+        first_at: isoTimeOrNull(findFirstTime(db, match) ?? null),
         last_at: isoTimeOrNull(found.emails[0]?.createdAt ?? null),
         counted: counted.length,
         by_state: Object.fromEntries(Object.entries(byState).map(([state, of]) => [state, of.length])),
@@ -170,6 +175,15 @@ async function readEmails(app: App, actor: Actor, address: string, maxAttempts: 
       }),
     }
   })
+}
+
+/** When the oldest matching email was accepted. */
+function findFirstTime(db: Database, match: Match): Millis | undefined {
+  for (const { number, first, last } of [...listShards(db, match, ALL_ROWS)].reverse()) {
+    const row = sql(db).firstAt.get(formatMatch(match, number), first, last)
+    if (row) return row.at
+  }
+  return undefined
 }
 
 /** Display names of the recipient in these copies, newest first. */

@@ -39,7 +39,14 @@ import {
   toWordRange,
 } from './search-match.ts'
 
-export { buildMatch, createNameTest, createPersonTest, type EmailSearch, type Match } from './search-match.ts'
+export {
+  buildMatch,
+  createNameTest,
+  createPersonTest,
+  type EmailSearch,
+  formatMatch,
+  type Match,
+} from './search-match.ts'
 
 /** Emails indexed per transaction; this takes some 2 ms. */
 const MAX_BATCH_EMAILS = 500
