@@ -38,7 +38,7 @@ const search = async (q: string, key?: string) => {
   }
 }
 
-// Proves: email-40
+// Proves: email-43
 test('one text finds emails, people and what has the word in its name', async () => {
   const found = await search('bob')
   expect(found).toMatchObject({
@@ -56,7 +56,7 @@ test('one text finds emails, people and what has the word in its name', async ()
   expect((await search(VERIFIED)).domains).toEqual([VERIFIED])
 })
 
-// Proves: email-40
+// Proves: email-43
 test.each([
   ['bob@example.com', ['Bobby@example.com']],
   ['bo@example.com', []],
@@ -75,7 +75,7 @@ test.each([
   expect([found.emails, found.closest]).toEqual([[], closest])
 })
 
-// Proves: email-40
+// Proves: email-43
 test('what the caller may not read, and another account, is not found', async () => {
   const key = await emails.newKey(['emails:read'])
   expect(await search('bob', key)).toMatchObject({
