@@ -2,11 +2,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, requiresOrSupport } from '#features/core/app/http.ts'
 import { findClosest, findOldestTime, findPeople } from '#features/sending/emails/find-people.ts'
 import { EmailRow } from '#features/sending/emails/model.ts'
 import { findEmails } from '#features/sending/emails/routes.ts'
-import { emailRowWire, type MaxAttempts } from '#features/sending/emails/wire.ts'
+import { emailRowWire, hideContent, type MaxAttempts } from '#features/sending/emails/wire.ts'
 import { createNameTest } from '#features/sending/queue/search.ts'
 import { hasScope, type Scope } from '#features/setup/api-keys/scopes.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -103,18 +103,19 @@ export const searchRoutes = (app: App, options: { readonly maxAttempts: MaxAttem
       response: DataBody(SearchResults),
       detail: describeRoute(
         'Search everything',
-        requires('emails:read'),
+        requiresOrSupport('emails:read'),
         'At most five of each kind, newest first. What the key or the role may not read is empty.',
       ),
     })
 
 async function searchAll(
   app: App,
-  { accountId, scopes }: Actor,
+  actor: Actor,
   q: string,
   maxAttempts: MaxAttempts,
 ): Promise<Static<typeof SearchResults>> {
-  const mayRead = (scope: Scope) => hasScope(scopes, scope)
+  const { accountId } = actor
+  const mayRead = (scope: Scope) => hasScope(actor.scopes, scope)
   const isNamed = createNameTest(q)
   const find = (kind: keyof typeof KINDS) =>
     (mayRead(KINDS[kind][0]) ? sql(app.db)[kind].all(accountId) : [])
@@ -127,7 +128,7 @@ async function searchAll(
   const people = await findPeople(app, accountId, q, { limit: MAX_FOUND, sources })
   const isAbsent = emails.length === 0 && people.length === 0
   return {
-    emails: emails.map((email) => emailRowWire(email, maxAttempts)),
+    emails: emails.map((email) => hideContent(actor, emailRowWire(email, maxAttempts))),
     people: people.map(({ address, name = null, lastEmailAt = null }) => ({
       address,
       name,

@@ -889,6 +889,7 @@ export const SUPPORT_ROUTES: readonly string[] = [
   'GET /v1/emails/{id}',
   'GET /v1/emails/{id}/attempts',
   'GET /v1/people/{address}',
+  'GET /v1/search',
   'GET /v1/streams',
   'GET /v1/suppressions',
   'DELETE /v1/suppressions/{email}',
