@@ -10,7 +10,7 @@ import { requireKnownPlans } from '#features/core/accounts/plans.ts'
 import { createWorkBudget } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { type CommittedStore, type Metrics, NO_METRICS } from '#features/core/app/metrics.ts'
-import { createDeletionHold, type DeletionHold } from '#features/core/content-gc/deletion-hold.ts'
+import { createHoldReader } from '#features/core/content-gc/deletion-hold.ts'
 import { createEventTime, flushCounters, forEachEventCount, readLastSeq } from '#features/core/events/record.ts'
 import { readConfirmedTime } from '#features/lifecycle/retention/confirmed-time.ts'
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
@@ -84,7 +84,6 @@ export interface OpenedApp {
   readonly senderResolver: DnsClient
   readonly parser: Parser
   readonly sourceNames: SourceNames
-  readonly deletionHold: DeletionHold
   /** The data directory as the files in it name it. */
   readonly instance: Instance
   close(): Promise<void>
@@ -150,7 +149,6 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       senderResolver: network.senderResolver,
       parser,
       sourceNames: new SourceNames(app),
-      deletionHold: stores.deletionHold,
       instance,
       async close() {
         parser.close()
@@ -200,7 +198,6 @@ interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk
 
 interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime' | 'eventsRecorded'> {
   readonly captures: CaptureStore
-  readonly deletionHold: DeletionHold
   close(): Promise<unknown>
 }
 
@@ -226,11 +223,11 @@ function openStores(
   })
   const eventTime = createEventTime(clock, db)
   const eventsRecorded: App['eventsRecorded'] = createSignal()
-  const deletionHold = createDeletionHold(clock)
+  const isDeletionHeld = createHoldReader(config.dataDir, clock)
   const storeOptions = (store: 'content' | 'raw-mail') => ({
     ...committerOptions(store),
     clock,
-    isDeletionHeld: () => deletionHold.isActive,
+    isDeletionHeld,
   })
   const content = new ContentStore(join(config.dataDir, 'content'), storeOptions('content'))
   const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), storeOptions('raw-mail'))
@@ -261,7 +258,7 @@ function openStores(
     },
   })
   const close = () => Promise.all([commit.close(), content.close(), rawMail.close(), captures.close()])
-  return { commit, content, rawMail, captures, eventTime, eventsRecorded, deletionHold, close }
+  return { commit, content, rawMail, captures, eventTime, eventsRecorded, close }
 }
 
 /** DNS clients and outgoing HTTP. */
@@ -325,7 +322,7 @@ function composeApp(
   > & {
     readonly clock: TrustedClock
   },
-  { captures, deletionHold: _hold, close: _close, ...stores }: Stores,
+  { captures, close: _close, ...stores }: Stores,
   { resolver, freshResolver, fetch, ownPorts }: Network,
 ): App {
   const { config, clock } = parts

@@ -118,7 +118,6 @@ import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { isLoopback } from '#protocols/dns/special-addresses.ts'
 import { createAuditNames } from './audit-names.ts'
-import { backupRoutes } from './backup/routes.ts'
 import { loadDashboardFiles, loadDocsFiles } from './built-files.ts'
 import type { OpenedApp } from './create.ts'
 import { mailFrames } from './dashboard/mail-frames.ts'
@@ -283,7 +282,6 @@ export function createRoutes(
     certificateRoutes(app),
     masterKeyRoutes(app),
     operatorStatusRoutes(opened, state),
-    backupRoutes(opened),
     operatorQueueRoutes(app, { scheduler }),
     operatorEmailRoutes(app, { maxAttempts }),
     operatorExplainRoutes(app, { scheduler }),

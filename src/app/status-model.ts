@@ -1,4 +1,4 @@
-/** @module Wire shapes of /v1/operator/health, /v1/operator/service, /v1/operator/doctor and /v1/operator/settings. */
+/** @module Wire shapes of /v1/operator/health, /v1/operator/doctor and /v1/operator/settings. */
 import { type Static, Type } from '@sinclair/typebox'
 import { FILE_SYSTEM_FIELDS } from '#features/lifecycle/retention/disk-model.ts'
 import {
@@ -19,6 +19,7 @@ export const ServerHealth = Type.Object({
   started_at: Timestamp({ description: 'When the service started.' }),
   hostname: Text('Name of the host in SMTP and DNS.'),
   public_url: Text('URL under which browsers reach the service.'),
+  url: TextOrNull('Address of the HTTP API on this machine; null: no service runs.'),
   delivery: Text('Delivery mode: direct, relay or capture.'),
   is_delivering: Type.Boolean({ description: 'Whether mail is being delivered.' }),
   inbound_addr: TextOrNull('Address where mail is received; null: none.'),
@@ -58,11 +59,6 @@ export const ServerHealth = Type.Object({
   }),
 })
 export type ServerHealth = Static<typeof ServerHealth>
-
-export const ServiceRecord = Type.Object({
-  url: TextOrNull('Address of the HTTP API on this machine; null: no service runs.'),
-  warnings: Type.Array(Type.String(), { description: 'Problems of the settings, as sentences.' }),
-})
 
 export const Finding = Type.Object({
   check: Text('Name of the check.'),

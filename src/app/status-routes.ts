@@ -19,7 +19,7 @@ import { findBackupProblems } from './backup/state.ts'
 import { findSettingWarnings } from './cli/setting-warnings.ts'
 import type { OpenedApp } from './create.ts'
 import { toSettingRecord } from './settings.ts'
-import { DoctorFindings, ServerHealth, ServiceRecord, SettingRecord } from './status-model.ts'
+import { DoctorFindings, ServerHealth, SettingRecord } from './status-model.ts'
 
 /** What runs in this process. */
 export interface ServiceState {
@@ -43,7 +43,7 @@ export interface StatusRouteOptions extends ServiceState {
 
 export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOptions) => {
   const { app } = opened
-  const { doctorReport, runDoctor, settings, url } = options
+  const { doctorReport, runDoctor, settings } = options
   const readHealth = createHealthReader(opened, options)
   return new Elysia({ prefix: '/v1/operator' })
     .use(authenticated)
@@ -66,10 +66,6 @@ export const operatorStatusRoutes = (opened: OpenedApp, options: StatusRouteOpti
       response: DataBody(DoctorFindings),
       detail: commandRoute('Run the checks of the service', 'Responds when they have ended, after at most some 15 s.'),
     })
-    .get('/service', () => dataBody({ url: url() ?? null, warnings: [...findSettingWarnings(app.config)] }), {
-      response: DataBody(ServiceRecord),
-      detail: commandRoute('Get where the service is', 'For commands on its machine, whose settings may be others.'),
-    })
     .get(
       '/settings',
       showView(app, 'settings', () => settings.map(toSettingRecord)),
@@ -88,7 +84,7 @@ const sql = prepareStatements((db) => ({
 
 function createHealthReader(
   { app, sourceNames }: OpenedApp,
-  { delivery, submission, isStopping, version }: ServiceState,
+  { delivery, submission, isStopping, version, url }: StatusRouteOptions,
 ): () => Promise<ServerHealth> {
   const readiness = createReadiness(app, isStopping)
   const readLanes = getLaneReader(app)
@@ -108,6 +104,7 @@ function createHealthReader(
       started_at: isoTime(startedAt),
       hostname: config.hostname,
       public_url: config.publicUrl,
+      url: url() ?? null,
       delivery: config.delivery,
       is_delivering: scheduler !== undefined,
       inbound_addr: config.inboundAddr === '' ? null : config.inboundAddr,
@@ -116,7 +113,7 @@ function createHealthReader(
       warnings: [
         ...findSettingWarnings(config),
         ...sourceNames.problems(),
-        ...findBackupProblems(config, db, app.clock.now()),
+        ...findBackupProblems(config, app.clock.now()),
         ...(contentProblem === undefined ? [] : [contentProblem]),
       ],
       memory_bytes: process.memoryUsage.rss(),

@@ -77,20 +77,15 @@ describe('with a service', () => {
     return stdout === '' ? undefined : (JSON.parse(stdout) as { data: unknown }).data
   }
 
-  // Proves: operator-31, operator-32, operator-33
-  test('commands have the service check, hold off deletion, record a backup and delete what is due', async () => {
-    expect(await call('GET', '/v1/operator/service')).toEqual({ url: service.url, warnings: [] })
+  // Proves: operator-31, operator-33
+  test('commands have the service check, and delete what is due', async () => {
+    expect(await call('GET', '/v1/operator/health')).toMatchObject({ url: service.url, warnings: [] })
     expect(await call('POST', '/v1/operator/doctor/run')).toEqual({
       checked_at: expect.stringMatching(/Z$/) as string,
       findings: expect.arrayContaining([
         { check: 'service', status: 'ok', subject: null, message: 'The service takes and delivers mail.', fix: null },
       ]) as unknown,
     })
-    const backup = `/v1/operator/backups/${UNKNOWN}`
-    expect(await call('POST', `${backup}/hold`)).toEqual({ is_held: true })
-    expect(await call('POST', `${backup}/release`)).toBeUndefined()
-    const report = { path: '/backups/1', total_bytes: 1, duration_ms: 1, warnings: [] }
-    expect(await call('POST', '/v1/operator/backups', JSON.stringify(report))).toBeUndefined()
     expect(await call('POST', '/v1/operator/retention/run')).toEqual({
       content: 0,
       events: 0,
@@ -210,12 +205,11 @@ test('a service of another version refuses commands in one sentence; those that 
       ['api', 'GET', '/v1/account'],
       ['keys', 'list'],
       ['retention', 'run'],
-      ['backup', `${data.path}/b`],
     ])
       expect(await runTassis(args, data.settings)).toEqual({ exitCode: 1, stdout: '', stderr: `tassis: ${sentence}\n` })
     const { stderr } = await runTassis(['keys', 'list', '--json'], data.settings)
     expect(JSON.parse(stderr)).toEqual({ error: { code: 'version_mismatch', message: sentence } })
-    for (const args of [['check'], ['disk'], ['config'], ['audit', 'list']])
+    for (const args of [['check'], ['disk'], ['config'], ['audit', 'list'], ['backup', `${data.path}/b`]])
       expect(await runTassis(args, data.settings)).toMatchObject({ exitCode: 0, stderr: '' })
     const { findings } = JSON.parse((await runTassis(['doctor', '--json'], data.settings)).stdout).data as {
       findings: { check: string }[]

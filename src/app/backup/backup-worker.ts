@@ -5,9 +5,7 @@ import { type BackupJob, type BackupReport, runJob } from './job.ts'
 
 declare const self: Worker
 
-/** `copied`: the data directory is no longer read. The others are the last message. */
 export type BackupMessage =
-  | { readonly kind: 'copied' }
   | { readonly kind: 'done'; readonly report: BackupReport }
   | { readonly kind: 'failed'; readonly message: string; readonly isExplained: boolean }
 
@@ -15,7 +13,7 @@ const post = (message: BackupMessage): void => self.postMessage(message)
 
 self.onmessage = async ({ data }: MessageEvent<BackupJob>) => {
   try {
-    post({ kind: 'done', report: await runJob(data, systemClock, () => post({ kind: 'copied' })) })
+    post({ kind: 'done', report: await runJob(data, systemClock) })
   } catch (error) {
     const message = error instanceof Error ? (error instanceof BackupError ? error.message : error.stack) : undefined
     post({ kind: 'failed', message: message ?? String(error), isExplained: error instanceof BackupError })

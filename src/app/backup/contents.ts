@@ -16,7 +16,9 @@ export const FOLDERS = ['imports'] as const
  */
 export const NOT_HELD = [
   'admin.sock',
+  'backup-lock',
   'backup-staging',
+  'backup-state.json',
   'ballast',
   'certificates',
   'first-key',

@@ -1,6 +1,7 @@
 /** @module What one backup does: writes a folder, sends it to S3, and removes backups beyond the number to keep. */
 import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
+import { holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { type BackupRequest, createBackup } from './create-backup.ts'
 import { listNeededKeys, type Manifest } from './manifest.ts'
@@ -33,18 +34,11 @@ export interface BackupReport {
   readonly warnings: readonly string[]
 }
 
-/**
- * @param onCopied called when the data directory is no longer read
- * @throws BackupError that says what to do
- */
-export async function runJob(
-  job: BackupJob,
-  clock: Pick<Clock, 'now' | 'monotonicMs'>,
-  onCopied: () => void,
-): Promise<BackupReport> {
+/** @throws BackupError that says what to do */
+export async function runJob(job: BackupJob, clock: Pick<Clock, 'now' | 'monotonicMs'>): Promise<BackupReport> {
   const startedAtMs = clock.monotonicMs()
-  const { path, manifest, totalBytes, writtenBytes } = await createBackup(job, clock)
-  onCopied()
+  const hold = holdDeletion(job.dataDir)
+  const { path, manifest, totalBytes, writtenBytes } = await createBackup(job, clock).finally(() => hold.release())
   // Before the upload: a storage that fails for weeks must not fill this disk.
   const removed = job.keep === undefined ? [] : removeOldBackups(job.folder, job.keep, hostname(), clock.now())
   const uploaded = await upload(job, path, manifest)

@@ -5,15 +5,14 @@
 import { join, resolve } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
 import { readFence } from '#features/core/fence/restored.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import type { Config } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Clock, Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import type { OpenedApp } from '../create.ts'
 import { BackupError } from './errors.ts'
-import type { BackupJob } from './job.ts'
-import { type HoldHandle, runBackup } from './run.ts'
+import type { BackupJob, BackupReport } from './job.ts'
+import { runBackup } from './run.ts'
 import { readS3Target } from './s3.ts'
 import { isBackupScheduled, readBackupState, recordFailure, recordSuccess } from './state.ts'
 
@@ -55,7 +54,7 @@ const findLastDue = ({ backupAt }: Pick<Config, 'backupAt'>, now: Millis): Milli
  */
 export function isBackupMissed({ config, db }: Pick<App, 'config' | 'db'>, now: Millis): boolean {
   if (!isBackupScheduled(config) || readFence(db)) return false
-  const { succeeded_at: succeededAt, failed_at: failedAt } = readBackupState(db)
+  const { succeeded_at: succeededAt, failed_at: failedAt } = readBackupState(config.dataDir)
   const attempts = [succeededAt, failedAt].map((at) => (at === undefined ? 0 : Date.parse(at)))
   return Math.max(...attempts) < findLastDue(config, now)
 }
@@ -85,13 +84,10 @@ export async function runScheduledBackup(opened: OpenedApp, signal: AbortSignal)
   }
 }
 
-async function runAndRecord({ app, deletionHold }: OpenedApp, signal: AbortSignal): Promise<void> {
-  const { commit, clock, log } = app
-  const id = formatUuid(newUuid())
-  const hold: HoldHandle = { renew: () => deletionHold.renew(id), release: () => deletionHold.release(id) }
+async function runAndRecord({ app }: OpenedApp, signal: AbortSignal): Promise<void> {
+  const { config, clock, log } = app
   try {
-    const report = await runBackup(createScheduledJob(app.config), hold, clock, signal)
-    await commit.writeFromReserve((tx) => recordSuccess(tx.db, clock.now(), report))
+    const report = await runConfiguredBackup(config, clock, {}, signal)
     const { path, total_bytes: totalBytes, written_bytes: writtenBytes, duration_ms: durationMs, warnings } = report
     const outcome = warnings.length === 0 ? 'backup written and verified' : 'backup written, with warnings'
     log.info({ path, totalBytes, writtenBytes, durationMs }, outcome)
@@ -99,7 +95,19 @@ async function runAndRecord({ app, deletionHold }: OpenedApp, signal: AbortSigna
   } catch (error) {
     if (signal.aborted) return
     const failure = error instanceof BackupError ? error.message : 'it ended unexpectedly; see the log.'
-    await commit.writeFromReserve((tx) => recordFailure(tx.db, clock.now(), failure))
     log.error(error instanceof BackupError ? { reason: failure } : { err: error }, 'scheduled backup failed')
+    recordFailure(config.dataDir, clock.now(), failure)
   }
+}
+
+/** Writes the backup that the settings describe, and records that. Throws BackupError that says what to do. */
+export async function runConfiguredBackup(
+  config: Config,
+  clock: Pick<Clock, 'now'>,
+  options: Partial<Pick<BackupJob, 'masterKey' | 'keep'>>,
+  signal?: AbortSignal,
+): Promise<BackupReport> {
+  const report = await runBackup({ ...createScheduledJob(config), ...options }, signal)
+  recordSuccess(config.dataDir, clock.now(), report)
+  return report
 }

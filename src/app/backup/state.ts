@@ -1,6 +1,11 @@
-/** @module When the last scheduled backup succeeded or failed; for the log, the health of the service and monitoring. */
-import type { Database } from 'bun:sqlite'
-import { getMeta, setMeta } from '#features/core/events/record.ts'
+/**
+ * @module When the last scheduled backup succeeded or failed; for the log, the health of the service and monitoring. A
+ * file, because a command writes it as well.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { attempt } from '#platform/attempt.ts'
+import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -17,34 +22,35 @@ interface BackupState extends Partial<Success> {
   readonly failure?: string
 }
 
-const KEY = 'scheduled_backup'
 /** A scheduled backup runs at least once a day, and may take some hours. */
 const MAX_AGE_MS = hours(30)
 
-export function readBackupState(db: Database): BackupState {
-  const stored = getMeta(db, KEY)
-  return stored === undefined ? {} : (JSON.parse(stored) as BackupState)
+const toPath = (dataDir: string): string => join(dataDir, 'backup-state.json')
+
+export const readBackupState = (dataDir: string): BackupState =>
+  attempt(() => JSON.parse(readFileSync(toPath(dataDir), 'utf8')) as BackupState) ?? {}
+
+const store = (dataDir: string, state: BackupState): void =>
+  replaceFileSync(toPath(dataDir), `${JSON.stringify(state)}\n`)
+
+export const recordSuccess = (dataDir: string, at: Millis, report: Success): void => {
+  const { path, total_bytes, duration_ms, warnings } = report
+  store(dataDir, { succeeded_at: isoTime(at), path, total_bytes, duration_ms, warnings })
 }
 
-const store = (db: Database, state: BackupState): void => setMeta(db, KEY, JSON.stringify(state))
-
-export const recordSuccess = (db: Database, at: Millis, { path, total_bytes, duration_ms, warnings }: Success): void =>
-  store(db, { succeeded_at: isoTime(at), path, total_bytes, duration_ms, warnings })
-
-export const recordFailure = (db: Database, at: Millis, failure: string): void =>
-  store(db, { ...readBackupState(db), failed_at: isoTime(at), failure })
+export const recordFailure = (dataDir: string, at: Millis, failure: string): void =>
+  store(dataDir, { ...readBackupState(dataDir), failed_at: isoTime(at), failure })
 
 export const isBackupScheduled = (config: Pick<Config, 'backupDir' | 'backupS3Url'>): boolean =>
   config.backupDir !== '' || config.backupS3Url !== ''
 
 /** Returns what an operator must do about scheduled backups; empty when they succeed, or none are scheduled. */
 export function findBackupProblems(
-  config: Pick<Config, 'backupDir' | 'backupS3Url'>,
-  db: Database,
+  config: Pick<Config, 'dataDir' | 'backupDir' | 'backupS3Url'>,
   now: Millis,
 ): string[] {
   if (!isBackupScheduled(config)) return []
-  const { succeeded_at: succeededAt, failed_at: failedAt, failure, warnings = [] } = readBackupState(db)
+  const { succeeded_at: succeededAt, failed_at: failedAt, failure, warnings = [] } = readBackupState(config.dataDir)
   const last = succeededAt === undefined ? 'No scheduled backup has succeeded yet' : `The last one is of ${succeededAt}`
   if (failedAt !== undefined) return [`The scheduled backup of ${failedAt} failed: ${failure} ${last}.`]
   if (succeededAt !== undefined && now - Date.parse(succeededAt) > MAX_AGE_MS)

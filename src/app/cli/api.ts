@@ -144,7 +144,7 @@ export async function callService<T>(
 
 /** What the running service says of itself; undefined without one that answers soon. */
 export async function askService(config: Pick<Config, 'dataDir'>) {
-  const reply = await callService(config, (api) => api.operator.getService())
+  const reply = await callService(config, (api) => api.operator.getHealth())
   return reply.kind === 'ok' ? reply.value.data : undefined
 }
 

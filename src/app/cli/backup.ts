@@ -1,31 +1,27 @@
 /**
  * @module `tassis backup`: writes or verifies a backup. Works with and without a running service: it reads the data
- * itself, so the backup belongs to the user who runs it, and asks a running service only to delete no content meanwhile.
+ * itself, so the backup belongs to the user who runs it.
  * `tassis restore`: restores a backup into an empty data directory.
  */
 import { join, resolve } from 'node:path'
 import { Option } from 'commander'
 import { attempt } from '#platform/attempt.ts'
 import { describeOwner, runAsOwner } from '#platform/disk/data-owner.ts'
-import { RESPONSE_TIMEOUT_MS } from '#platform/http/admin-socket.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
-import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { BackupError } from '../backup/errors.ts'
-import type { BackupJob, BackupReport } from '../backup/job.ts'
+import type { BackupReport } from '../backup/job.ts'
 import { findMissingKeys, formatKeys, readConfiguredKey, readKeyFile, readKeyText } from '../backup/key.ts'
 import { type BackupReader, listNeededKeys } from '../backup/manifest.ts'
 import { findBackups } from '../backup/names.ts'
 import { compareFiles, openBackup } from '../backup/reader.ts'
 import { restoreBackup } from '../backup/restore.ts'
-import { type HoldHandle, runBackup } from '../backup/run.ts'
+import { runBackup } from '../backup/run.ts'
 import { readS3Target, S3Backups } from '../backup/s3.ts'
-import { createScheduledJob } from '../backup/scheduled.ts'
+import { createScheduledJob, runConfiguredBackup } from '../backup/scheduled.ts'
 import { loadConfig } from '../settings.ts'
-import { callService } from './api.ts'
 import { requireData } from './call.ts'
 import type { Command } from './command.ts'
-import { CommandError, UsageError } from './errors.ts'
+import { UsageError } from './errors.ts'
 import { createWholeNumberParser } from './options.ts'
 import { formatFields, type JsonOption, printResult } from './output.ts'
 
@@ -66,22 +62,17 @@ async function write(path: string | undefined, { withKey = false, keep }: Backup
   const { config } = loadConfig()
   requireData(config)
   const masterKey = withKey ? readKeyText(config) : undefined
-  if (path === undefined) return runConfigured(config, { masterKey, keep: keep ?? config.backupKeep })
   const { dataDir, hostname } = config
-  return run(config, { dataDir, hostname, folder: resolve(path), keep, masterKey })
-}
-
-/** What root writes where the service writes its backups belongs to the user of the service, who removes it one day. */
-const run = (config: Config, job: BackupJob): Promise<BackupReport> =>
-  runAsOwner(config.dataDir, () => runBackup(job, createHold(config), systemClock), job.folder)
-
-/** Does what the schedule does, now, and has a running service record that it was done. */
-async function runConfigured(config: Config, options: Pick<BackupJob, 'masterKey' | 'keep'>): Promise<BackupReport> {
-  const report = await run(config, { ...createScheduledJob(config), ...options })
-  const { path, total_bytes, duration_ms, warnings } = report
-  const body = { path, total_bytes, duration_ms, warnings: [...warnings] }
-  await callService(config, (api) => api.operator.recordBackup(body), RESPONSE_TIMEOUT_MS)
-  return report
+  const folder = path === undefined ? createScheduledJob(config).folder : resolve(path)
+  // What root writes where the service writes its backups belongs to the user of the service, who removes it one day.
+  return runAsOwner(
+    dataDir,
+    () =>
+      path === undefined
+        ? runConfiguredBackup(config, systemClock, { masterKey, keep: keep ?? config.backupKeep })
+        : runBackup({ dataDir, hostname, folder, keep, masterKey }),
+    folder,
+  )
 }
 
 /** The backups in a folder, else those of the schedule; oldest first. */
@@ -91,21 +82,6 @@ async function list(path: string | undefined): Promise<string[]> {
   const { folder, isStaging, s3 } = createScheduledJob(loadConfig().config)
   const stored = s3 ? (await new S3Backups(s3).names()).map((name) => `${S3_PREFIX}${name}`) : []
   return [...(isStaging ? [] : listFolder(folder)), ...stored]
-}
-
-/** The hold in the running service, if there is one. */
-function createHold(config: Config): HoldHandle {
-  const id = formatUuid(newUuid())
-  let isFirst = true
-  return {
-    async renew() {
-      const reply = await callService(config, (api) => api.operator.holdBackup(id), RESPONSE_TIMEOUT_MS)
-      // Later failures matter less: a hold lasts for minutes, and a service that has just started deletes nothing yet.
-      if (isFirst && reply.kind === 'refused') throw new CommandError(reply.message)
-      isFirst = false
-    },
-    release: () => callService(config, (api) => api.operator.releaseBackup(id), RESPONSE_TIMEOUT_MS),
-  }
 }
 
 const formatReport = ({ warnings, removed, has_key: hasKey, master_keys: keys, ...report }: BackupReport): string =>

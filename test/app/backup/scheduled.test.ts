@@ -9,16 +9,19 @@ import { findBackupProblems, readBackupState, recordFailure, recordSuccess } fro
 import { startSchedules } from '#app/schedules.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
-import { createDeletionHold } from '#features/core/content-gc/deletion-hold.ts'
+import { createHoldReader, holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { sweep } from '#features/core/content-gc/sweep.ts'
 import { endFence, storeFence } from '#features/core/fence/restored.ts'
-import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { systemClock } from '#platform/time/clock.ts'
+import { days, hours, minutes } from '#platform/units.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { createDataFolder, runTassisJson } from '../process.ts'
 
 setDefaultTimeout(300_000)
+
+const ROOT = join(import.meta.dir, '../../..')
 
 const newFolder = () => {
   const path = mkdtempSync(join(tmpdir(), 'tassis-scheduled-'))
@@ -34,23 +37,21 @@ test('a scheduled backup is recorded, and so is its failure, which the health of
   })
   const { app, opened } = service
   const { signal } = new AbortController()
-  const problems = () => findBackupProblems(app.config, app.db, clock.now())
+  const problems = () => findBackupProblems(app.config, clock.now())
   for (let count = 0; count < 3; count++) await runScheduledBackup(opened, signal)
-  const { path, succeeded_at: succeededAt } = readBackupState(app.db)
+  const { path, succeeded_at: succeededAt } = readBackupState(app.config.dataDir)
   expect(readdirSync(join(folder.path, 'backups'))).toHaveLength(2)
   expect(existsSync(join(path ?? '', 'manifest.json'))).toBe(true)
-  expect(opened.deletionHold.isActive).toBe(false)
   expect(problems()).toEqual([])
 
   // A file in the place of the folder: the backup fails.
   rmSync(join(folder.path, 'backups'), { recursive: true })
   writeFileSync(join(folder.path, 'backups'), '')
   await runScheduledBackup(opened, signal)
-  expect(opened.deletionHold.isActive).toBe(false)
   expect(problems()).toEqual([
     expect.stringMatching(/^The scheduled backup of \S+ failed: .*backups.* The last one is of \S+\.$/),
   ])
-  expect(readBackupState(app.db).succeeded_at).toBe(succeededAt)
+  expect(readBackupState(app.config.dataDir).succeeded_at).toBe(succeededAt)
 
   rmSync(join(folder.path, 'backups'))
   await runScheduledBackup(opened, signal)
@@ -79,14 +80,14 @@ test('a backup that was missed while the service was down is written after the s
   const success = { path: '', total_bytes: 0, duration_ms: 0, warnings: [] }
   const isMissed = () => isBackupMissed(app, clock.now())
   expect(isMissed()).toBe(true)
-  recordSuccess(app.db, Date.UTC(2026, 2, 5, 3, 16), success)
+  recordSuccess(app.config.dataDir, Date.UTC(2026, 2, 5, 3, 16), success)
   expect(isMissed()).toBe(false)
   // A place that failed at the last time is not tried before the next.
-  recordSuccess(app.db, Date.UTC(2026, 2, 4, 15, 16), success)
+  recordSuccess(app.config.dataDir, Date.UTC(2026, 2, 4, 15, 16), success)
   expect(isMissed()).toBe(true)
-  recordFailure(app.db, Date.UTC(2026, 2, 5, 3, 15), 'it failed.')
+  recordFailure(app.config.dataDir, Date.UTC(2026, 2, 5, 3, 15), 'it failed.')
   expect(isMissed()).toBe(false)
-  recordSuccess(app.db, Date.UTC(2026, 2, 4, 15, 16), success)
+  recordSuccess(app.config.dataDir, Date.UTC(2026, 2, 4, 15, 16), success)
   storeFence(app.db, { kind: 'backup', takenAt: null, fencedAt: 1, lastIds: {}, released: [] })
   expect(isMissed()).toBe(false)
   endFence(app.db)
@@ -97,7 +98,7 @@ test('a backup that was missed while the service was down is written after the s
       clock.advance(minutes(4))
       expect(readdirSync(folder.path)).toHaveLength(start)
       clock.advance(minutes(1))
-      if (start === 0) await eventually(() => readBackupState(app.db).path !== '')
+      if (start === 0) await eventually(() => readBackupState(app.config.dataDir).path !== '')
     } finally {
       await schedules.stop()
     }
@@ -124,9 +125,8 @@ test('`tassis backup` without a path writes where the schedule does, and a runni
   const service = await startService(loadConfig({ ...settings, TASSIS_LOG_LEVEL: 'silent' }).config)
   try {
     const { path } = await runTassisJson<{ path: string }>(['backup'], settings)
-    const { app, deletionHold } = service.opened
-    expect(readBackupState(app.db).path).toBe(path)
-    expect(deletionHold.isActive).toBe(false)
+    expect(readBackupState(data.path).path).toBe(path)
+    expect(createHoldReader(data.path, systemClock)()).toBe(false)
   } finally {
     await service.stop()
   }
@@ -136,36 +136,41 @@ test('`tassis backup` without a path writes where the schedule does, and a runni
 test('content stays while a backup holds it, and goes afterwards', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })
-  const { app, opened } = service
+  const { app } = service
   const [ref = 0] = await app.content.put([Buffer.from('nobody refers to this')], clock.now())
   await app.commit.write((tx) => dropContent(app, tx, { content: [ref] }))
   clock.advance(minutes(10))
-  opened.deletionHold.renew('backup')
+  const hold = holdDeletion(app.config.dataDir)
   expect(await sweep(app)).toBe(1)
   expect(await app.content.dropMonthsBefore(clock.now() + days(62))).toBe(0)
   expect(app.content.has(ref)).toBe(true)
-  opened.deletionHold.release('backup')
+  hold.release()
   expect(await sweep(app)).toBe(0)
   expect(app.content.has(ref)).toBe(false)
 })
 
 // Proves: storage-16
-test('a hold ends when it is not renewed, and after some hours in any case', () => {
+test('backups hold at the same time; a hold ends with its process, and after some hours in any case', async () => {
+  using folder = newFolder()
   const clock = new ManualClock()
-  const hold = createDeletionHold(clock)
-  hold.renew('killed')
-  clock.advance(seconds(119))
-  expect(hold.isActive).toBe(true)
-  clock.advance(seconds(2))
-  expect(hold.isActive).toBe(false)
+  const isHeld = createHoldReader(folder.path, clock)
+  expect(isHeld()).toBe(false)
+  const [first, second] = [holdDeletion(folder.path), holdDeletion(folder.path)]
+  first.release()
+  expect(isHeld()).toBe(true)
+  clock.advance(hours(6))
+  expect(isHeld()).toBe(false)
+  second.release()
+  expect(isHeld()).toBe(false)
 
-  let heldMs = 0
-  while (hold.renew('stuck') && heldMs < days(1)) {
-    clock.advance(minutes(1))
-    heldMs += minutes(1)
-  }
-  expect(heldMs).toBe(hours(6))
-  expect(hold.isActive).toBe(false)
-  // The next backup may hold again.
-  expect(hold.renew('next')).toBe(true)
+  const hold = `import { holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
+    holdDeletion(${JSON.stringify(folder.path)})
+    console.log('held')
+    setInterval(() => undefined, 1000)`
+  await using child = Bun.spawn([process.execPath, '-e', hold], { cwd: ROOT, stdout: 'pipe' })
+  await child.stdout.getReader().read()
+  expect(isHeld()).toBe(true)
+  child.kill('SIGKILL')
+  await child.exited
+  expect(isHeld()).toBe(false)
 })

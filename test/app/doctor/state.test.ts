@@ -111,17 +111,16 @@ test('scheduled backups that fail or do not run are a warning, as are none', asy
   using none = create()
   expect(await findAll(checkBackups(none))).toMatchObject([{ status: 'warning', message: 'No backups are scheduled.' }])
   using context = create({ TASSIS_BACKUP_DIR: join(folder, 'backups') })
-  const { db } = service.app
   expect(statuses(await findAll(checkBackups(context)))).toEqual(['ok'])
-  recordSuccess(db, clock.now(), REPORT)
+  recordSuccess(context.config.dataDir, clock.now(), REPORT)
   expect(statuses(await findAll(checkBackups(context)))).toEqual(['ok'])
-  recordFailure(db, clock.now(), 'The disk is full.')
+  recordFailure(context.config.dataDir, clock.now(), 'The disk is full.')
   expect(await findAll(checkBackups(context))).toMatchObject([
     { status: 'warning', message: expect.stringContaining('The disk is full.') },
   ])
-  recordSuccess(db, clock.now() - hours(31), REPORT)
+  recordSuccess(context.config.dataDir, clock.now() - hours(31), REPORT)
   expect(statuses(await findAll(checkBackups(context)))).toEqual(['warning'])
-  db.run("DELETE FROM meta WHERE key = 'scheduled_backup'")
+  rmSync(join(context.config.dataDir, 'backup-state.json'))
 })
 
 test('mail that waits since the data were restored is a warning with the commands for it', async () => {

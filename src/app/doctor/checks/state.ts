@@ -168,16 +168,16 @@ export const checkWebhooks = withData(({ db }) => {
 })
 
 /** Scheduled backups that failed, are late or found problems. */
-export const checkBackups = withData(({ config, db, clock }) => {
+export const checkBackups = withData(({ config, clock }) => {
   if (!isBackupScheduled(config))
     return warning(
       'No backups are scheduled.',
       'Set TASSIS_BACKUP_DIR to a folder on another disk, or TASSIS_BACKUP_S3_URL (docs/backup.md); ignore this if something else makes copies.',
     )
-  const problems = findBackupProblems(config, db, clock.now())
+  const problems = findBackupProblems(config, clock.now())
   if (problems.length > 0)
     return warning(problems.join(' '), 'Mend the cause, then run `tassis backup`; docs/backup.md.')
-  const { succeeded_at: succeededAt } = readBackupState(db)
+  const { succeeded_at: succeededAt } = readBackupState(config.dataDir)
   return ok(
     succeededAt === undefined
       ? 'None was written yet: the service writes the first a few minutes after its start.'

@@ -1,43 +1,32 @@
 /**
  * @module Holds off the deletion of content while a backup copies it, because the copied database may refer to content
- * that has been deleted since. Each backup has to renew its hold, so one that was killed holds nothing for long, and one
- * that is stuck holds nothing for ever.
+ * that has been deleted since. Backups share a lock on a file of the data directory, so one that was killed holds
+ * nothing, and one that is stuck holds nothing for ever.
  */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { isLocked, shareLock } from '#platform/disk/lock.ts'
 import type { Clock } from '#platform/time/clock.ts'
-import { hours, minutes } from '#platform/units.ts'
+import { hours } from '#platform/units.ts'
 
-export interface DeletionHold {
-  readonly isActive: boolean
-  /** Begins or renews the hold of a backup. False when that backup has held for too long. */
-  renew(id: string): boolean
-  release(id: string): void
-}
+const toPath = (dataDir: string): string => join(dataDir, 'backup-lock')
 
-/** How long a hold lasts without being renewed. */
-const TTL_MS = minutes(2)
-/** How often a backup renews its hold. */
-export const RENEW_INTERVAL_MS = minutes(2) / 4
-/** How long one backup may hold off deletion. */
+/** How long backups may hold off deletion without a pause. */
 const MAX_HOLD_MS = hours(6)
 
-export function createDeletionHold(clock: Pick<Clock, 'monotonicMs'>): DeletionHold {
-  const holds = new Map<string, { readonly beganMs: number; untilMs: number }>()
-  return {
-    get isActive() {
-      const now = clock.monotonicMs()
-      return [...holds.values()].some(({ untilMs }) => untilMs > now)
-    },
-    renew(id) {
-      const now = clock.monotonicMs()
-      // A hold that has ended stays until it is forgotten, so that it cannot begin again.
-      for (const [known, { beganMs }] of holds) if (now - beganMs > 2 * MAX_HOLD_MS) holds.delete(known)
-      const hold = holds.get(id) ?? { beganMs: now, untilMs: now }
-      holds.set(id, hold)
-      hold.untilMs = Math.min(now + TTL_MS, hold.beganMs + MAX_HOLD_MS)
-      return hold.untilMs > now
-    },
-    release(id) {
-      holds.delete(id)
-    },
+/** Holds off deletion until it is released. */
+export function holdDeletion(dataDir: string): { release(): void } {
+  const lock = shareLock(toPath(dataDir))
+  if (!lock) throw new Error(`the lock ${toPath(dataDir)} is not free`)
+  return lock
+}
+
+/** Returns a function that says whether a backup holds off deletion. */
+export function createHoldReader(dataDir: string, clock: Pick<Clock, 'monotonicMs'>): () => boolean {
+  let sinceMs: number | undefined
+  return () => {
+    const isHeld = existsSync(toPath(dataDir)) && isLocked(toPath(dataDir))
+    sinceMs = isHeld ? (sinceMs ?? clock.monotonicMs()) : undefined
+    return sinceMs !== undefined && clock.monotonicMs() - sinceMs < MAX_HOLD_MS
   }
 }
