@@ -18,7 +18,12 @@ const routesIn = (sentence: string): string[] =>
 async function routesOfService(): Promise<string[]> {
   // In this mode, on loopback, the service has every page that it can have.
   await using service = await createTestApp({
-    settings: { TASSIS_DELIVERY: 'capture', TASSIS_HTTP_ADDR: '127.0.0.1:0' },
+    settings: {
+      TASSIS_DELIVERY: 'capture',
+      TASSIS_HTTP_ADDR: '127.0.0.1:0',
+      TASSIS_OIDC_ISSUER: 'https://id.example.test',
+      TASSIS_OIDC_CLIENT_ID: 'tassis',
+    },
   })
   const routes = createRoutes(service.opened).flatMap((plugin) => plugin.routes)
   return routes

@@ -5,6 +5,8 @@
  */
 import { isIP } from 'node:net'
 import { hostname as systemHostname } from 'node:os'
+import { parseRoleRule } from '#features/people/team/single-sign-on/grants.ts'
+import { parseUuid } from '#platform/ids.ts'
 import {
   type Config,
   ConfigError,
@@ -34,6 +36,7 @@ import {
 } from '#platform/settings/setting-kinds.ts'
 import { GiB, KiB, MiB } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
+import { isLoopbackName } from '#protocols/dns/special-addresses.ts'
 
 /** @param examples one of IPv4 and one of IPv6 */
 const listenerAddress = (doc: string, examples: readonly [string, string]) =>
@@ -382,6 +385,44 @@ const operatorSettings = {
   ),
 }
 
+const signInSettings = {
+  localSignIn: flag(
+    true,
+    'Whether people may sign in with a password or a passkey of Tassis. false: only by TASSIS_OIDC_ISSUER, and with a password for 24 hours after `tassis users reset`.',
+  ),
+  oidcIssuer: checked(
+    '',
+    'an https URL, or nothing',
+    'Issuer of an OpenID Connect identity provider by which people may sign in; http only on this machine. Its redirect URI is {public_url}/login/callback. Empty: none.',
+    (value) => value === '' || isIssuer(value),
+  ),
+  oidcClientId: text('', 'Client id of this service at the identity provider.', 'a client id'),
+  oidcClientSecret: secret(text('', 'Secret of the client; empty: a public client, with PKCE alone.')),
+  oidcName: text('single sign-on', 'Name of the identity provider on the button of the sign-in page.', 'a name'),
+  oidcScopes: list(
+    'Scopes to request.',
+    'a comma-separated list of scopes',
+    (value) => /^[!#-[\]-~]{1,100}$/.test(value),
+    ['openid', 'email', 'profile'],
+  ),
+  oidcRoleClaim: text(
+    '',
+    'Claim whose values give roles, such as `groups` or `realm_access.roles`; empty: none does.',
+    'the name of a claim',
+  ),
+  oidcRoles: list(
+    'Who gets which role: a value of the claim or `@` and the domain of an address, `=`, the role, and `@` with the id of an account if that is not TASSIS_OIDC_ACCOUNT. Of several in one account the highest counts. Without any value of the claim here, its values are the names of roles.',
+    'a comma-separated list such as mail-admins=admin, @example.com=viewer or acme=viewer@018f…',
+    (value) => parseRoleRule(value) !== undefined,
+  ),
+  oidcAccount: checked(
+    '',
+    'the id of an account, or nothing',
+    'Account that people join by TASSIS_OIDC_ROLES; empty: the only one.',
+    (value) => value === '' || parseUuid(value) !== undefined,
+  ),
+}
+
 const billingSettings = {
   stripeKey: secret(text('', 'Secret API key of Stripe; empty: billing is off.')),
   stripeWebhookSecret: secret(text('', 'Signing secret of the Stripe webhook endpoint {public_url}/billing/stripe.')),
@@ -448,6 +489,7 @@ export const SETTING_GROUPS = [
   { topic: 'Keep data longer or shorter', guide: 'retention.md', settings: retentionSettings },
   { topic: 'Take backups', guide: 'backup.md', settings: backupSettings },
   { topic: 'Send mail to users and to the operator', guide: 'people.md', settings: operatorSettings },
+  { topic: 'Let people sign in elsewhere', guide: 'people.md', settings: signInSettings },
   { topic: 'Take payments', guide: 'plans-and-billing.md', settings: billingSettings },
   { topic: 'Use a language model', guide: 'insights.md', settings: languageModelSettings },
   { topic: 'Connect an agent', guide: 'mcp.md', settings: mcpSettings },
@@ -471,6 +513,7 @@ declare module '#platform/settings/config.ts' {
 export function loadConfig(environment?: Record<string, string | undefined>): LoadedConfig {
   const loaded = readSettings(SETTING_GROUPS, environment)
   requireRelayUrl(loaded.config)
+  requireWayToSignIn(loaded.config)
   return loaded
 }
 
@@ -479,6 +522,18 @@ function requireRelayUrl({ delivery, relayUrl }: Config): void {
   throw new ConfigError(
     'TASSIS_DELIVERY is "relay" but TASSIS_RELAY_URL is not set; set it to a URL such as smtp://user:password@smtp.example.com:587.',
   )
+}
+
+function requireWayToSignIn({ localSignIn, oidcIssuer, oidcClientId }: Config): void {
+  if (oidcIssuer !== '' && oidcClientId === '')
+    throw new ConfigError('TASSIS_OIDC_ISSUER is set but TASSIS_OIDC_CLIENT_ID is not; set it to the id of the client.')
+  if (!localSignIn && oidcIssuer === '')
+    throw new ConfigError('TASSIS_LOCAL_SIGN_IN is false but TASSIS_OIDC_ISSUER is not set, so nobody could sign in.')
+}
+
+function isIssuer(value: string): boolean {
+  const { protocol, hostname } = URL.parse(value) ?? {}
+  return isHttpUrl(value) && (protocol === 'https:' || isLoopbackName(hostname ?? ''))
 }
 
 function localHostName(): string {

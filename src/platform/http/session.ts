@@ -30,16 +30,18 @@ export interface SessionGate<Actor> {
 export interface CookieOptions {
   /** Whether browsers use https. */
   readonly isSecure: boolean
+  /** Default: that of sessions. */
+  readonly name?: string
 }
 
 /** With https, the prefix keeps other hosts of the same domain from setting the cookie (RFC 6265bis §4.1.3.2). */
-const cookieName = ({ isSecure }: CookieOptions): string => (isSecure ? `__Host-${SESSION_COOKIE}` : SESSION_COOKIE)
+const cookieName = ({ isSecure, name = SESSION_COOKIE }: CookieOptions): string => (isSecure ? `__Host-${name}` : name)
 
 /**
- * The token in the cookie. Undefined when there is no such cookie, or more than one, which means that another host has
+ * The value of the cookie, by default the token of a session. Undefined when there is no such cookie, or more than one, which means that another host has
  * set one of them. Throws 431 when the Cookie header is too long to parse.
  */
-export function readSessionToken(headers: Headers, options: CookieOptions): string | undefined {
+export function readCookie(headers: Headers, options: CookieOptions, maxLength = MAX_TOKEN_LENGTH): string | undefined {
   const header = headers.get('cookie') ?? ''
   if (header.length > MAX_COOKIE_HEADER_LENGTH) throw cookieTooLong()
   const name = `${cookieName(options)}=`
@@ -49,7 +51,7 @@ export function readSessionToken(headers: Headers, options: CookieOptions): stri
     .filter((pair) => pair.startsWith(name))
     .map((pair) => pair.slice(name.length))
   const [value] = values
-  return values.length === 1 && value !== undefined && value.length <= MAX_TOKEN_LENGTH ? value : undefined
+  return values.length === 1 && value !== undefined && value.length <= maxLength ? value : undefined
 }
 
 const cookieTooLong = (): AppError =>
@@ -78,8 +80,8 @@ const isBlank = (code: number): boolean => code === 0x20 || code === 0x09
  * The value of Set-Cookie.
  * @param maxAgeSeconds 0 deletes the cookie
  */
-export const formatSessionCookie = (token: string, maxAgeSeconds: number, options: CookieOptions): string =>
-  `${cookieName(options)}=${token}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${options.isSecure ? '; Secure' : ''}`
+export const formatCookie = (value: string, maxAgeSeconds: number, options: CookieOptions): string =>
+  `${cookieName(options)}=${value}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${options.isSecure ? '; Secure' : ''}`
 
 const csrfFailed = (): AppError =>
   new AppError(

@@ -3,7 +3,7 @@
  * local, multicast and documentation addresses, and the IPv6 forms that embed such an IPv4 address (RFC 6890 and the
  * IANA special-purpose registries). Decides which of them a caller may allow.
  */
-import { BlockList, isIPv4, isIPv6 } from 'node:net'
+import { BlockList, isIP, isIPv4, isIPv6 } from 'node:net'
 
 const IPV4_BLOCKS: readonly [string, number][] = [
   ['0.0.0.0', 8], // this network
@@ -73,6 +73,12 @@ loopback.addAddress('::1', 'ipv6')
 
 /** Whether an address belongs to the loopback interface of this machine. */
 export const isLoopback = (ip: string): boolean => !ip.includes('%') && loopback.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')
+
+/** Whether the host of a URL, a name or an address, perhaps in brackets, is this machine. */
+export function isLoopbackName(host: string): boolean {
+  const address = host.replace(/^\[|\]$/g, '')
+  return host === 'localhost' || (isIP(address) !== 0 && isLoopback(address))
+}
 
 /**
  * Returns whether this service may connect to an address.

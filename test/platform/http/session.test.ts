@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import { formatSessionCookie, readSessionToken, requireOwnOrigin } from '#platform/http/session.ts'
+import { formatCookie, readCookie, requireOwnOrigin } from '#platform/http/session.ts'
 
 const PLAIN = { isSecure: false }
 const SECURE = { isSecure: true }
 
 describe('the session cookie', () => {
   test('is found by its exact name', () => {
-    const tokenIn = (cookie: string, options = PLAIN) => readSessionToken(new Headers({ cookie }), options)
+    const tokenIn = (cookie: string, options = PLAIN) => readCookie(new Headers({ cookie }), options)
     expect({
       alone: tokenIn('tassis_session=abc'),
       among: tokenIn('a=1; tassis_session=abc; b=2'),
@@ -20,7 +20,7 @@ describe('the session cookie', () => {
       // the domain may set.
       disguised: tokenIn('\u00a0__Host-tassis_session=abc', SECURE),
       disguisedBeside: tokenIn('\u00a0__Host-tassis_session=abc; \t__Host-tassis_session=def ', SECURE),
-      none: readSessionToken(new Headers(), PLAIN),
+      none: readCookie(new Headers(), PLAIN),
     }).toEqual({
       alone: 'abc',
       among: 'abc',
@@ -39,14 +39,14 @@ describe('the session cookie', () => {
 
   // Proves: user-2
   test('is not read from a Cookie header of more than 8192 characters, blanks included', () => {
-    const tokenIn = (cookie: string) => readSessionToken(new Headers({ cookie }), PLAIN)
+    const tokenIn = (cookie: string) => readCookie(new Headers({ cookie }), PLAIN)
     const filled = (length: number) => `a=${'\t'.repeat(100)}${'x'.repeat(length - 122)}; tassis_session=abc`
     expect([filled(8192).length, tokenIn(filled(8192))]).toEqual([8192, 'abc'])
     expect(() => tokenIn(filled(8193))).toThrow(expect.objectContaining({ status: 431, code: 'cookie_too_long' }))
   })
 
   test('is limited to this host, Secure only with https, and deleted with Max-Age=0', () => {
-    expect([formatSessionCookie('abc', 60, PLAIN), formatSessionCookie('', 0, SECURE)]).toEqual([
+    expect([formatCookie('abc', 60, PLAIN), formatCookie('', 0, SECURE)]).toEqual([
       'tassis_session=abc; Path=/; Max-Age=60; HttpOnly; SameSite=Lax',
       '__Host-tassis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure',
     ])

@@ -9,6 +9,7 @@ import { clientIpOf } from '#platform/http/request-context.ts'
 import { requireOwnOrigin } from '#platform/http/session.ts'
 import { createAttempts } from './attempts.ts'
 import type { Browser } from './login.ts'
+import type { SignInWays } from './page.ts'
 import { createPasswordProofs } from './password-proof.ts'
 import { createResetRequester } from './password-reset.ts'
 import { createSessionGate } from './sessions.ts'
@@ -22,7 +23,14 @@ export function createAuthContext(app: App, trackWork: (work: Promise<void>) => 
   /** The user whom the session cookie of a request identifies, for any method; undefined when no user is signed in. */
   const findActor = (request: Request): Actor | undefined => sessions.actorOf(request, () => clientIpOf(request))
   const ownHost = getPublicHost(app.config)
+  const { localSignIn, oidcIssuer, oidcName } = app.config
+  const ways: SignInWays = {
+    provider: oidcIssuer === '' ? undefined : oidcName,
+    isLocal: localSignIn,
+    hasPasskeys: false,
+  }
   return {
+    ways,
     sessions,
     attempts,
     passwordProofs: createPasswordProofs(app),

@@ -11,16 +11,16 @@ import { errorPage } from './page.ts'
 export const hiddenRoute = { detail: { hide: true } }
 export const hiddenFormRoute = { detail: { hide: true, ...acceptsBody('json-or-form') } }
 
-/** Redirects to another of our pages with GET. */
-export const redirectTo = (path: string, cookie?: string): Response =>
+/** Redirects with GET to another of our pages, or to the identity provider. */
+export const redirectTo = (path: string, ...cookies: readonly (string | undefined)[]): Response =>
   new Response(null, {
     status: 303,
-    headers: {
-      ...OWN_FORM_HEADERS,
-      location: path,
-      'cache-control': 'no-store',
-      ...(cookie !== undefined && { 'set-cookie': cookie }),
-    },
+    headers: [
+      ...Object.entries(OWN_FORM_HEADERS),
+      ['location', path],
+      ['cache-control', 'no-store'],
+      ...cookies.flatMap((cookie): [string, string][] => (cookie === undefined ? [] : [['set-cookie', cookie]])),
+    ],
   })
 
 const MAX_FIELD_LENGTH = 1000
@@ -71,6 +71,19 @@ export function createFormPages(auth: Pick<AuthContext, 'requireOwnHost' | 'requ
         return ownFormResponse(page, status, headers)
       }
     }
+  /** Handles a GET by which an identity provider takes part. @param renderError renders what failed */
+  const follow =
+    (work: (form: Form) => Promise<Response>, renderError: (form: Form, message: string) => Html) =>
+    async ({ request, query }: Get): Promise<Response> => {
+      const form = toForm(request, query)
+      try {
+        auth.requireOwnHost(request)
+        return await work(form)
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error
+        return ownFormResponse(renderError(form, error.message), error.status, error.headers)
+      }
+    }
   /** Handles a GET, which changes nothing. */
   const show =
     (render: (form: Form) => Response) =>
@@ -83,5 +96,5 @@ export function createFormPages(auth: Pick<AuthContext, 'requireOwnHost' | 'requ
         return ownFormResponse(errorPage(error.message), error.status)
       }
     }
-  return { act, show }
+  return { act, follow, show }
 }

@@ -6,6 +6,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Attempts } from './attempts.ts'
+import { hasIdentity } from './identities.ts'
 import { consumeInvitation, findInvitation, type OpenInvitation } from './invitations.ts'
 import {
   type Browser,
@@ -13,6 +14,7 @@ import {
   consumeFactors,
   invalidLogin,
   isTotpOn,
+  onlyByProvider,
   recordFailedLogin,
   type SignedIn,
   signIn,
@@ -39,13 +41,14 @@ type JoinInput = Readonly<Record<'token' | 'name' | 'password' | 'code', string>
  * How the invited person proves who they are. The link proves the mailbox, which is enough for a user without a
  * password.
  */
-export type Proof = 'new-password' | 'password' | 'session'
+export type Proof = 'new-password' | 'password' | 'session' | 'provider'
 
 /** @param signedIn the user who is signed in in the browser that sent the request */
 export function findRequiredProof(app: App, { email }: OpenInvitation, signedIn: Actor | undefined): Proof {
   const user = findUserByEmail(app.db, email)
-  if (!user || user.passwordHash === null) return 'new-password'
-  return signedIn?.id === formatUuid(user.uuid) ? 'session' : 'password'
+  if (user && signedIn?.id === formatUuid(user.uuid)) return 'session'
+  if (!app.config.localSignIn || (user?.passwordHash === null && hasIdentity(app, user))) return 'provider'
+  return !user || user.passwordHash === null ? 'new-password' : 'password'
 }
 
 /**
@@ -69,6 +72,8 @@ export async function join(
       return joinWithNewPassword(app, invitation, input, browser)
     case 'password':
       return joinByPassword(app, attempts, invitation, input, browser)
+    case 'provider':
+      throw onlyByProvider(app.config)
     case 'session':
       return app.commit.write((tx) => {
         const user = findUserByEmail(tx.db, invitation.email)
@@ -122,7 +127,7 @@ async function joinByPassword(
   })
   if (joined) return joined
   recordFailedLogin(app, attempts, email, checked, browser)
-  throw invalidLogin()
+  throw invalidLogin(app.config)
 }
 
 /**

@@ -11,6 +11,12 @@ import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 
 export const LOGIN_PATH = '/login'
+/** Where signing in by the identity provider begins. */
+export const SIGN_ON_PATH = '/login/single-sign-on'
+/** Where the provider sends people back to. */
+export const CALLBACK_PATH = '/login/callback'
+/** The page that uses a passkey. */
+export const PASSKEY_PATH = '/login/passkey'
 export const LOGOUT_PATH = '/logout'
 /** The dashboard: app/dashboard. */
 export const DASHBOARD_PATH = '/app'
@@ -19,9 +25,9 @@ export const JOIN_PATH = '/join'
 /** Where the link of the first start leads. */
 export const SETUP_PATH = '/setup'
 
-/** The sign-in page that leads on to `path`. */
-export const toLoginPath = (path: string): string =>
-  `${LOGIN_PATH}?next=${encodeURIComponent(path).replaceAll('%2F', '/')}`
+/** The sign-in page, or another way to sign in, that leads on to `path`. */
+export const toLoginPath = (path: string, way = LOGIN_PATH): string =>
+  path === LOGIN_PATH ? way : `${way}?next=${encodeURIComponent(path).replaceAll('%2F', '/')}`
 
 /**
  * A screen of the dashboard, with its query. Its path has no dots: a browser would take `/app/../t/c/…`, a tracked link
@@ -33,8 +39,9 @@ const DASHBOARD_SCREEN = /^\/app(?:\/[\w-]+)*\/?(?:\?[\w\-./%=&+:@~!*]*)?$/
 export const toPathAfterLogin = ({ dashboard }: Config, next: string): string =>
   dashboard && DASHBOARD_SCREEN.test(next) ? next : LOGIN_PATH
 
-/** The page for a user who has just signed in and asked for no other. */
-export const toStartPath = ({ dashboard }: Config): string => (dashboard ? DASHBOARD_PATH : LOGIN_PATH)
+/** The page for a user who has just signed in. @param next as `toPathAfterLogin` returns it */
+export const toStartPath = ({ dashboard }: Config, next: string): string =>
+  next === LOGIN_PATH && dashboard ? DASHBOARD_PATH : next
 
 const TOKEN_BYTES = 32
 const TOKEN_PATTERN = /^[\w-]{43}$/

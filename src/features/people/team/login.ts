@@ -53,12 +53,18 @@ export interface SignedIn extends ReturnType<typeof startSession> {
   readonly membership: Membership
 }
 
-export const invalidLogin = (): AppError =>
+export const invalidLogin = ({ localSignIn, oidcName }: App['config']): AppError =>
   new AppError(
     401,
     'invalid_login',
-    'Email address, password or code is wrong, or you belong to no account. If you use an authenticator app, enter a new code.',
+    localSignIn
+      ? 'Email address, password or code is wrong, or you belong to no account. If you use an authenticator app, enter a new code.'
+      : `Sign in with ${oidcName} at /login. A password is accepted only within 24 hours after \`tassis users reset\` on the server.`,
   )
+
+/** The 403 for what only the identity provider can do. */
+export const onlyByProvider = ({ oidcName }: App['config']): AppError =>
+  new AppError(403, 'local_sign_in_off', `Passwords are not used here; sign in with ${oidcName}.`)
 
 /**
  * Signs a user in. Throws 401 `invalid_login`, 429 after too many attempts, 503 when too many people sign in at the
@@ -131,7 +137,7 @@ async function completeLogin(
   })
   if (!signedIn) {
     recordFailedLogin(app, attempts, email, user, browser)
-    throw invalidLogin()
+    throw invalidLogin(app.config)
   }
   attempts.recordSuccess(email, browser.ipAddress)
   return signedIn
@@ -150,8 +156,11 @@ export async function checkPassword(
   attempts.requireUser(email, ipAddress)
   const found = findUserByEmail(app.db, email)
   const isRight = await verifyPassword(password, found?.passwordHash, attempts.toHashRequest(email, ipAddress))
-  return isRight ? found : undefined
+  return isRight && mayUsePassword(app, found) ? found : undefined
 }
+
+const mayUsePassword = ({ config, clock }: App, user: User | undefined): boolean =>
+  config.localSignIn || (user?.passwordUntil ?? 0) > clock.now()
 
 /**
  * The user, if the password that was checked is still the current one and the second factor, if enabled, is right.

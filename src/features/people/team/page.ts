@@ -4,7 +4,17 @@
  */
 import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
 import type { Proof } from './join.ts'
-import { DASHBOARD_PATH, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, SETUP_PATH, toLoginPath } from './links.ts'
+import {
+  DASHBOARD_PATH,
+  JOIN_PATH,
+  LOGIN_PATH,
+  LOGOUT_PATH,
+  PASSKEY_PATH,
+  RESET_PATH,
+  SETUP_PATH,
+  SIGN_ON_PATH,
+  toLoginPath,
+} from './links.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 
 /** What was wrong with the submitted form, in one sentence. */
@@ -27,13 +37,14 @@ label { display: block; margin: 0 0 .375rem; font-weight: 600; }
 .hint { margin: .375rem 0 0; font-size: .9375rem; color: var(--faint); }
 input { display: block; width: 100%; min-height: 2.75rem; padding: .5rem .75rem; border: 1px solid var(--edge); border-radius: 8px; background: var(--card); color: var(--text); font: inherit; }
 .wrong { margin: 0; padding: 1rem; border: 2px solid var(--error); border-radius: 8px; color: var(--error); font-weight: 600; }
-button { min-height: 2.75rem; min-width: min(12rem, 100%); max-width: 100%; padding: .625rem min(1.5rem, 5%); border: 2px solid var(--strong); border-radius: 8px; background: var(--strong); color: var(--on-strong); font: inherit; font-weight: 600; cursor: pointer; overflow-wrap: anywhere; }
-button:hover { text-decoration: underline; }
-.quiet button { background: var(--card); color: var(--strong); }
+button, .button { display: inline-block; min-height: 2.75rem; min-width: min(12rem, 100%); text-align: center; text-decoration: none; max-width: 100%; padding: .625rem min(1.5rem, 5%); border: 2px solid var(--strong); border-radius: 8px; background: var(--strong); color: var(--on-strong); font: inherit; font-weight: 600; cursor: pointer; overflow-wrap: anywhere; }
+:is(button, .button):hover { text-decoration: underline; }
+.quiet :is(button, .button) { background: var(--card); color: var(--strong); }
 :is(input, button, a):focus-visible { outline: 3px solid var(--strong); outline-offset: 2px; }
+summary { padding: .625rem 0; cursor: pointer; color: var(--strong); }
 .beside { margin: 1.5rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); }
 @media (max-width: 30rem) {
-  button { width: 100%; }
+  button, .button { width: 100%; }
 }
 `
 
@@ -109,31 +120,58 @@ const REQUIRED_CODE_FIELD = fieldHtml({
   attributes: html` required autofocus maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
 })
 
-/** @param next the page that signing in leads to */
-export const loginPage = ({
-  email = '',
-  next = LOGIN_PATH,
-  ...problem
-}: FormProblem & { readonly email?: string; readonly next?: string } = {}): Html =>
-  userPage(
-    'Sign in',
-    html`${problemHtml(problem)}
-<form method="post" action="${LOGIN_PATH}">
+/** How people can sign in. */
+export interface SignInWays {
+  /** Name of the identity provider; undefined: there is none. */
+  readonly provider: string | undefined
+  /** Whether passwords and passkeys are ways too. */
+  readonly isLocal: boolean
+  /** Whether passkeys work under the address of this service. */
+  readonly hasPasskeys: boolean
+}
+
+interface LoginView extends FormProblem {
+  readonly email?: string
+  /** The page that signing in leads to. */
+  readonly next?: string
+}
+
+const signOnLink = (provider: string, path: string): Html =>
+  html`<p><a class="button" href="${path}">Continue with ${provider}</a></p>`
+
+export const loginPage = (
+  { provider, isLocal, hasPasskeys }: SignInWays,
+  { email = '', next = LOGIN_PATH, ...problem }: LoginView = {},
+): Html => {
+  const form = html`<form method="post" action="${LOGIN_PATH}">
 ${next !== LOGIN_PATH && hiddenField('next', next)}
 ${emailField(email)}
 ${PASSWORD_FIELD}
 <button>Sign in</button>
-</form>
-<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`,
+</form>`
+  return userPage(
+    'Sign in',
+    html`${problemHtml(problem)}
+${provider !== undefined && signOnLink(provider, toLoginPath(next, SIGN_ON_PATH))}
+${
+  isLocal
+    ? html`${form}
+<p class="beside">${hasPasskeys && html`<a href="${toLoginPath(next, PASSKEY_PATH)}">Sign in with a passkey</a> · `}<a href="${RESET_PATH}">Set a new password</a></p>`
+    : html`<details class="beside"><summary>Sign in with a password</summary>
+<p>Only within 24 hours after <code>tassis users reset</code> on the server.</p>
+${form}</details>`
+}`,
   )
+}
 
 /** The second step of signing in, for a user with an authenticator app. @param proof that the password was right */
 export const loginCodePage = ({
   email,
   next,
   proof,
+  hasPasskeys,
   ...problem
-}: FormProblem & Texts<'email' | 'next' | 'proof'>): Html =>
+}: FormProblem & Texts<'email' | 'next' | 'proof'> & Pick<SignInWays, 'hasPasskeys'>): Html =>
   userPage(
     'Enter your code',
     html`<p>For <strong>${email}</strong>, within five minutes.</p>
@@ -144,7 +182,7 @@ ${next !== LOGIN_PATH && hiddenField('next', next)}
 ${REQUIRED_CODE_FIELD}
 <button>Sign in</button>
 </form>
-<p class="beside"><a href="${next === LOGIN_PATH ? LOGIN_PATH : toLoginPath(next)}">Sign in as another user</a></p>`,
+<p class="beside">${hasPasskeys && html`<a href="${toLoginPath(next, PASSKEY_PATH)}">Use a passkey</a> · `}<a href="${toLoginPath(next)}">Sign in as another user</a></p>`,
   )
 
 export const signedInPage = ({
@@ -220,6 +258,8 @@ export interface InvitationView extends FormProblem, Texts<'token' | 'email' | '
   /** Token of the session that proves who the invited person is. */
   readonly csrfToken?: string | undefined
   readonly name?: string | undefined
+  /** Name of the identity provider. */
+  readonly provider: string
 }
 
 export const joinPage = ({
@@ -230,13 +270,26 @@ export const joinPage = ({
   proof,
   csrfToken,
   name = '',
+  provider,
   ...problem
 }: InvitationView): Html =>
   userPage(
     `Join ${accountName}`,
     html`<p>You are invited as ${role}, with the address <strong>${email}</strong>.</p>
 ${problemHtml(problem)}
-<form method="post" action="${JOIN_PATH}">
+${proof === 'provider' ? signOnLink(provider, `${SIGN_ON_PATH}?invitation=${token}`) : joinForm({ token, email, proof, csrfToken, name })}`,
+  )
+
+const joinForm = ({
+  token,
+  email,
+  proof,
+  csrfToken,
+  name = '',
+}: Pick<
+  InvitationView,
+  'token' | 'email' | 'proof' | 'csrfToken' | 'name'
+>): Html => html`<form method="post" action="${JOIN_PATH}">
 ${hiddenField('token', token)}
 ${csrfToken !== undefined && hiddenField('csrf_token', csrfToken)}
 <input type="hidden" name="username" value="${email}" autocomplete="username">
@@ -244,8 +297,7 @@ ${proof === 'new-password' && [nameField(name), NEW_PASSWORD_FIELD]}
 ${proof === 'password' && [PASSWORD_FIELD, CODE_FIELD]}
 <button>Join</button>
 </form>
-${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`}`,
-  )
+${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`}`
 
 export interface SetupView extends FormProblem, Partial<Texts<'accountName' | 'name' | 'email'>> {
   readonly token: string

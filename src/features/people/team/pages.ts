@@ -22,7 +22,7 @@ import {
 import { findInvitation } from './invitations.ts'
 import { findRequiredProof, join } from './join.ts'
 import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, SETUP_PATH, toPathAfterLogin, toStartPath } from './links.ts'
-import { beginLogin, finishLogin, logout, requireActorUser, type SignedIn } from './login.ts'
+import { beginLogin, finishLogin, logout, onlyByProvider, requireActorUser, type SignedIn } from './login.ts'
 import {
   invalidLinkPage,
   invalidSetupLinkPage,
@@ -40,6 +40,7 @@ import type { PasswordProof } from './password-proof.ts'
 import { confirmReset, findResetLinkEmail } from './password-reset.ts'
 import { getCsrfToken, isValidCsrfToken, requireSessionId, toCookieHeader } from './sessions.ts'
 import { type AccountCreator, findFirstAccount, isSetupLink, setUp } from './setup.ts'
+import { singleSignOnPages } from './single-sign-on/pages.ts'
 import { listMemberships } from './users.ts'
 
 const WRONG_PASSWORD_MESSAGE = 'Email address or password is wrong, or you belong to no account.'
@@ -50,7 +51,7 @@ type FormPages = ReturnType<typeof createFormPages>
 
 /** Where a browser that has just signed in goes on. */
 const toNextPage = (app: App, next: string, { token }: SignedIn): Response =>
-  redirectTo(next === LOGIN_PATH ? toStartPath(app.config) : next, toCookieHeader(app, token))
+  redirectTo(toStartPath(app.config, next), toCookieHeader(app, token))
 
 /** The signed-in user, if the request has the CSRF token of the page. */
 function findVerifiedActor(app: App, auth: AuthContext, { request, field }: Form): Actor | undefined {
@@ -83,13 +84,13 @@ function loginPages(app: App, auth: AuthContext, { act, show }: FormPages) {
       if ('signedIn' in result) return toNextPage(app, nextOf(form), result.signedIn)
       const { codeOf: user } = result
       const proof = passwordProofs.create({ user, checkedAt: app.clock.now(), isCounted: true })
-      return ownFormResponse(loginCodePage({ email: user.email, next: nextOf(form), proof }))
+      return ownFormResponse(loginCodePage({ email: user.email, next: nextOf(form), proof, ...auth.ways }))
     },
     (form, message, { code }) =>
-      loginPage({
+      loginPage(auth.ways, {
         email: form.field('email'),
         next: nextOf(form),
-        message: code === 'invalid_login' ? WRONG_PASSWORD_MESSAGE : message,
+        message: code === 'invalid_login' && auth.ways.isLocal ? WRONG_PASSWORD_MESSAGE : message,
       }),
   )
   /** The second step of signing in: a proof is valid once, so the page of a wrong code has another. */
@@ -109,8 +110,9 @@ function loginPages(app: App, auth: AuthContext, { act, show }: FormPages) {
               next: nextOf(form),
               proof: passwordProofs.create({ ...proof, isCounted: false }),
               message: code === 'invalid_login' ? WRONG_CODE_MESSAGE : message,
+              ...auth.ways,
             })
-          : loginPage({ next: nextOf(form), message }),
+          : loginPage(auth.ways, { next: nextOf(form), message }),
     )(post)
   }
   return new Elysia()
@@ -119,7 +121,7 @@ function loginPages(app: App, auth: AuthContext, { act, show }: FormPages) {
       show((form) => {
         const actor = auth.findActor(form.request)
         const next = nextOf(form)
-        if (!actor) return ownFormResponse(loginPage({ next }))
+        if (!actor) return ownFormResponse(loginPage(auth.ways, { next }))
         return next === LOGIN_PATH ? showSignedIn(app, actor) : redirectTo(next)
       }),
       hiddenRoute,
@@ -148,6 +150,7 @@ function resetPages(app: App, auth: AuthContext, { act, show }: FormPages) {
   }
   const requestLink = act(
     async ({ request, field }) => {
+      if (!app.config.localSignIn) throw onlyByProvider(app.config)
       if (field('email') === '') throw invalid('email', 'Enter your email address.')
       auth.requestReset(field('email'), clientIpOf(request))
       return ownFormResponse(resetRequestedPage(), 202)
@@ -188,7 +191,8 @@ function joinPages(app: App, auth: AuthContext, { act, show }: FormPages) {
     const proof = findRequiredProof(app, invitation, signedIn)
     const csrfToken = proof === 'session' && signedIn ? getCsrfToken(app, requireSessionId(signedIn)) : undefined
     const { email, accountName, role } = invitation
-    return joinPage({ token, email, accountName, role, proof, csrfToken, ...filled })
+    const { oidcName: provider } = app.config
+    return joinPage({ token, email, accountName, role, proof, csrfToken, provider, ...filled })
   }
   return new Elysia()
     .get(
@@ -260,6 +264,7 @@ export function teamPages(app: App, auth: AuthContext, accounts: AccountCreator)
     .use(resetPages(app, auth, pages))
     .use(joinPages(app, auth, pages))
     .use(setupPages(app, auth, accounts, pages))
+    .use(app.config.oidcIssuer === '' ? new Elysia() : singleSignOnPages(app, auth))
 }
 
 /**

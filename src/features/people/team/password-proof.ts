@@ -8,6 +8,7 @@ import { equalBytes, hmacSha256 } from '#platform/crypto/crypto.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
+import { createSingleUse } from './single-use.ts'
 import { findUserByUuid, type User } from './users.ts'
 
 export interface PasswordProof {
@@ -18,23 +19,11 @@ export interface PasswordProof {
 }
 
 const VALID_MS = minutes(5)
-/** Only right passwords get a proof, so this limits nothing but the memory of an attack. */
-const MAX_CONSUMED = 100_000
 
-/** Consumed proofs are forgotten at a restart; a code is accepted once even then. */
 export function createPasswordProofs({ clock, db, keys }: Pick<App, 'clock' | 'db' | 'keys'>) {
-  /** Consumed nonces with the time of the check, oldest first. */
-  const consumed = new Map<string, Millis>()
-  // Also for a clock that was set back.
-  const isCurrent = (checkedAt: Millis): boolean => Math.abs(clock.now() - checkedAt) < VALID_MS
+  const singleUse = createSingleUse(clock, VALID_MS)
   const sign = (fields: string, user: User, subkey = keys.subkey('password-proof')): string =>
     Buffer.from(hmacSha256(subkey, `${fields}.${user.passwordHash}`)).toString('base64url')
-  const forgetOldest = (): void => {
-    for (const [nonce, checkedAt] of consumed) {
-      if (isCurrent(checkedAt) && consumed.size < MAX_CONSUMED) return
-      consumed.delete(nonce)
-    }
-  }
   return {
     create({ user, checkedAt, isCounted }: PasswordProof): string {
       const fields = [formatUuid(user.uuid), formatUuid(newUuid()), checkedAt, isCounted ? 1 : 0].join('.')
@@ -50,10 +39,7 @@ export function createPasswordProofs({ clock, db, keys }: Pick<App, 'clock' | 'd
       const isOurs = (subkey: Uint8Array) => equalBytes(Buffer.from(sign(fields, user, subkey)), Buffer.from(mac))
       if (!keys.subkeys('password-proof').some(isOurs)) return undefined
       const checkedAt = Number(time)
-      if (!isCurrent(checkedAt) || consumed.has(nonce)) return undefined
-      forgetOldest()
-      consumed.set(nonce, checkedAt)
-      return { user, checkedAt, isCounted: counted === '1' }
+      return singleUse.use(nonce, checkedAt) ? { user, checkedAt, isCounted: counted === '1' } : undefined
     },
   }
 }

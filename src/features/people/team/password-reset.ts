@@ -11,6 +11,7 @@ import { AppError } from '#platform/errors.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
+import { hasIdentity } from './identities.ts'
 import { createLinkToken, formatLink, hashLinkToken, RESET_PATH, toExpiryRange } from './links.ts'
 import { auditInAccounts } from './login.ts'
 import { hashPassword, requireStrongPassword } from './passwords.ts'
@@ -72,6 +73,8 @@ export function createResetRequester(
   const send = async (email: string, ipAddress: string): Promise<void> => {
     const user = findUserByEmail(app.db, email)
     if (!user || listMemberships(app.db, user.id).length === 0 || !attempts.canSendMail(user.email)) return
+    // Else the mailbox would let in whom the identity provider no longer does.
+    if (user.passwordHash === null && hasIdentity(app, user)) return
     const link = await app.commit.write((tx) => {
       auditInAccounts(app, tx, user, 'user.password_reset_requested', ipAddress)
       return createResetLink(app, tx, user, MAIL_LINK_MS)

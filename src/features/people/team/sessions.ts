@@ -12,8 +12,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import {
-  formatSessionCookie,
-  readSessionToken,
+  formatCookie,
+  readCookie,
   requireCsrfToken,
   requireOwnOrigin,
   type SessionGate,
@@ -75,8 +75,8 @@ const sql = prepareStatements((db) => ({
   ),
   hashOf: db.prepare<{ tokenHash: Uint8Array }, [number]>('SELECT token_hash AS tokenHash FROM sessions WHERE id = ?'),
   insert: db.prepare<{ id: number }, (Uint8Array | number | string | null)[]>(
-    `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, password_at, expires_at, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+    `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, password_at, ends_at, expires_at, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
   operator: db.prepare<
     { operatorAt: number | null; totpEnabledAt: number | null; secondFactorAt: number | null },
@@ -86,7 +86,9 @@ const sql = prepareStatements((db) => ({
      FROM sessions JOIN users ON users.id = user_id WHERE sessions.id = ?`,
   ),
   setSecondFactor: db.prepare('UPDATE sessions SET second_factor_at = ? WHERE id = ?'),
-  seen: db.prepare('UPDATE sessions SET last_seen_at = ?, expires_at = ?, ip_address = ? WHERE id = ?'),
+  seen: db.prepare(
+    'UPDATE sessions SET last_seen_at = ?1, expires_at = min(?2, coalesce(ends_at, ?2)), ip_address = ?3 WHERE id = ?4',
+  ),
   list: db.prepare<Session, [number, number]>(
     `SELECT id, uuid, ip_address AS ipAddress, user_agent AS userAgent, last_seen_at AS lastSeenAt, expires_at AS expiresAt, created_at AS createdAt
      FROM sessions WHERE user_id = ? AND expires_at > ? ORDER BY last_seen_at DESC, id DESC`,
@@ -115,11 +117,13 @@ export const isHttps = ({ publicUrl }: App['config']): boolean => publicUrl.star
 
 /** What let the user in. */
 export interface SignInProof {
-  readonly how: 'password' | 'invitation' | 'setup'
-  /** Whether the user typed the password. */
+  readonly how: 'password' | 'invitation' | 'setup' | 'single_sign_on' | 'passkey'
+  /** Whether the user proved to be there, as by typing the password. */
   readonly hasPassword: boolean
   /** Whether a code of the second factor was accepted. */
   readonly hasSecondFactor: boolean
+  /** After which the session ends however much it is used; default: never. */
+  readonly maxMs?: number
 }
 
 /**
@@ -148,7 +152,8 @@ export function startSession(
     browser.hasSecondFactor ? app.eventTime() : null,
     now,
     browser.hasPassword ? now : null,
-    now + SESSION_MS,
+    browser.maxMs === undefined ? null : now + browser.maxMs,
+    now + Math.min(SESSION_MS, browser.maxMs ?? SESSION_MS),
     now,
   )
   if (!row) throw new Error('the session was not stored')
@@ -225,7 +230,7 @@ export function isValidCsrfToken({ db, keys }: App, sessionId: number, token: st
 
 /** Set-Cookie for a session; without a token, it removes the cookie. */
 export const toCookieHeader = ({ config }: App, token: string | undefined): string =>
-  formatSessionCookie(token ?? '', token === undefined ? 0 : SESSION_MS / seconds(1), {
+  formatCookie(token ?? '', token === undefined ? 0 : SESSION_MS / seconds(1), {
     isSecure: isHttps(config),
   })
 
@@ -255,7 +260,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
   }
   return {
     actorOf(request, clientIp) {
-      const token = readSessionToken(request.headers, { isSecure: isHttps(app.config) })
+      const token = readCookie(request.headers, { isSecure: isHttps(app.config) })
       const hash = token === undefined ? undefined : hashLinkToken(token)
       const now = app.clock.now()
       const row = hash && sql(app.db).byToken.get(hash, ...toLiveRange(now))

@@ -1,6 +1,6 @@
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
-import { bytes, describeTable, time, uuid } from '#platform/db/columns.ts'
+import { bytes, describeTable, flag, time, uuid } from '#platform/db/columns.ts'
 
 /** Someone who signs in. */
 export const users = sqliteTable('users', {
@@ -22,6 +22,8 @@ export const users = sqliteTable('users', {
   totpLastStep: integer('totp_last_step'),
   /** JSON array of the hashes of unused recovery codes. */
   recoveryCodes: text('recovery_codes'),
+  /** Until when the user may sign in with a password although the service allows none; null: not at all. */
+  passwordUntil: time('password_until'),
   /** Since when the user is an operator of the whole service; null: not one. */
   operatorAt: time('operator_at'),
   lastLoginAt: time('last_login_at'),
@@ -41,6 +43,8 @@ export const members = sqliteTable(
       .notNull()
       .references(() => users.id),
     role: text('role').notNull(),
+    /** Whether the identity provider gave the role, which it then also changes and takes away. */
+    isProvided: flag('is_provided').notNull().default(false),
     createdAt: time('created_at').notNull(),
   },
   (t) => [primaryKey({ columns: [t.accountId, t.userId] }), index('members_user').on(t.userId)],
@@ -103,11 +107,13 @@ export const sessions = sqliteTable(
     tokenHash: bytes('token_hash').notNull().unique(),
     ipAddress: text('ip_address'),
     userAgent: text('user_agent'),
-    /** When a code of the second factor was accepted in this session; null: never. */
+    /** When a second factor, a code or a passkey, was accepted in this session; null: never. */
     secondFactorAt: time('second_factor_at'),
     lastSeenAt: time('last_seen_at').notNull(),
-    /** When the user last typed the password in this session; null: never. */
+    /** When the user last proved to be there in this session, as by typing the password; null: never. */
     passwordAt: time('password_at'),
+    /** When it ends however much it is used; null: never. */
+    endsAt: time('ends_at'),
     expiresAt: time('expires_at').notNull(),
     createdAt: time('created_at').notNull(),
   },
@@ -136,3 +142,42 @@ describeTable(knownNetworks, {
   account: { except: 'removed with their user' },
   kept: { since: 'last_seen_at', days: 90 },
 })
+
+/** Who a user is at the identity provider. */
+export const identities = sqliteTable(
+  'identities',
+  {
+    issuer: text('issuer').notNull(),
+    subject: text('subject').notNull(),
+    userId: integer('user_id')
+      .notNull()
+      .references(() => users.id),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.issuer, t.subject] }), index('identities_user').on(t.userId)],
+)
+describeTable(identities, { account: { except: 'removed with their user' } })
+
+/** A credential of WebAuthn with which a user signs in. */
+export const passkeys = sqliteTable(
+  'passkeys',
+  {
+    id: integer('id').primaryKey(),
+    uuid: uuid('uuid').notNull().unique(),
+    userId: integer('user_id')
+      .notNull()
+      .references(() => users.id),
+    name: text('name').notNull(),
+    credentialId: bytes('credential_id').notNull().unique(),
+    /** In COSE. */
+    publicKey: bytes('public_key').notNull(),
+    /** Signatures that the authenticator has counted; 0: it counts none. */
+    counter: integer('counter').notNull(),
+    /** JSON array: how browsers reach the authenticator. */
+    transports: text('transports').notNull(),
+    lastUsedAt: time('last_used_at'),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [index('passkeys_user').on(t.userId)],
+)
+describeTable(passkeys, { account: { except: 'removed with their user' } })

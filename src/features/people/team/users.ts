@@ -39,7 +39,7 @@ interface MemberRow extends Omit<Member, 'isTotpOn'> {
 }
 
 const USER_COLUMNS = `id, uuid, email, name, password_hash AS passwordHash, totp_secret AS totpSecret, totp_enabled_at AS totpEnabledAt,
-  totp_last_step AS totpLastStep, recovery_codes AS recoveryCodes, operator_at AS operatorAt, last_login_at AS lastLoginAt, created_at AS createdAt`
+  totp_last_step AS totpLastStep, recovery_codes AS recoveryCodes, password_until AS passwordUntil, operator_at AS operatorAt, last_login_at AS lastLoginAt, created_at AS createdAt`
 
 const SELECT_MEMBER = `users.id AS userId, users.uuid, users.email, users.name, members.role, users.totp_enabled_at IS NOT NULL AS isTotpOn,
   users.last_login_at AS lastLoginAt, members.created_at AS createdAt FROM members JOIN users ON users.id = user_id`
@@ -57,6 +57,8 @@ const sql = prepareStatements((db) => ({
     'UPDATE users SET totp_secret = ?, totp_enabled_at = ?, totp_last_step = NULL, recovery_codes = ?, updated_at = ? WHERE id = ?',
   ),
   takeStep: db.prepare('UPDATE users SET totp_last_step = ? WHERE id = ? AND coalesce(totp_last_step, -1) < ?'),
+  setEmail: db.prepare('UPDATE users SET email = ?, updated_at = ? WHERE id = ?'),
+  setPasswordUntil: db.prepare('UPDATE users SET password_until = ? WHERE id = ?'),
   setRecoveryCodes: db.prepare('UPDATE users SET recovery_codes = ? WHERE id = ?'),
   setOperator: db.prepare('UPDATE users SET operator_at = ?, updated_at = ? WHERE id = ?'),
   setLogin: db.prepare('UPDATE users SET last_login_at = ? WHERE id = ?'),
@@ -74,13 +76,21 @@ const sql = prepareStatements((db) => ({
     `SELECT accounts.id AS accountId, accounts.uuid, accounts.name, members.role FROM members JOIN accounts ON accounts.id = account_id
      WHERE user_id = ? AND disabled_at IS NULL AND deleted_at IS NULL ORDER BY members.created_at, accounts.id LIMIT ${MAX_MEMBERS}`,
   ),
-  insertMember: db.prepare('INSERT INTO members (account_id, user_id, role, created_at) VALUES (?, ?, ?, ?)'),
-  setRole: db.prepare('UPDATE members SET role = ? WHERE account_id = ? AND user_id = ?'),
+  insertMember: db.prepare(
+    'INSERT INTO members (account_id, user_id, role, is_provided, created_at) VALUES (?, ?, ?, ?, ?)',
+  ),
+  provided: db.prepare<Membership, [number]>(
+    `SELECT accounts.id AS accountId, accounts.uuid, accounts.name, members.role FROM members JOIN accounts ON accounts.id = account_id
+     WHERE user_id = ? AND is_provided = 1`,
+  ),
+  setRole: db.prepare('UPDATE members SET role = ?, is_provided = ? WHERE account_id = ? AND user_id = ?'),
   deleteMember: db.prepare('DELETE FROM members WHERE account_id = ? AND user_id = ?'),
   endSessionsIn: db.prepare('DELETE FROM sessions WHERE user_id = ? AND account_id = ?'),
   isMember: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM members WHERE user_id = ? LIMIT 1'),
   deleteSessions: db.prepare('DELETE FROM sessions WHERE user_id = ?'),
   deleteResets: db.prepare('DELETE FROM password_resets WHERE user_id = ?'),
+  deleteIdentities: db.prepare('DELETE FROM identities WHERE user_id = ?'),
+  deletePasskeys: db.prepare('DELETE FROM passkeys WHERE user_id = ?'),
   deleteNetworks: db.prepare('DELETE FROM known_networks WHERE user_id = ?'),
   deleteUser: db.prepare('DELETE FROM users WHERE id = ?'),
   deleteInvitations: db.prepare('DELETE FROM invitations WHERE account_id = ?'),
@@ -127,6 +137,9 @@ export function findMember(db: Database, accountId: number, uuid: UuidBytes): Me
 /** The accounts in which a user may act, oldest membership first: disabled and deleted ones are left out. */
 export const listMemberships = (db: Database, userId: number): Membership[] => sql(db).memberships.all(userId)
 
+/** Memberships that the identity provider gave, also in disabled accounts. */
+export const listProvidedMemberships = (db: Database, userId: number): Membership[] => sql(db).provided.all(userId)
+
 export const hasOtherOwner = (db: Database, accountId: number, userId: number): boolean =>
   (sql(db).otherOwners.get(accountId, userId)?.n ?? 0) > 0
 
@@ -157,6 +170,8 @@ export interface NewUser {
   /** As `hashPassword` returns it; null: the user sets one with a link. */
   readonly passwordHash: string | null
   readonly role: TeamRole
+  /** Whether the identity provider gives the role; default: it does not. */
+  readonly isProvided?: boolean
 }
 
 /**
@@ -174,14 +189,14 @@ export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: Ne
   const user = row && findUser(tx.db, row.id)
   if (!user) throw new Error('the user was not stored')
   auditChange(app, tx, actor, 'user.created', uuid, { email })
-  addMember(app, tx, actor, user, role)
+  addMember(app, tx, actor, user, role, input.isProvided)
   return user
 }
 
 /**
  * Adds a user to the team of the actor's account. Throws 409 when the user already belongs to it, or the team is full.
  */
-export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: TeamRole): void {
+export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: TeamRole, isProvided = false): void {
   if (findMember(tx.db, actor.accountId, user.uuid))
     throw conflict(
       'already_member',
@@ -189,13 +204,22 @@ export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: Team
     )
   if ((sql(tx.db).countMembers.get(actor.accountId)?.n ?? 0) >= MAX_MEMBERS)
     throw conflict('too_many_members', `A team can have at most ${MAX_MEMBERS} members; remove one first.`)
-  sql(tx.db).insertMember.run(actor.accountId, user.id, role, app.eventTime())
+  sql(tx.db).insertMember.run(actor.accountId, user.id, role, isProvided ? 1 : 0, app.eventTime())
   auditChange(app, tx, actor, 'member.added', user.uuid, { role }, 'user')
 }
 
-/** Changes a role; the member's invitations become invalid, since they were made with the rights of the old role. */
-export function setMemberRole(tx: Tx, accountId: number, { userId, uuid }: Member, role: TeamRole): void {
-  sql(tx.db).setRole.run(role, accountId, userId)
+/**
+ * Changes a role; the member's invitations become invalid, since they were made with the rights of the old role.
+ * @param isProvided whether the identity provider gives the new role
+ */
+export function setMemberRole(
+  tx: Tx,
+  accountId: number,
+  { userId, uuid }: Pick<Member, 'userId' | 'uuid'>,
+  role: TeamRole,
+  isProvided = false,
+): void {
+  sql(tx.db).setRole.run(role, isProvided ? 1 : 0, accountId, userId)
   sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
 }
 
@@ -215,6 +239,8 @@ function deleteUserWithoutTeam(tx: Tx, userId: number): void {
   if (statements.isMember.get(userId)) return
   statements.deleteSessions.run(userId)
   statements.deleteResets.run(userId)
+  statements.deleteIdentities.run(userId)
+  statements.deletePasskeys.run(userId)
   statements.deleteNetworks.run(userId)
   statements.deleteUser.run(userId)
 }
@@ -257,6 +283,13 @@ export const consumeTotpStep = (tx: Tx, userId: number, step: number): boolean =
 
 export const storeRecoveryCodes = (tx: Tx, userId: number, hashes: readonly string[]): void =>
   void sql(tx.db).setRecoveryCodes.run(JSON.stringify(hashes), userId)
+
+export const storeEmail = (tx: Tx, userId: number, email: string, now: Millis): void =>
+  void sql(tx.db).setEmail.run(email, now, userId)
+
+/** Until then the user may sign in with a password although the service allows none. */
+export const allowPasswordUntil = (tx: Tx, userId: number, until: Millis): void =>
+  void sql(tx.db).setPasswordUntil.run(until, userId)
 
 /** @param since null: the user is no operator any more */
 export const setOperator = (tx: Tx, userId: number, since: Millis | null, now: Millis): void =>

@@ -1,6 +1,6 @@
 /** @module Requests to the certificate authority, with limits for time and size. */
 import type { App } from '#features/core/app/app.ts'
-import { readBounded } from '#platform/net/read-bounded.ts'
+import { createBoundedFetch } from '#platform/net/bounded-fetch.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import type { AcmeTransport } from '#protocols/acme/session.ts'
 
@@ -18,27 +18,18 @@ export function createAcmeTransport({
   /** Aborted when the order has to end. */
   readonly signal: AbortSignal
 }): AcmeTransport {
+  const request = createBoundedFetch({ clock, ca, timeoutMs: REQUEST_TIMEOUT_MS, maxBytes: MAX_RESPONSE_BYTES })
   return async ({ url, method, headers, body }) => {
-    const timeout = new AbortController()
-    const timer = clock.after(REQUEST_TIMEOUT_MS, () => timeout.abort())
-    try {
-      const response = await fetch(url, {
-        method,
-        headers: { 'user-agent': 'Tassis', 'accept-encoding': 'identity', ...headers },
-        ...(body !== undefined && { body }),
-        redirect: 'manual',
-        decompress: false,
-        signal: AbortSignal.any([signal, timeout.signal]),
-        ...(ca && { tls: { ca: [...ca] } }),
-      })
-      const text = await readBounded(response, MAX_RESPONSE_BYTES)
-      if (text === undefined) throw new Error(`the response is larger than ${MAX_RESPONSE_BYTES} bytes`)
-      return { status: response.status, header: (name) => response.headers.get(name), body: text }
-    } catch (error) {
-      throw new Error(timeout.signal.aborted ? `no response in ${REQUEST_TIMEOUT_MS / 1000} s` : describe(error))
-    } finally {
-      timer.cancel()
+    const init = {
+      method,
+      headers: { 'user-agent': 'Tassis', ...headers },
+      ...(body !== undefined && { body }),
+      signal,
     }
+    const response = await request(url, init).catch((error: unknown) => {
+      throw new Error(describe(error))
+    })
+    return { status: response.status, header: (name) => response.headers.get(name), body: response.text }
   }
 }
 

@@ -1,0 +1,45 @@
+/**
+ * @module What a browser carries between the two requests of a sign-in that somebody else takes part in, an identity
+ * provider or an authenticator: a sealed cookie, valid for some minutes and once. So nothing is stored for strangers, and
+ * what was begun in one browser cannot be ended in another.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { attempt } from '#platform/attempt.ts'
+import { formatCookie, readCookie } from '#platform/http/session.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/time/clock.ts'
+import { seconds } from '#platform/units.ts'
+import { isHttps } from './sessions.ts'
+import { createSingleUse } from './single-use.ts'
+
+const MAX_COOKIE_LENGTH = 4000
+
+type Sealed<Facts> = Facts & { readonly id: string; readonly createdAt: Millis }
+
+/** @param name of the cookie, and what it is sealed for */
+export function createFlowCookie<Facts extends object>(
+  { clock, config, keys }: Pick<App, 'clock' | 'config' | 'keys'>,
+  name: string,
+  validMs: number,
+) {
+  const singleUse = createSingleUse(clock, validMs)
+  const options = { name, isSecure: isHttps(config) }
+  return {
+    /** Set-Cookie of the first request. */
+    begin(facts: Facts): string {
+      const sealed: Sealed<Facts> = { ...facts, id: formatUuid(newUuid()), createdAt: clock.now() }
+      const value = Buffer.from(keys.seal(JSON.stringify(sealed), name)).toString('base64url')
+      return formatCookie(value, validMs / seconds(1), options)
+    },
+    /** What the first request stored; undefined when this browser made none in time, or has been here before. */
+    take({ headers }: Request): Facts | undefined {
+      const value = readCookie(headers, options, MAX_COOKIE_LENGTH)
+      const opened = value && attempt(() => keys.unsealText(Buffer.from(value, 'base64url'), name))
+      if (!opened) return undefined
+      const facts = JSON.parse(opened) as Sealed<Facts>
+      return singleUse.use(facts.id, facts.createdAt) ? facts : undefined
+    },
+    /** Set-Cookie that removes it. */
+    end: formatCookie('', 0, options),
+  }
+}

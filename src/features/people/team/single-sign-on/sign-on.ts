@@ -1,0 +1,191 @@
+/**
+ * @module Signs in whom the identity provider names. A user is found by issuer and subject; the first time, by the
+ * verified address. The provider gives, changes and takes away the roles that it gave; those that were given here stay.
+ * All of a sign-in is one transaction, also when it ends without a session.
+ */
+import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
+import { announceAccessChange } from '#features/core/app/account-changes.ts'
+import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
+import { auditChange, createSystemActor, SYSTEM_ACTOR } from '#features/core/audit-logs/audit.ts'
+import { attempt } from '#platform/attempt.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { AppError } from '#platform/errors.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { hours } from '#platform/units.ts'
+import type { Attempts } from '../attempts.ts'
+import { findIdentity, hasIdentity, insertIdentity } from '../identities.ts'
+import { consumeInvitation, findInvitation } from '../invitations.ts'
+import { auditInAccounts, type Browser, type SignedIn, signIn } from '../login.ts'
+import { findFirstAccount } from '../setup.ts'
+import {
+  addMember,
+  createUserWithPassword,
+  deleteMembership,
+  findMember,
+  findUser,
+  findUserByEmail,
+  hasOtherOwner,
+  listMemberships,
+  listProvidedMemberships,
+  type Membership,
+  normaliseUserEmail,
+  parseUserEmail,
+  setMemberRole,
+  storeEmail,
+  type User,
+} from '../users.ts'
+import { findGrants } from './grants.ts'
+import type { ProvidedIdentity } from './provider.ts'
+
+/** What the provider says is asked for again after this time, so that what it took away ends here too. */
+const SESSION_MAX_MS = hours(24)
+
+/** A membership that somebody gets. */
+interface Grant {
+  readonly accountId: number
+  readonly uuid: UuidBytes
+  readonly role: TeamRole
+  readonly isProvided: boolean
+}
+
+export interface SignOn {
+  readonly identity: ProvidedIdentity
+  readonly browser: Browser
+  /** Of an invitation that the person wants to accept; empty: none. */
+  readonly invitation: string
+}
+
+/** Throws 403 when the person has no role here, or the address cannot be theirs; then nobody is signed in. */
+export async function signOn(app: App, attempts: Attempts, input: SignOn): Promise<SignedIn> {
+  const done = await app.commit.writeFromReserve((tx) => signOnWithin(app, attempts, tx, input))
+  // Returned, not thrown: roles that were taken away, and the audit entry, stay.
+  if (done instanceof AppError) throw done
+  return done
+}
+
+function signOnWithin(app: App, attempts: Attempts, tx: Tx, { identity, browser, invitation }: SignOn) {
+  const { oidcName: provider } = app.config
+  const { issuer, subject } = identity
+  const linkedId = findIdentity(tx.db, issuer, subject)
+  const linked = linkedId === undefined ? undefined : findUser(tx.db, linkedId)
+  const email = identity.email === undefined ? undefined : attempt(() => parseUserEmail(identity.email ?? ''))
+  const address = email ?? linked?.email
+  const refuse = (code: string, message: string, user?: User): AppError => {
+    if (attempts.canAuditFailure(user?.id ?? 0)) auditRefusal(app, tx, { user, address, reason: code }, browser)
+    return new AppError(403, code, message)
+  }
+  if (address === undefined)
+    return refuse('email_unverified', `${provider} does not say that your email address is verified.`)
+  const known = linked ?? findUserByEmail(tx.db, address)
+  // An address that was given to somebody else at the provider must not open what its former owner has here.
+  if (known && !linked && hasIdentity({ db: tx.db, config: app.config }, known))
+    return refuse('address_taken', `${address} belongs to a user who is somebody else at ${provider}.`, known)
+  const grants = listGrants(app, tx, { identity, address, invitation })
+  const user = known ?? createFirst(app, tx, { email: address, name: identity.name, grant: grants[0] }, browser)
+  if (user && !linked) {
+    insertIdentity(tx, { issuer, subject, userId: user.id }, app.eventTime())
+    auditInAccounts(app, tx, user, 'user.identity_linked', browser.ipAddress)
+  }
+  if (linked && email !== undefined) changeAddress(app, tx, linked, email, browser)
+  if (user) applyGrants(app, tx, user, grants, browser)
+  const current = user && findUser(tx.db, user.id)
+  const [membership] = current ? listMemberships(tx.db, current.id) : []
+  if (!current || !membership)
+    return refuse('no_role', `${provider} knows you as ${address}, but gives you no role here.`, current)
+  const proof = { how: 'single_sign_on', hasPassword: identity.isFresh, hasSecondFactor: false } as const
+  return signIn(app, tx, current, membership, browser, { ...proof, maxMs: SESSION_MAX_MS })
+}
+
+/** What the provider and the invitation give, in accounts that exist. */
+function listGrants(
+  { config, clock }: App,
+  tx: Tx,
+  { identity, address, invitation: token }: Pick<SignOn, 'identity' | 'invitation'> & { readonly address: string },
+): Grant[] {
+  const invitation = findInvitation(tx.db, token, clock.now())
+  const isInvited = invitation && normaliseUserEmail(invitation.email) === address && consumeInvitation(tx, invitation)
+  const invited = isInvited
+    ? [{ accountId: invitation.accountId, uuid: invitation.accountUuid, role: invitation.role, isProvided: false }]
+    : []
+  const first = config.oidcAccount === '' ? findFirstAccount(tx.db)?.uuid : undefined
+  const account = first ? formatUuid(first) : config.oidcAccount.toLowerCase() || undefined
+  const provided = [...findGrants(config, identity.roles, address, account)].flatMap(([id, role]) => {
+    const found = findAccountByUuid(config, tx.db, parseUuid(id) ?? new Uint8Array())
+    return found ? [{ accountId: found.id, uuid: found.uuid, role, isProvided: true }] : []
+  })
+  return [...invited, ...provided]
+}
+
+interface FirstGrant {
+  readonly email: string
+  readonly name: string | undefined
+  readonly grant: Grant | undefined
+}
+
+const createFirst = (app: App, tx: Tx, { grant, ...person }: FirstGrant, browser: Browser): User | undefined =>
+  grant &&
+  createUserWithPassword(app, tx, toActor(grant, browser), { ...person, ...grant, uuid: newUuid(), passwordHash: null })
+
+/** The provider acts, by the browser of the person. */
+const toActor = (account: Pick<Grant, 'accountId' | 'uuid'>, { ipAddress }: Browser): Actor => ({
+  ...createSystemActor({ accountId: account.accountId, accountUuid: account.uuid }),
+  ipAddress,
+})
+
+function changeAddress(app: App, tx: Tx, user: User, email: string, { ipAddress }: Browser): void {
+  if (email === user.email) return
+  if (findUserByEmail(tx.db, email)) {
+    app.log.warn({ user: formatUuid(user.uuid) }, 'address not changed: another user has it')
+    return
+  }
+  storeEmail(tx, user.id, email, app.eventTime())
+  auditInAccounts(app, tx, user, 'user.email_changed', ipAddress)
+}
+
+/** Gives what the provider gives now, and takes away what it gave before; an account keeps its only owner. */
+function applyGrants(app: App, tx: Tx, user: User, grants: readonly Grant[], browser: Browser): void {
+  const provided = new Map(listProvidedMemberships(tx.db, user.id).map((had) => [had.accountId, had]))
+  const member = { userId: user.id, uuid: user.uuid }
+  for (const grant of grants) {
+    const { accountId, role } = grant
+    const actor = toActor(grant, browser)
+    const had = provided.get(accountId)
+    provided.delete(accountId)
+    if (!findMember(tx.db, accountId, user.uuid)) addMember(app, tx, actor, user, role, grant.isProvided)
+    if (!had || had.role === role || isOnlyOwner(app, tx, had, user)) continue
+    setMemberRole(tx, accountId, member, role, true)
+    announceAccessChange(app, tx, accountId)
+    auditChange(app, tx, actor, 'member.role_changed', user.uuid, { from: had.role, to: role }, 'user')
+  }
+  for (const had of provided.values()) {
+    if (isOnlyOwner(app, tx, had, user)) continue
+    auditChange(app, tx, toActor(had, browser), 'member.removed', user.uuid, { role: had.role }, 'user')
+    deleteMembership(tx, had.accountId, member)
+    announceAccessChange(app, tx, had.accountId)
+  }
+}
+
+/** A mistake at the provider must not leave an account without an owner. */
+function isOnlyOwner({ log }: App, tx: Tx, { accountId, role }: Membership, { id, uuid }: User): boolean {
+  if (role !== 'owner' || hasOtherOwner(tx.db, accountId, id)) return false
+  log.warn({ user: formatUuid(uuid) }, 'identity provider ignored: the only owner of an account stays its owner')
+  return true
+}
+
+interface Refusal {
+  readonly user: User | undefined
+  readonly address: string | undefined
+  readonly reason: string
+}
+
+/** In the accounts of the user; for a stranger, in the account that people join, or else in that of the installation. */
+function auditRefusal(app: App, tx: Tx, { user, address, reason }: Refusal, { ipAddress }: Browser): void {
+  if (user && listMemberships(tx.db, user.id).length > 0) {
+    auditInAccounts(app, tx, user, 'user.sign_on_refused', ipAddress)
+    return
+  }
+  const uuid = parseUuid(app.config.oidcAccount) ?? findFirstAccount(tx.db)?.uuid
+  const account = uuid && findAccountByUuid(app.config, tx.db, uuid)
+  const actor = account ? createSystemActor({ accountId: account.id, accountUuid: account.uuid }) : SYSTEM_ACTOR
+  auditChange(app, tx, { ...actor, ipAddress }, 'user.sign_on_refused', address ?? '', { reason })
+}
