@@ -38,6 +38,7 @@ import { authRoutes } from '#features/people/team/auth-routes.ts'
 import { createOwnerInviter } from '#features/people/team/invitations.ts'
 import { operatorUserRoutes } from '#features/people/team/operator-routes.ts'
 import { homePage, teamPages } from '#features/people/team/pages.ts'
+import { passkeyRoutes } from '#features/people/team/passkeys/routes.ts'
 import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
 import { findUserByUuid, type User } from '#features/people/team/users.ts'
@@ -258,6 +259,7 @@ export function createRoutes(
     }),
     apiKeyRoutes(app),
     authRoutes(app, people),
+    passkeyRoutes(app, people),
     teamRoutes(app),
     accountRoutes(app),
     reputationRoutes(app),

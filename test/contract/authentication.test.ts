@@ -159,6 +159,8 @@ const STATUSES: Readonly<Record<string, number>> = {
   'GET /hooks/supabase': 401,
   'POST /hooks/supabase/{key}': 401,
   'POST /v1/auth/login': 422,
+  'POST /v1/auth/passkeys/challenge': 409,
+  'POST /v1/auth/passkeys/login': 422,
   'POST /login': 401,
   'POST /reset-password': 422,
   'GET /mailbox-files': 404,

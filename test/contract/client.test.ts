@@ -1,4 +1,5 @@
 /** @module Every route of accounts and people through the method that the client library has for it. */
+
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { API } from '#client/api.ts'
 import { createClient, parseRequests } from '#client/client.ts'
@@ -6,6 +7,7 @@ import { Tassis } from '#client/index.ts'
 import { OPERATOR_API, type OperatorApi } from '#client/operator-api.ts'
 import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
+import { createAuthenticator } from '#test/support/authenticator.ts'
 import { createCode } from '#test/support/operator.ts'
 import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 import { readDescriptions } from '../../scripts/client.ts'
@@ -54,7 +56,7 @@ const OF_PEOPLE: readonly (readonly [route: string, resource: Resource | undefin
 let service: ContractApi
 let lastStatus = 0
 beforeAll(async () => {
-  service = await createContractApi()
+  service = await createContractApi({ TASSIS_PUBLIC_URL: 'http://localhost:8080' })
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
@@ -125,6 +127,7 @@ test('a person signs in, manages sessions, password and authenticator app, and s
   await createTestUser(service.app, service.actor, email, 'owner')
   let session: Record<string, string> = {}
   const called = new Set<string>()
+  const cookies = new Map<string, string>()
   const { auth } = createClient<OperatorApi>(OPERATOR_API, {
     url: service.url,
     async fetch(url, init) {
@@ -133,8 +136,11 @@ test('a person signs in, manages sessions, password and authenticator app, and s
         ...init,
         headers: { ...(init.headers as Record<string, string>), ...session },
       })
-      const cookie = response.headers.get('set-cookie')?.split(';')[0]
-      if (cookie !== undefined) session = { ...session, cookie }
+      for (const set of response.headers.getSetCookie()) {
+        const [name = '', value = ''] = (set.split(';')[0] ?? '').split('=')
+        cookies.set(name, value)
+      }
+      session = { ...session, cookie: [...cookies].map((pair) => pair.join('=')).join('; ') }
       return response
     },
   })
@@ -154,6 +160,18 @@ test('a person signs in, manages sessions, password and authenticator app, and s
   expect((await auth.deleteSessions()).data.ended).toBe(1)
   const { secret } = (await auth.createTotp({ password: PASSWORD })).data
   await auth.confirmTotp({ code: createNextCode(secret) })
+  await auth.confirmSessionCode({ code: createNextCode(secret) })
+  const authenticator = createAuthenticator()
+  const origin = new URL(service.app.config.publicUrl)
+  type Options = Parameters<typeof authenticator.create>[0] & Parameters<typeof authenticator.use>[0]
+  const sign = async () => authenticator.use((await auth.createPasskeyChallenge()).data.options as Options, origin)
+  const created = authenticator.create((await auth.createPasskeyOptions()).data.options as Options, origin)
+  const { id: passkey } = (await auth.createPasskey({ name: 'Key', credential: created })).data
+  await auth.confirmSessionPasskey({ credential: await sign() })
+  const { csrf_token: renewed } = (await auth.loginWithPasskey({ credential: await sign() })).data
+  session = { ...session, 'x-csrf-token': renewed }
+  expect((await auth.listPasskeys()).data).toMatchObject([{ id: passkey, name: 'Key' }])
+  await auth.deletePasskey(passkey)
   await auth.renewRecoveryCodes({ password: PASSWORD, code: createNextCode(secret) })
   await auth.deleteTotp({ password: PASSWORD, code: createNextCode(secret) })
   await auth.setPassword({ current_password: PASSWORD, password: 'other words that fit too' })

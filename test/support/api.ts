@@ -39,6 +39,8 @@ export interface TestApi extends TestApp {
 export interface TestApiOptions extends TestAppOptions {
   /** What the HTTP server is told about the service. */
   readonly serves?: HttpOptions
+  /** Default: a free one. */
+  readonly port?: number
 }
 
 let dashboard: Promise<BuiltFiles> | undefined
@@ -62,7 +64,7 @@ export async function createTestApi(options: TestApiOptions = {}): Promise<TestA
     loadDashboard,
     ...options.serves,
   })
-  const { port } = http.listen('127.0.0.1', 0)
+  const { port } = http.listen('127.0.0.1', options.port ?? 0)
   const url = `http://127.0.0.1:${port}`
   return {
     ...service,

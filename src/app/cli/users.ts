@@ -78,8 +78,8 @@ export function addUserCommands(program: Command): void {
         `Removed ${data.email} from the team; a user of no other team is deleted.${data.has_owner ? '' : '\nThe team has no owner now; add one with `tassis users create ada@example.com --role owner`.'}`,
     )
 
-  add('totp-off', 'disable the second factor of a user who has lost it').answer(async ({ api }, email) =>
-    api.operator.deleteUserTotp(email),
+  add('totp-off', 'remove the authenticator app and the passkeys of a user who has lost them').answer(
+    async ({ api }, email) => api.operator.deleteUserTotp(email),
   )
 
   add('operator', 'make a user an operator of the whole service')
@@ -89,7 +89,7 @@ export function addUserCommands(program: Command): void {
         api.operator.setUserOperator(email, { is_operator: options.remove !== true }),
       ({ data }) =>
         data.is_operator
-          ? `${data.email} is an operator of the service now: the dashboard has the screen Server, after a sign-in with a code of an authenticator app.`
+          ? `${data.email} is an operator of the service now: the dashboard has the screen Server, after a sign-in with a code of an authenticator app or a passkey.`
           : `${data.email} is no operator of the service.`,
     )
 

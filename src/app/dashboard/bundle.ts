@@ -8,7 +8,7 @@ import { ASSETS_PATH } from './routes.ts'
  */
 export async function bundleDashboard() {
   const { outputs } = await Bun.build({
-    entrypoints: [join(import.meta.dir, '../../dashboard/main.tsx')],
+    entrypoints: ['main.tsx', 'passkey-page.ts'].map((name) => join(import.meta.dir, '../../dashboard', name)),
     target: 'browser',
     format: 'esm',
     splitting: true,

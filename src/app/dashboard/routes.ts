@@ -4,8 +4,11 @@
  */
 import { Elysia } from 'elysia'
 import type { AuthContext } from '#features/people/team/auth-context.ts'
+import { readField } from '#features/people/team/form-pages.ts'
+import { PASSKEY_PATH } from '#features/people/team/links.ts'
+import { passkeyPage } from '#features/people/team/page.ts'
 import { type BuiltFiles, sendBuiltFile } from '#platform/http/built-files.ts'
-import { html, htmlResponse } from '#platform/http/html.ts'
+import { html, htmlResponse, ownFormResponse, PAGE_HEADERS } from '#platform/http/html.ts'
 import { once } from '#platform/http/route-table.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { VERSION } from '../version.ts'
@@ -35,8 +38,14 @@ const toContentSecurityPolicy = (nonce: string): string =>
     "frame-ancestors 'none'",
   ].join('; ')
 
+/** Of the page that uses a passkey: as other pages, but with its script. */
+const PASSKEY_POLICY = `${PAGE_HEADERS['content-security-policy']}; script-src 'self'; connect-src 'self'`
+
 /** @param loadFiles called once, at the first request */
-export function dashboardRoutes(auth: Pick<AuthContext, 'requireOwnHost'>, loadFiles: () => Promise<BuiltFiles>) {
+export function dashboardRoutes(
+  auth: Pick<AuthContext, 'requireOwnHost' | 'toNextPath'>,
+  loadFiles: () => Promise<BuiltFiles>,
+) {
   const load = once(loadFiles)
   const showPage = async (request: Request): Promise<Response> => {
     auth.requireOwnHost(request)
@@ -54,6 +63,16 @@ export function dashboardRoutes(auth: Pick<AuthContext, 'requireOwnHost'>, loadF
       },
       hidden,
     )
+    .get(
+      PASSKEY_PATH,
+      async ({ query, request }) => {
+        auth.requireOwnHost(request)
+        const { passkeyScript } = findEntries(await load())
+        const page = passkeyPage(auth.toNextPath(readField(query, 'next')), `${ASSETS_PATH}${passkeyScript}`)
+        return ownFormResponse(page, 200, { 'content-security-policy': PASSKEY_POLICY })
+      },
+      hidden,
+    )
     .get('/app', ({ request }) => showPage(request), hidden)
     .get('/app/*', ({ request }) => showPage(request), hidden)
 }
@@ -65,7 +84,12 @@ export function findEntries(files: ReadonlyMap<string, unknown>) {
     if (found === undefined) throw new Error(`the bundle of the dashboard has no file ${pattern.source}`)
     return found
   }
-  return { script: find(/^main-\w+\.js$/), style: find(/^main-\w+\.css$/), font: find(/\.woff2$/) }
+  return {
+    script: find(/^main-\w+\.js$/),
+    style: find(/^main-\w+\.css$/),
+    font: find(/\.woff2$/),
+    passkeyScript: find(/^passkey-page-\w+\.js$/),
+  }
 }
 
 const renderShell = ({ script, style, font }: ReturnType<typeof findEntries>, nonce: string) => html`<!doctype html>

@@ -83,6 +83,7 @@ export function SessionProvider({ children }: { readonly children: ReactNode }) 
         {children}
         <SignInAgain
           email={state.user.email}
+          hasPassword={state.user.has_password}
           isOpen={hasEnded}
           onSignedIn={async (renewed) => {
             rememberCsrfToken(renewed.data.csrf_token)
@@ -99,16 +100,30 @@ export function SessionProvider({ children }: { readonly children: ReactNode }) 
 
 interface SignInAgainProps {
   readonly email: string
+  readonly hasPassword: boolean
   readonly isOpen: boolean
   onSignedIn(renewed: { readonly data: Session }): Promise<void>
 }
 
 /** Asks for the password over the current screen, which stays as it is. */
-function SignInAgain({ email, isOpen, onSignedIn }: SignInAgainProps) {
+function SignInAgain({ email, hasPassword, isOpen, onSignedIn }: SignInAgainProps) {
   const [password, setPassword] = useState('')
   const [code, setCode] = useState('')
   const [error, setError] = useState<string>()
   const [isSending, setIsSending] = useState(false)
+  const latest = useRef(onSignedIn)
+  latest.current = onSignedIn
+  useEffect(() => {
+    if (!isOpen) return
+    // Signed in in another tab, which has the same session.
+    const check = async () => {
+      const renewed = await api.auth.getSession().catch(() => undefined)
+      if (renewed?.data.user.email === email) await latest.current(renewed)
+      else if (renewed) location.assign('/app')
+    }
+    window.addEventListener('focus', check)
+    return () => window.removeEventListener('focus', check)
+  }, [isOpen, email])
   const submit = async (event: FormEvent) => {
     event.preventDefault()
     setIsSending(true)
@@ -138,24 +153,31 @@ function SignInAgain({ email, isOpen, onSignedIn }: SignInAgainProps) {
           <Text>Your session has ended. What you typed on this page is kept.</Text>
           {error && <Alert color="red">{error}</Alert>}
           <TextInput label="Email address" value={email} readOnly autoComplete="username" />
-          <PasswordInput
-            label="Password"
-            value={password}
-            onChange={(event) => setPassword(event.currentTarget.value)}
-            required
-            autoComplete="current-password"
-            data-autofocus
-          />
-          <TextInput
-            label="Code"
-            description="Only if you use an authenticator app."
-            value={code}
-            onChange={(event) => setCode(event.currentTarget.value)}
-            autoComplete="one-time-code"
-          />
-          <Button type="submit" loading={isSending}>
-            Sign in
-          </Button>
+          {hasPassword && (
+            <>
+              <PasswordInput
+                label="Password"
+                value={password}
+                onChange={(event) => setPassword(event.currentTarget.value)}
+                required
+                autoComplete="current-password"
+                data-autofocus
+              />
+              <TextInput
+                label="Code"
+                description="Only if you use an authenticator app."
+                value={code}
+                onChange={(event) => setCode(event.currentTarget.value)}
+                autoComplete="one-time-code"
+              />
+              <Button type="submit" loading={isSending}>
+                Sign in
+              </Button>
+            </>
+          )}
+          <Anchor href="/login" target="_blank">
+            {hasPassword ? 'Sign in in another way' : 'Sign in in a new tab, then come back'}
+          </Anchor>
           <Anchor href="/login">Sign in as somebody else</Anchor>
         </Stack>
       </form>

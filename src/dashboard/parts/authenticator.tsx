@@ -1,11 +1,12 @@
 /** @module Sets up an authenticator app: password, QR code, first code, recovery codes. */
 import { Anchor, Code, Group, Skeleton, Text } from '@mantine/core'
 import { lazy, Suspense, useState } from 'react'
-import type { CreateTotpResult } from '#client/operator-api.ts'
+import type { CreateTotpRequest, CreateTotpResult } from '#client/operator-api.ts'
 import { api } from '../api/client.ts'
-import { SESSION } from '../api/session.tsx'
+import { SESSION, useSession } from '../api/session.tsx'
 import { Copy } from './copy.tsx'
 import { ConfirmDialog, DialogButton } from './dialog.tsx'
+import { usePasswordAgain } from './password-again.tsx'
 import { showRecoveryCodes } from './recovery-codes.tsx'
 
 const QrCode = lazy(async () => ({ default: (await import('./qr-code.tsx')).QrCode }))
@@ -18,16 +19,28 @@ export const Authenticator = () => (
 
 function Setup({ onEnd }: { onEnd(): void }) {
   const [secret, setSecret] = useState<CreateTotpResult>()
+  const { user } = useSession()
+  const again = usePasswordAgain()
   if (secret) return <CodeDialog secret={secret} onEnd={onEnd} />
   return (
     <ConfirmDialog
       title="Authenticator app"
       confirm="Continue"
       closeOnClickOutside={false}
-      fields={[
-        { name: 'password', label: 'Password', kind: 'password', autoComplete: 'current-password', isRequired: true },
-      ]}
-      run={api.auth.createTotp}
+      fields={
+        user.has_password
+          ? [
+              {
+                name: 'password',
+                label: 'Password',
+                kind: 'password',
+                autoComplete: 'current-password',
+                isRequired: true,
+              },
+            ]
+          : []
+      }
+      run={(body: CreateTotpRequest) => again(() => api.auth.createTotp(body))}
       staysOpen
       onDone={({ data }) => setSecret(data)}
       onClose={onEnd}

@@ -2,12 +2,13 @@
  * @module Asks for the password again when `/v1` requires it: the request is repeated afterwards, so screens need not
  * know when that is.
  */
-import { Text, TextInput } from '@mantine/core'
+import { Anchor, Text, TextInput } from '@mantine/core'
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { api } from '../api/client.ts'
 import { useSession } from '../api/session.tsx'
 import { ConfirmDialog } from './dialog.tsx'
+import { confirmByPasskey, UsePasskey } from './use-passkey.tsx'
 
 /** Resolves with whether the user typed the password. */
 type AskPassword = () => Promise<boolean>
@@ -34,9 +35,13 @@ export function usePasswordAgain(): <T>(work: () => PromiseLike<T>) => Promise<T
   )
 }
 
+const PASSWORD = [
+  { name: 'password', label: 'Password', kind: 'password', autoComplete: 'current-password', isRequired: true },
+] as const
+
 /** Requests that wait at the same time share one dialog. */
 export function PasswordAgainProvider({ children }: { readonly children: ReactNode }) {
-  const { user } = useSession()
+  const { user, sign_on_name: signOnName } = useSession()
   const [isOpen, setIsOpen] = useState(false)
   const waiting = useRef<((isTyped: boolean) => void)[]>([])
   const ask = useCallback<AskPassword>(
@@ -56,25 +61,28 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
       {children}
       {isOpen && (
         <ConfirmDialog
-          title="Enter your password"
-          confirm="Continue"
-          fields={[
-            {
-              name: 'password',
-              label: 'Password',
-              kind: 'password',
-              autoComplete: 'current-password',
-              isRequired: true,
-            },
-          ]}
-          run={api.auth.confirmSessionPassword}
+          title={user.has_password ? 'Enter your password' : 'Confirm that it is you'}
+          confirm={user.has_password ? 'Continue' : 'Use a passkey'}
+          isIncomplete={!user.has_password && user.passkeys === 0}
+          fields={user.has_password ? PASSWORD : []}
+          run={user.has_password ? api.auth.confirmSessionPassword : confirmByPasskey}
           onDone={() => close(true)}
           onClose={() => close(false)}
+          footer={() => user.has_password && user.passkeys > 0 && <UsePasskey onDone={() => close(true)} />}
         >
-          <Text>
-            You typed it more than ten minutes ago. It protects your secrets on a computer that was left open.
-          </Text>
-          <TextInput label="Email address" value={user.email} readOnly autoComplete="username" />
+          <Text>You did more than ten minutes ago. It protects your secrets on a computer that was left open.</Text>
+          {user.has_password ? (
+            <TextInput label="Email address" value={user.email} readOnly autoComplete="username" />
+          ) : (
+            signOnName !== null && (
+              <Text>
+                <Anchor href={`/login/single-sign-on?fresh=1&next=${encodeURIComponent(location.pathname)}`}>
+                  Sign in again with {signOnName}
+                </Anchor>
+                , then repeat this. What you typed on this page is lost.
+              </Text>
+            )
+          )}
         </ConfirmDialog>
       )}
     </AskContext>

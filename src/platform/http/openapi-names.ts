@@ -22,6 +22,10 @@ const OPERATION_IDS: Readonly<Record<string, string>> = {
   'get /v1/gdpr/export': 'exportPerson',
   'delete /v1/gdpr/erase': 'erasePerson',
   'post /v1/auth/session/password': 'confirmSessionPassword',
+  'post /v1/auth/session/code': 'confirmSessionCode',
+  'post /v1/auth/session/passkey': 'confirmSessionPasskey',
+  'post /v1/auth/passkeys/login': 'loginWithPasskey',
+  'post /v1/auth/passkeys/options': 'createPasskeyOptions',
   'post /v1/auth/totp/recovery-codes': 'renewRecoveryCodes',
 }
 

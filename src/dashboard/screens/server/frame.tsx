@@ -7,9 +7,11 @@ import { api } from '../../api/client.ts'
 import { readAgain } from '../../api/data.ts'
 import { SESSION, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
+import { ConfirmButton } from '../../parts/form.tsx'
 import { quote } from '../../parts/format.ts'
 import { AreaNavigation, EmptyState, ErrorState, Page, QueryView } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
+import { UsePasskey } from '../../parts/use-passkey.tsx'
 
 const LINKS = [
   { label: 'Health', to: '/server' },
@@ -112,14 +114,14 @@ const NoOperator = ({ email }: { readonly email: string }) => (
 function NeedsAuthenticator() {
   const queries = useQueryClient()
   const { user } = useSession()
-  const isSetUp = user.totp_enabled
+  const isSetUp = user.totp_enabled || user.passkeys > 0
   useEffect(() => {
     if (isSetUp) readAgain(queries, 'operator')
   }, [isSetUp, queries])
   return (
     <EmptyState
       title="Set up your authenticator app first"
-      text="Operators see the mail and the accounts of everybody here, so a password alone is not enough."
+      text="Operators see the mail and the accounts of everybody here, so a password alone is not enough. A passkey does as well: add one in Settings, Your sign-in."
     >
       <Authenticator />
     </EmptyState>
@@ -127,17 +129,37 @@ function NeedsAuthenticator() {
 }
 
 function NeedsCode() {
-  const signInAgain = async () => {
-    const next = encodeURIComponent(location.pathname + location.search)
-    await api.auth.logout()
-    location.assign(`/login?next=${next}`)
-  }
+  const { user } = useSession()
+  const queries = useQueryClient()
+  const refresh = () => readAgain(queries, 'operator')
   return (
     <EmptyState
-      title="Sign in with a code of your authenticator app"
-      text="You signed in to this browser before you had set the app up, or without a code."
+      title="Confirm that it is you"
+      text="You signed in without a code of your authenticator app, and without a passkey."
     >
-      <Button onClick={signInAgain}>Sign out, and sign in again</Button>
+      {user.totp_enabled && (
+        <ConfirmButton
+          label="Enter a code"
+          variant="filled"
+          title="Enter a code"
+          confirm="Continue"
+          isDangerous={false}
+          fields={CODE}
+          run={api.auth.confirmSessionCode}
+          onDone={refresh}
+        />
+      )}
+      {user.passkeys > 0 && <UsePasskey onDone={refresh} />}
     </EmptyState>
   )
 }
+
+const CODE = [
+  {
+    name: 'code',
+    label: 'Code',
+    hint: 'Six digits of the app, or a recovery code.',
+    autoComplete: 'one-time-code',
+    isRequired: true,
+  },
+] as const

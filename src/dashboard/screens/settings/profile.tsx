@@ -14,9 +14,10 @@ import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { toBrowserWords } from './format.ts'
 import { SettingsPage } from './frame.tsx'
+import { Passkeys } from './passkeys.tsx'
 
 export default function ProfileScreen() {
-  const { user, role, accounts } = useSession()
+  const { user, role, accounts, sign_on_name: signOnName } = useSession()
   return (
     <SettingsPage title="Your sign-in">
       <Facts
@@ -29,7 +30,14 @@ export default function ProfileScreen() {
         ]}
       />
       <Section id="password" title="Password">
-        <PasswordForm user={user} />
+        {user.has_password ? (
+          <PasswordForm user={user} />
+        ) : (
+          <Text size="sm">You have none: you sign in with {signOnName ?? 'a passkey'}.</Text>
+        )}
+      </Section>
+      <Section title="Passkeys">
+        <Passkeys />
       </Section>
       <Section title="Authenticator app">
         <SecondFactor />
@@ -115,7 +123,7 @@ function SecondFactor() {
           title="Renew the recovery codes?"
           confirm="Renew"
           isDangerous={false}
-          fields={FACTORS}
+          fields={user.has_password ? FACTORS : FACTORS.slice(1)}
           refreshes={[SESSION]}
           run={api.auth.renewRecoveryCodes}
           onDone={({ data: { recovery_codes: codes } }) =>
@@ -129,7 +137,7 @@ function SecondFactor() {
           size="xs"
           title="Turn the authenticator app off?"
           confirm="Turn it off"
-          fields={FACTORS}
+          fields={user.has_password ? FACTORS : FACTORS.slice(1)}
           refreshes={[SESSION]}
           run={api.auth.deleteTotp}
         >

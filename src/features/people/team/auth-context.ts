@@ -8,8 +8,10 @@ import { AppError } from '#platform/errors.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { requireOwnOrigin } from '#platform/http/session.ts'
 import { createAttempts } from './attempts.ts'
+import { toPathAfterLogin, toStartPath } from './links.ts'
 import type { Browser } from './login.ts'
 import type { SignInWays } from './page.ts'
+import { findRelyingParty } from './passkeys/relying-party.ts'
 import { createPasswordProofs } from './password-proof.ts'
 import { createResetRequester } from './password-reset.ts'
 import { createSessionGate } from './sessions.ts'
@@ -23,14 +25,16 @@ export function createAuthContext(app: App, trackWork: (work: Promise<void>) => 
   /** The user whom the session cookie of a request identifies, for any method; undefined when no user is signed in. */
   const findActor = (request: Request): Actor | undefined => sessions.actorOf(request, () => clientIpOf(request))
   const ownHost = getPublicHost(app.config)
-  const { localSignIn, oidcIssuer, oidcName } = app.config
+  const { dashboard, localSignIn, oidcIssuer, oidcName } = app.config
   const ways: SignInWays = {
     provider: oidcIssuer === '' ? undefined : oidcName,
     isLocal: localSignIn,
-    hasPasskeys: false,
+    hasPasskeys: dashboard && localSignIn && findRelyingParty(app.config) !== undefined,
   }
   return {
     ways,
+    /** Where a browser goes on once it is signed in. @param next where it wanted to go */
+    toNextPath: (next: string): string => toStartPath(app.config, toPathAfterLogin(app.config, next)),
     sessions,
     attempts,
     passwordProofs: createPasswordProofs(app),

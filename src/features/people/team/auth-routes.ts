@@ -14,6 +14,7 @@ import { formatUuid } from '#platform/ids.ts'
 import type { AuthContext } from './auth-context.ts'
 import {
   changePassword,
+  confirmCode,
   confirmPassword,
   confirmTotp,
   disableTotp,
@@ -23,8 +24,10 @@ import {
 import { endOtherOwnSessions, endOwnSession, login, logout, requireActorUser, switchAccount } from './login.ts'
 import {
   AccountChoice,
+  CodeConfirmation,
   Login,
   OtherSessionsEnd,
+  OwnPassword,
   PasswordChange,
   PasswordConfirmation,
   RecoveryCodes,
@@ -111,6 +114,14 @@ export const authRoutes = (app: App, auth: AuthContext) =>
         errorResponses({ 429: RATE_LIMITED }),
       ),
     })
+    .post('/session/code', ({ actor, body }) => confirmCode(app, auth.attempts, actor, body.code), {
+      body: CodeConfirmation,
+      detail: own(
+        'Confirm a code',
+        'A code of the authenticator app, or a recovery code, as the second factor of this session, which operators need.',
+        NO_APP,
+      ),
+    })
     .get(
       '/sessions',
       ({ actor }) => {
@@ -141,7 +152,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       detail: own('Change the password', 'Ends all other sessions of the user.', LIMITED),
     })
     .post('/totp', async ({ actor, body }) => dataBody(await startTotp(app, auth.attempts, actor, body.password)), {
-      body: PasswordConfirmation,
+      body: OwnPassword,
       response: DataBody(TotpSecret),
       detail: own(
         'Start to set up an authenticator app',

@@ -10,18 +10,32 @@ import { minutes } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
 import { auditInAccounts, consumeFactors, recordFailedLogin, requireActorUser } from './login.ts'
 import { hashPassword, requireStrongPassword, verifyPassword } from './passwords.ts'
-import { endOtherSessions, findPasswordTime, recordPassword, recordSecondFactor, requireSessionId } from './sessions.ts'
+import {
+  endOtherSessions,
+  findPasswordTime,
+  forgetSecondFactors,
+  recordPassword,
+  recordSecondFactor,
+  requireSessionId,
+} from './sessions.ts'
 import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
 import { consumeTotpStep, findUser, storePassword, storeRecoveryCodes, storeTotp, type User } from './users.ts'
 
-/** The user, once the password is checked. Throws 422 on `field` when it is wrong, 429 after too many wrong ones. */
+/**
+ * The user, once the password is checked. Throws 422 on `field` when it is wrong, 429 after too many wrong ones. A user
+ * without a password has to have confirmed in another way, else it throws 403 `password_required`.
+ */
 export async function requirePassword(
   app: App,
   attempts: Attempts,
   actor: Actor,
-  { password, field }: { readonly password: string; readonly field: string },
+  { password = '', field }: { readonly password?: string | undefined; readonly field: string },
 ): Promise<User> {
   const user = requireActorUser(app, actor)
+  if (user.passwordHash === null) {
+    requireRecentPassword(app, actor)
+    return user
+  }
   attempts.requireUser(user.email, actor.ipAddress ?? '')
   if (await verifyPassword(password, user.passwordHash, { isKnown: true, owner: user.email })) return user
   recordFailedLogin(app, attempts, user.email, user, { ipAddress: actor.ipAddress ?? '' })
@@ -62,7 +76,7 @@ export async function startTotp(
   app: App,
   attempts: Attempts,
   actor: Actor,
-  password: string,
+  password: string | undefined,
 ): Promise<{ secret: string; otpauth_uri: string }> {
   const user = await requirePassword(app, attempts, actor, { password, field: 'password' })
   const { sealed, ...shown } = createTotpSecret(app.keys, user)
@@ -95,12 +109,16 @@ export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: st
 }
 
 /** Password and a code, again. */
-type BothFactors = Readonly<Record<'password' | 'code', string>>
+interface BothFactors {
+  readonly password?: string | undefined
+  readonly code: string
+}
 
 /** Disables the second factor, by password and a code. */
 export const disableTotp = (app: App, attempts: Attempts, actor: Actor, factors: BothFactors): Promise<void> =>
   withBothFactors(app, attempts, actor, factors, (tx, user) => {
     storeTotp(tx, user.id, {}, app.eventTime())
+    forgetSecondFactors(tx, user.id, requireSessionId(actor))
     auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, actor)
   })
 
@@ -176,4 +194,22 @@ export async function confirmPassword(app: App, attempts: Attempts, actor: Actor
     if (id !== undefined) auditChange(app, tx, actor, 'session.password_confirmed', id)
   })
   attempts.recordSuccess(checked.email, actor.ipAddress ?? '')
+}
+
+/** Checks a code, of the app or for recovery, as the second factor of this session. Throws 409, 422 and 429. */
+export async function confirmCode(app: App, attempts: Attempts, actor: Actor, code: string): Promise<void> {
+  const checked = requireActorUser(app, actor)
+  const ipAddress = actor.ipAddress ?? ''
+  attempts.requireUser(checked.email, ipAddress)
+  const isRight = await app.commit.write((tx) => {
+    const user = findUser(tx.db, checked.id)
+    if (!user || user.totpEnabledAt === null) throw conflict('totp_not_enabled', 'No authenticator app is in use.')
+    if (!consumeFactors(app, attempts, tx, user, code, ipAddress)) return false
+    recordSecondFactor(tx, requireSessionId(actor), app.eventTime())
+    auditInAccounts(app, tx, user, 'user.code_confirmed', undefined, actor)
+    return true
+  })
+  if (isRight) return
+  recordFailedLogin(app, attempts, checked.email, checked, { ipAddress })
+  throw invalidCode()
 }

@@ -16,6 +16,7 @@ import { toWire } from '#platform/http/wire.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Invitation } from './invitations.ts'
 import type { SignedIn } from './login.ts'
+import { listPasskeys } from './passkeys/passkeys.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 import { ROLES } from './roles.ts'
 import { getCsrfToken, type Session } from './sessions.ts'
@@ -44,8 +45,13 @@ const USER_FIELDS = {
   created_at: Timestamp({ description: 'When the user was created.' }),
 }
 
+const SIGN_IN_FIELDS = {
+  has_password: Type.Boolean({ description: 'Whether the user has set a password.' }),
+  passkeys: Count('Number of passkeys of the user.'),
+}
+
 const UserRecord = Type.Object(
-  { ...USER_FIELDS, recovery_codes_left: Count('Number of unused recovery codes.') },
+  { ...USER_FIELDS, ...SIGN_IN_FIELDS, recovery_codes_left: Count('Number of unused recovery codes.') },
   { description: 'The signed-in user.' },
 )
 
@@ -63,6 +69,7 @@ export const SessionState = Type.Object({
   captures_mail: Type.Boolean({
     description: 'Whether the service delivers nothing: all mail is captured, and counted as delivered.',
   }),
+  sign_on_name: TextOrNull('Name of the identity provider by which people may sign in; null: there is none.'),
   csrf_token: Type.String({
     description: 'Send it in the header X-CSRF-Token of every request of this session that changes something.',
   }),
@@ -108,7 +115,12 @@ export const RecoveryCodes = Type.Object({
     description: 'Each lets the user sign in once without the app. They are not shown again.',
   }),
 })
-export const TotpFactors = StrictObject({ password: OWN_PASSWORD, code: Code(ANY_CODE) })
+const OPTIONAL_PASSWORD = Type.Optional(
+  Password('Password of the user; one who has none confirms with a passkey or a new sign-in instead.'),
+)
+export const OwnPassword = StrictObject({ password: OPTIONAL_PASSWORD })
+export const TotpFactors = StrictObject({ password: OPTIONAL_PASSWORD, code: Code(ANY_CODE) })
+export const CodeConfirmation = StrictObject({ code: Code(ANY_CODE) })
 
 const ROLE = Text(ROLE_NAMES)
 
@@ -140,7 +152,7 @@ export const NewInvitation = StrictObject({ email: Email('Address to invite.'), 
 /** A user as operators see one. */
 export const OperatorUser = Type.Object({
   ...USER_FIELDS,
-  has_password: Type.Boolean({ description: 'Whether the user has set a password.' }),
+  ...SIGN_IN_FIELDS,
   accounts: Type.Array(Type.Object(MEMBERSHIP_FIELDS), { description: 'The teams of the user.' }),
 })
 
@@ -153,9 +165,11 @@ export const NewOperatorUser = StrictObject({
 
 const membershipWire = ({ uuid, name, role }: Membership) => ({ id: formatUuid(uuid), name, role })
 
-const userFlags = ({ totpEnabledAt, operatorAt }: User) => ({
+const toUserFacts = ({ db }: App, { id, passwordHash, totpEnabledAt, operatorAt }: User) => ({
   totp_enabled: totpEnabledAt !== null,
   is_operator: operatorAt !== null,
+  has_password: passwordHash !== null,
+  passkeys: listPasskeys(db, id).length,
 })
 
 /** The parts of a sign-in that pages need. */
@@ -163,18 +177,18 @@ export const sessionWire = (
   app: App,
   { user, membership, id }: Pick<SignedIn, 'user' | 'membership' | 'id'>,
 ): SessionState => ({
-  user: toWire(UserRecord, user, { ...userFlags(user), recovery_codes_left: countRecoveryCodes(user) }),
+  user: toWire(UserRecord, user, { ...toUserFacts(app, user), recovery_codes_left: countRecoveryCodes(user) }),
   account: membershipWire(membership),
   role: membership.role,
   accounts: listMemberships(app.db, user.id).map(membershipWire),
   captures_mail: app.config.delivery === 'capture',
+  sign_on_name: app.config.oidcIssuer === '' ? null : app.config.oidcName,
   csrf_token: getCsrfToken(app, id),
 })
 
 export const toOperatorUser = (app: App, user: User): Static<typeof OperatorUser> =>
   toWire(OperatorUser, user, {
-    ...userFlags(user),
-    has_password: user.passwordHash !== null,
+    ...toUserFacts(app, user),
     accounts: listMemberships(app.db, user.id).map(membershipWire),
   })
 

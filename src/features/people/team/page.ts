@@ -185,6 +185,18 @@ ${REQUIRED_CODE_FIELD}
 <p class="beside">${hasPasskeys && html`<a href="${toLoginPath(next, PASSKEY_PATH)}">Use a passkey</a> · `}<a href="${toLoginPath(next)}">Sign in as another user</a></p>`,
   )
 
+/** Signs in with a passkey, for which it needs its script. @param next the page that it leads to */
+export const passkeyPage = (next: string, script: string): Html =>
+  userPage(
+    'Sign in with a passkey',
+    html`<p>By fingerprint, face or PIN of this device, or with a security key.</p>
+<noscript><p>This needs JavaScript.</p></noscript>
+<p role="alert"></p>
+<p><button data-next="${next}">Use a passkey</button></p>
+<p class="beside"><a href="${LOGIN_PATH}">Sign in in another way</a></p>
+<script type="module" src="${script}"></script>`,
+  )
+
 export const signedInPage = ({
   email,
   accountName,

@@ -79,12 +79,13 @@ const sql = prepareStatements((db) => ({
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
   operator: db.prepare<
-    { operatorAt: number | null; totpEnabledAt: number | null; secondFactorAt: number | null },
+    { operatorAt: number | null; totpEnabledAt: number | null; secondFactorAt: number | null; hasPasskey: number },
     [number]
   >(
-    `SELECT operator_at AS operatorAt, totp_enabled_at AS totpEnabledAt, second_factor_at AS secondFactorAt
-     FROM sessions JOIN users ON users.id = user_id WHERE sessions.id = ?`,
+    `SELECT operator_at AS operatorAt, totp_enabled_at AS totpEnabledAt, second_factor_at AS secondFactorAt,
+     EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_id = users.id) AS hasPasskey FROM sessions JOIN users ON users.id = user_id WHERE sessions.id = ?`,
   ),
+  forgetSecondFactors: db.prepare('UPDATE sessions SET second_factor_at = NULL WHERE user_id = ? AND id <> ?'),
   setSecondFactor: db.prepare('UPDATE sessions SET second_factor_at = ? WHERE id = ?'),
   seen: db.prepare(
     'UPDATE sessions SET last_seen_at = ?1, expires_at = min(?2, coalesce(ends_at, ?2)), ip_address = ?3 WHERE id = ?4',
@@ -194,8 +195,15 @@ function announceSessionEnd(app: App, tx: Tx, ended: readonly EndedSession[]): v
   for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccessChange(app, tx, accountId)
 }
 
-/** Records that a code of the second factor was accepted in a session. */
+/** Records that a second factor was accepted in a session. */
 export const recordSecondFactor = (tx: Tx, id: number, at: Millis): void => void sql(tx.db).setSecondFactor.run(at, id)
+
+/**
+ * What the sessions of a user have shown no longer counts, as when a factor was removed.
+ * @param keptId row id of the session that stays as it is; 0: none
+ */
+export const forgetSecondFactors = (tx: Tx, userId: number, keptId = 0): void =>
+  void sql(tx.db).forgetSecondFactors.run(userId, keptId)
 
 export const setSessionAccount = (tx: Tx, id: number, accountId: number): void =>
   void sql(tx.db).setAccount.run(accountId, id)
@@ -311,18 +319,18 @@ function findOperatorRefusal(db: Database, { sessionId }: Actor): AppError | und
       'operator_required',
       'Only an operator of the service may do this; `tassis users operator EMAIL` on the server makes a user one.',
     )
-  if (row.totpEnabledAt === null)
+  if (row.totpEnabledAt === null && row.hasPasskey === 0)
     return new AppError(
       403,
       'authenticator_required',
-      'An operator needs an authenticator app; set one up, then try again.',
+      'An operator needs an authenticator app or a passkey; set one up, then try again.',
     )
   // A code that was accepted before belongs to an app that is no longer in use.
-  if (row.secondFactorAt === null || row.secondFactorAt < row.totpEnabledAt)
+  if (row.secondFactorAt === null || row.secondFactorAt < (row.totpEnabledAt ?? 0))
     return new AppError(
       403,
       'second_factor_required',
-      'This session began without a code of your authenticator app; sign out, and sign in again with a code.',
+      'This session has shown no second factor; send a code to POST /v1/auth/session/code, or use a passkey.',
     )
   return undefined
 }

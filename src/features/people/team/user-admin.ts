@@ -5,9 +5,10 @@ import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { auditChange, CLI_OPERATOR } from '#features/core/audit-logs/audit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { auditInAccounts } from './login.ts'
+import { deletePasskeys } from './passkeys/passkeys.ts'
 import { createResetLink, OPERATOR_LINK_MS } from './password-reset.ts'
 import { hashPassword, requireStrongPassword } from './passwords.ts'
-import { endOtherSessions } from './sessions.ts'
+import { endOtherSessions, forgetSecondFactors } from './sessions.ts'
 import {
   addMember,
   allowPasswordUntil,
@@ -79,11 +80,13 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
     auditChange(app, tx, actor, 'member.removed', user.uuid, { role: member.role }, 'user')
   })
 
-/** Disables the second factor, for a user who has lost the app and the recovery codes. */
+/** Removes the authenticator app and the passkeys, for a user who has lost them and the recovery codes. */
 export const disableUserTotp = (app: App, email: string): Promise<User> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
     storeTotp(tx, user.id, {}, app.eventTime())
+    deletePasskeys(tx, user.id)
+    forgetSecondFactors(tx, user.id)
     auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, CLI_OPERATOR)
     return requireUser(tx, email)
   })

@@ -1,0 +1,78 @@
+/** @module The passkeys of the signed-in user. */
+import { Stack, Text } from '@mantine/core'
+import { api, read } from '../../api/client.ts'
+import { useData } from '../../api/data.ts'
+import { SESSION } from '../../api/session.tsx'
+import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/form.tsx'
+import { QueryView } from '../../parts/page.tsx'
+import { createPasskey, hasPasskeys } from '../../parts/passkey.ts'
+import { usePasswordAgain } from '../../parts/password-again.tsx'
+import { DataTable } from '../../parts/table.tsx'
+import { Time } from '../../parts/time.tsx'
+
+const REFRESHES = [SESSION, ['auth', 'listPasskeys']] as const
+
+export function Passkeys() {
+  const query = useData(read.auth.listPasskeys())
+  const again = usePasswordAgain()
+  const add = async ({ name }: { readonly name: string }) => {
+    const { data } = await again(() => api.auth.createPasskeyOptions())
+    const credential = await createPasskey(data.options)
+    await api.auth.createPasskey({ name, credential })
+  }
+  return (
+    <QueryView query={query}>
+      {(data) => (
+        <Stack gap="sm" align="flex-start">
+          <Text size="sm" maw={640}>
+            Signs you in by fingerprint, face or PIN, in place of password and code.
+          </Text>
+          {data.length > 0 && (
+            <DataTable
+              label="Passkeys"
+              rows={data}
+              toKey={({ id }) => id}
+              columns={[
+                { header: 'Name', cell: ({ name }) => <bdi>{name}</bdi> },
+                { header: 'Last used', cell: ({ last_used_at: at }) => (at === null ? 'Never' : <Time iso={at} />) },
+                { header: 'Added', cell: ({ created_at: at }) => <Time iso={at} /> },
+                {
+                  header: 'Actions',
+                  cell: ({ id, name }) => (
+                    <ConfirmButton
+                      label="Remove"
+                      aria-label={`Remove ${name}`}
+                      size="compact-sm"
+                      title={`Remove ${name}?`}
+                      confirm="Remove"
+                      refreshes={REFRESHES}
+                      run={() => again(() => api.auth.deletePasskey(id))}
+                    >
+                      <Text>It no longer signs you in. Remove it from your device as well.</Text>
+                    </ConfirmButton>
+                  ),
+                },
+              ]}
+            />
+          )}
+          {hasPasskeys() ? (
+            <DialogButton label="Add a passkey" variant="default" size="xs">
+              {(close) => (
+                <ConfirmDialog
+                  title="Add a passkey"
+                  confirm="Add"
+                  fields={[{ name: 'name', label: 'Name', hint: 'Such as the device it is on.', isRequired: true }]}
+                  refreshes={REFRESHES}
+                  run={add}
+                  onClose={close}
+                />
+              )}
+            </DialogButton>
+          ) : (
+            <Text size="sm">This browser has passkeys only for pages with https.</Text>
+          )}
+        </Stack>
+      )}
+    </QueryView>
+  )
+}
