@@ -60,7 +60,8 @@ test('the bundle is the production build of React', () => {
 })
 
 /** XML namespaces, links in error messages, the base of relative URLs, examples: no request is made to them. */
-const NAMED_ONLY = /^https?:\/\/(www\.w3\.org|react\.dev\/errors|mantine\.dev\/theming|simplewebauthn\.dev\/docs|localhost$|[^/]*\bexample\b)/
+const NAMED_ONLY =
+  /^https?:\/\/(www\.w3\.org|react\.dev\/errors|mantine\.dev\/theming|simplewebauthn\.dev\/docs|localhost$|[^/]*\bexample\b)/
 
 test('the bundle names no other host that it could load from', () => {
   const urls = files.flatMap((file) =>

@@ -34,6 +34,12 @@ import { findRelyingParty } from './relying-party.ts'
 const VALID_MS = minutes(5)
 const RP_NAME = 'Tassis'
 
+/** Its reader of certificates does not start without the other package, which the executable would load later. */
+async function loadWebAuthn() {
+  await import('reflect-metadata')
+  return import('@simplewebauthn/server')
+}
+
 interface Challenge {
   readonly challenge: string
   readonly purpose: 'add' | 'use'
@@ -80,7 +86,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
     const passkey = findPasskey(app.db, Buffer.from(response.id, 'base64url'))
     const user = passkey && findUser(app.db, passkey.userId)
     if (!passkey || !user) throw invalidPasskey()
-    const { verifyAuthenticationResponse } = await import('@simplewebauthn/server')
+    const { verifyAuthenticationResponse } = await loadWebAuthn()
     const { userHandle } = response.response
     const isOwner = userHandle === undefined || Buffer.from(userHandle, 'base64url').equals(user.uuid)
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
@@ -123,7 +129,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
       const user = requireActorUser(app, actor)
       const known = listPasskeys(app.db, user.id)
       requireCapacity(known)
-      const { generateRegistrationOptions } = await import('@simplewebauthn/server')
+      const { generateRegistrationOptions } = await loadWebAuthn()
       const options = await generateRegistrationOptions({
         rpName: RP_NAME,
         rpID,
@@ -142,7 +148,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
       requireRecentPassword(app, actor)
       const { id: expectedRPID, origin: expectedOrigin } = requireRelyingParty(app)
       const expectedChallenge = attempt(() => take(request, 'add', requireSessionId(actor))) ?? ''
-      const { verifyRegistrationResponse } = await import('@simplewebauthn/server')
+      const { verifyRegistrationResponse } = await loadWebAuthn()
       const options = { response, expectedChallenge, expectedOrigin, expectedRPID, requireUserVerification: true }
       const { registrationInfo: info } = await verifyRegistrationResponse(options).catch((error: unknown) => {
         app.log.warn({ err: error }, 'passkey not added')
@@ -177,7 +183,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
     /** Options for using a passkey: those of the signed-in user, or any. */
     async beginUsing(actor: Actor | undefined) {
       const { id: rpID } = requireRelyingParty(app)
-      const { generateAuthenticationOptions } = await import('@simplewebauthn/server')
+      const { generateAuthenticationOptions } = await loadWebAuthn()
       const known = actor ? listPasskeys(app.db, requireActorUser(app, actor).id) : []
       const options = await generateAuthenticationOptions({
         rpID,
