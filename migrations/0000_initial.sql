@@ -301,6 +301,17 @@ CREATE TABLE `billing_events` (
 --> statement-breakpoint
 CREATE INDEX `billing_events_age` ON `billing_events` (`created_at`);
 --> statement-breakpoint
+CREATE TABLE `identities` (
+	`issuer` text NOT NULL,
+	`subject` text NOT NULL,
+	`user_id` integer NOT NULL,
+	`created_at` integer NOT NULL,
+	PRIMARY KEY(`issuer`, `subject`),
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE INDEX `identities_user` ON `identities` (`user_id`);
+--> statement-breakpoint
 CREATE TABLE `invitations` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`uuid` blob NOT NULL,
@@ -334,6 +345,7 @@ CREATE TABLE `members` (
 	`account_id` integer NOT NULL,
 	`user_id` integer NOT NULL,
 	`role` text NOT NULL,
+	`is_provided` integer DEFAULT false NOT NULL,
 	`created_at` integer NOT NULL,
 	PRIMARY KEY(`account_id`, `user_id`),
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
@@ -341,6 +353,26 @@ CREATE TABLE `members` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `members_user` ON `members` (`user_id`);
+--> statement-breakpoint
+CREATE TABLE `passkeys` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`uuid` blob NOT NULL,
+	`user_id` integer NOT NULL,
+	`name` text NOT NULL,
+	`credential_id` blob NOT NULL,
+	`public_key` blob NOT NULL,
+	`counter` integer NOT NULL,
+	`transports` text NOT NULL,
+	`last_used_at` integer,
+	`created_at` integer NOT NULL,
+	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
+) STRICT;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `passkeys_uuid_unique` ON `passkeys` (`uuid`);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `passkeys_credential_id_unique` ON `passkeys` (`credential_id`);
+--> statement-breakpoint
+CREATE INDEX `passkeys_user` ON `passkeys` (`user_id`);
 --> statement-breakpoint
 CREATE TABLE `password_resets` (
 	`id` integer PRIMARY KEY NOT NULL,
@@ -366,6 +398,7 @@ CREATE TABLE `sessions` (
 	`second_factor_at` integer,
 	`last_seen_at` integer NOT NULL,
 	`password_at` integer,
+	`ends_at` integer,
 	`expires_at` integer NOT NULL,
 	`created_at` integer NOT NULL,
 	FOREIGN KEY (`user_id`) REFERENCES `users`(`id`) ON UPDATE no action ON DELETE no action
@@ -391,6 +424,7 @@ CREATE TABLE `users` (
 	`totp_enabled_at` integer,
 	`totp_last_step` integer,
 	`recovery_codes` text,
+	`password_until` integer,
 	`operator_at` integer,
 	`last_login_at` integer,
 	`created_at` integer NOT NULL,

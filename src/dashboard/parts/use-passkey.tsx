@@ -2,7 +2,7 @@
 import { Button, Stack } from '@mantine/core'
 import { api } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
-import { FormError } from './form.tsx'
+import { FormError } from './form-error.tsx'
 import { signWithPasskey } from './passkey.ts'
 
 /** As good as the password and a code. */
