@@ -24,6 +24,12 @@ const OWN_ROUTES: readonly string[] = [
   'DELETE /v1/auth/totp',
   'POST /v1/auth/totp/confirm',
   'POST /v1/auth/totp/recovery-codes',
+  'GET /v1/auth/passkeys',
+  'POST /v1/auth/passkeys',
+  'POST /v1/auth/passkeys/options',
+  'DELETE /v1/auth/passkeys/{id}',
+  'POST /v1/auth/session/code',
+  'POST /v1/auth/session/passkey',
 ]
 
 const EMAIL = 'support@people.test'
@@ -38,7 +44,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-// Proves: user-21
+// Proves: user-27
 test('of all described routes, those of the list are open to the role support', async () => {
   const open: string[] = []
   const { api, operators } = await readDescriptions()
@@ -93,7 +99,7 @@ async function sendSecret(): Promise<string> {
   return id
 }
 
-// Proves: user-21, person-1
+// Proves: user-27, person-1
 test('no response to the role support has a secret of a message', async () => {
   const id = await sendSecret()
   await service.api('POST', '/v1/suppressions', { email_address: 'bob@secret.test', reason: 'asked by phone' })
@@ -141,7 +147,7 @@ test('no response to the role support has a secret of a message', async () => {
   expect([frame.status, frame.body]).toEqual([403, expect.not.stringContaining(SECRET)])
 })
 
-// Proves: user-21
+// Proves: user-27
 test('the role support removes a suppression, and adds none', async () => {
   const body = { email_address: 'eve@secret.test' }
   await service.api('POST', '/v1/suppressions', body)
