@@ -5,7 +5,7 @@
  * is repeated in a fresh instance. (What the memory already contains changes the units by less than a hundredth.)
  */
 import { readFileSync } from 'node:fs'
-import wasmPath from 'minijinja-js/dist/web/minijinja_js_bg.wasm' with { type: 'file' }
+import wasmPath from 'minijinja-js/dist/bundler/minijinja_js_bg.wasm' with { type: 'file' }
 import { KiB } from '../units.ts'
 import { adaptSource, MISSING_FILTER } from './adapt.ts'
 import {
@@ -27,7 +27,6 @@ import {
   COMPILE_UNITS_PER_BYTE,
   MAX_ARGUMENT_BYTES,
   MAX_COMPILED_BYTES,
-  MAX_DATA_DEPTH,
   MAX_MEMORY_BYTES,
   MAX_OUTPUT_BYTES,
   MAX_RETAINED_MEMORY_BYTES,
@@ -397,8 +396,6 @@ interface Variables {
 }
 
 function parseVariables(dataJson: string): Variables | TemplateFault {
-  if (measureDepth(dataJson) > MAX_DATA_DEPTH)
-    return dataFault('limit', `template_data nests deeper than ${MAX_DATA_DEPTH} levels: make it flatter.`)
   let data: unknown
   try {
     data = LONG_NUMBER.test(dataJson) ? JSON.parse(dataJson, reviveWholeNumber) : JSON.parse(dataJson)
@@ -438,22 +435,3 @@ function selectVariables(
   const { words } = compiled
   return Object.fromEntries(entries.filter(([name]) => words.has(name) || !ASCII_NAME.test(name)))
 }
-
-/** Nesting depth of lists and objects in a JSON text. */
-function measureDepth(json: string): number {
-  let depth = 0
-  let deepest = 0
-  let isInString = false
-  for (let at = 0; at < json.length; at++) {
-    const code = json.charCodeAt(at)
-    if (isInString) {
-      if (code === BACKSLASH) at++
-      else if (code === QUOTE) isInString = false
-    } else if (code === QUOTE) isInString = true
-    else if (code === OPEN_LIST || code === OPEN_OBJECT) deepest = Math.max(deepest, ++depth)
-    else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth--
-  }
-  return deepest
-}
-
-const [QUOTE, BACKSLASH, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d]

@@ -4,8 +4,6 @@ import { KiB, MiB, minutes, seconds } from '../units.ts'
 /** Limits for each part's source, and for the JSON text of the variables. The API refuses longer texts earlier. */
 export const MAX_SOURCE_BYTES = MiB
 export const MAX_DATA_BYTES = MiB
-/** Maximum nesting of lists and mappings in the data. */
-export const MAX_DATA_DEPTH = 100
 /** Limit for each rendered part. */
 export const MAX_OUTPUT_BYTES = 1_000_000
 

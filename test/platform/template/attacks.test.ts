@@ -183,7 +183,7 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   'a precision of a million': gives("{{ 1.5|round(10000, 'ceil') }}", '1.5'),
 
   // Data.
-  'data in data': text('{{ a }}', 'limit', { a: JSON.parse('['.repeat(5000) + ']'.repeat(5000)) }),
+  'data in data': text('{{ a }}', 'rendered', { a: JSON.parse('['.repeat(5000) + ']'.repeat(5000)) }),
   'a MiB of data': gives('{{ rows|length }}', '20000', {
     rows: Array.from({ length: 20_000 }, (_, id) => ({ id, name: `name ${id}` })),
   }),
