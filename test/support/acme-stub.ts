@@ -18,7 +18,6 @@ export type AcmeResource =
   | 'finalize'
   | 'orderState'
   | 'certificate'
-  | 'renewalInfo'
 
 export interface AcmeStub extends AsyncDisposable {
   readonly directoryUrl: string
@@ -34,8 +33,6 @@ export interface AcmeStub extends AsyncDisposable {
   readonly faults: Partial<Record<AcmeResource, (usual: () => Response) => Response | Promise<Response> | undefined>>
   /** What it issues; default: a certificate for the name and key of the request. */
   issue: (names: readonly string[], options: CertificateOptions) => string
-  /** The window in which certificates are to be renewed; undefined: no renewal information. */
-  renewalWindow: { readonly start: string; readonly end: string } | undefined
 }
 
 const TOKEN = 'a-token-of-the-stub-0123456789'
@@ -81,7 +78,6 @@ export async function startAcmeStub(now: () => number): Promise<AcmeStub> {
           newNonce: url('nonce'),
           newAccount: url('account'),
           newOrder: url('order'),
-          ...(stub.renewalWindow && { renewalInfo: url('renewalInfo') }),
         })
       case 'account':
         return reply({ status: 'valid' }, 201, { location: url('account/1') })
@@ -117,8 +113,6 @@ export async function startAcmeStub(now: () => number): Promise<AcmeStub> {
         return reply(order())
       case 'certificate':
         return new Response(chain, { headers: { 'replay-nonce': `nonce-${++nonces}` } })
-      case 'renewalInfo':
-        return reply({ suggestedWindow: stub.renewalWindow }, 200, { 'retry-after': '21600' })
       default:
         return reply({})
     }
@@ -132,7 +126,6 @@ export async function startAcmeStub(now: () => number): Promise<AcmeStub> {
     payloads,
     faults: {},
     issue: (names, options) => authority.issue(names, options).cert,
-    renewalWindow: undefined,
     [Symbol.asyncDispose]: () => server.stop(true),
   }
   return stub

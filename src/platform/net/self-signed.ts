@@ -64,12 +64,6 @@ export async function createCertificateRequest(
   return { csr: new Uint8Array(request.rawData), key: await exportKey(keys.privateKey) }
 }
 
-/** The key identifier of a certificate's issuer, in hexadecimal; undefined without that extension. */
-export async function readAuthorityKeyId(certificate: string): Promise<string | undefined> {
-  const { AuthorityKeyIdentifierExtension, X509Certificate } = await loadX509()
-  return new X509Certificate(certificate).getExtension(AuthorityKeyIdentifierExtension)?.keyId
-}
-
 /** Our own writing of the key, since PEM of WebCrypto differs between runtimes. */
 async function exportKey(privateKey: CryptoKey): Promise<string> {
   const pkcs8 = Buffer.from(await crypto.subtle.exportKey('pkcs8', privateKey))

@@ -1,6 +1,5 @@
 /**
- * @module Orders a certificate for one host name (RFC 8555 §7.4, §7.5, §8): order, challenge, finalisation, download; and
- * when a server wants it to be renewed (RFC 9773, ACME Renewal Information).
+ * @module Orders a certificate for one host name (RFC 8555 §7.4, §7.5, §8): order, challenge, finalisation, download.
  */
 import { parseRetryAfter } from '../http/retry-after.ts'
 import { AcmeError, type AcmeResponse, type AcmeSession, describeProblem, type JsonObject } from './session.ts'
@@ -26,8 +25,6 @@ export interface OrderOptions {
   readonly answer: (challenge: Challenge) => Promise<() => void>
   /** Waits between two looks at a resource; rejects when the order has to end. */
   readonly sleep: (ms: number) => Promise<void>
-  /** Identifier of the certificate to be replaced (RFC 9773 §5), if the server has renewal information. */
-  readonly replaces?: string | undefined
 }
 
 const MAX_AUTHORIZATIONS = 4
@@ -42,11 +39,8 @@ const DEFAULT_POLL_MS = 1000
  * validated or the server refused.
  */
 export async function orderCertificate(session: AcmeSession, options: OrderOptions): Promise<string> {
-  const { host, csr, replaces } = options
-  const created = await session.post(session.endpoint('newOrder'), {
-    identifiers: [{ type: 'dns', value: host }],
-    ...(replaces !== undefined && { replaces }),
-  })
+  const { host, csr } = options
+  const created = await session.post(session.endpoint('newOrder'), { identifiers: [{ type: 'dns', value: host }] })
   const orderUrl = created.response.header('location')
   const { authorizations, finalize } = created.object
   if (!Array.isArray(authorizations) || authorizations.length > MAX_AUTHORIZATIONS)
@@ -129,36 +123,3 @@ function findProblem(object: JsonObject): ReturnType<typeof describeProblem> {
 
 const toObject = (value: unknown): JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {}
-
-export interface RenewalWindow {
-  /** Milliseconds since the epoch. */
-  readonly start: number
-  readonly end: number
-  /** When the server wants to be asked again, in ms from now; undefined: it does not say. */
-  readonly askAgainMs: number | undefined
-}
-
-/**
- * The identifier of a certificate (§4.1): key identifier of its issuer and serial number.
- * @param authorityKeyId hexadecimal, from the extension of that name
- * @param serialNumber hexadecimal
- */
-export function toCertificateId(authorityKeyId: string, serialNumber: string): string {
-  const serial = Buffer.from(serialNumber.length % 2 === 1 ? `0${serialNumber}` : serialNumber, 'hex')
-  // The DER of a positive integer begins with 00 if its first bit is set.
-  const isPadded = ((serial[0] ?? 0) & 0x80) !== 0
-  const der = isPadded ? Buffer.concat([Buffer.from([0]), serial]) : serial
-  return `${Buffer.from(authorityKeyId, 'hex').toString('base64url')}.${der.toString('base64url')}`
-}
-
-/** Undefined when the server has no renewal information, or no valid one. Throws `AcmeError` when it does not answer. */
-export async function readRenewalWindow(session: AcmeSession, id: string): Promise<RenewalWindow | undefined> {
-  const base = session.optionalEndpoint('renewalInfo')
-  if (base === undefined) return undefined
-  const { response, object } = await session.readPublic(`${base.replace(/\/$/, '')}/${id}`)
-  const suggested = object['suggestedWindow'] as { start?: unknown; end?: unknown } | undefined
-  const start = Date.parse(String(suggested?.start))
-  const end = Date.parse(String(suggested?.end))
-  if (Number.isNaN(start) || Number.isNaN(end) || end < start) return undefined
-  return { start, end, askAgainMs: parseRetryAfter(response.header('retry-after'), session.now()) }
-}

@@ -100,15 +100,9 @@ export class AcmeSession {
 
   /** URL of an operation, from the directory. Throws when the server does not offer it. */
   endpoint(name: string): string {
-    const url = this.optionalEndpoint(name)
-    if (url === undefined) throw new AcmeError('server', `The directory of the ACME server lacks ${name}.`)
-    return url
-  }
-
-  /** Like `endpoint`, but undefined when the server does not offer it. */
-  optionalEndpoint(name: string): string | undefined {
     const url = this.#directory[name]
-    return url === undefined ? undefined : requireHttps(url)
+    if (url === undefined) throw new AcmeError('server', `The directory of the ACME server lacks ${name}.`)
+    return requireHttps(url)
   }
 
   /**
@@ -127,13 +121,6 @@ export class AcmeSession {
   async readCertificate(url: unknown): Promise<string> {
     const response = await this.#send(requireHttps(url), undefined, { accept: 'application/pem-certificate-chain' })
     return response.body
-  }
-
-  /** Reads a public resource without a signature (RFC 9773 §4.1). Throws `AcmeError`. */
-  async readPublic(url: string): Promise<{ readonly response: AcmeResponse; readonly object: JsonObject }> {
-    const response = await exchange(this.#options, { url: requireHttps(url), method: 'GET', headers: {} })
-    if (response.status !== 200) throw toError(this.#options, response, 'order')
-    return { response, object: parseObject(response.body, `the response of ${hostOf(url)}`) }
   }
 
   async #send(

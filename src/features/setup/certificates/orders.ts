@@ -3,32 +3,23 @@
  * after failures, which survive restarts. A certificate stays in use until a better one has been checked and stored.
  * What a client asks for (SNI) never causes an order: hosts come from settings and from verified tracking domains.
  */
-import { X509Certificate } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { App } from '#features/core/app/app.ts'
 import { normaliseHost } from '#features/setup/domains/tracking-domain.ts'
 import { attempt } from '#platform/attempt.ts'
-import { randomBelow } from '#platform/ids.ts'
-import { createCertificateRequest, type KeyedCertificate, readAuthorityKeyId } from '#platform/net/self-signed.ts'
+import { createCertificateRequest, type KeyedCertificate } from '#platform/net/self-signed.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import {
-  type ChallengeType,
-  orderCertificate,
-  type RenewalWindow,
-  readRenewalWindow,
-  toCertificateId,
-} from '#protocols/acme/order.ts'
+import { type ChallengeType, orderCertificate } from '#protocols/acme/order.ts'
 import { AcmeError, AcmeSession } from '#protocols/acme/session.ts'
 import type { Challenges } from './challenges.ts'
 import {
   expiryWarningMs,
   findCertificateProblem,
-  type HostState,
   NO_FAILURES,
   type OrderState,
   openAccountKey,
@@ -63,7 +54,6 @@ const MAX_RETRY_AFTER_MS = days(7)
 const RATE_LIMITED_MS = hours(1)
 /** Before the next host after a rate limit. */
 const LIMITED_PAUSE_MS = minutes(1)
-const ASK_AGAIN_MS = { min: minutes(15), max: days(1), usual: hours(6) }
 const MAX_CONTEXTS = 1000
 /** More than a process can have. */
 const MAX_TURNS = 1e9
@@ -134,12 +124,11 @@ export class CertificateOrders {
     const [due] = hosts.filter((host) => this.#isDue(host, now)).sort((a, b) => this.#rank(a) - this.#rank(b))
     if (due === undefined) return soon
     this.#turns.set(due, ++this.#lastTurn)
-    if (this.#isOrderDue(due, now)) await this.#attempt(due, ending)
-    else await this.#askWhenToRenew(due, ending)
+    await this.#attempt(due, ending)
     return ending.aborted ? soon : app.clock.now()
   }
 
-  #hostState(host: string): HostState {
+  #hostState(host: string): OrderState {
     return this.#state.hosts[host] ?? NO_FAILURES
   }
 
@@ -147,16 +136,11 @@ export class CertificateOrders {
     return this.#hostState(host).failures * MAX_TURNS + (this.#turns.get(host) ?? 0)
   }
 
-  #isOrderDue(host: string, now: Millis): boolean {
-    const stored = this.#certificates.get(host)
-    return !stored || isRenewalDue(stored, this.#hostState(host), now)
-  }
-
-  /** Whether to order a certificate for `host`, or to ask when to renew it. */
   #isDue(host: string, now: Millis): boolean {
-    const { failures, nextAttemptAt, askAgainAt } = this.#hostState(host)
+    const { failures, nextAttemptAt } = this.#hostState(host)
     if (failures > 0 && !isDue(nextAttemptAt, now, MAX_RETRY_AFTER_MS)) return false
-    return this.#isOrderDue(host, now) || isDue(askAgainAt ?? 0, now, ASK_AGAIN_MS.max)
+    const stored = this.#certificates.get(host)
+    return !stored || isRenewalDue(stored, now)
   }
 
   async #attempt(host: string, ending: AbortSignal): Promise<void> {
@@ -198,21 +182,17 @@ export class CertificateOrders {
   async #order(
     session: AcmeSession,
     host: string,
-    { failures }: HostState,
+    { failures }: OrderState,
     limit: TimeLimit,
   ): Promise<KeyedCertificate> {
     const { clock } = this.#options.app
     const { csr, key } = await createCertificateRequest(host)
-    const stored = this.#certificates.get(host)
-    // Not after a failure: the certificate may be of another authority, which this one does not know.
-    const replaces = stored && failures === 0 && hasRenewalInfo(session) ? await findCertificateId(stored) : undefined
     const cert = await orderCertificate(session, {
       host,
       csr,
       challengeTypes: this.#challengeTypes(failures),
       answer: (challenge) => this.#options.challenges.answer(challenge, clock),
       sleep: (ms) => limit.sleep(ms),
-      replaces,
     })
     const problem = findCertificateProblem({ cert, key }, host, clock.now())
     if (problem !== undefined)
@@ -229,26 +209,7 @@ export class CertificateOrders {
     return isHttpFirst ? types.reverse() : types
   }
 
-  /** Stores when the authority wants the certificate renewed. No answer is no failure: it is asked again later. */
-  async #askWhenToRenew(host: string, ending: AbortSignal): Promise<void> {
-    const { clock } = this.#options.app
-    const stored = this.#certificates.get(host)
-    const id = stored && (await findCertificateId(stored))
-    const limit = createTimeLimit(clock, ORDER_TIMEOUT_MS, ending)
-    const window = await (id === undefined ? undefined : this.#openSession(limit).then((s) => readRenewalWindow(s, id)))
-      ?.catch(() => undefined)
-      .finally(() => limit.end())
-    const { renewAt, ...state } = this.#hostState(host)
-    const askAgainMs = Math.min(Math.max(window?.askAgainMs ?? ASK_AGAIN_MS.usual, ASK_AGAIN_MS.min), ASK_AGAIN_MS.max)
-    const chosen = window ? chooseTime(window, renewAt) : renewAt
-    this.#store(host, {
-      ...state,
-      askAgainAt: clock.now() + askAgainMs,
-      ...(chosen !== undefined && { renewAt: chosen }),
-    })
-  }
-
-  #recordFailure(host: string, before: HostState, thrown: unknown): void {
+  #recordFailure(host: string, before: OrderState, thrown: unknown): void {
     const { clock, log } = this.#options.app
     const now = clock.now()
     const error = thrown instanceof AcmeError ? thrown : new AcmeError('order', describeError(thrown))
@@ -278,7 +239,7 @@ export class CertificateOrders {
     this.#store(host, state)
   }
 
-  #store(host: string, state: HostState): void {
+  #store(host: string, state: OrderState): void {
     this.#state.hosts[host] = state
     writeOrdersState(this.#options.app.config.dataDir, this.#state)
   }
@@ -305,28 +266,11 @@ const toFailed = <T extends OrderState>(state: T, delays: readonly number[], now
   nextAttemptAt: now + (delays[Math.min(state.failures, delays.length - 1)] ?? 0),
 })
 
-/** A random time in the window; the time chosen before is kept while the window has it (RFC 9773 §4.2). */
-const chooseTime = ({ start, end }: RenewalWindow, before: Millis | undefined): Millis =>
-  before !== undefined && before >= start && before <= end
-    ? before
-    : start + randomBelow(Math.max(Math.min(end - start, 2 ** 31), 1))
-
-const hasRenewalInfo = (session: AcmeSession): boolean => session.optionalEndpoint('renewalInfo') !== undefined
-
 const TIMED_OUT = new AcmeError('server', 'The order took too long.')
 
-/** With a third of its lifetime left, or earlier if the authority says so. */
-function isRenewalDue({ notBefore, notAfter }: StoredCertificate, { renewAt }: HostState, now: Millis): boolean {
-  const ownTime = notAfter - (notAfter - notBefore) / 3
-  return now >= Math.min(ownTime, renewAt ?? ownTime)
-}
-
-async function findCertificateId({ cert }: StoredCertificate): Promise<string | undefined> {
-  const authorityKeyId = await readAuthorityKeyId(cert)
-  return authorityKeyId === undefined
-    ? undefined
-    : toCertificateId(authorityKeyId, new X509Certificate(cert).serialNumber)
-}
+/** With a third of its lifetime left. */
+const isRenewalDue = ({ notBefore, notAfter }: StoredCertificate, now: Millis): boolean =>
+  now >= notAfter - (notAfter - notBefore) / 3
 
 interface TimeLimit {
   readonly signal: AbortSignal

@@ -29,17 +29,10 @@ export interface OrderState {
   readonly lastErrorAt?: Millis
 }
 
-export interface HostState extends OrderState {
-  /** A time in the window that the certificate authority suggests for renewal (RFC 9773). */
-  readonly renewAt?: Millis
-  /** When to ask for that window again. */
-  readonly askAgainAt?: Millis
-}
-
 export interface OrdersState {
   /** Failures that are not due to one host: the certificate authority could not be used. */
   server: OrderState
-  hosts: Record<string, HostState>
+  hosts: Record<string, OrderState>
 }
 
 export const NO_FAILURES: OrderState = { failures: 0, nextAttemptAt: 0 }
