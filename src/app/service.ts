@@ -14,8 +14,7 @@ import { ensureBallast } from '#platform/disk/ballast.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { startAdminSocket } from '#platform/http/admin-socket.ts'
 import { createLog } from '#platform/log/log.ts'
-import { findPortHolder } from '#platform/net/port-holder.ts'
-import { type Config, ConfigError, InUseError, type SettingReport } from '#platform/settings/config.ts'
+import { type Config, ConfigError, InUseError, type SettingReport, toPortAdvice } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort, toReachableUrl } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
@@ -214,9 +213,8 @@ async function listenOrExplain<T>(variable: string, address: string, listen: () 
     const code = systemCodeOf(error)
     const endpoint = parseHostPort(address)
     if (code === 'EADDRINUSE' && endpoint) {
-      const { who, remedy } = findPortHolder(endpoint)
       throw new InUseError(
-        `${variable} is "${address}", but another program uses this port${who}; ${remedy}, or use another port${variable === 'TASSIS_HTTP_ADDR' ? ' such as 127.0.0.1:8081' : ''}.`,
+        `${variable} is "${address}", but another program uses this port; ${toPortAdvice(endpoint.port)}, or use another port${variable === 'TASSIS_HTTP_ADDR' ? ' such as 127.0.0.1:8081' : ''}.`,
       )
     }
     const sentence = LISTEN_FAILURES[code]

@@ -3,8 +3,7 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { connect, createServer, isIP, isIPv6 } from 'node:net'
 import { dirname } from 'node:path'
 import { requireUsableData } from '#platform/disk/data-owner.ts'
-import { findPortHolder } from '#platform/net/port-holder.ts'
-import { ConfigError } from '#platform/settings/config.ts'
+import { ConfigError, toPortAdvice } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
@@ -151,12 +150,9 @@ function tryListening(variable: string, { host, port }: { host: string; port: nu
     server.once('error', ({ code = '' }: NodeJS.ErrnoException) => {
       const listening = `Listening on ${host}, port ${port} (${variable}),`
       if (code === 'EADDRINUSE') {
-        const { who, remedy } = findPortHolder({ host, port })
-        const isFixed = variable === 'TASSIS_INBOUND_ADDR'
-        const fix = `${remedy.charAt(0).toUpperCase()}${remedy.slice(1)}${isFixed ? '' : ', or use another port'}.`
-        return resolve(
-          failure(`${listening} is not possible, because another program uses the port${who}.`, fix, variable),
-        )
+        const other = variable === 'TASSIS_INBOUND_ADDR' ? '' : ', or use another port'
+        const fix = `To free the port, ${toPortAdvice(port)}${other}.`
+        return resolve(failure(`${listening} is not possible, because another program uses the port.`, fix, variable))
       }
       const [reason, fix] = LISTEN_FAILURES[code] ?? [`fails with ${code}`, 'Use another address.']
       resolve(failure(`${listening} ${reason}.`, fix, variable))

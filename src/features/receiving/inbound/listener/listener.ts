@@ -9,10 +9,9 @@ import { join } from 'node:path'
 import type { CompleteMessage, Destination, ListenerHandlers, Rejection } from '#features/receiving/received/message.ts'
 import { isStorageFailure } from '#platform/disk/storage-errors.ts'
 import type { Log } from '#platform/log/log.ts'
-import { findPortHolder } from '#platform/net/port-holder.ts'
 import { countDescriptors } from '#platform/process/descriptors.ts'
 import { startWorker } from '#platform/process/workers.ts'
-import { type Config, ConfigError, InUseError } from '#platform/settings/config.ts'
+import { type Config, ConfigError, InUseError, toPortAdvice } from '#platform/settings/config.ts'
 import { type Clock, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import {
@@ -266,11 +265,10 @@ class InboundListener implements Listener {
     const setting = this.#options.endpoints[endpoint]?.setting
     // Mail arrives at port 25 and at no other.
     const isFixed = setting === 'TASSIS_INBOUND_ADDR'
-    const { who, remedy } = findPortHolder({ host, port })
     const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
     const why =
       code === 'EADDRINUSE'
-        ? `which another program already uses${who}; ${remedy}${isFixed ? '' : ', or choose another address'}`
+        ? `which another program already uses; ${toPortAdvice(port)}${isFixed ? '' : ', or choose another address'}`
         : code === 'EACCES'
           ? `which this user may not listen on; ${isFixed ? '' : 'choose a port above 1023, or '}grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)`
           : `which cannot be used (${reason}); choose an address of this machine`
