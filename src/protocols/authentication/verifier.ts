@@ -4,7 +4,7 @@
  * CRLF line ends.
  */
 import { type BodyHasher, DkimVerifier } from 'mailauth/lib/dkim/dkim-verifier'
-import { CanonicalBody } from './body-hashes.ts'
+import { CanonicalBody } from '../dkim/body-hash.ts'
 
 /**
  * After a piece that is longer than this, other work may run. Hashing a shorter piece takes less time than a tick of

@@ -4,7 +4,7 @@
  * Synchronous. Never changes its input, never uses the network.
  */
 import { createHash, type KeyObject, sign } from 'node:crypto'
-import { RelaxedBodyHash } from './body-hash.ts'
+import { CanonicalBody } from './body-hash.ts'
 
 /**
  * Fields that are signed when present: those of RFC 6376 §5.4.1, and those that mailbox providers require of bulk
@@ -77,11 +77,12 @@ const TAG_SELECTOR = /^[A-Za-z0-9._-]+$/
 export function signMessage(message: Uint8Array, { domain, selector, privateKey }: SignOptions): Uint8Array {
   const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
   const end = bytes.indexOf(END_OF_HEADER)
-  const hash = new RelaxedBodyHash()
-  if (end !== -1) hash.update(bytes.subarray(end + END_OF_HEADER.length))
+  const body = new CanonicalBody('relaxed')
+  const hash = body.addHash('sha256')
+  if (end !== -1) body.update(bytes.subarray(end + END_OF_HEADER.length))
   const header = end === -1 ? bytes : bytes.subarray(0, end)
   const signature = { domain, selector, signer: createDkimSigner(privateKey) }
-  return Buffer.concat([createSignatureFields(header, hash.digest(), [signature]), bytes])
+  return Buffer.concat([createSignatureFields(header, hash.digest('base64'), [signature]), bytes])
 }
 
 /**
@@ -90,7 +91,7 @@ export function signMessage(message: Uint8Array, { domain, selector, privateKey 
  * value is invalid: each is a bug in the caller.
  *
  * @param header with CRLF line ends
- * @param bodyHash from RelaxedBodyHash
+ * @param bodyHash of the relaxed body, in base64
  */
 export function createSignatureFields(header: Buffer, bodyHash: string, signatures: readonly Signature[]): Buffer {
   const signed = selectFields(parseFields(header))

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
-import { CanonicalBody } from '#protocols/authentication/body-hashes.ts'
+import { CanonicalBody } from '#protocols/dkim/body-hash.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { seededRandom } from '#test/support/random.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createPrivateKey, createPublicKey } from 'node:crypto'
-import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
+import { CanonicalBody } from '#protocols/dkim/body-hash.ts'
 import { formatDkimRecord, generateDkimKey, generateEd25519DkimKey, parseDkimRecord } from '#protocols/dkim/keys.ts'
 import { createDkimSigner, createSignatureFields, signMessage } from '#protocols/dkim/sign.ts'
 import { composeToBuffer } from '#test/support/compose.ts'
@@ -24,9 +24,13 @@ const signatures = [
 /** As a delivery Worker does it: the header is read once for both signatures. */
 function signTwice(message: Buffer): Buffer {
   const bodyStart = message.indexOf('\r\n\r\n') + 4
-  const hash = new RelaxedBodyHash()
-  hash.update(message.subarray(bodyStart))
-  return Buffer.concat([createSignatureFields(message.subarray(0, bodyStart), hash.digest(), signatures), message])
+  const body = new CanonicalBody('relaxed')
+  const hash = body.addHash('sha256')
+  body.update(message.subarray(bodyStart))
+  return Buffer.concat([
+    createSignatureFields(message.subarray(0, bodyStart), hash.digest('base64'), signatures),
+    message,
+  ])
 }
 
 test('a key has the form of RFC 8463 §4.2: 32 octets in base64, without a SubjectPublicKeyInfo', () => {

@@ -5,7 +5,7 @@ import type { ContentReader } from '#platform/content/read.ts'
 import { RsaSigners } from '#platform/crypto/rsa-signer.ts'
 import type { Clock, Timer } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
-import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
+import { CanonicalBody } from '#protocols/dkim/body-hash.ts'
 import { createDkimSigner, createSignatureFields, type DkimSigner } from '#protocols/dkim/sign.ts'
 import { isUnencoded } from '#protocols/mime/attachment.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
@@ -57,19 +57,20 @@ export function* prepareMessage(
 const HASH_CHUNK_BYTES = 128 * KiB
 
 function* hashBody(body: readonly Buffer[]): Generator<void, string> {
-  const hash = new RelaxedBodyHash()
+  const canonical = new CanonicalBody('relaxed')
+  const hash = canonical.addHash('sha256')
   let hashedBytes = 0
   for (const piece of body) {
     for (let from = 0; from < piece.length; from += HASH_CHUNK_BYTES) {
       const chunk = piece.subarray(from, from + HASH_CHUNK_BYTES)
-      hash.update(chunk)
+      canonical.update(chunk)
       hashedBytes += chunk.length
       if (hashedBytes < HASH_CHUNK_BYTES) continue
       hashedBytes = 0
       yield
     }
   }
-  return hash.digest()
+  return hash.digest('base64')
 }
 
 /**
