@@ -184,21 +184,10 @@ export function parseMessageIds(value: string): string[] {
   return ids.length > MAX_REFERENCES ? [ids[0] ?? '', ...ids.slice(1 - MAX_REFERENCES)] : ids
 }
 
-/** A date as RFC 5322 §3.3 and §4.3 define it, with or without a day of the week and a zone. */
-const DATE =
-  /^(?:[A-Za-z]{3,9}\.?,?\s*)?(\d{1,2})[\s-]+([A-Za-z]{3,9})\.?,?[\s-]+(\d{2,4})\s+(\d{1,2})[:.](\d{2})(?:[:.](\d{2})(?:\.\d+)?)?\s*([+-]\d{4}|[A-Za-z]{1,5})?/
+/** A date as RFC 5322 §3.3 and §4.3 define it, as far as the runtime does not check it. */
+const DATE = /^(?:[A-Za-z]{3,9}\.?,?\s*)?\d{1,2}[\s-]+[A-Za-z]{3,9}\.?,?[\s-]+\d{2,4}\s+\d{1,2}:\d{2}/
+const ZONE = /(?:[+-]\d{4}|\s(?:GMT|UTC?|[ECMP][SD]T))$/i
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d{2}:?\d{2})?$/
-const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
-const ZONES: Readonly<Record<string, number>> = {
-  edt: -4,
-  est: -5,
-  cdt: -5,
-  cst: -6,
-  mdt: -6,
-  mst: -7,
-  pdt: -7,
-  pst: -8,
-}
 
 /**
  * Returns milliseconds since the epoch; null when the value is not a date between 1970 and 9999. An unknown zone counts
@@ -210,26 +199,10 @@ export function parseDate(value: string | undefined): number | null {
   return time !== undefined && time >= 0 && time < Date.UTC(10_000, 0) ? time : null
 }
 
+/** Without a zone, the runtime would take its own. */
 function parseInternetDate(text: string): number | undefined {
-  const parts = DATE.exec(text)
-  if (!parts) return undefined
-  const [, day, monthName = '', year = '', hour, minute, second, zone = ''] = parts
-  const month = MONTHS.indexOf(monthName.slice(0, 3).toLowerCase())
-  const [dayNumber, hourNumber, minuteNumber] = [Number(day), Number(hour), Number(minute)]
-  if (month === -1 || dayNumber < 1 || dayNumber > 31 || hourNumber > 24 || minuteNumber > 59) return undefined
-  // §4.3: a year of two digits lies between 1950 and 2049; to a year of three digits, 1900 is added.
-  const yearNumber = Number(year)
-  const fullYear =
-    year.length >= 4 ? yearNumber : year.length === 2 && yearNumber < 50 ? yearNumber + 2000 : yearNumber + 1900
-  return (
-    Date.UTC(fullYear, month, dayNumber, hourNumber, minuteNumber, Math.min(Number(second ?? 0), 60)) -
-    parseZoneOffset(zone)
-  )
-}
-
-function parseZoneOffset(zone: string): number {
-  const digits = /^([+-])(\d{2})(\d{2})$/.exec(zone)
-  if (!digits) return (ZONES[zone.toLowerCase()] ?? 0) * 3_600_000
-  const minutes = Number(digits[2]) * 60 + Number(digits[3])
-  return (digits[1] === '-' ? -minutes : minutes) * 60_000
+  const [written = ''] = text.split('(')
+  const date = written.trim()
+  if (!DATE.test(date)) return undefined
+  return Date.parse(ZONE.test(date) ? date : `${date.replace(/\s[A-Za-z]{1,5}$/, '')} +0000`)
 }

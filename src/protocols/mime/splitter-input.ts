@@ -42,34 +42,22 @@ function checkCarriageReturns(hasTooMany: boolean): void {
 
 const MAX_CARRIAGE_RETURNS = 1000
 const CR = 0x0d
+const LONG_RUN = Buffer.alloc(MAX_CARRIAGE_RETURNS + 1, CR)
 
 /**
  * Returns a function that checks for more than 1,000 carriage returns in a row, because the splitter scans a header
  * once for each of them.
  */
-function createCarriageReturnCheck(): (chunk: Uint8Array) => boolean {
+function createCarriageReturnCheck(): (chunk: Buffer) => boolean {
   /** Number of carriage returns at the end of the data so far. */
   let run = 0
   return (chunk) => {
     let leading = 0
     while (chunk[leading] === CR) leading++
-    if (run + leading > MAX_CARRIAGE_RETURNS) return true
-    if (leading === chunk.length) {
-      run += leading
-      return false
-    }
-    // Checks every thousandth octet, because a run of 1,000 includes one of them.
-    for (let index = MAX_CARRIAGE_RETURNS - 1; index < chunk.length; index += MAX_CARRIAGE_RETURNS) {
-      if (chunk[index] !== CR) continue
-      let start = index
-      let end = index
-      while (chunk[start - 1] === CR) start--
-      while (chunk[end + 1] === CR) end++
-      if (end - start + 1 > MAX_CARRIAGE_RETURNS) return true
-    }
+    if (run + leading > MAX_CARRIAGE_RETURNS || chunk.includes(LONG_RUN)) return true
     let end = chunk.length
     while (chunk[end - 1] === CR) end--
-    run = chunk.length - end
+    run = end === 0 ? run + leading : chunk.length - end
     return false
   }
 }
