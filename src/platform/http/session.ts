@@ -66,15 +66,7 @@ const cookieTooLong = (): AppError =>
  * a blank would be taken for ours, and browsers let any host set it: they protect our prefix only at the start of a
  * name.
  */
-function trimBlanks(pair: string): string {
-  let start = 0
-  let end = pair.length
-  while (start < end && isBlank(pair.charCodeAt(start))) start++
-  while (end > start && isBlank(pair.charCodeAt(end - 1))) end--
-  return pair.slice(start, end)
-}
-
-const isBlank = (code: number): boolean => code === 0x20 || code === 0x09
+const trimBlanks = (pair: string): string => pair.replace(/^[ \t]+|(?<![ \t])[ \t]+$/g, '')
 
 /**
  * The value of Set-Cookie.
