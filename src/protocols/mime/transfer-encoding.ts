@@ -90,108 +90,38 @@ function createLenientBase64Decoder(): (bytes: Uint8Array) => Uint8Array {
   }
 }
 
-const LF = 0x0a
-const CR = 0x0d
-
 /**
- * A run of white space that is longer than this is kept even at the end of a line, because otherwise all of it would
- * have to be buffered.
+ * White space that is longer than this is kept even at the end of a line, because otherwise all of it would have to be
+ * buffered.
  */
-const MAX_SPACE_RUN_BYTES = 64 * 1024
+const MAX_CARRIED_SPACE = 64 * 1024
+/** A soft line break, with at most as much white space as is likely; an octet; or the white space at the end of a line. */
+const QUOTED = /=[ \t]{0,100}\r?\n|=([\dA-Fa-f]{2})|(?<![ \t])[ \t]+(?=\r?\n)/g
+const LAST_QUOTED = /=[ \t]{0,100}$|(?<![ \t])[ \t]+$/
 
 /**
  * RFC 2045 §6.7: white space at the end of a line was added in transit and is removed; a `=` is literal when no two hex
  * digits follow it.
  */
 function createQuotedPrintableDecoder(): TransferDecoder {
-  let carried: Uint8Array = NOTHING
+  let carried = ''
+  const decode = (text: string): Uint8Array =>
+    Buffer.from(
+      text.replace(QUOTED, (_, hex?: string) =>
+        hex === undefined ? '' : String.fromCharCode(Number.parseInt(hex, 16)),
+      ),
+      'latin1',
+    )
   return {
     push(bytes) {
-      const all = carried.length === 0 ? bytes : Buffer.concat([carried, bytes])
-      const known = findSoftBreakStart(all)
-      const certain = findTrailingSpaceStart(all, known)
-      const until = certain === 0 && known > MAX_SPACE_RUN_BYTES ? known : certain
-      const { out, consumed } = decodeQuotedPrintable(all, until, false)
-      carried = all.slice(consumed)
-      return out
+      const text = carried + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+      const solid = text.trimEnd().length
+      const equals = text.indexOf('=', Math.max(0, solid - 2))
+      const known = equals === -1 ? solid : equals
+      const end = text.length - known > MAX_CARRIED_SPACE ? text.length : known
+      carried = text.slice(end)
+      return decode(text.slice(0, end))
     },
-    end: () => decodeQuotedPrintable(carried, carried.length, true).out,
+    end: () => decode(carried.replace(LAST_QUOTED, '')),
   }
-}
-
-/** Returns the position of a trailing `=` that may begin a soft line break whose end has not arrived. */
-function findSoftBreakStart(bytes: Uint8Array): number {
-  const first = bytes.indexOf(EQUALS, Math.max(0, bytes.length - MAX_SOFT_BREAK_LENGTH - 2))
-  return first === -1 ? bytes.length : first
-}
-
-/** Returns the position before trailing white space that may end a line. */
-function findTrailingSpaceStart(bytes: Uint8Array, end: number): number {
-  let index = end
-  while (index > 0 && (bytes[index - 1] === 0x20 || bytes[index - 1] === 0x09 || bytes[index - 1] === CR)) index--
-  return index
-}
-
-/**
- * @param until where decoding stops. A soft line break or escape that begins before it is read to its end; `consumed`
- * then lies beyond `until`. The next call continues at `consumed`.
- */
-function decodeQuotedPrintable(
-  bytes: Uint8Array,
-  until: number,
-  isLast: boolean,
-): { readonly out: Uint8Array; readonly consumed: number } {
-  const out = new Uint8Array(until)
-  let length = 0
-  /** Length of the output without trailing white space that was not encoded. */
-  let solidLength = 0
-  let index = 0
-  for (; index < until; index++) {
-    const byte = bytes[index] ?? 0
-    if (byte === EQUALS) {
-      const softBreak = findSoftBreakEnd(bytes, index + 1)
-      if (softBreak !== undefined) {
-        index = softBreak - 1
-        solidLength = length
-        continue
-      }
-      const value = parseHexPair(bytes, index + 1)
-      out[length++] = value ?? byte
-      if (value !== undefined) index += 2
-      solidLength = length
-    } else if (byte === LF || (byte === CR && bytes[index + 1] === LF)) {
-      length = solidLength
-      out[length++] = byte
-      solidLength = length
-    } else {
-      out[length++] = byte
-      if (byte !== 0x20 && byte !== 0x09) solidLength = length
-    }
-  }
-  return { out: out.slice(0, isLast ? solidLength : length), consumed: index }
-}
-
-/** Maximum white space scanned after a `=`; if there is more, the `=` is literal. */
-const MAX_SOFT_BREAK_LENGTH = 100
-
-/** Returns the start of the next line when only white space and a line break follow `start`. */
-function findSoftBreakEnd(bytes: Uint8Array, start: number): number | undefined {
-  let index = start
-  const limit = start + MAX_SOFT_BREAK_LENGTH
-  while (index < limit && (bytes[index] === 0x20 || bytes[index] === 0x09)) index++
-  if (index >= bytes.length) return bytes.length
-  if (bytes[index] === CR && bytes[index + 1] === LF) return index + 2
-  return bytes[index] === LF ? index + 1 : undefined
-}
-
-function parseHexPair(bytes: Uint8Array, index: number): number | undefined {
-  const high = parseHexDigit(bytes[index] ?? 0)
-  const low = parseHexDigit(bytes[index + 1] ?? 0)
-  return high === undefined || low === undefined ? undefined : high * 16 + low
-}
-
-function parseHexDigit(byte: number): number | undefined {
-  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
-  const letter = byte | 0x20
-  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : undefined
 }
