@@ -59,27 +59,19 @@ export interface Scan {
   readonly isInsideLine: boolean
 }
 
-const LF = 10
-const CR = 13
-const TAB = 9
-const SPACE = 32
-const QUOTE = 34
-/** Stands for a position that does not exist. */
-const NOT_FOUND = Number.POSITIVE_INFINITY
-
 const UNCLOSED = `A quote that begins in this line is not closed within ${MAX_RECORD_BYTES / KiB} KiB.`
 const TOO_LONG = `The line is longer than ${MAX_RECORD_BYTES / KiB} KiB.`
 const NOT_UTF8 = 'The line is not in UTF-8; save the file as "CSV UTF-8".'
 
 /** Reads the records at the start of a window. Skips empty lines and lines of empty cells. */
 export function scanRecords(window: Buffer, options: ScanOptions): Scan {
-  const { maxRecords: most, maxLines: mostLines = NOT_FOUND } = options
-  const next = createPositionFinder(window)
+  const { maxRecords: most, maxLines: mostLines = Number.POSITIVE_INFINITY } = options
+  const text = window.toString('latin1')
   const records: CsvRecord[] = []
   let at = 0
   let line = options.line
   while (at < window.length && records.length < most && line - options.line < mostLines) {
-    const step = readStep(window, at, line, next, options)
+    const step = readStep(text, at, line, options)
     if (!step) break
     if (step.record) records.push(step.record)
     if (step.end === undefined) return { records, end: window.length, line, isInsideLine: true }
@@ -98,35 +90,31 @@ interface ScanStep {
   readonly lines: number
 }
 
-/** Reads the record or line at an offset. Undefined: the record or line may end beyond this window. */
-function readStep(
-  window: Buffer,
-  at: number,
-  line: number,
-  next: PositionFinder,
-  options: ScanOptions,
-): ScanStep | undefined {
-  const ended = findLineEnd(window, at, next, options.isEnd)
+/**
+ * Reads the record or line at an offset. Undefined: the record or line may end beyond this window.
+ * @param text the window, one character per byte
+ */
+function readStep(text: string, at: number, line: number, options: ScanOptions): ScanStep | undefined {
+  const ended = findLineEnd(text, at, options.isEnd)
   if (ended?.content === at) return { record: undefined, end: ended.next, lines: 1 }
-  const mayEndLater = ended === undefined && window.length - at <= MAX_RECORD_BYTES
+  const mayEndLater = ended === undefined && text.length - at <= MAX_RECORD_BYTES
   const skipLine = (error: string): ScanStep => ({
     record: { kind: 'broken', line, error },
     end: ended?.next,
     lines: 1,
   })
 
-  if (next.quote(at) < (ended?.content ?? window.length)) {
-    const read = new QuotedRecordReader(window, at, options).read()
+  const content = text.slice(at, ended?.content)
+  if (content.includes('"')) {
+    const read = readQuotedRecord(text, at, options)
     if (read === 'unfinished') return undefined
     if (read !== 'unclosed' && !hasLineBreak(read.cells, options.oneLineCell))
       return { record: toRecord(line, read.cells), end: read.end, lines: read.lines }
     return mayEndLater ? undefined : skipLine(UNCLOSED)
   }
   if (mayEndLater) return undefined
-  if (!ended || ended.content - at > MAX_RECORD_BYTES) return skipLine(TOO_LONG)
-  const bytes = window.subarray(at, ended.content)
-  const cells = isUtf8(bytes) ? bytes.toString().split(options.delimiter).map(trimCell) : undefined
-  return { record: toRecord(line, cells), end: ended.next, lines: 1 }
+  if (!ended || content.length > MAX_RECORD_BYTES) return skipLine(TOO_LONG)
+  return { record: toRecord(line, decode(content)?.split(options.delimiter).map(trimCell)), end: ended.next, lines: 1 }
 }
 
 /**
@@ -134,7 +122,13 @@ function readStep(
  * window.
  */
 export function findNextLineStart(window: Buffer, isEnd: boolean): number | undefined {
-  return findLineEnd(window, 0, createPositionFinder(window), isEnd)?.next
+  return findLineEnd(window.toString('latin1'), 0, isEnd)?.next
+}
+
+/** Undefined: the bytes are not UTF-8. */
+function decode(text: string): string | undefined {
+  const bytes = Buffer.from(text, 'latin1')
+  return isUtf8(bytes) ? bytes.toString() : undefined
 }
 
 const trimCell = (cell: string): string => cell.trim()
@@ -155,41 +149,18 @@ interface LineEnd {
   readonly next: number
 }
 
+const LINE = /([^\r\n]*)(\r\n?|\n)?/y
+
 /**
  * Finds the end of the line that contains `from`: CRLF, LF, CR, or the end of the file. Undefined: the line end is not
  * in this window.
  */
-function findLineEnd(window: Buffer, from: number, next: PositionFinder, isEnd: boolean): LineEnd | undefined {
-  const lf = next.lf(from)
-  const cr = next.cr(from)
-  if (cr < lf) {
-    if (cr + 1 === lf) return { content: cr, next: lf + 1 }
-    // The window may end between the CR and the LF of a CRLF.
-    if (cr + 1 === window.length && !isEnd) return undefined
-    return { content: cr, next: cr + 1 }
-  }
-  if (lf !== NOT_FOUND) return { content: lf, next: lf + 1 }
-  return isEnd ? { content: window.length, next: window.length } : undefined
-}
-
-type PositionFinder = ReturnType<typeof createPositionFinder>
-
-/**
- * Finds the next occurrence of a byte. Positions must not decrease from call to call, so that the window is searched
- * only once.
- */
-function createPositionFinder(window: Buffer) {
-  const finder = (byte: number) => {
-    let found = -1
-    return (from: number): number => {
-      if (found < from) {
-        const at = window.indexOf(byte, from)
-        found = at === -1 ? NOT_FOUND : at
-      }
-      return found
-    }
-  }
-  return { quote: finder(QUOTE), lf: finder(LF), cr: finder(CR) }
+function findLineEnd(text: string, from: number, isEnd: boolean): LineEnd | undefined {
+  LINE.lastIndex = from
+  const [all = '', content = '', end] = LINE.exec(text) ?? []
+  const next = from + all.length
+  // The window may end between the CR and the LF of a CRLF.
+  return !isEnd && next === text.length && !end?.endsWith('\n') ? undefined : { content: from + content.length, next }
 }
 
 interface QuotedRecord {
@@ -203,120 +174,40 @@ interface QuotedRecord {
 /** Why a record has no end: the rest may lie beyond the window, or a quote is not closed within the limit. */
 type Interruption = 'unfinished' | 'unclosed'
 
+/** A cell with what ends it: the text in quotes, the text after them or instead of them, and the end. */
+const CELLS = {
+  ',': /(?:[ \t]*"([^"]*(?:""[^"]*)*)"(?!")[ \t]*|(?![ \t]*"))([^,\r\n]*)(,|\r\n?|\n|$)/y,
+  ';': /(?:[ \t]*"([^"]*(?:""[^"]*)*)"(?!")[ \t]*|(?![ \t]*"))([^;\r\n]*)(;|\r\n?|\n|$)/y,
+}
+
 /**
  * Reads one record with quotes. A quote opens at the beginning of a cell; anywhere else it is literal. Text after a
  * closing quote makes the whole cell literal (`"Ada" <ada@example.com>`). But if there is a line break between the two
  * quotes, the first one counts as never closed.
- *
- * cell → delimiter → cell … → end of the line, or an interruption
  */
-class QuotedRecordReader {
-  readonly #window: Buffer
-  readonly #limit: number
-  readonly #isEnd: boolean
-  readonly #delimiter: number
-  #at: number
-  #lines = 1
-  #isUtf8 = true
-  #interruption: Interruption | undefined
-
-  constructor(window: Buffer, start: number, { delimiter, isEnd }: ScanOptions) {
-    this.#window = window
-    this.#limit = Math.min(window.length, start + MAX_RECORD_BYTES)
-    this.#isEnd = isEnd
-    this.#delimiter = delimiter.charCodeAt(0)
-    this.#at = start
-  }
-
-  read(): QuotedRecord | Interruption {
-    const cells: string[] = []
-    do {
-      const cell = this.#readCell()
-      if (cell !== undefined) cells.push(cell)
-    } while (!this.#interruption && this.#skipDelimiter())
-    const end = this.#skipLineEnd()
-    return this.#interruption ?? { cells: this.#isUtf8 ? cells : undefined, end, lines: this.#lines }
-  }
-
-  /** Undefined: the cell was interrupted. */
-  #readCell(): string | undefined {
-    const start = this.#at
-    this.#skipBlanks()
-    if (this.#at < this.#limit && this.#window[this.#at] === QUOTE) {
-      const quoted = this.#readQuotedText()
-      if (quoted !== undefined || this.#interruption) return quoted
-    }
-    while (this.#at < this.#limit && !this.#isCellEnd(this.#window[this.#at])) this.#at++
-    return this.#isTruncated() ? this.#interrupt() : this.#decode(start, this.#at).trim()
-  }
-
-  /** Undefined: the cell continues after the closing quote, or was interrupted. */
-  #readQuotedText(): string | undefined {
-    const opened = this.#at
-    const closed = findClosingQuote(this.#window, opened + 1, this.#limit)
-    if (closed === undefined) return this.#interrupt()
-    const breaks = countLineBreaks(this.#window, opened, closed)
-    this.#at = closed + 1
-    this.#skipBlanks()
-    if (this.#isTruncated()) return this.#interrupt()
-    if (this.#at < this.#limit && !this.#isCellEnd(this.#window[this.#at]))
-      return breaks > 0 ? this.#interrupt('unclosed') : undefined
-    this.#lines += breaks
-    return this.#decode(opened + 1, closed).replaceAll('""', '"')
-  }
-
-  /** Skips a delimiter. Returns whether there was one, so that another cell follows. */
-  #skipDelimiter(): boolean {
-    if (this.#window[this.#at] !== this.#delimiter) return false
-    this.#at++
-    return true
-  }
-
-  /** Returns the offset at which the next record begins. */
-  #skipLineEnd(): number {
-    const at = this.#at
-    if (at === this.#window.length) return at
-    if (this.#window[at] !== CR) return at + 1
+function readQuotedRecord(text: string, start: number, { delimiter, isEnd }: ScanOptions): QuotedRecord | Interruption {
+  const readable = text.slice(start, start + MAX_RECORD_BYTES)
+  const isCut = start + readable.length < text.length
+  const cells: (string | undefined)[] = []
+  let lines = 1
+  const pattern = CELLS[delimiter]
+  pattern.lastIndex = 0
+  for (;;) {
+    const [all = '', quoted, other = '', ending] = pattern.exec(readable) ?? []
+    const breaks = (quoted ?? '').split(/\r\n?|\n/).length - 1
+    if (breaks > 0 && other !== '') return 'unclosed'
+    if (ending === undefined || (ending === '' && (isCut || !isEnd))) return isCut || isEnd ? 'unclosed' : 'unfinished'
+    lines += breaks
+    cells.push(
+      quoted === undefined || other !== ''
+        ? decode(all.slice(0, all.length - ending.length))?.trim()
+        : decode(quoted)?.replaceAll('""', '"'),
+    )
+    if (ending === delimiter) continue
+    const end = start + pattern.lastIndex
     // The window may end between the CR and the LF of a CRLF.
-    if (at + 1 === this.#window.length && !this.#isEnd) this.#interrupt()
-    return this.#window[at + 1] === LF ? at + 2 : at + 1
+    if (ending === '\r' && end === text.length && !isEnd) return 'unfinished'
+    const isSplit = ending === '\r' && text[end] === '\n'
+    return { cells: cells.every((cell) => cell !== undefined) ? cells : undefined, end: isSplit ? end + 1 : end, lines }
   }
-
-  #skipBlanks(): void {
-    while (this.#at < this.#limit && (this.#window[this.#at] === SPACE || this.#window[this.#at] === TAB)) this.#at++
-  }
-
-  #isCellEnd(byte: number | undefined): boolean {
-    return byte === this.#delimiter || byte === LF || byte === CR
-  }
-
-  /** Whether the record reaches the end of the readable bytes while the file continues. */
-  #isTruncated(): boolean {
-    return this.#at === this.#limit && !(this.#isEnd && this.#at === this.#window.length)
-  }
-
-  #interrupt(
-    as: Interruption = this.#isEnd || this.#limit < this.#window.length ? 'unclosed' : 'unfinished',
-  ): undefined {
-    this.#interruption ??= as
-  }
-
-  #decode(from: number, to: number): string {
-    const bytes = this.#window.subarray(from, to)
-    this.#isUtf8 &&= isUtf8(bytes)
-    return bytes.toString()
-  }
-}
-
-/** Finds the next quote that is not doubled. */
-function findClosingQuote(window: Buffer, from: number, limit: number): number | undefined {
-  for (let at = window.indexOf(QUOTE, from); at !== -1 && at < limit; at = window.indexOf(QUOTE, at + 2))
-    if (window[at + 1] !== QUOTE) return at
-  return undefined
-}
-
-function countLineBreaks(window: Buffer, from: number, to: number): number {
-  let count = 0
-  for (let at = from; at < to; at++) if (window[at] === LF || (window[at] === CR && window[at + 1] !== LF)) count++
-  return count
 }
