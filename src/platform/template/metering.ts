@@ -205,10 +205,8 @@ function meterFunction(code: Reader, { params, importedFunctions, budget }: Func
   const charge = (units: number): void => {
     out.byte(OP.globalGet)
     out.u32(budget)
-    out.byte(OP.i32Const)
-    out.s32(units)
-    out.byte(OP.i32Sub)
-    out.byte(OP.globalSet)
+    // A number below 64 takes one byte.
+    out.bytes([OP.i32Const, units, OP.i32Sub, OP.globalSet])
     out.u32(budget)
     check()
   }
@@ -219,9 +217,7 @@ function meterFunction(code: Reader, { params, importedFunctions, budget }: Func
     out.u32(budget)
     out.byte(OP.localGet)
     out.u32(length)
-    out.byte(OP.i32Const)
-    out.s32(BYTES_PER_UNIT_LOG2)
-    out.bytes([OP.i32ShrU, OP.i32Sub, OP.globalSet])
+    out.bytes([OP.i32Const, BYTES_PER_UNIT_LOG2, OP.i32ShrU, OP.i32Sub, OP.globalSet])
     out.u32(budget)
     check()
   }
@@ -282,65 +278,26 @@ function loopCosts(code: Reader): readonly number[] {
 
 /** Skips an instruction's operands; throws on an unknown instruction. */
 function skipImmediates(code: Reader, opcode: number): void {
-  switch (opcode) {
-    // block, loop, if: an empty type or a value type is one byte; any other type is the index of a function type.
-    case 0x02:
-    case 0x03:
-    case 0x04:
-      code.s33()
-      return
-    // br, br_if, call, local.get, local.set, local.tee, global.get, global.set
-    case 0x0c:
-    case 0x0d:
-    case 0x10:
-    case 0x20:
-    case 0x21:
-    case 0x22:
-    case 0x23:
-    case 0x24:
-      code.u32()
-      return
-    case 0x0e: // br_table
-      for (let left = code.u32() + 1; left > 0; left--) code.u32()
-      return
-    case 0x11: // call_indirect
-      code.u32()
-      code.u32()
-      return
-    case 0x3f: // memory.size
-    case 0x40: // memory.grow
-      assertSupported(code.byte() === 0, 'a memory other than the first')
-      return
-    case 0x41: // i32.const
-      code.s33()
-      return
-    case 0x42: // i64.const
-      code.s64()
-      return
-    case 0x43: // f32.const
-      code.bytes(4)
-      return
-    case 0x44: // f64.const
-      code.bytes(8)
-      return
-  }
-  // Loads and stores: alignment and offset.
-  if (opcode >= 0x28 && opcode <= 0x3e) {
+  const isBetween = (first: number, last: number): boolean => opcode >= first && opcode <= last
+  // block, loop, if: an empty type or a value type is one byte; any other type is the index of a function type.
+  if (isBetween(0x02, 0x04) || opcode === 0x41 || opcode === 0x42)
+    code.skipNumber() // and i32.const, i64.const
+  else if (opcode === 0x0c || opcode === 0x0d || opcode === 0x10 || isBetween(0x20, 0x24))
+    code.u32() // br, br_if, call; the instructions of locals and globals
+  else if (opcode === 0x0e)
+    for (let left = code.u32() + 1; left > 0; left--) code.u32() // br_table
+  else if (opcode === 0x11 || isBetween(0x28, 0x3e)) {
+    code.u32() // call_indirect; loads and stores: alignment and offset
     code.u32()
-    code.u32()
-    return
+  } else if (opcode === 0x3f || opcode === 0x40)
+    assertSupported(code.byte() === 0, 'a memory other than the first') // memory.size, memory.grow
+  else if (opcode === 0x43 || opcode === 0x44)
+    code.bytes(opcode === 0x43 ? 4 : 8) // f32.const, f64.const
+  else {
+    // unreachable, nop, else, end, return, drop, select; comparisons and arithmetic.
+    const isPlain = [0x00, 0x01, 0x05, 0x0b, 0x0f, 0x1a, 0x1b].includes(opcode) || isBetween(0x45, 0xc4)
+    assertSupported(isPlain, `the unknown instruction 0x${opcode.toString(16)}`)
   }
-  // unreachable, nop, else, end, return, drop, select; comparisons and arithmetic.
-  const isPlain =
-    opcode === 0x00 ||
-    opcode === 0x01 ||
-    opcode === 0x05 ||
-    opcode === 0x0b ||
-    opcode === 0x0f ||
-    opcode === 0x1a ||
-    opcode === 0x1b ||
-    (opcode >= 0x45 && opcode <= 0xc4)
-  assertSupported(isPlain, `the unknown instruction 0x${opcode.toString(16)}`)
 }
 
 function skipMiscImmediates(code: Reader, sub: number): void {
@@ -369,10 +326,6 @@ function createReader(all: Uint8Array) {
     at += count
     return all.subarray(at - count, at)
   }
-  const skipLeb = (maxBytes: number): void => {
-    for (let left = maxBytes; left > 0; left--) if (byte() < 0x80) return
-    assertSupported(false, 'a number that is too long')
-  }
   return {
     all,
     at: () => at,
@@ -392,9 +345,11 @@ function createReader(all: Uint8Array) {
       }
       throw new Error('the WASM module cannot be metered: it has a number that is too long')
     },
-    /** Skips a signed number of at most 33 or 64 bits. */
-    s33: () => skipLeb(5),
-    s64: () => skipLeb(10),
+    /** Skips a signed number of at most 64 bits. */
+    skipNumber(): void {
+      for (let left = 10; left > 0; left--) if (byte() < 0x80) return
+      assertSupported(false, 'a number that is too long')
+    },
   }
 }
 
@@ -419,18 +374,6 @@ function createWriter(capacityBytes: number) {
       let left = value
       for (; left >= 0x80; left = Math.floor(left / 0x80)) byte((left % 0x80) | 0x80)
       byte(left)
-    },
-    s32(value: number): void {
-      let left = value
-      for (;;) {
-        const low = left & 0x7f
-        left >>= 7
-        if ((left === 0 && (low & 0x40) === 0) || (left === -1 && (low & 0x40) !== 0)) {
-          byte(low)
-          return
-        }
-        byte(low | 0x80)
-      }
     },
     result: () => all.slice(0, at),
   }
