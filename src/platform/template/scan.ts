@@ -23,7 +23,7 @@ const OPENING = /\{\{|\{%|\{#/g
 const RAW = /[-+]?\s*raw\s*[-+]?%\}/y
 const RAW_END = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
 const TOKEN =
-  /\s+|(?<name>[A-Za-z_][A-Za-z0-9_]*)|(?<number>\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?<operator>\/\/|\*\*|==|!=|<=|>=|[\s\S])/y
+  /\s+|(?<string>"[^"\\]*(?:\\[\s\S]?[^"\\]*)*"?|'[^'\\]*(?:\\[\s\S]?[^'\\]*)*'?)|(?<name>[A-Za-z_][A-Za-z0-9_]*)|(?<number>\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?<operator>\/\/|\*\*|==|!=|<=|>=|[\s\S])/y
 
 /** A tag with more tokens cannot compile, because the work budget is too small for it. */
 const MAX_TOKENS_PER_TAG = 50_000
@@ -71,39 +71,22 @@ function readTokensUntil(source: string, from: number, ending: string): { tokens
       const next = source[at]
       if ((next === '-' || next === '+') && source.startsWith(ending, at + 1)) return { tokens, end: at + 3 }
     }
-    const quote = source[at]
-    if (quote === '"' || quote === "'") {
-      const end = findTextEnd(source, at)
-      tokens.push({ type: 'string', text: source.slice(at, end), start: at, end })
-      at = end
-      continue
-    }
     TOKEN.lastIndex = at
     const match = TOKEN.exec(source)
     if (!match?.groups) break
     const [text] = match
-    const { name, number, operator } = match.groups
+    const { string, name, number, operator } = match.groups
     const end = at + text.length
     if (operator !== undefined) {
       if ('([{'.includes(operator)) depth++
       else if (')]}'.includes(operator)) depth--
     }
-    const type = name !== undefined ? 'name' : number !== undefined ? 'number' : 'operator'
-    if (name ?? number ?? operator) tokens.push({ type, text, start: at, end })
+    const type = string ? 'string' : name ? 'name' : number ? 'number' : 'operator'
+    if (string ?? name ?? number ?? operator) tokens.push({ type, text, start: at, end })
     if (tokens.length > MAX_TOKENS_PER_TAG) break
     at = end
   }
   return { tokens, end: source.length }
-}
-
-/** Offset after the closing quote of a text; the end of the source if there is none. */
-function findTextEnd(source: string, start: number): number {
-  const quote = source[start]
-  for (let at = start + 1; at < source.length; at++) {
-    if (source[at] === quote) return at + 1
-    if (source[at] === '\\') at++
-  }
-  return source.length
 }
 
 /** A variable as written in the source: `user.name`, `items[0].price`, `prices[order.currency]`. */

@@ -149,18 +149,21 @@ const VALUE = /^[\x21-\x3c\x3e-\x7e\u0080-\u{10ffff}]+$/u
 /** RFC 5321 §4.1.2 At-domain list of a source route: accepted and ignored (appendix C). */
 const SOURCE_ROUTE = /^@[^\s,:@<>]+(?:,@[^\s,:@<>]+)*:/
 
+/** Up to the `>` that closes it, respecting quotes. */
+const PATH = /^([^">]*(?:"[^"\\]*(?:\\[\s\S][^"\\]*)*"[^">]*)*)>/
+
 /** Reads `MAIL FROM:<…> …` or `RCPT TO:<…> …`; returns why it is rejected. Never throws. */
 export function parsePath(command: 'MAIL' | 'RCPT', line: string): PathArguments | Reply {
   const syntax = command === 'MAIL' ? REPLIES.badSender : REPLIES.badRecipient
   const start = (command === 'MAIL' ? /^MAIL FROM\s*:\s*</i : /^RCPT TO\s*:\s*</i).exec(line)
   if (!start) return syntax
   const afterBracket = line.slice(start[0].length)
-  const end = findPathEnd(afterBracket)
-  if (end === -1) return syntax
-  const address = parseAddress(afterBracket.slice(0, end).replace(SOURCE_ROUTE, ''), command)
+  const [bracketed, path = ''] = PATH.exec(afterBracket) ?? []
+  if (bracketed === undefined) return syntax
+  const address = parseAddress(path.replace(SOURCE_ROUTE, ''), command)
   if (address === undefined) return syntax
 
-  const parameterText = afterBracket.slice(end + 1)
+  const parameterText = afterBracket.slice(bracketed.length)
   if (parameterText !== '' && !/^\s/.test(parameterText)) return syntax
   const parameters = new Map<string, string | true>()
   for (const text of parameterText.split(/\s+/).filter(Boolean)) {
@@ -174,18 +177,6 @@ export function parsePath(command: 'MAIL' | 'RCPT', line: string): PathArguments
     parameters.set(key, value)
   }
   return { address, parameters, needsSmtpUtf8: !ASCII_ONLY.test(address) }
-}
-
-/** The index of the `>` that closes a path, respecting quotes; -1: none. */
-function findPathEnd(text: string): number {
-  let isQuoted = false
-  for (let i = 0; i < text.length; i++) {
-    const character = text[i]
-    if (isQuoted && character === '\\') i++
-    else if (character === '"') isQuoted = !isQuoted
-    else if (!isQuoted && character === '>') return i
-  }
-  return -1
 }
 
 function parseAddress(text: string, command: 'MAIL' | 'RCPT'): string | undefined {
