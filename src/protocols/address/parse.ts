@@ -191,13 +191,7 @@ export const toWireAddress = (address: string): string =>
  * Returns the index after the quoted string at the start of the text, or -1 when the string is not closed. RFC 5321
  * §4.1.2 Quoted-string.
  */
-function findQuotesEnd(text: string): number {
-  for (let i = 1; i < text.length; i++) {
-    if (text[i] === '\\') i++
-    else if (text[i] === '"') return i + 1
-  }
-  return -1
-}
+const findQuotesEnd = (text: string): number => /^"[^"\\]*(?:\\[\s\S][^"\\]*)*"/.exec(text)?.[0].length ?? -1
 
 /**
  * Removes quotes and backslashes that are not needed: `"a.b"` and `a.b` are one mailbox, and so are `"a b"` and `"a\
@@ -227,37 +221,25 @@ function parseName(text: string): NameResult {
   return { kind: 'ok', name: name === '' ? undefined : name }
 }
 
+const QUOTED = /"([^"\\]*(?:\\[\s\S]?[^"\\]*)*)("?)/g
+
 function unquotePhrase(text: string): string | undefined {
-  let result = ''
-  let isQuoted = false
-  for (let i = 0; i < text.length; i++) {
-    const character = text.charAt(i)
-    if (character === '"') isQuoted = !isQuoted
-    else if (character === '\\' && isQuoted && i + 1 < text.length) result += text.charAt(++i)
-    else result += character
-  }
-  return isQuoted ? undefined : result
+  let isClosed = true
+  const unquoted = text.replace(QUOTED, (_, inside: string, end: string) => {
+    isClosed &&= end !== ''
+    return inside.replace(/\\([\s\S])/g, '$1')
+  })
+  return isClosed ? unquoted : undefined
 }
 
+/** A comma, or what hides one: quotes, or angle brackets with quotes in them. Without an end, they extend to the end. */
+const COMMA_OR_HIDING = /,|"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?$)|<(?:[^">]|"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?$))*>?/g
+
 function splitAtCommas(text: string): string[] {
-  const pieces: string[] = []
-  let start = 0
-  let isQuoted = false
-  let isInBrackets = false
-  for (let i = 0; i < text.length; i++) {
-    const character = text[i]
-    if (character === '\\' && isQuoted) i++
-    else if (character === '"') isQuoted = !isQuoted
-    else if (isQuoted) continue
-    else if (character === '<') isInBrackets = true
-    else if (character === '>') isInBrackets = false
-    else if (character === ',' && !isInBrackets) {
-      pieces.push(text.slice(start, i))
-      start = i + 1
-    }
-  }
-  pieces.push(text.slice(start))
-  return pieces
+  const commas = Array.from(text.matchAll(COMMA_OR_HIDING)).flatMap(({ 0: found, index }) =>
+    found === ',' ? [index] : [],
+  )
+  return [-1, ...commas].map((before, i) => text.slice(before + 1, commas[i]))
 }
 
 const invalid = (reason: string): Invalid => ({ kind: 'invalid', reason })
