@@ -64,22 +64,9 @@ function decodeB(encoded: string): Uint8Array {
   return Buffer.concat([decoder.push(Buffer.from(encoded)), decoder.end()])
 }
 
-const SPACE = 0x20
-const EQUALS = 0x3d
-const UNDERSCORE = 0x5f
-const HEX_PAIR = /^[\dA-Fa-f]{2}$/
-
 /** §4.2; a `=` is literal when no two hex digits follow it. */
 function decodeQ(encoded: string): Uint8Array {
-  const bytes = Buffer.from(encoded)
-  let length = 0
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at] ?? 0
-    const pair = byte === EQUALS ? bytes.toString('latin1', at + 1, at + 3) : ''
-    if (HEX_PAIR.test(pair)) {
-      bytes[length++] = Number.parseInt(pair, 16)
-      at += 2
-    } else bytes[length++] = byte === UNDERSCORE ? SPACE : byte
-  }
-  return bytes.subarray(0, length)
+  const octets = Buffer.from(encoded).toString('latin1').replaceAll('_', ' ')
+  const decoded = octets.replace(/=([\dA-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+  return Buffer.from(decoded, 'latin1')
 }

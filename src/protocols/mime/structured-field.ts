@@ -65,6 +65,9 @@ const FILE_NAME = /^(?:file)?name(?:\*|$)/
 /** Names in the forms of RFC 2231 §3 and §4: `name*`, `name*0`, `name*0*`. */
 const SEGMENT = /^([^*]+)(?:\*(\d{1,9}))?(\*)?$/
 
+/** Without an end, it extends to the end of the field. */
+const QUOTED = /"([^"\\]*(?:\\[\s\S]?[^"\\]*)*)"?/y
+
 interface Segment {
   readonly number: number
   readonly octets: string
@@ -151,19 +154,14 @@ class Scanner {
     return out
   }
 
-  /** Reads a quoted string from its first quote; stops at the closing quote, or at the end of the field. */
+  /** Reads a quoted string from its first quote; stops at its last octet. */
   #readQuoted(isFileName: boolean): string {
-    const text = this.#text
-    let out = ''
-    for (this.#at++; this.#at < text.length && text[this.#at] !== '"'; this.#at++) {
-      const next = text[this.#at + 1]
-      // In a file name, most backslashes are literal: a backslash is also the second octet of characters in Shift_JIS,
-      // Big5 and GBK.
-      const isEscape = next === '"' || next === '\\' || (next !== undefined && !isFileName)
-      if (text[this.#at] === '\\' && isEscape) this.#at++
-      out += text[this.#at]
-    }
-    return out
+    QUOTED.lastIndex = this.#at
+    const [, inside = ''] = QUOTED.exec(this.#text) ?? []
+    this.#at = QUOTED.lastIndex - 1
+    // In a file name, most backslashes are literal: a backslash is also the second octet of characters in Shift_JIS,
+    // Big5 and GBK.
+    return inside.replace(isFileName ? /\\(["\\])/g : /\\([\s\S])/g, '$1')
   }
 
   /**
