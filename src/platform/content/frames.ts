@@ -37,13 +37,8 @@ export function decompress(bytes: Uint8Array<ArrayBuffer>): Uint8Array {
  */
 const MAX_FRAME_BYTES = 256 * 1024
 
-/**
- * Yields the content of a file in chunks. Throws when the file is missing or corrupt.
- * @param skipBytes bytes of content to skip at the beginning; a frame that lies wholly within them is not decompressed
- * if its header states its content size
- */
-export function* readFrames(path: string, skipBytes = 0): Generator<Uint8Array> {
-  let leftBytes = skipBytes
+/** Yields the content of a file in chunks. Throws when the file is missing or corrupt. */
+export function* readFrames(path: string): Generator<Uint8Array> {
   const fd = openSync(path, 'r')
   try {
     let buffer = new Uint8Array(MAX_FRAME_BYTES)
@@ -59,17 +54,9 @@ export function* readFrames(path: string, skipBytes = 0): Generator<Uint8Array> 
       for (;;) {
         const length = measureFrame(buffer.subarray(from, filled))
         if (length === undefined) break
-        const frame = buffer.subarray(from, from + length)
+        const content = decompress(buffer.subarray(from, from + length))
         from += length
-        const contentBytes = leftBytes === 0 ? undefined : readContentLength(frame)
-        if (contentBytes !== undefined && contentBytes <= leftBytes) {
-          leftBytes -= contentBytes
-          continue
-        }
-        const content = decompress(frame)
-        const slice = content.subarray(leftBytes)
-        leftBytes = Math.max(0, leftBytes - content.length)
-        if (slice.length > 0) yield slice
+        if (content.length > 0) yield content
       }
       if (isAtEnd && from === filled) return
       if (isAtEnd) throw new CorruptBlobError()
@@ -100,7 +87,10 @@ export function measureFrame(bytes: Uint8Array): number | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   if (view.getUint32(0, true) !== MAGIC) throw new CorruptBlobError()
   const descriptor = view.getUint8(4)
-  let at = findSizeOffset(descriptor) + measureSizeField(descriptor)
+  // §3.1.1.1: a single segment has a field for its size, anything else one for its window.
+  const sizeFlag = descriptor >> 6
+  let at = 5 + (DICTIONARY_ID_BYTES[descriptor & 3] ?? 0) + (sizeFlag === 0 ? 1 : 1 << sizeFlag)
+  if (sizeFlag > 0 && (descriptor & 0x20) === 0) at++
   for (let isLast = false; !isLast; ) {
     if (at + 3 > bytes.length) return undefined
     const header = view.getUint16(at, true) + (view.getUint8(at + 2) << 16)
@@ -109,34 +99,4 @@ export function measureFrame(bytes: Uint8Array): number | undefined {
   }
   at += (descriptor & 4) === 0 ? 0 : 4
   return at <= bytes.length ? at : undefined
-}
-
-const isSingleSegment = (descriptor: number): boolean => (descriptor & 0x20) !== 0
-
-/** Offset of the content size in a frame header (RFC 8878 §3.1.1.1). */
-const findSizeOffset = (descriptor: number): number =>
-  5 + (isSingleSegment(descriptor) ? 0 : 1) + (DICTIONARY_ID_BYTES[descriptor & 3] ?? 0)
-
-function measureSizeField(descriptor: number): number {
-  const flag = descriptor >> 6
-  return flag === 0 ? (isSingleSegment(descriptor) ? 1 : 0) : 1 << flag
-}
-
-/** Content size of a complete frame; undefined when the frame's header does not state it. */
-function readContentLength(frame: Uint8Array): number | undefined {
-  const view = new DataView(frame.buffer, frame.byteOffset, frame.length)
-  const descriptor = view.getUint8(4)
-  const at = findSizeOffset(descriptor)
-  switch (measureSizeField(descriptor)) {
-    case 1:
-      return view.getUint8(at)
-    case 2:
-      return view.getUint16(at, true) + 256
-    case 4:
-      return view.getUint32(at, true)
-    case 8:
-      return Number(view.getBigUint64(at, true))
-    default:
-      return undefined
-  }
 }

@@ -114,13 +114,12 @@ export function createContentReader(folder: string) {
     /**
      * The decompressed bytes of a blob in chunks, read one at a time, so that a large blob needs little memory. A missing
      * blob throws at the call, as with `get`, not at the first chunk; a damaged file throws in place of its last chunk.
-     * @param skipBytes bytes to skip at the beginning; the rest of a file is then not compared with its hash
      */
-    chunks(ref: number, skipBytes = 0): Iterable<Uint8Array> {
+    chunks(ref: number): Iterable<Uint8Array> {
       const { found, hash } = find(ref)
-      if (typeof found !== 'string') return found.length <= skipBytes ? [] : [found.subarray(skipBytes)]
+      if (typeof found !== 'string') return found.length === 0 ? [] : [found]
       if (!isOnDisk(found)) throw new MissingBlobError()
-      return skipBytes > 0 ? readFrames(found, skipBytes) : requireHashAtEnd(readFrames(found), hash)
+      return requireHashAtEnd(readFrames(found), hash)
     },
     /** Whether a blob exists; does not check its content. */
     has(ref: number): boolean {

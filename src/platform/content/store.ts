@@ -416,11 +416,11 @@ export class ContentStore {
   }
 
   /**
-   * The decompressed bytes of a blob in chunks of at most 256 KiB, read on demand, after skipping `skipBytes`. A
-   * missing blob throws at the call, as with `get`, not at the first chunk.
+   * The decompressed bytes of a blob in chunks of at most 256 KiB, read on demand. A missing blob throws at the call, as
+   * with `get`, not at the first chunk.
    */
-  chunks(ref: ContentRef, skipBytes = 0): Iterable<Uint8Array> {
-    return this.#reader.chunks(ref, skipBytes)
+  chunks(ref: ContentRef): Iterable<Uint8Array> {
+    return this.#reader.chunks(ref)
   }
 
   /** Whether a blob exists; does not check its content. */

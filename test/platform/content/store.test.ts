@@ -117,45 +117,31 @@ test('an invalid reference throws', async () => {
 })
 
 describe('a blob in chunks', () => {
-  test('equals the blob from any offset on, and a large one is never read as a whole', async () => {
+  test('equals the blob, and a large one is never read as a whole', async () => {
     const store = new ContentStore(newFolder())
     const sizes = [0, 1, 200, 262_144, 262_145, 1_000_000]
     const parts = sizes.map((length, seed) => bytes(length, seed))
     const refs = await store.put(parts, NOVEMBER)
     for (const [index, ref] of refs.entries()) {
-      const part = parts[index] ?? new Uint8Array()
-      for (const skip of [0, 1, 131_071, 131_072, 131_073, 262_144, 999_999, 2_000_000]) {
-        const slices = [...store.chunks(ref, skip)]
-        expect([index, skip, Buffer.compare(Buffer.concat(slices), part.subarray(skip))]).toEqual([index, skip, 0])
-        expect(Math.max(0, ...slices.map(({ length }) => length))).toBeLessThanOrEqual(256 * 1024)
-      }
+      const slices = [...store.chunks(ref)]
+      expect([index, Buffer.compare(Buffer.concat(slices), parts[index] ?? new Uint8Array())]).toEqual([index, 0])
+      expect(Math.max(0, ...slices.map(({ length }) => length))).toBeLessThanOrEqual(256 * 1024)
     }
     await store.close()
   })
 
-  test('from an offset on is the same for a file without frame sizes', async () => {
+  test('equals the blob for a file without frame sizes, and for frames of every size', async () => {
     const store = new ContentStore(newFolder())
     const part = bytes(700_000, 4)
-    const ref = await store.adopt(await spooled(newFolder(), part), NOVEMBER)
-    for (const skip of [0, 1, 699_999, 700_000])
-      expect(Buffer.compare(Buffer.concat([...store.chunks(ref, skip)]), part.subarray(skip))).toBe(0)
-    await store.close()
-  })
-
-  test('from an offset on is the same for frames of every size', async () => {
-    const store = new ContentStore(newFolder())
+    const streamed = await store.adopt(await spooled(newFolder(), part), NOVEMBER)
+    expect(Buffer.compare(Buffer.concat([...store.chunks(streamed)]), part)).toBe(0)
     const lengths = [1, 255, 256, 1000, 4096, 65_535, 65_536, 65_791, 65_792, 131_072]
     const pieces = lengths.map((length, seed) => bytes(length, seed))
-    const part = Buffer.concat(pieces)
+    const whole = Buffer.concat(pieces)
     const path = join(newFolder(), 'frames')
     writeFileSync(path, Buffer.concat(pieces.map((piece) => Bun.zstdCompressSync(piece))))
-    const ref = await store.adopt({ path, hash: sha256(part).subarray(0, 16), sizeBytes: part.length }, NOVEMBER)
-    let skip = 0
-    for (const length of lengths) {
-      skip += length
-      for (const at of [skip - 1, skip])
-        expect([at, Buffer.compare(Buffer.concat([...store.chunks(ref, at)]), part.subarray(at))]).toEqual([at, 0])
-    }
+    const ref = await store.adopt({ path, hash: sha256(whole).subarray(0, 16), sizeBytes: whole.length }, NOVEMBER)
+    expect(Buffer.compare(Buffer.concat([...store.chunks(ref)]), whole)).toBe(0)
     await store.close()
   })
 
