@@ -248,6 +248,12 @@ const PublishedRecord = (description: string) =>
             'Of `spf` and `dmarc` with an existing record: the one that stays if it is verified; else the SPF record to publish in its place, with its terms and ours.',
         }),
       ),
+      inherited_from: Type.Optional(
+        Type.String({
+          description:
+            'Of `dmarc`: the domain above this one, whose policy applies because this one has none. Then no record is needed here.',
+        }),
+      ),
     },
     { title: 'PublishedDnsRecord', description },
   )

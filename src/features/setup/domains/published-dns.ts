@@ -177,7 +177,8 @@ async function describeRecord(
     readValues(resolver, type, name),
     findKept(resolver, dns, key, check),
   ])
-  const keep = kept !== value && (kept?.length ?? 0) <= MAX_KEPT_LENGTH ? kept : undefined
+  const { record, inheritedFrom } = kept
+  const keep = record !== value && (record?.length ?? 0) <= MAX_KEPT_LENGTH ? record : undefined
   // A part of the domain can be a zone of its own, at another provider.
   const provider: DnsProvider | undefined = findDnsProvider(zone.nameServers)
   return {
@@ -191,7 +192,13 @@ async function describeRecord(
     status: check.outcome === 'unknown' ? 'unanswered' : check.outcome,
     detail: describeWithKept(check, name, value, keep),
     ...(keep !== undefined && { keep }),
+    ...(inheritedFrom !== undefined && { inherited_from: inheritedFrom }),
   }
+}
+
+interface Kept {
+  readonly record?: string | undefined
+  readonly inheritedFrom?: string
 }
 
 /**
@@ -220,9 +227,9 @@ async function readValues(resolver: Resolver, type: DnsRecord['type'], name: str
   return addresses.flatMap((found) => (found.kind === 'ok' ? found.records : []))
 }
 
-async function findKept(resolver: Resolver, dns: DomainDns, key: CheckKey, check: Check): Promise<string | undefined> {
-  if (key === 'spf') return findKeptSpf(resolver, dns, check)
-  return key === 'dmarc' && check.verified ? findKeptDmarc(resolver, dns.domain) : undefined
+async function findKept(resolver: Resolver, dns: DomainDns, key: CheckKey, check: Check): Promise<Kept> {
+  if (key === 'spf') return { record: await findKeptSpf(resolver, dns, check) }
+  return key === 'dmarc' && check.verified ? findKeptDmarc(resolver, dns.domain) : {}
 }
 
 /** The SPF record that stays; or, when those that exist do not pass, one that keeps their terms and does. */
@@ -238,11 +245,11 @@ async function findKeptSpf(resolver: Resolver, dns: DomainDns, check: Check): Pr
 }
 
 /** The policy that applies: the domain's own, else that of its organisational domain. */
-async function findKeptDmarc(resolver: Resolver, domain: string): Promise<string | undefined> {
+async function findKeptDmarc(resolver: Resolver, domain: string): Promise<Kept> {
   for (const name of [domain, findRegistrableDomain(domain) ?? domain]) {
     const answer = await resolver.txt(toDmarcHost(name))
     const record = answer.kind === 'ok' ? answer.records.find(isDmarc) : undefined
-    if (record !== undefined) return record
+    if (record !== undefined) return { record, ...(name !== domain && { inheritedFrom: name }) }
   }
-  return undefined
+  return {}
 }

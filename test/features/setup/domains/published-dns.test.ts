@@ -189,6 +189,7 @@ describe('GET /v1/domains/{id}/dns', () => {
     const { id } = await t.register('mail.example.com')
     t.dns.zone['_dmarc.example.com'] = { TXT: ['v=DMARC1; p=reject; rua=mailto:d@example.com'] }
     expect((await http.read(id)).records.dmarc).toMatchObject({
+      inherited_from: 'example.com',
       status: 'verified',
       found: [],
       keep: 'v=DMARC1; p=reject; rua=mailto:d@example.com',
