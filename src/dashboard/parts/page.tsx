@@ -4,7 +4,6 @@ import {
   type AlertProps,
   Button,
   Code,
-  CopyButton,
   Group,
   Skeleton,
   Stack,
@@ -18,6 +17,7 @@ import { useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { isMissing } from '../api/data.ts'
+import { Copy } from './copy.tsx'
 import { IconArrowLeft } from './icons.ts'
 import { AppLink } from './links.tsx'
 import type { Target } from './target.ts'
@@ -86,7 +86,7 @@ interface SectionProps {
   readonly order?: TitleOrder
   /** Whether lines are around it. */
   readonly isCard?: boolean
-  readonly children: ReactNode
+  readonly children?: ReactNode
 }
 
 export const Section = ({ title, id, description, action, order = 2, isCard = false, children }: SectionProps) => (
@@ -192,13 +192,7 @@ export const CommandBlock = ({ command }: { readonly command: string }) => (
     <Code block style={{ overflowX: 'auto', maxWidth: '100%' }} tabIndex={0}>
       {command}
     </Code>
-    <CopyButton value={command}>
-      {({ copied, copy }) => (
-        <Button size="xs" variant="default" onClick={copy}>
-          {copied ? 'Copied' : 'Copy'}
-        </Button>
-      )}
-    </CopyButton>
+    <Copy value={command} what="the command" />
   </Group>
 )
 

@@ -24,19 +24,21 @@ interface DataTableProps<Row> {
   /** Whether the columns need more room than a tablet has. */
   readonly isWide?: boolean
   toKey(row: Row): string
+  /** Attributes of its row. */
+  toMarks?(row: Row): Readonly<Record<`data-${string}`, string>>
 }
 
 /** Also narrow: a wide screen with large text, because media queries count in the browser's text size. */
 const NARROW = '(max-width: 47.99em)'
 const NARROW_FOR_WIDE = '(max-width: 63.99em)'
 
-export function DataTable<Row>({ label, columns, rows, isWide = false, toKey }: DataTableProps<Row>) {
+export function DataTable<Row>({ label, columns, rows, isWide = false, toKey, toMarks }: DataTableProps<Row>) {
   const isNarrow = useMediaQuery(isWide ? NARROW_FOR_WIDE : NARROW, undefined, { getInitialValueInEffect: false })
   if (isNarrow)
     return (
       <ul ref={focusLastOpened} className="rows" aria-label={label}>
         {rows.map((row) => (
-          <li key={toKey(row)} {...ROW_MARK}>
+          <li key={toKey(row)} {...ROW_MARK} {...toMarks?.(row)}>
             <TwoLines columns={columns} row={row} />
           </li>
         ))}
@@ -60,7 +62,7 @@ export function DataTable<Row>({ label, columns, rows, isWide = false, toKey }: 
       </thead>
       <tbody>
         {rows.map((row) => (
-          <tr key={toKey(row)} {...ROW_MARK}>
+          <tr key={toKey(row)} {...ROW_MARK} {...toMarks?.(row)}>
             {columns.map(({ header, cell, isWrapped, isNumeric }) => (
               <td key={header} data-wraps={isWrapped || undefined} data-numeric={isNumeric || undefined}>
                 {cell(row)}
