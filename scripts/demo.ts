@@ -85,6 +85,13 @@ function react({ step, rcptTo, attempts }: StepContext): Reaction | undefined {
   return undefined
 }
 
+interface DnsRecord {
+  readonly type: string
+  readonly host: string
+  readonly value: string
+  readonly priority?: number
+}
+
 export interface Demo extends AsyncDisposable {
   readonly service: EmailApi
   /** Ids in the paths of screens. */
@@ -142,7 +149,30 @@ export async function startDemo(): Promise<Demo> {
   await createTestUser(app, actor, 'dave@acme-shop.example', 'developer')
   await service.addDomain(actor, DOMAIN)
   const domainId = String(at((await api('GET', '/v1/domains')).body, 'data', 0, 'id'))
-  await create('/v1/domains', { domain: 'news.acme-shop.example' })
+  const pending = await create('/v1/domains', { domain: 'news.acme-shop.example' })
+  const covered = await create('/v1/domains', { domain: `receipts.${DOMAIN}` })
+  zone['acme-shop.example'] = { NS: ['ada.ns.cloudflare.com', 'bob.ns.cloudflare.com'], TXT: ['v=spf1 mx -all'] }
+  zone['mail.tassis.test'] = { A: ['127.0.0.1'] }
+  zone['_dmarc.acme-shop.example'] = { TXT: ['v=DMARC1; p=quarantine; rua=mailto:dmarc@acme-shop.example'] }
+  for (const [id, keys] of [
+    [domainId, ['spf', 'dkim', 'return_path', 'mx']],
+    [pending, ['dkim']],
+  ] as const)
+    for (const key of keys) {
+      const { type, host, value, priority } = at(
+        await data('GET', `/v1/domains/${id}`),
+        'dns_records',
+        key,
+      ) as DnsRecord
+      const there = zone[host]
+      zone[host] = {
+        ...(typeof there === 'object' && there),
+        ...(type === 'MX' ? { MX: [{ preference: priority ?? 10, exchange: value }] } : { TXT: [value] }),
+      }
+    }
+  zone['send.news.acme-shop.example'] = { TXT: ['v=spf1 include:_spf.other.example -all'] }
+  await data('POST', `/v1/domains/${domainId}/verify`)
+  await data('POST', `/v1/domains/${pending}/verify`)
   app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE domain = ?', [DOMAIN])
   app.db.run('UPDATE accounts SET tracking_default = 1')
   const welcome = await create('/v1/templates', {
@@ -346,7 +376,8 @@ export async function startDemo(): Promise<Demo> {
       mailbox,
       domain: domainId,
       broadcast: String(at(sentLetter.body, 'data', 'operation_id')),
-      pending: String(at((await api('GET', '/v1/domains')).body, 'data', 0, 'id')),
+      pending,
+      covered,
       thread: String(at(threads.body, 'data', 0, 'id')),
       delivery: String(at(deliveries.body, 'data', 0, 'id')),
     },

@@ -34,6 +34,7 @@ const paths: readonly (readonly [name: string, path: string])[] = [
   ['domain-new', '/domains/new'],
   ['domain', `/domains/${ids['domain']}`],
   ['domain-pending', `/domains/${ids['pending']}`],
+  ['domain-covered', `/domains/${ids['covered']}`],
   ['webhooks', '/webhooks'],
   ['webhook-new', '/webhooks/new'],
   ['webhook', `/webhooks/${ids['webhook']}`],

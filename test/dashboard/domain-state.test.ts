@@ -74,7 +74,7 @@ describe('the state of a domain in words', () => {
       domainWith({ covered_by: 'example.com' }),
       domainWith({ covered_by: 'example.com', ...lost }),
     ])
-      expect(describeDomain(covered)).toMatchObject({ word: 'Sent, signed by example.com', until: null })
+      expect(describeDomain(covered)).toMatchObject({ tone: 'good', word: 'Sends, signed by example.com', until: null })
     expect(describeDomain(domainWith({ status: 'verified' }))).toMatchObject({ tone: 'good', word: 'Verified' })
     expect(describeDomain(domainWith({ status: 'verified', ...lost }))).toEqual({
       tone: 'warning',
@@ -145,14 +145,18 @@ describe('a DNS record', () => {
     expect(describeKept(recordWith({}))).toBeUndefined()
     const wrong = recordWith({ status: 'wrong', keep: merged })
     expect(toPublish(wrong)).toBe(merged)
-    expect(describeKept(wrong)).toContain('replace the old record')
+    expect(describeKept(wrong)).toContain('There may be only one.')
     const dmarc = recordWith({ key: 'dmarc', status: 'verified', keep: 'v=DMARC1; p=reject' })
     expect(toPublish(dmarc)).toBe('v=DMARC1; p=reject')
-    expect(describeKept(dmarc)).toBe('This is your existing DMARC record. It stays as it is.')
+    expect(describeKept(dmarc)).toBe('Your existing record. It stays as it is.')
+    const inherited = recordWith({ key: 'dmarc', status: 'verified', inherited_from: 'example.com' })
+    expect(describeKept(inherited)).toBe('Inherited from example.com: no record is needed here.')
   })
 
   test('is explained without the advice that its fields repeat', () => {
-    expect(toFinding(recordWith({}))).toBe('There is no SPF record at send.example.com.')
+    expect(toFinding(recordWith({}))).toBe('')
+    const elsewhere = 'There is no SPF record at send.example.com. It was found at example.com instead.'
+    expect(toFinding(recordWith({ detail: elsewhere }))).toBe('It was found at example.com instead.')
     const other = 'The SPF record cannot be read. Publish a record without quotes.'
     expect(toFinding(recordWith({ detail: other }))).toBe(other)
     const strange = `Nothing is said of a cure for ${VALUE}`

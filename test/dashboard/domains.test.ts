@@ -98,9 +98,9 @@ describeInBrowser('the domains in the dashboard', (open) => {
     await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/domains')
-    await page.getByText('Sent, signed by example.com').waitFor()
+    await page.getByText('Sends, signed by example.com').waitFor()
     await dashboard.goTo(`/domains/${id}`)
-    await page.getByText('Mail of this domain is sent, signed by example.com, which is verified.').waitFor()
+    await page.getByText('Its mail is sent, signed by example.com.').waitFor()
     expect(await page.getByText('captured').count()).toBe(0)
   })
 
@@ -130,9 +130,10 @@ describeInBrowser('the domains in the dashboard', (open) => {
     await record(page, 'dkim', 'missing')
     await record(page, 'return_path', 'missing')
     await record(page, 'dmarc', 'verified')
+    expect(await page.getByRole('row', { name: 'DKIM (Ed25519)' }).textContent()).toContain('Optional')
     expect(await page.locator('[data-record=dmarc]').textContent()).toContain('p=reject')
     expect(await page.locator('[data-record=dkim] code').first().textContent()).toMatch(/^ts\w{8}\._domainkey$/)
-    await page.getByRole('switch', { name: 'Show full names' }).click()
+    await page.getByRole('switch', { name: 'Full names' }).click()
     expect(await page.locator('[data-record=spf] code').first().textContent()).toBe('send.example.com')
     expect(await page.locator('[aria-current=step]').textContent()).toContain('DNS records')
 

@@ -16,7 +16,7 @@ export default function DomainNewScreen() {
   const navigate = useNavigate()
   const [isKnown, setIsKnown] = useState(false)
   return (
-    <Page title="Add a domain">
+    <Page title="Add a domain" back={{ label: 'Domains', target: { to: '/domains' } }}>
       <Steps current={1} />
       <FieldForm
         maw={480}
@@ -28,7 +28,7 @@ export default function DomainNewScreen() {
             name: 'domain',
             label: 'Domain',
             kind: 'code',
-            hint: 'What comes after the @ of your sender address. A subdomain such as mail.example.com is fine; its reputation is then its own.',
+            hint: 'What comes after the @ of your sender address. A subdomain, such as mail.example.com, has a reputation of its own.',
             placeholder: 'example.com',
             isRequired: true,
           },
@@ -45,7 +45,7 @@ export default function DomainNewScreen() {
           queries.setQueryData(toWarningsKey(data.id), warnings)
           return navigate({ to: '/domains/$id', params: { id: data.id } })
         }}
-        actions={<TextLink to="/domains">{isKnown ? 'Find it among your domains' : 'Cancel'}</TextLink>}
+        actions={isKnown && <TextLink to="/domains">Find it among your domains</TextLink>}
       />
     </Page>
   )

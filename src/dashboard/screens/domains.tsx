@@ -1,27 +1,34 @@
 /** @module The list of domains. */
-import { Code, Text } from '@mantine/core'
 import type { Domain } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
-import { DomainStatus, RecordMarks } from './domains/marks.tsx'
+import { Time } from '../parts/time.tsx'
+import { DomainStatus } from './domains/marks.tsx'
 import { useDomainEvents } from './domains/queries.ts'
+import { listMarks, RECORD_NAMES } from './domains/state.ts'
+
+const toMissing = (domain: Domain): string =>
+  listMarks(domain)
+    .flatMap(({ key, isVerified }) => (isVerified ? [] : [RECORD_NAMES[key]]))
+    .join(', ')
 
 const COLUMNS: readonly Column<Domain>[] = [
   {
     header: 'Domain',
+    width: '28%',
     cell: ({ id, domain }) => (
-      <NameLink to="/domains/$id" params={{ id }}>
+      <NameLink to="/domains/$id" params={{ id }} title={domain}>
         {domain}
       </NameLink>
     ),
   },
-  { header: 'Status', cell: (domain) => <DomainStatus domain={domain} /> },
-  { header: 'Records', cell: (domain) => <RecordMarks domain={domain} /> },
-  { header: 'Inbound mail', cell: ({ inbound_enabled }) => (inbound_enabled ? 'Accepted' : 'Off') },
-  { header: 'Tracking host', cell: ({ tracking_domain }) => tracking_domain ?? 'Shared' },
+  { header: 'Status', isWrapped: true, phone: 'bare', cell: (domain) => <DomainStatus domain={domain} /> },
+  { header: 'Missing records', isWrapped: true, cell: (domain) => toMissing(domain) || 'None' },
+  { header: 'Inbound mail', width: '14%', phone: 'none', cell: ({ inbound_enabled: isOn }) => (isOn ? 'On' : 'Off') },
+  { header: 'Added', width: '12%', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export default function DomainsScreen() {
@@ -43,12 +50,10 @@ export default function DomainsScreen() {
       empty={
         <EmptyState
           title="Your domains will appear here"
-          text="A domain is what comes after the @ of your sender address, such as example.com. You add a few DNS records to it, so that receivers know that the mail from here is yours. Until a domain is verified, its mail is captured and not sent."
+          text="Add the domain of your sender address, such as example.com, then a few DNS records. Until it is verified, its mail is captured in the Sandbox."
+          command="tassis domains add example.com"
         >
           {add}
-          <Text size="sm">
-            On the server: <Code>tassis domains add example.com</Code>
-          </Text>
         </EmptyState>
       }
     />

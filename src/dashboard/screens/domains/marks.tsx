@@ -1,9 +1,9 @@
-/** @module States of domains and of their records, by word, shape and colour; and the steps of setting one up. */
+/** @module The status of a domain by word, shape and colour; and the steps of setting one up. */
 import { VisuallyHidden } from '@mantine/core'
 import type { Domain } from '#client/api.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { describeDomain, listMarks, RECORD_NAMES } from './state.ts'
+import { describeDomain } from './state.ts'
 
 export function DomainStatus({ domain }: { readonly domain: Domain }) {
   const { tone, word, detail, until } = describeDomain(domain)
@@ -19,19 +19,6 @@ export function DomainStatus({ domain }: { readonly domain: Domain }) {
   )
 }
 
-export const RecordMarks = ({ domain }: { readonly domain: Domain }) => (
-  <ul className="marks">
-    {listMarks(domain).map(({ key, isVerified }) => (
-      <li key={key}>
-        <StatusLabel tone={isVerified ? 'good' : 'waiting'} title={isVerified ? 'Verified' : 'Not verified'}>
-          {RECORD_NAMES[key]}
-          <VisuallyHidden>{isVerified ? ', verified' : ', not verified'}</VisuallyHidden>
-        </StatusLabel>
-      </li>
-    ))}
-  </ul>
-)
-
 const STEPS = ['Name', 'DNS records', 'Test email'] as const
 
 /** @param current number of the current step, from 1 */
@@ -41,7 +28,7 @@ export const Steps = ({ current }: { readonly current: number }) => (
       <li key={label} {...(index + 1 === current && { 'aria-current': 'step' })}>
         {index + 1 < current ? (
           <StatusLabel tone="good">
-            {index + 1}. {label}
+            {label}
             <VisuallyHidden>, done</VisuallyHidden>
           </StatusLabel>
         ) : (

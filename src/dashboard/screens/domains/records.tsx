@@ -1,18 +1,21 @@
 /** @module The DNS records of a domain: what to publish, what DNS has now, checked again while one is missing. */
-import { Alert, Anchor, Button, Group, Paper, Stack, Switch, Text, Title, VisuallyHidden } from '@mantine/core'
+import { Anchor, Group, Switch, VisuallyHidden } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { type ReactNode, useEffect, useId, useRef, useState } from 'react'
+import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Domain, DomainDns } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../../api/client.ts'
 import { readAgain, useData, useStore } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { Copy } from '../../parts/copy.tsx'
+import { SmallAction } from '../../parts/buttons.tsx'
+import { CopyText } from '../../parts/copy.tsx'
 import { bindChecked } from '../../parts/form.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { formatTime } from '../../parts/time.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
+import { Time } from '../../parts/time.tsx'
 import {
   type DnsRecordView,
   describeKept,
@@ -72,45 +75,56 @@ export function DomainRecords({ domain }: { readonly domain: Domain }) {
     if (!isReader) await verify.mutateAsync(undefined).catch(() => undefined)
     await query.refetch()
   }
+  const columns = useMemo(() => (data ? toColumns(data, isAbsolute) : []), [data, isAbsolute])
+  const isChecking = query.isFetching || verify.isPending
   return (
-    <Section title="DNS records">
+    <Section
+      title="DNS records"
+      description={data && <Provider dns={data} />}
+      action={
+        <SmallAction reason={isChecking ? 'DNS is being asked now.' : undefined} onClick={checkNow}>
+          Check now
+        </SmallAction>
+      }
+    >
       <QueryView query={query}>
         {(dns) => (
           <>
             {dns.warnings.map((warning) => (
-              <Alert key={warning} color="red" title="These records cannot be used yet">
+              <Notice key={warning} tone="bad" title="These records cannot be used yet">
                 {warning}
-              </Alert>
+              </Notice>
             ))}
-            <Provider dns={dns} />
             {isUnproven(domain, dns) && (
-              <Alert color="yellow" title="DNS does not have all records of this domain">
-                It counts as verified, by an earlier check or without one. Publish what is missing below: when the next
-                checks miss a record that sending needs, the domain sends for 72 more hours.
-              </Alert>
+              <Notice tone="warning" title="DNS does not have all records of this domain">
+                It counts as verified by an earlier check. Add what is missing: when the next checks miss a record that
+                sending needs, the domain sends for 72 more hours.
+              </Notice>
             )}
-            <Group>
-              <Switch label="Show full names" {...bindChecked(isAbsolute, setIsAbsolute)} />
-              <Button component="a" href={read.domains.getZoneFile(domain.id).url} download variant="default" size="xs">
-                Download as a zone file
-              </Button>
-            </Group>
-            <CheckBar
-              isDone={isDone(domain, dns)}
-              checkedAt={dataUpdatedAt}
-              isChecking={query.isFetching || verify.isPending}
-              onCheck={checkNow}
-            />
-            {(query.error ?? verify.error) && (
-              <div>
-                <Text size="sm">The last check failed; what follows is older.</Text>
-                <FormError error={query.error ?? verify.error} />
-              </div>
-            )}
+            <FormError error={query.error ?? verify.error} />
             <Changes domain={domain} dns={dns} />
-            {listRecords(dns).map((record) => (
-              <RecordCard key={record.key} record={record} dns={dns} isAbsolute={isAbsolute} />
-            ))}
+            <div className="list">
+              <DataTable
+                label="DNS records"
+                columns={columns}
+                rows={listRecords(dns)}
+                isWide
+                toKey={({ key }) => key}
+                toMarks={({ key, status }) => ({ 'data-record': key, 'data-state': status })}
+              />
+              <div className="list-foot">
+                <span>
+                  {isDone(domain, dns) ? 'Everything is verified.' : 'Checked every 10 seconds.'} Last check:{' '}
+                  <Time iso={new Date(dataUpdatedAt).toISOString()} hasSeconds />.
+                </span>
+                <Group gap="md">
+                  <Switch size="xs" label="Full names" {...bindChecked(isAbsolute, setIsAbsolute)} />
+                  <Anchor href={read.domains.getZoneFile(domain.id).url} download>
+                    Zone file
+                  </Anchor>
+                </Group>
+              </div>
+            </div>
           </>
         )}
       </QueryView>
@@ -119,52 +133,22 @@ export function DomainRecords({ domain }: { readonly domain: Domain }) {
 }
 
 function Provider({ dns: { provider, nameservers, zone } }: { readonly dns: DomainDns }) {
-  const servers = nameservers.join(', ')
   if (nameservers.length === 0)
-    return (
-      <Text maw={720}>
-        No name servers of {zone} were found: check the spelling of the domain, and that it is registered.
-      </Text>
-    )
+    return `No name servers of ${zone} were found. Check its spelling, and that it is registered.`
   if (provider === null)
-    return (
-      <Text maw={720}>
-        DNS of {zone} is at {servers}. Names are shown relative to {zone}; if your provider wants full names, switch to
-        them.
-      </Text>
-    )
+    return `DNS of ${zone} is at ${nameservers.join(', ')}. TTL: ${TTL_SECONDS}, or the default there.`
   const { name, edit_url: editUrl } = provider
   return (
-    <Text maw={720}>
-      DNS of {zone} is at <strong>{name}</strong> ({servers}). Names are shown as they are typed there.{' '}
+    <>
+      DNS of {zone} is at {name}. Names are as typed there; TTL: {TTL_SECONDS}, or the default.{' '}
       {editUrl?.startsWith('https://') && (
-        <Anchor href={editUrl} target="_blank" rel="noreferrer" underline="always">
-          Edit the records at {name} (new tab)
+        <Anchor inherit href={editUrl} target="_blank" rel="noreferrer" underline="always">
+          Open {name} (new tab)
         </Anchor>
       )}
-    </Text>
+    </>
   )
 }
-
-interface CheckBarProps {
-  readonly isDone: boolean
-  /** Milliseconds. */
-  readonly checkedAt: number
-  readonly isChecking: boolean
-  onCheck(): unknown
-}
-
-const CheckBar = ({ isDone: isAllVerified, checkedAt, isChecking, onCheck }: CheckBarProps) => (
-  <Group>
-    <Text size="sm">
-      {isAllVerified ? 'Everything is verified' : 'Checks every 10 seconds'}; last check{' '}
-      {formatTime(new Date(checkedAt).toISOString())}
-    </Text>
-    <Button variant="default" size="xs" onClick={() => onCheck()} disabled={isChecking}>
-      Check now
-    </Button>
-  </Group>
-)
 
 /** Announces which records turned green, and the verification of the domain. */
 function Changes({ domain, dns }: { readonly domain: Domain; readonly dns: DomainDns }) {
@@ -186,86 +170,72 @@ function Changes({ domain, dns }: { readonly domain: Domain; readonly dns: Domai
   )
 }
 
-interface RecordCardProps {
+const toColumns = (dns: DomainDns, isAbsolute: boolean): readonly Column<DnsRecordView>[] => [
+  {
+    header: 'Record',
+    width: '19%',
+    isWrapped: true,
+    cell: ({ key }) => (
+      <>
+        <strong>{RECORD_NAMES[key]}</strong>
+        <div className="cell-note">{RECORD_PURPOSES[key]}</div>
+      </>
+    ),
+  },
+  { header: 'Type', width: '4.5rem', cell: ({ type }) => type },
+  { header: 'Name', width: '24%', isWrapped: true, cell: (record) => <Name {...{ record, dns, isAbsolute }} /> },
+  { header: 'Value', isWrapped: true, cell: (record) => <Value record={record} dns={dns} /> },
+  {
+    header: 'Status',
+    width: '11rem',
+    phone: 'aside',
+    cell: ({ key, status, inherited_from: parent }) => {
+      const { tone, word } = RECORD_STATES[status]
+      const isOptional = status === 'missing' && key === 'dkim_ed25519'
+      return <StatusLabel tone={isOptional ? 'neutral' : tone}>{parent ? 'Inherited' : word}</StatusLabel>
+    },
+  },
+]
+
+interface CellProps {
   readonly record: DnsRecordView
   readonly dns: DomainDns
-  readonly isAbsolute: boolean
 }
 
-function RecordCard({ record, dns, isAbsolute }: RecordCardProps) {
-  const { key, type, found, status, priority } = record
-  const id = useId()
-  const label = RECORD_NAMES[key]
+function Name({ record, dns, isAbsolute }: CellProps & { readonly isAbsolute: boolean }) {
   const name = isAbsolute ? record.name : record.host
-  const value = toPublish(record)
-  return (
-    <Paper withBorder p="md" maw={860} component="section" aria-labelledby={id} data-record={key} data-state={status}>
-      <Stack gap="sm">
-        <Group justify="space-between" gap="xs">
-          <Title order={3} size="h4" id={id}>
-            {label}
-          </Title>
-          <StatusLabel tone={RECORD_STATES[status].tone}>{RECORD_STATES[status].word}</StatusLabel>
-        </Group>
-        <Text size="sm">{RECORD_PURPOSES[key]}</Text>
-        <dl className="fields">
-          <Field label="Type">{type}</Field>
-          <Field label="Name" copy={name !== '' && <Copy value={name} what={`name of the ${label} record`} />}>
-            {name === '' ? 'Leave this field empty' : <code>{name}</code>}
-            {record.zone !== dns.zone && ` in the zone ${record.zone}`}
-          </Field>
-          <Field label="Value" copy={<Copy value={value} what={`value of the ${label} record`} />}>
-            <code>{value}</code>
-          </Field>
-          {priority !== undefined && <Field label="Priority">{priority}</Field>}
-          <Field label="TTL">{TTL_SECONDS} (or the default of your provider)</Field>
-          {status !== 'verified' && (
-            <Field label="Found">
-              {found.length === 0 ? 'Nothing' : [...new Set(found)].map((text) => <Found key={text} text={text} />)}
-            </Field>
-          )}
-        </dl>
-        <Notes record={record} dns={dns} />
-      </Stack>
-    </Paper>
-  )
-}
-
-/** Records that stay, and what the check found. */
-function Notes({ record, dns }: { readonly record: DnsRecordView; readonly dns: DomainDns }) {
-  const kept = describeKept(record)
   return (
     <>
-      {kept && <Text size="sm">{kept}</Text>}
-      {record.key === 'spf' && dns.domain_spf !== null && (
-        <Text size="sm">
-          The SPF record of {dns.domain} itself stays as it is: <code>{dns.domain_spf}</code>. This one is only for{' '}
-          {record.name}.
-        </Text>
-      )}
-      {record.status !== 'verified' && <Text size="sm">{toFinding(record)}</Text>}
+      {name === '' ? 'Leave empty' : <CopyText value={name} what={`name of the ${RECORD_NAMES[record.key]} record`} />}
+      {record.zone !== dns.zone && <div className="cell-note">In the zone {record.zone}.</div>}
     </>
   )
 }
 
-const Found = ({ text }: { readonly text: string }) => (
-  <div>
-    <code>{text}</code>
-  </div>
-)
-
-interface FieldProps {
-  readonly label: string
-  readonly copy?: ReactNode
-  readonly children: ReactNode
+/** What to publish, and below it what the check found and what stays. */
+function Value({ record, dns }: CellProps) {
+  const { key, found, status, priority, name } = record
+  const notes = [describeKept(record), status !== 'verified' && toFinding(record)].filter(Boolean)
+  return (
+    <>
+      <CopyText value={toPublish(record)} what={`value of the ${RECORD_NAMES[key]} record`} />
+      {priority !== undefined && <div className="cell-note">Priority {priority}.</div>}
+      {status === 'wrong' &&
+        [...new Set(found)].map((text) => (
+          <div key={text} className="cell-note">
+            Found: <code>{text}</code>
+          </div>
+        ))}
+      {notes.map((note) => (
+        <div key={String(note)} className="cell-note">
+          {note}
+        </div>
+      ))}
+      {key === 'spf' && dns.domain_spf !== null && (
+        <div className="cell-note">
+          Only for {name}. The record of {dns.domain} stays: <code>{dns.domain_spf}</code>
+        </div>
+      )}
+    </>
+  )
 }
-
-const Field = ({ label, copy, children }: FieldProps) => (
-  <div className="field">
-    <dt className="field-name">{label}</dt>
-    <dd className="field-value">
-      <div className="field-text">{children}</div>
-      {copy}
-    </dd>
-  </div>
-)

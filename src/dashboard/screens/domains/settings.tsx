@@ -28,7 +28,7 @@ function InboundSetting({ domain }: SettingProps) {
     <Stack gap="xs" maw={720}>
       <Switch
         label="Receive mail"
-        description={`Mail to addresses at ${domain.domain} is accepted here. Turning this on shows the MX record that leads it here; publish that only if no mailboxes of this domain are elsewhere, because they would get no more mail.`}
+        description={`Mail to ${domain.domain} arrives here. This shows an MX record: mailboxes that the domain has elsewhere would get no more mail.`}
         {...bindChecked(domain.inbound_enabled, change.mutate)}
         disabled={reason !== undefined || change.isPending}
       />
@@ -48,7 +48,7 @@ function TrackingSetting({ domain }: SettingProps) {
         label="Own host for tracked links"
         description={
           current === null
-            ? 'Links in tracked mail then lead through a host of yours instead of the host of this service.'
+            ? 'Tracked links lead through a host of yours, not of Tassis.'
             : `Links in tracked mail lead through ${current}${domain.tracking_domain_verified ? '' : ' once its record above is verified'}.`
         }
         checked={current !== null}
@@ -83,10 +83,7 @@ function TrackingSetting({ domain }: SettingProps) {
           run={() => api.domains.deleteTrackingDomain(domain.id)}
           onClose={close}
         >
-          <Text>
-            Links in future mail use the host of this service. Links in older mail still need the CNAME record: leave it
-            as long as they should work.
-          </Text>
+          <Text>Future links use the host of Tassis. Links in older mail still need the CNAME record.</Text>
         </ConfirmDialog>
       )}
     </Stack>

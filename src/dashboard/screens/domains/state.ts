@@ -40,15 +40,15 @@ const ORDER: readonly RecordKey[] = [
 ]
 
 export const RECORD_PURPOSES: Readonly<Record<RecordKey, string>> = {
-  spf: 'Tells receivers that this service may send for the domain.',
-  return_path: 'Leads bounces back here, so that you see what did not arrive.',
-  dkim: 'Holds the key with which receivers check that a message is yours and unchanged.',
-  dkim_ed25519: 'Holds the key of a second, shorter signature. Optional: mail gets it while this record is published.',
-  dkim_next: 'Replaces the DKIM key: mail is signed with it once this record is found. Keep the present record.',
-  dkim_ed25519_next: 'Replaces the Ed25519 key. Publish it with the new DKIM key.',
-  dmarc: 'Tells receivers what to do with mail that only pretends to be yours. Recommended; not needed to send.',
-  mx: 'Leads mail to the domain here. Needed only to receive mail.',
-  tracking: 'Leads tracked links to this service under your own name.',
+  spf: 'Lets Tassis send for you.',
+  return_path: 'Brings bounces back.',
+  dkim: 'Signs your mail.',
+  dkim_ed25519: 'Optional: a second signature.',
+  dkim_next: 'Replaces the DKIM key once found. Keep the present record.',
+  dkim_ed25519_next: 'Replaces the Ed25519 key.',
+  dmarc: 'Recommended: guards against forgery.',
+  mx: 'Receives mail.',
+  tracking: 'Tracked links under your name.',
 }
 
 export const RECORD_STATES: Readonly<
@@ -70,8 +70,7 @@ export function describeDomain(domain: Domain): DomainState {
     if (until === null) return { tone: 'good', word: 'Verified', detail: '', until: null }
     return { tone: 'warning', word: `Lost ${lost}`, detail: 'sends until', until }
   }
-  if (domain.covered_by)
-    return { tone: 'waiting', word: `Sent, signed by ${domain.covered_by}`, detail: '', until: null }
+  if (domain.covered_by) return { tone: 'good', word: `Sends, signed by ${domain.covered_by}`, detail: '', until: null }
   if (until === null) return { tone: 'waiting', word: 'Waiting for DNS', detail: '', until: null }
   return { tone: 'bad', word: 'Does not send', detail: `lost ${lost}; stopped`, until }
 }
@@ -160,19 +159,20 @@ export function toTypedDomain(text: string): string {
 export const toPublish = ({ expected, keep }: DnsRecordView): string => keep ?? expected
 
 /** The note on a record that exists already; undefined: there is none. */
-export function describeKept({ key, status, keep }: DnsRecordView): string | undefined {
+export function describeKept({ status, keep, inherited_from: parent }: DnsRecordView): string | undefined {
+  if (parent) return `Inherited from ${parent}: no record is needed here.`
   if (!keep) return undefined
   return status === 'verified'
-    ? `This is your existing ${RECORD_NAMES[key]} record. It stays as it is.`
-    : `There is an ${RECORD_NAMES[key]} record already. The value above keeps its terms and adds this service: replace the old record by it, because there may be only one.`
+    ? 'Your existing record. It stays as it is.'
+    : 'Replace your record with this one, which keeps its terms and adds Tassis. There may be only one.'
 }
 
-/** What a check found, without the advice at its end, which repeats the fields of the record. */
+/** What a check found, without what the status and the fields of the record say already. */
 export function toFinding(record: DnsRecordView): string {
   const { detail, status } = record
-  if (status === 'verified' || !detail.endsWith(toPublish(record))) return detail
-  const advice = detail.lastIndexOf('Publish a')
-  return advice < 0 ? detail : detail.slice(0, advice).trimEnd()
+  const end = status !== 'verified' && detail.endsWith(toPublish(record)) ? detail.lastIndexOf('Publish a') : -1
+  const text = end < 0 ? detail : detail.slice(0, end)
+  return (status === 'missing' ? text.replace(/^There is no .+? at \S+\.( |$)/, '') : text).trim()
 }
 
 /** By which is kept what the service remarked on when the domain was registered a moment ago. */
