@@ -1,4 +1,4 @@
-/** @module What each scope allows, in plain words; and common choices of scopes. */
+/** @module What each scope allows, in plain words; and common choices of scopes. `analytics:write` allows nothing yet. */
 
 export const SCOPE_TEXTS = {
   'emails:send':
@@ -17,7 +17,6 @@ export const SCOPE_TEXTS = {
   'inbound:read': 'Read received emails and inbound routes',
   'inbound:write': 'Change inbound routes, delete received emails',
   'analytics:read': 'Read the stats of the account',
-  'analytics:write': 'Nothing yet: there are no changes to stats',
   'mailboxes:read': 'Read agent mailboxes and their messages',
   'mailboxes:write': 'Change agent mailboxes and label messages; replies also need to send emails',
   'sub_accounts:manage': 'Create, change and delete sub-accounts and read their stats',
@@ -61,29 +60,30 @@ export const SCOPE_GROUPS: readonly ScopeGroup[] = [...new Set(ALL_SCOPES.map(ar
 
 export interface ScopePreset {
   readonly label: string
+  readonly text: string
   readonly scopes: readonly Scope[]
 }
 
-export const SCOPE_PRESETS: readonly ScopePreset[] = [
-  { label: 'Send only', scopes: ['emails:send'] },
-  { label: 'Read only', scopes: ALL_SCOPES.filter((scope) => scope.endsWith(':read')) },
-  { label: 'Everything', scopes: ALL_SCOPES },
-]
+const SENDING: ScopePreset = {
+  label: 'Sending',
+  text: 'Send, cancel and repeat emails.',
+  scopes: ['emails:send'],
+}
+const FULL_ACCESS: ScopePreset = {
+  label: 'Full access',
+  text: 'Everything, also keys, team and settings.',
+  scopes: ALL_SCOPES,
+}
+export const SCOPE_PRESETS: readonly ScopePreset[] = [SENDING, FULL_ACCESS]
 
 const isSame = (a: readonly string[], b: readonly string[]): boolean =>
   a.length === b.length && a.every((scope) => b.includes(scope))
 
-/** The preset with exactly these scopes; `account:admin` is everything. */
+/** The preset with exactly these scopes; `account:admin` is full access. */
 export const findPreset = (scopes: readonly string[]): ScopePreset | undefined =>
-  scopes.includes(ADMIN_SCOPE)
-    ? SCOPE_PRESETS.find(({ label }) => label === 'Everything')
-    : SCOPE_PRESETS.find((preset) => isSame(preset.scopes, scopes))
+  scopes.includes(ADMIN_SCOPE) ? FULL_ACCESS : SCOPE_PRESETS.find((preset) => isSame(preset.scopes, scopes))
 
-/** What a scope allows; a scope of a newer version is shown by its name. */
-export const describeScope = (scope: string): string =>
-  Object.hasOwn(SCOPE_TEXTS, scope) ? SCOPE_TEXTS[scope as Scope] : scope
-
-/** Scopes in a few words: "Send only", or their names. */
+/** Scopes in a few words: "Sending", or their names. */
 export function summariseScopes(scopes: readonly string[]): string {
   const preset = findPreset(scopes)
   if (preset) return preset.label

@@ -1,12 +1,13 @@
 /** @module Creates an API key and shows it once. */
-import { Alert, Code, Group, Stack, Text } from '@mantine/core'
+import { Code, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { CreateApiKeyResult } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { useSession } from '../api/session.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
-import { TextLink } from '../parts/links.tsx'
+import { ButtonLink } from '../parts/links.tsx'
+import { Notice } from '../parts/notice.tsx'
 import { CommandBlock, Page } from '../parts/page.tsx'
 import { SCOPE_PRESETS, summariseScopes } from '../parts/scopes.ts'
 import { useExampleDomain } from './domains/queries.ts'
@@ -17,9 +18,9 @@ export default function ApiKeyNewScreen() {
   const [created, setCreated] = useState<CreateApiKeyResult>()
   if (created) return <CreatedKey apiKey={created} />
   return (
-    <Page title="Create an API key">
+    <Page title="Create an API key" back={{ label: 'API keys', target: { to: '/keys' } }}>
       <FieldForm
-        maw={1000}
+        maw={640}
         needs="admin"
         label="Create the key"
         isFocused
@@ -29,7 +30,6 @@ export default function ApiKeyNewScreen() {
         refreshes={['apiKeys']}
         run={api.apiKeys.create}
         onDone={({ data }) => setCreated(data)}
-        actions={<TextLink to="/keys">Cancel</TextLink>}
       />
     </Page>
   )
@@ -43,17 +43,17 @@ function CreatedKey({ apiKey }: { readonly apiKey: CreateApiKeyResult }) {
   return (
     <Page title="Your new API key">
       <Stack align="flex-start" maw={800}>
-        <Alert color="yellow" title="Copy it now" role="alert" w="100%">
-          Only now is this key shown. Not even the server stores it: if you lose it, create another one.
-        </Alert>
+        <Notice tone="warning" title="Copy it now" isUrgent>
+          It is shown only now. If you lose it, create another one.
+        </Notice>
         <Group gap="xs" maw="100%">
           <Code fz="md" p="xs" data-secret>
             {key}
           </Code>
           <Copy value={key} what="the API key" />
         </Group>
-        <Text size="sm">
-          <bdi>{name}</bdi>: {summariseScopes(scopes)}
+        <Text>
+          <bdi>{name}</bdi>: {summariseScopes(scopes)}.
         </Text>
         {command !== undefined && (
           <>
@@ -61,7 +61,7 @@ function CreatedKey({ apiKey }: { readonly apiKey: CreateApiKeyResult }) {
             <CommandBlock command={command} />
           </>
         )}
-        <TextLink to="/keys">I have copied it</TextLink>
+        <ButtonLink to="/keys">I have copied it</ButtonLink>
       </Stack>
     </Page>
   )

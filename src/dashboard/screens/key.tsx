@@ -1,19 +1,21 @@
-/** @module One API key: what it may do, when it was used, how to change and how to revoke it. */
-import { Alert, Button, Code, Group, List, Stack, Text } from '@mantine/core'
+/** @module One API key: when it was used, what it may do, how to change and how to delete it. */
+import { Code, Stack, Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { ApiKey, UpdateApiKeyRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
-import { TextLink } from '../parts/links.tsx'
-import { EmptyState, Facts, Page, QueryView, Section, useEscape, useSay } from '../parts/page.tsx'
-import { ADMIN_SCOPE, describeScope } from '../parts/scopes.ts'
+import { Notice } from '../parts/notice.tsx'
+import { EmptyState, Facts, Page, QueryView, Section, useEscape } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { KEY_FIELDS, KeyLayout } from './keys/fields.tsx'
+
+export const KeyStatus = ({ apiKey: { is_active: isActive } }: KeyProps) => (
+  <StatusLabel tone={isActive ? 'good' : 'bad'}>{isActive ? 'Active' : 'Expired'}</StatusLabel>
+)
 
 export default function ApiKeyScreen() {
   const { id } = useParams({ from: '/keys/$id' })
@@ -23,22 +25,28 @@ export default function ApiKeyScreen() {
   useEscape(() => void navigate({ to: '/keys' }))
   const key = query.data?.find((one) => one.id === id)
   return (
-    <Page title={key?.name ?? 'API key'} action={key && <RevokeButton apiKey={key} />}>
+    <Page
+      title={key?.name ?? 'API key'}
+      back={{ label: 'API keys', target: { to: '/keys' } }}
+      status={key && <KeyStatus apiKey={key} />}
+      action={key && <DeleteKey apiKey={key} />}
+    >
       {reason !== undefined ? (
-        <Alert color="gray">{reason}</Alert>
+        <Notice>{reason}</Notice>
       ) : (
-        <QueryView query={query}>{() => (key ? <KeyDetails apiKey={key} /> : <Missing />)}</QueryView>
+        <QueryView query={query}>
+          {() =>
+            key ? (
+              <KeyDetails key={key.id} apiKey={key} />
+            ) : (
+              <EmptyState title="Not found" text="This key was deleted, or belongs to another account." />
+            )
+          }
+        </QueryView>
       )}
     </Page>
   )
 }
-
-const Missing = () => (
-  <EmptyState title="There is no such key">
-    <Text>It was revoked, or belongs to another account.</Text>
-    <TextLink to="/keys">All API keys</TextLink>
-  </EmptyState>
-)
 
 interface KeyProps {
   readonly apiKey: ApiKey
@@ -48,83 +56,34 @@ const KeyDetails = ({ apiKey: key }: KeyProps) => (
   <Stack gap="lg">
     <Facts
       facts={[
-        [
-          'State',
-          <StatusLabel key="state" tone={key.is_active ? 'good' : 'bad'}>
-            {key.is_active ? 'Active' : 'Expired'}
-          </StatusLabel>,
-        ],
         ['Begins with', <Code key="prefix">{key.key_prefix}…</Code>],
-        ['Last use', key.last_used_at === null ? 'Never' : <Time key="used" iso={key.last_used_at} />],
+        ['Last use', key.last_used_at === null ? 'Never' : <Time key="used" iso={key.last_used_at} isRelative />],
         ['Created', <Time key="created" iso={key.created_at} />],
-        ['Expires', key.expires_at === null ? 'Never' : <Time key="expires" iso={key.expires_at} />],
-        ['Sends from', key.domains === null ? 'All domains of the account' : key.domains.join(', ')],
-        ['May be used from', key.networks === null ? 'Any address' : key.networks.join(', ')],
       ]}
     />
-    <Section title="It may">
-      <List size="sm" spacing={4}>
-        {(key.scopes.includes(ADMIN_SCOPE) ? [ADMIN_SCOPE] : key.scopes).map((scope) => (
-          <List.Item key={scope}>
-            {describeScope(scope)} (<Code>{scope}</Code>)
-          </List.Item>
-        ))}
-      </List>
-      <Text size="sm" maw={640}>
-        To replace a key, create another one, put it in your application, and revoke this one once its last use no
-        longer changes.
-      </Text>
-    </Section>
-    <KeySettings key={key.id} apiKey={key} />
-  </Stack>
-)
-
-/** Changes name, scopes and restrictions; the key itself stays. */
-function KeySettings({ apiKey: key }: KeyProps) {
-  const [isOpen, setIsOpen] = useState(false)
-  const say = useSay()
-  if (!isOpen)
-    return (
-      <Group>
-        <Button variant="default" onClick={() => setIsOpen(true)}>
-          Change this key
-        </Button>
-      </Group>
-    )
-  const close = () => setIsOpen(false)
-  return (
-    <Section title="Change this key">
-      <Text size="sm" maw={640}>
-        The key itself stays the same: applications go on with it, and what you change counts from their next request.
-      </Text>
+    <Section
+      title="Settings"
+      description="They count from the next request. To replace a key, create another one, and delete this one once it is no longer used."
+    >
       <FieldForm
-        maw={1000}
-        isFocused
+        maw={640}
+        aria-label="Settings"
         fields={KEY_FIELDS}
         layout={KeyLayout}
         stored={key}
         refreshes={['apiKeys']}
         run={(body: UpdateApiKeyRequest) => api.apiKeys.update(key.id, body)}
-        onDone={() => {
-          say('The key was changed.')
-          close()
-        }}
-        actions={
-          <Button variant="default" onClick={close}>
-            Discard the changes
-          </Button>
-        }
       />
     </Section>
-  )
-}
+  </Stack>
+)
 
-const RevokeButton = ({ apiKey: key }: KeyProps) => (
+const DeleteKey = ({ apiKey: key }: KeyProps) => (
   <DeleteButton
-    label="Revoke this key"
+    label="Delete this key"
     needs="admin"
-    title="Revoke this key?"
-    confirm="Revoke the key"
+    title="Delete this key?"
+    confirm="Delete"
     remove={() => api.apiKeys.delete(key.id)}
     refreshes={['apiKeys']}
     leadsTo={{ to: '/keys' }}
@@ -138,7 +97,7 @@ const RevokeButton = ({ apiKey: key }: KeyProps) => (
         'It has never been used.'
       ) : (
         <>
-          It was last used: <Time iso={key.last_used_at} />.
+          Last use: <Time iso={key.last_used_at} isRelative />.
         </>
       )}
     </Text>

@@ -1,38 +1,30 @@
-/** @module The fields of an API key: name, scopes, and what restricts it. */
-import { Alert, Button, Checkbox, Code, Fieldset, Group, Input, SimpleGrid, Stack, Text } from '@mantine/core'
-import type { Field, Input as FieldState } from '../../parts/fields.ts'
+/** @module The fields of an API key: name, access, and what restricts it. */
+import { Checkbox, Code, Input, NativeSelect, Radio, SimpleGrid, Stack, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { CODE_INPUT, type Field, type Input as FieldState } from '../../parts/fields.ts'
+import { bindText } from '../../parts/form.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS } from '../../parts/scopes.ts'
 import type { FormState } from '../../parts/use-form.tsx'
+import { useAllDomains } from '../domains/queries.ts'
 
 type KeyField = Field<'name' | 'scopes' | 'expires_at' | 'domains' | 'networks'>
+
+const GRANTS: readonly KeyField[] = [
+  { name: 'name', label: 'Name', hint: 'What uses the key.', placeholder: 'Web shop', isRequired: true },
+  { name: 'scopes', label: 'Access', render: (input) => <Access {...input} /> },
+  { name: 'domains', label: 'Domain', render: (input) => <DomainChoice {...input} /> },
+]
 
 const LIMITS: readonly KeyField[] = [
   { name: 'expires_at', label: 'Expires', kind: 'time', hint: 'Empty: never.' },
   {
-    name: 'domains',
-    label: 'Sends from',
-    kind: 'words',
-    hint: 'Domains. Empty: all of the account.',
-    placeholder: 'shop.example.com',
-  },
-  {
     name: 'networks',
-    label: 'May be used from',
+    label: 'Allowed networks',
     kind: 'words',
     hint: 'Addresses or networks. Empty: any.',
     placeholder: '192.0.2.0/24',
   },
-]
-
-const GRANTS: readonly KeyField[] = [
-  {
-    name: 'name',
-    label: 'Name',
-    hint: 'What the key is for, so that you recognise it later.',
-    placeholder: 'web shop',
-    isRequired: true,
-  },
-  { name: 'scopes', label: 'Scopes', render: (input) => <ScopeChoice {...input} /> },
 ]
 
 export const KEY_FIELDS = [...GRANTS, ...LIMITS]
@@ -40,54 +32,102 @@ export const KEY_FIELDS = [...GRANTS, ...LIMITS]
 export const KeyLayout = ({ show }: FormState) => (
   <>
     {show(GRANTS)}
-    <Fieldset legend="Where and how long it works" w="100%">
-      <SimpleGrid cols={{ base: 1, sm: 3 }} spacing="md">
-        {show(LIMITS)}
-      </SimpleGrid>
-    </Fieldset>
+    <SimpleGrid w="100%" cols={{ base: 1, sm: 2 }} spacing="md">
+      {show(LIMITS)}
+    </SimpleGrid>
   </>
 )
 
-function ScopeChoice({ value, error, set }: FieldState) {
+const CUSTOM = 'Custom'
+
+function Access({ value, error, set }: FieldState) {
   const scopes = value as readonly string[]
-  const current = findPreset(scopes)
+  const [isCustom, setIsCustom] = useState(() => findPreset(scopes) === undefined)
+  const choose = (label: string) => {
+    const preset = SCOPE_PRESETS.find((one) => one.label === label)
+    setIsCustom(!preset)
+    if (preset) set(preset.scopes)
+  }
   return (
-    <Fieldset legend="What it may do" w="100%">
-      <Stack gap="md">
-        <Group gap="xs" role="group" aria-label="Common choices">
-          {SCOPE_PRESETS.map((preset) => (
-            <Button
-              key={preset.label}
-              size="xs"
-              variant={preset === current ? 'filled' : 'default'}
-              aria-pressed={preset === current}
-              onClick={() => set(preset.scopes)}
-            >
-              {preset.label}
-            </Button>
+    <Stack gap="md" w="100%">
+      <Radio.Group label="Access" value={isCustom ? CUSTOM : (findPreset(scopes)?.label ?? CUSTOM)} onChange={choose}>
+        <Stack gap="xs" mt="xs">
+          {SCOPE_PRESETS.map(({ label, text }) => (
+            <Radio key={label} value={label} label={label} description={text} />
           ))}
-        </Group>
+          <Radio value={CUSTOM} label={CUSTOM} description="Only the scopes that you choose." />
+        </Stack>
+      </Radio.Group>
+      {isCustom && (
         <Checkbox.Group value={[...scopes]} onChange={set} aria-label="Scopes">
-          <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md">
-            {SCOPE_GROUPS.map(({ label, scopes: group }) => (
-              <Stack key={label} gap={6} role="group" aria-label={label}>
-                <Text size="sm" fw={600}>
-                  {label}
-                </Text>
-                {group.map((scope) => (
-                  <Checkbox key={scope} value={scope} label={<Code>{scope}</Code>} description={SCOPE_TEXTS[scope]} />
-                ))}
-              </Stack>
-            ))}
-          </SimpleGrid>
+          <div className="card">
+            <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="md">
+              {SCOPE_GROUPS.map(({ label, scopes: group }) => (
+                <Stack key={label} gap="xs" role="group" aria-label={label}>
+                  <strong>{label}</strong>
+                  {group.map((scope) => (
+                    <Checkbox key={scope} value={scope} label={<Code>{scope}</Code>} description={SCOPE_TEXTS[scope]} />
+                  ))}
+                </Stack>
+              ))}
+            </SimpleGrid>
+          </div>
         </Checkbox.Group>
-        <Input.Error>{error}</Input.Error>
-        {scopes.includes(ADMIN_SCOPE) && (
-          <Alert color="yellow" title="This key can do everything">
-            It can also create keys and delete the account. An application that sends mail needs "Send only".
-          </Alert>
-        )}
-      </Stack>
-    </Fieldset>
+      )}
+      {error !== undefined && <Input.Error>{error}</Input.Error>}
+      {scopes.includes(ADMIN_SCOPE) && (
+        <Notice tone="warning" title="This key can do everything">
+          It can also create keys and delete the account. An application that sends mail needs Sending.
+        </Notice>
+      )}
+    </Stack>
+  )
+}
+
+const OTHER = '…'
+
+/** One domain of the account, all, or others by their names. */
+function DomainChoice({ value, error, set, isReadOnly }: FieldState) {
+  const known = useAllDomains().data?.map(({ domain }) => domain)
+  const chosen = Array.isArray(value) ? value.map(String) : []
+  const [first = '', ...more] = chosen
+  const [isOther, setIsOther] = useState(false)
+  const [text, setText] = useState(chosen.join(', '))
+  const isTyped = isOther || more.length > 0 || (known !== undefined && first !== '' && !known.includes(first))
+  return (
+    <>
+      <NativeSelect
+        w="100%"
+        label="Domain"
+        description="What the key may send from."
+        disabled={isReadOnly}
+        value={isTyped ? OTHER : first}
+        onChange={({ currentTarget: { value: name } }) => {
+          setIsOther(name === OTHER)
+          if (name !== OTHER) set(name === '' ? null : [name])
+        }}
+        data={[
+          { value: '', label: 'All domains' },
+          ...(known ?? [first].filter(Boolean)),
+          { value: OTHER, label: 'Several, or another one' },
+        ]}
+      />
+      {isTyped && (
+        <TextInput
+          w="100%"
+          label="Sends from"
+          description="Domains, separated by commas. Empty: all."
+          error={error}
+          readOnly={isReadOnly}
+          {...bindText(text, (typed) => {
+            setText(typed)
+            setIsOther(true)
+            const names = typed.split(/[\s,]+/).filter(Boolean)
+            set(names.length === 0 ? null : names)
+          })}
+          {...CODE_INPUT}
+        />
+      )}
+    </>
   )
 }
