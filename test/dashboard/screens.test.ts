@@ -215,7 +215,6 @@ const listScreens = (): readonly Screen[] => [
       `Change role of ${VIEWER}`,
       'Leave the team',
       `Change role of ${ADA}`,
-      `Remove ${ADA}`,
       'Send again to somebody-with-a-long-address@a-long-domain.people.test',
       'Revoke the invitation of somebody-with-a-long-address@a-long-domain.people.test',
     ],

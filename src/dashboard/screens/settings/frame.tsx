@@ -1,9 +1,9 @@
 /** @module The frame of a screen below Settings: heading, links to the other ones. On a phone these are a list. */
-import { Flex, Group, Stack } from '@mantine/core'
+import { Flex, Stack } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import { useRouterState } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import { AppLink, TextLink } from '../../parts/links.tsx'
+import { AppLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
 import type { Target } from '../../parts/target.ts'
 
@@ -23,27 +23,24 @@ const NARROW = '(max-width: 61.99em)'
 
 interface SettingsPageProps {
   readonly title: string
+  readonly status?: ReactNode
+  readonly description?: ReactNode
   readonly action?: ReactNode
   /** The list that this screen is about one of. */
   readonly list?: { readonly label: string; readonly to: NonNullable<Target['to']> }
   readonly children: ReactNode
 }
 
-export function SettingsPage({ title, action, list, children }: SettingsPageProps) {
+export function SettingsPage({ list, children, ...page }: SettingsPageProps) {
   const isNarrow = useMediaQuery(NARROW, undefined, { getInitialValueInEffect: false })
   const path = useRouterState({ select: ({ location }) => location.pathname })
   const isList = path === '/settings'
+  const up = list ?? (isNarrow && !isList ? { label: 'Settings', to: '/settings' as const } : undefined)
   return (
-    <Page title={title} action={action}>
-      {((isNarrow && !isList) || list) && (
-        <Group component="nav" aria-label="Path">
-          {isNarrow && <TextLink to="/settings">All settings</TextLink>}
-          {list && <TextLink to={list.to}>{list.label}</TextLink>}
-        </Group>
-      )}
+    <Page {...page} {...(up && { back: { label: up.label, target: { to: up.to } } })}>
       <Flex direction={isNarrow ? 'column' : 'row'} gap="xl">
         {(!isNarrow || isList) && <SettingsNavigation path={path} isNarrow={isNarrow} />}
-        <Stack gap="xl" flex={1} miw={0}>
+        <Stack gap="lg" flex={1} miw={0}>
           {children}
         </Stack>
       </Flex>

@@ -1,5 +1,5 @@
 /** @module Invites somebody to the team; sends an invitation again; revokes one. */
-import { Alert, Button, Group, Modal, Stack, Text } from '@mantine/core'
+import { Button, Group, Modal, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { CreateTeamInvitationRequest, CreateTeamInvitationResult, TeamInvitation } from '#client/api.ts'
 import { api } from '../../api/client.ts'
@@ -8,6 +8,7 @@ import { useSession } from '../../api/session.tsx'
 import { SmallAction } from '../../parts/buttons.tsx'
 import { ConfirmButton, ConfirmDialog } from '../../parts/dialog.tsx'
 import { quote } from '../../parts/format.ts'
+import { Notice } from '../../parts/notice.tsx'
 import { CommandBlock } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useRoleField } from './role-field.tsx'
@@ -26,7 +27,7 @@ export function InviteDialog({ onClose }: { onClose(): void }) {
           name: 'email',
           label: 'Email address',
           kind: 'email',
-          hint: 'The invitation is a link in a mail to this address. Whoever reads that mail can use it.',
+          hint: 'It gets a link by mail, valid for 7 days, once.',
           isRequired: true,
         },
         role,
@@ -85,7 +86,7 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
   const invite = useChange(api.team.invite, 'team')
   return (
     <Stack gap="xs">
-      <Group gap="xs">
+      <Group gap="xs" justify="flex-end" wrap="nowrap">
         <SmallAction
           size="compact-sm"
           needs="admin"
@@ -112,9 +113,9 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
         </ConfirmButton>
       </Group>
       {invite.error && (
-        <Alert color="red" role="alert" p="xs">
+        <Notice tone="bad" isUrgent>
           {invite.error.message}
-        </Alert>
+        </Notice>
       )}
       {invite.data && <InvitedDialog invitation={invite.data.data} onClose={invite.reset} />}
     </Stack>

@@ -1,5 +1,5 @@
 /** @module The plan: what it allows, what is used of it, and where it is bought and changed. */
-import { Alert, Group, Progress, Stack, Text } from '@mantine/core'
+import { Progress, Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
 import type { Account, BillingPlan, BillingSubscription } from '#client/api.ts'
 import { api, type Read, read } from '../../api/client.ts'
@@ -7,13 +7,14 @@ import { type PageOf, useChange, useData, usePage } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import type { Tone } from '../../parts/tone.ts'
 import { SettingsPage } from './frame.tsx'
-import { formatLimit, isLimited, openProviderPage, useAccount } from './queries.ts'
+import { formatLimit, formatUsage, isLimited, openProviderPage, useAccount } from './queries.ts'
 
 export default function PlanScreen() {
   const account = useAccount()
@@ -23,11 +24,11 @@ export default function PlanScreen() {
   return (
     <SettingsPage title="Plan">
       {purchase === 'done' && (
-        <Alert color="green" title="Thank you">
+        <Notice tone="good" title="Thank you">
           The plan changes as soon as the payment provider confirms the purchase, usually within a minute.
-        </Alert>
+        </Notice>
       )}
-      {purchase === 'cancelled' && <Alert color="gray">Nothing was bought.</Alert>}
+      {purchase === 'cancelled' && <Notice>Nothing was bought.</Notice>}
       <QueryView query={account}>{(data) => <Usage account={data} />}</QueryView>
       <QueryView query={subscription}>
         {(data) => (
@@ -53,15 +54,15 @@ function Usage({ account }: { readonly account: Account }) {
   return (
     <Section title="Recipients this month">
       <Text>
-        {sent.toLocaleString()} of {formatLimit(quota).toLowerCase()}
+        {formatUsage(sent, quota)}
         {isLimited(quota) && ` (${Math.floor(percent)} %)`}
       </Text>
       {isLimited(quota) && (
         <Progress value={percent} color={percent >= HIGH_PERCENT ? 'orange' : 'blue'} aria-label="Used of the quota" />
       )}
       <Text size="sm">
-        Counted again from <Time iso={resetAt} />. Beyond the quota new mail is rejected until then; sandbox mail does
-        not count.
+        Counted again from <Time iso={resetAt} />, without captured mail.
+        {isLimited(quota) && ' Beyond the quota new mail is rejected until then.'}
       </Text>
     </Section>
   )
@@ -91,7 +92,7 @@ function Subscription({ subscription, plans }: PlanProps) {
           ['Subscription', state && <StatusLabel tone={state.tone}>{state.word}</StatusLabel>],
           ['Invoices go to', billing_email],
           ['Trial ends', trial_ends_at && <Time key="trial" iso={trial_ends_at} />],
-          ['Recipients a month', formatLimit(monthly_quota)],
+          ['Recipients a month', isLimited(monthly_quota) && formatLimit(monthly_quota)],
           ['Domains', current && <Used key="domains" all={read.domains.list(ONE)} limit={current.max_domains} />],
           [
             'Templates',
@@ -124,7 +125,7 @@ const ONE = { per_page: 1 }
 function Used({ all, limit }: { readonly all: Read<PromiseLike<PageOf<unknown>>>; readonly limit: number }) {
   const { data } = usePage(all)
   const max = formatLimit(limit)
-  return <>{data ? `${data.pagination.total.toLocaleString()} of ${max.toLowerCase()}` : max}</>
+  return <>{data ? formatUsage(data.pagination.total, limit) : max}</>
 }
 
 /** Only those who manage sub-accounts may count them. */
@@ -150,28 +151,8 @@ function Portal() {
 }
 
 function Plans({ subscription, plans }: PlanProps) {
-  const isSold = plans.some(({ stripe_price_id: price }) => price !== null)
-  return (
-    <Section title="All plans">
-      {!isSold && (
-        <Group>
-          <Text size="sm" maw={640}>
-            This server sells no plans. Its operator sets the plan of an account.
-          </Text>
-        </Group>
-      )}
-      <PlanTable subscription={subscription} plans={plans} isSold={isSold} />
-    </Section>
-  )
-}
-
-interface PlanTableProps {
-  readonly subscription: BillingSubscription
-  readonly plans: readonly BillingPlan[]
-  readonly isSold: boolean
-}
-
-function PlanTable({ subscription, plans, isSold }: PlanTableProps) {
+  if (plans.every(({ stripe_price_id: price }) => price === null))
+    return <Text c="dimmed">This server sells no plans. Its operator sets the plan of an account.</Text>
   const columns: readonly Column<BillingPlan>[] = [
     {
       header: 'Plan',
@@ -182,21 +163,18 @@ function PlanTable({ subscription, plans, isSold }: PlanTableProps) {
         </Text>
       ),
     },
-    { header: 'Recipients a month', cell: ({ monthly_quota: quota }) => formatLimit(quota) },
-    { header: 'Domains', cell: ({ max_domains: max }) => formatLimit(max) },
-    { header: 'Sub-accounts', cell: ({ max_sub_accounts: max }) => formatLimit(max) },
-    { header: 'Tracking', cell: ({ tracking_enabled: isOn }) => (isOn ? 'Yes' : 'No') },
-    ...(isSold
-      ? [
-          { header: 'Price a month', cell: formatPrice },
-          {
-            header: 'Actions',
-            cell: (plan: BillingPlan) => <Buy plan={plan} subscription={subscription} />,
-          },
-        ]
-      : []),
+    { header: 'Recipients a month', isNumeric: true, cell: ({ monthly_quota: quota }) => formatLimit(quota) },
+    { header: 'Domains', isNumeric: true, phone: 'none', cell: ({ max_domains: max }) => formatLimit(max) },
+    { header: 'Sub-accounts', isNumeric: true, phone: 'none', cell: ({ max_sub_accounts: max }) => formatLimit(max) },
+    { header: 'Tracking', phone: 'none', cell: ({ tracking_enabled: isOn }) => (isOn ? 'Yes' : 'No') },
+    { header: 'Price a month', isNumeric: true, cell: formatPrice },
+    { header: 'Actions', phone: 'bare', cell: (plan) => <Buy plan={plan} subscription={subscription} /> },
   ]
-  return <DataTable label="Plans, the smallest first" columns={columns} rows={plans} toKey={({ plan }) => plan} />
+  return (
+    <Section title="All plans">
+      <DataTable label="Plans, the smallest first" columns={columns} rows={plans} toKey={({ plan }) => plan} />
+    </Section>
+  )
 }
 
 /** The payment provider shows the currency. */

@@ -1,5 +1,5 @@
 /** @module Data of one person, the export of the account, and its deletion. */
-import { Alert, Code, Group, List, Text, TextInput } from '@mantine/core'
+import { Code, Group, List, Text, TextInput } from '@mantine/core'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Operation } from '#client/api.ts'
@@ -12,6 +12,7 @@ import { ConfirmButton } from '../../parts/dialog.tsx'
 import { CODE_INPUT } from '../../parts/fields.ts'
 import { bindText, Form } from '../../parts/form.tsx'
 import { FormError, findFieldError } from '../../parts/form-error.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { useOperation } from '../../parts/operation.ts'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
@@ -19,48 +20,53 @@ import { SettingsPage } from './frame.tsx'
 function DeleteAccount() {
   const { account } = useSession()
   return (
-    <>
-      <Text size="sm" maw={640}>
-        Deletes the account, its sub-accounts and everything in them, permanently. Export first what you want to keep.
-      </Text>
-      <ConfirmButton
-        label="Delete this account"
-        needs="owner"
-        title="Delete this account?"
-        confirm="Delete everything"
-        typed={account.name.trim()}
-        run={() => api.account.delete({ headers: { 'x-confirm-delete': 'DELETE' } })}
-        // The session has ended with the account: this page would only ask to sign in again.
-        onDone={() => location.assign('/login')}
-      >
-        <Alert color="red" title="This cannot be undone">
-          <bdi>{account.name}</bdi> and all of its data are deleted.
-        </Alert>
-        <List size="sm">
-          <List.Item>API keys and sessions are rejected immediately, for everybody in the team.</List.Item>
-          <List.Item>Mail that waits is cancelled. Mail to the domains is rejected.</List.Item>
-          <List.Item>
-            Domains, templates, contacts, suppressions, emails, received mail and events are deleted, also those of
-            sub-accounts.
-          </List.Item>
-          <List.Item>A subscription at the payment provider ends.</List.Item>
-          <List.Item>Users who belong to no other account are deleted.</List.Item>
-        </List>
-      </ConfirmButton>
-    </>
+    <ConfirmButton
+      label="Delete this account"
+      needs="owner"
+      title="Delete this account?"
+      confirm="Delete everything"
+      typed={account.name.trim()}
+      run={() => api.account.delete({ headers: { 'x-confirm-delete': 'DELETE' } })}
+      // The session has ended with the account: this page would only ask to sign in again.
+      onDone={() => location.assign('/login')}
+    >
+      <Notice tone="bad" title="This cannot be undone">
+        <bdi>{account.name}</bdi> and all of its data are deleted.
+      </Notice>
+      <List size="sm">
+        <List.Item>API keys and sessions are rejected immediately, for everybody in the team.</List.Item>
+        <List.Item>Mail that waits is cancelled. Mail to the domains is rejected.</List.Item>
+        <List.Item>
+          Domains, templates, contacts, suppressions, emails, received mail and events are deleted, also those of
+          sub-accounts.
+        </List.Item>
+        <List.Item>A subscription at the payment provider ends.</List.Item>
+        <List.Item>Users who belong to no other account are deleted.</List.Item>
+      </List>
+    </ConfirmButton>
   )
 }
 
 export default function PrivacyScreen() {
   return (
     <SettingsPage title="Privacy and deletion">
-      <Section id="person" title="Data of one person">
+      <Section
+        id="person"
+        title="Data of one person"
+        description="Emails with contents and events, suppressions, contacts and received mail of one address, as one JSON file without other recipients."
+      >
         <PersonData />
       </Section>
-      <Section title="Export of the account">
+      <Section
+        title="Export of the account"
+        description="All of the account as one JSON file, without bodies, attachments and secrets. Once an hour."
+      >
         <AccountExport />
       </Section>
-      <Section title="Delete the account">
+      <Section
+        title="Delete the account"
+        description="With its sub-accounts and everything in them, permanently. Export first what you want to keep."
+      >
         <DeleteAccount />
       </Section>
     </SettingsPage>
@@ -71,10 +77,6 @@ function AccountExport() {
   const start = useChange(() => download(read.account.export().url))
   return (
     <>
-      <Text size="sm" maw={640}>
-        One JSON file with everything that the account has: domains, templates, contacts, emails, events and more. It
-        has no bodies of emails, no attachments and no secrets. One completed export an hour.
-      </Text>
       <ActionButton variant="default" needs="admin" loading={start.isPending} onClick={() => start.mutate(undefined)}>
         Download account.json
       </ActionButton>
@@ -98,23 +100,23 @@ function Progress({ operation: { id, status, metadata, error_summary: error } }:
   const rows = countRows(metadata)
   if (status === 'completed')
     return (
-      <Alert color="green" title="The person is erased">
+      <Notice tone="good" title="The person is erased">
         {rows === 1 ? '1 record was' : `${rows.toLocaleString()} records were`} removed or emptied.
-      </Alert>
+      </Notice>
     )
   if (status === 'failed')
     return (
-      <Alert color="red" title="The erasure failed">
+      <Notice tone="bad" title="The erasure failed">
         {error?.message}
-      </Alert>
+      </Notice>
     )
   return (
-    <Alert color="blue" title="The person is being erased">
+    <Notice tone="active" title="The person is being erased">
       <Text size="sm">
         {rows.toLocaleString()} records so far. It continues when you leave this page, whose address shows it again. It
         waits for deliveries and imports that are in progress. Operation: <Code>{id}</Code>
       </Text>
-    </Alert>
+    </Notice>
   )
 }
 
@@ -132,10 +134,6 @@ function PersonData() {
   const reason = roleReason ?? (email.trim() === '' ? 'Enter an address first.' : undefined)
   return (
     <>
-      <Text size="sm" maw={640}>
-        The export is one JSON file with the emails to an address, their contents and events, its suppressions and
-        contacts, and received mail. Other recipients are left out, so you can hand it to the person.
-      </Text>
       <Form
         onSubmit={() => {
           if (reason === undefined) save.mutate(undefined)
@@ -147,7 +145,6 @@ function PersonData() {
         <TextInput
           w="min(100%, 24rem)"
           label="Address of the person"
-          description="In any spelling that means the same."
           {...bindText(email, (typed) => {
             save.reset()
             setEmail(typed)
@@ -187,9 +184,9 @@ function PersonData() {
 
 const ErasureConsequences = ({ email }: { readonly email: string }) => (
   <>
-    <Alert color="red" title="This cannot be undone">
+    <Notice tone="bad" title="This cannot be undone">
       Everything that the account stores of <bdi>{email}</bdi> is erased.
-    </Alert>
+    </Notice>
     <List size="sm">
       <List.Item>Mail that waits for the address is cancelled.</List.Item>
       <List.Item>Emails to it stay as empty records, so that counts and quota stay right.</List.Item>

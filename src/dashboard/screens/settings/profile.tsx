@@ -1,5 +1,5 @@
 /** @module The signed-in user: password, authenticator app, browsers that are signed in. */
-import { Alert, Group, Stack, Text, TextInput, VisuallyHidden } from '@mantine/core'
+import { Group, Stack, Text, TextInput, VisuallyHidden } from '@mantine/core'
 import type { Session, SessionSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
@@ -7,6 +7,7 @@ import { SESSION, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
 import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -15,6 +16,7 @@ import { Time } from '../../parts/time.tsx'
 import { toBrowserWords } from './format.ts'
 import { SettingsPage } from './frame.tsx'
 import { Passkeys } from './passkeys.tsx'
+import { toRoleWord } from './role-field.tsx'
 
 export default function ProfileScreen() {
   const { user, role, accounts, sign_on_name: signOnName } = useSession()
@@ -24,7 +26,7 @@ export default function ProfileScreen() {
         facts={[
           ['Address', user.email],
           ['Name', user.name],
-          ['Role here', role],
+          ['Role here', toRoleWord(role)],
           ['Accounts', accounts.length > 1 && accounts.map(({ name }) => name).join(', ')],
           ['Last sign-in', <Time key="login" iso={user.last_login_at} />],
         ]}
@@ -33,7 +35,7 @@ export default function ProfileScreen() {
         {user.has_password ? (
           <PasswordForm user={user} />
         ) : (
-          <Text size="sm">You have none: you sign in with {signOnName ?? 'a passkey'}.</Text>
+          <Text>You have none: you sign in with {signOnName ?? 'a passkey'}.</Text>
         )}
       </Section>
       <Section title="Passkeys">
@@ -42,10 +44,10 @@ export default function ProfileScreen() {
       <Section title="Authenticator app">
         <SecondFactor />
       </Section>
-      <Section title="Where you are signed in">
-        <Text size="sm" maw={640}>
-          If you do not know one of these browsers, sign it out and change your password.
-        </Text>
+      <Section
+        title="Where you are signed in"
+        description="If you do not know one of these browsers, sign it out and change your password."
+      >
         <Sessions />
       </Section>
     </SettingsPage>
@@ -96,10 +98,7 @@ function SecondFactor() {
   if (!user.totp_enabled)
     return (
       <Stack gap="sm" align="flex-start">
-        <StatusLabel tone="warning">Off</StatusLabel>
-        <Text size="sm" maw={640}>
-          With an app that shows a new code every 30 seconds, a stolen password is not enough to sign in.
-        </Text>
+        <Text>With codes of an app, a stolen password is not enough to sign in.</Text>
         <Authenticator />
       </Stack>
     )
@@ -112,9 +111,9 @@ function SecondFactor() {
         {left === 1 ? ' is' : 's are'} left.
       </Text>
       {left <= FEW_RECOVERY_CODES && (
-        <Alert color="yellow" title="Few recovery codes are left">
+        <Notice tone="warning" title="Few recovery codes are left">
           Without them and without the app you cannot sign in. Renew them now.
-        </Alert>
+        </Notice>
       )}
       <Group gap="xs">
         <ConfirmButton
@@ -166,32 +165,33 @@ function Sessions() {
     {
       header: 'Browser',
       width: '30%',
+      isWrapped: true,
       cell: ({ user_agent: userAgent, is_current: isCurrent }) => (
-        <Stack gap={0}>
-          <Text size="sm" lineClamp={3} {...(userAgent !== null && { title: userAgent })}>
-            <bdi>{toBrowserWords(userAgent)}</bdi>
-          </Text>
-          {isCurrent && <StatusLabel tone="good">This browser</StatusLabel>}
-        </Stack>
+        <>
+          <bdi {...(userAgent !== null && { title: userAgent })}>{toBrowserWords(userAgent)}</bdi>
+          {isCurrent && <div className="cell-note">This browser</div>}
+        </>
       ),
     },
     { header: 'Network', cell: ({ ip_address: address }) => address ?? '–' },
     { header: 'Last used', cell: ({ last_seen_at: at }) => <Time iso={at} /> },
-    { header: 'Signed in', cell: ({ created_at: at }) => <Time iso={at} /> },
+    { header: 'Signed in', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
     {
       header: 'Actions',
       width: '18%',
-      cell: ({ id, user_agent: userAgent, is_current: isCurrent }) => (
-        <EndButton
-          label="Sign out"
-          aria-label={`Sign out ${toBrowserWords(userAgent)}`}
-          size="compact-sm"
-          reason={isCurrent ? 'This is the browser that you use now. Sign out in the menu above.' : undefined}
-          title="Sign out this browser?"
-          text="There you must sign in again before the next click. What was typed and not saved stays on the page."
-          run={() => api.auth.deleteSession(id)}
-        />
-      ),
+      isNumeric: true,
+      phone: 'bare',
+      cell: ({ id, user_agent: userAgent, is_current: isCurrent }) =>
+        !isCurrent && (
+          <EndButton
+            label="Sign out"
+            aria-label={`Sign out ${toBrowserWords(userAgent)}`}
+            size="compact-sm"
+            title="Sign out this browser?"
+            text="There you must sign in again before the next click. What was typed and not saved stays on the page."
+            run={() => api.auth.deleteSession(id)}
+          />
+        ),
     },
   ]
   return (
@@ -199,16 +199,17 @@ function Sessions() {
       {(data) => (
         <Stack gap="sm" align="stretch">
           <DataTable label="Browsers" columns={columns} rows={data} toKey={({ id }) => id} />
-          <Group>
-            <EndButton
-              label="Sign out all other browsers"
-              size="xs"
-              reason={data.length < 2 ? 'You are signed in nowhere else.' : undefined}
-              title="Sign out all other browsers?"
-              text="You stay signed in here. Everywhere else you must sign in again before the next click. What was typed and not saved there stays on the page."
-              run={() => api.auth.deleteSessions()}
-            />
-          </Group>
+          {data.length > 1 && (
+            <Group>
+              <EndButton
+                label="Sign out all other browsers"
+                size="xs"
+                title="Sign out all other browsers?"
+                text="You stay signed in here. Everywhere else you must sign in again before the next click. What was typed and not saved there stays on the page."
+                run={() => api.auth.deleteSessions()}
+              />
+            </Group>
+          )}
         </Stack>
       )}
     </QueryView>
@@ -219,7 +220,6 @@ interface EndButtonProps {
   readonly label: string
   readonly 'aria-label'?: string
   readonly size: 'compact-sm' | 'xs'
-  readonly reason: string | undefined
   readonly title: string
   readonly text: string
   run(): PromiseLike<unknown>

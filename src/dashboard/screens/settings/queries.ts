@@ -7,6 +7,10 @@ export const useAccount = () => useData(read.account.get())
 
 export const formatLimit = (limit: number): string => (limit >= UNLIMITED ? 'Unlimited' : limit.toLocaleString())
 
+/** How much is used, and of how much if that is limited. */
+export const formatUsage = (used: number, limit: number): string =>
+  isLimited(limit) ? `${used.toLocaleString()} of ${formatLimit(limit)}` : used.toLocaleString()
+
 export const isLimited = (limit: number): boolean => limit < UNLIMITED
 
 /** Leaves the dashboard. Only web pages are opened: the URL comes from another host. */

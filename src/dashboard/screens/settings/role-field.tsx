@@ -3,19 +3,25 @@ import { useSession } from '../../api/session.tsx'
 import type { Field } from '../../parts/fields.ts'
 
 const ROLES = [
-  { value: 'owner', text: 'May do everything, also delete the account, buy a plan and change owners.' },
-  { value: 'admin', text: 'May do everything else: team, API keys, settings, sub-accounts, exports.' },
-  { value: 'developer', text: 'May send and set up mail: domains, templates, webhooks, contacts.' },
-  { value: 'viewer', text: 'May read everything, also received mail, and change nothing.' },
-  { value: 'support', text: 'May find mail and people and remove suppressions. Sees no bodies, links or attachments.' },
+  { value: 'owner', label: 'Owner', text: 'Everything, also deletion of the account, plans and owners.' },
+  { value: 'admin', label: 'Admin', text: 'Everything else: team, API keys, settings, sub-accounts, exports.' },
+  { value: 'developer', label: 'Developer', text: 'Sends and sets up mail: domains, templates, webhooks, contacts.' },
+  { value: 'viewer', label: 'Viewer', text: 'Reads everything, also received mail, and changes nothing.' },
+  {
+    value: 'support',
+    label: 'Support',
+    text: 'Finds mail and people, removes suppressions. Sees no contents or links.',
+  },
 ]
+
+/** A role of a newer version is shown by its name. */
+export const toRoleWord = (role: string): string => ROLES.find(({ value }) => value === role)?.label ?? role
 
 export function useRoleField(): Field<'role'> {
   const { role } = useSession()
-  const options = ROLES.map(({ value, text }) => {
+  const options = ROLES.map(({ value, label, text }) => {
     const disabled = value === 'owner' && role !== 'owner'
-    const description = disabled ? `${text} Only an owner can choose this.` : text
-    return { value, label: value, description, disabled }
+    return { value, label, description: disabled ? `${text} Only an owner can choose this.` : text, disabled }
   })
   return { name: 'role', label: 'Role', kind: 'radio', options }
 }

@@ -6,9 +6,9 @@ import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { DeleteButton } from '../../parts/dialog.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
-import { TextLink } from '../../parts/links.tsx'
-import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
-import { Time } from '../../parts/time.tsx'
+import { Figures } from '../../parts/figures.tsx'
+import { InlineLink } from '../../parts/links.tsx'
+import { QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
 
 /** In the order in which mail goes. */
@@ -28,7 +28,7 @@ export default function StreamScreen() {
   const navigate = useNavigate()
   useEscape(() => void navigate({ to: '/settings/streams' }))
   return (
-    <SettingsPage title={query.data?.name ?? 'Stream'} list={{ label: 'All streams', to: '/settings/streams' }}>
+    <SettingsPage title={query.data?.name ?? 'Stream'} list={{ label: 'Streams', to: '/settings/streams' }}>
       <QueryView query={query}>
         {(data) => (
           <>
@@ -48,27 +48,27 @@ interface StreamProps {
 
 const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 2 })
 
-const toShare = (count: number, rate: number | null): string =>
-  `${count.toLocaleString()}${rate === null ? '' : ` (${PERCENT.format(rate)})`}`
+const toNote = (rate: number | null) => (rate === null ? {} : { note: PERCENT.format(rate) })
 
-function Reputation({ stream: { slug, reputation, created_at: created } }: StreamProps) {
+function Reputation({ stream: { slug, reputation } }: StreamProps) {
   return (
-    <Section title={`Last ${reputation.period_days} days`}>
-      <Facts
-        facts={[
-          ['Sent', reputation.sent.toLocaleString()],
-          ['Delivered', reputation.delivered.toLocaleString()],
-          ['Bounced', toShare(reputation.bounced, reputation.bounce_rate)],
-          ['Complaints', toShare(reputation.complained, reputation.complaint_rate)],
-          ['Created', <Time key="created" iso={created} />],
+    <Section
+      title={`Last ${reputation.period_days} days`}
+      description="Recipients, without captured mail."
+      action={
+        <InlineLink to="/emails" search={{ stream: slug }}>
+          Its emails
+        </InlineLink>
+      }
+    >
+      <Figures
+        figures={[
+          { label: 'Sent', value: reputation.sent },
+          { label: 'Delivered', value: reputation.delivered },
+          { label: 'Bounced', value: reputation.bounced, ...toNote(reputation.bounce_rate) },
+          { label: 'Complaints', value: reputation.complained, ...toNote(reputation.complaint_rate) },
         ]}
       />
-      <Text size="sm">
-        Recipients, without sandbox mail.{' '}
-        <TextLink to="/emails" search={{ stream: slug }} underline="always">
-          See the emails of this stream
-        </TextLink>
-      </Text>
     </Section>
   )
 }
@@ -76,7 +76,7 @@ function Reputation({ stream: { slug, reputation, created_at: created } }: Strea
 function StreamForm({ stream }: StreamProps) {
   const isDefault = stream.slug === DEFAULT_SLUG
   return (
-    <Section id="change" title="Name, slug, priority and expiry">
+    <Section id="change" title="Settings">
       <FieldForm
         aria-labelledby="change"
         maw={480}
@@ -98,14 +98,14 @@ function StreamForm({ stream }: StreamProps) {
             name: 'priority',
             label: 'Priority',
             kind: 'choice',
-            hint: 'Which mail of this account goes first while it waits. Broadcasts come last. A change applies to new mail.',
+            hint: 'Which mail goes first while it waits. It applies to new mail.',
             options: PRIORITY_OPTIONS,
           },
           {
             name: 'expires_in',
             label: 'Mail expires after (seconds)',
             kind: 'number',
-            hint: 'What is not delivered by then ends as bounced: 600 for a code that is valid for ten minutes. Empty: the default of the service. A send may have its own.',
+            hint: 'Then it ends as bounced: 600 for a code of ten minutes. Empty: the default.',
           },
         ]}
       />
@@ -114,21 +114,25 @@ function StreamForm({ stream }: StreamProps) {
 }
 
 const DeleteStream = ({ stream }: StreamProps) => (
-  <Section title="Delete">
-    <DeleteButton
-      label="Delete this stream"
-      reason={stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined}
-      title="Delete this stream?"
-      confirm="Delete"
-      typed={stream.slug}
-      remove={() => api.streams.delete(stream.id)}
-      refreshes={[['streams', 'list']]}
-      leadsTo={{ to: '/settings/streams' }}
-    >
-      <Text>
-        Sends that name <Code>{stream.slug}</Code> are then rejected. Emails of the stream stay. It cannot be deleted
-        while mail of it is queued or scheduled.
-      </Text>
-    </DeleteButton>
-  </Section>
+  <Section
+    title="Delete"
+    description="Sends that name this stream are then rejected."
+    action={
+      <DeleteButton
+        label="Delete this stream"
+        reason={stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined}
+        title="Delete this stream?"
+        confirm="Delete"
+        typed={stream.slug}
+        remove={() => api.streams.delete(stream.id)}
+        refreshes={[['streams', 'list']]}
+        leadsTo={{ to: '/settings/streams' }}
+      >
+        <Text>
+          Sends that name <Code>{stream.slug}</Code> are then rejected. Emails of the stream stay. It cannot be deleted
+          while mail of it is queued or scheduled.
+        </Text>
+      </DeleteButton>
+    }
+  />
 )

@@ -1,5 +1,5 @@
 /** @module Streams: kinds of mail whose reputation is counted separately. */
-import { Code, Text } from '@mantine/core'
+import { Code } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
@@ -20,10 +20,9 @@ const COLUMNS: readonly Column<StreamSummary>[] = [
     width: '35%',
     cell: ({ id, name }) => <NameLink to="/settings/streams/$id" params={{ id }} name={name} title={name} />,
   },
-  { header: 'Slug', cell: ({ slug }) => <Code>{slug}</Code> },
-  { header: 'Priority', width: '12%', cell: ({ priority }) => priority },
-  { header: 'Created', width: '18%', cell: ({ created_at: at }) => <Time iso={at} /> },
-  { header: 'Changed', width: '18%', cell: ({ updated_at: at }) => <Time iso={at} /> },
+  { header: 'Slug', phone: 'bare', cell: ({ slug }) => <Code>{slug}</Code> },
+  { header: 'Priority', width: '14%', cell: ({ priority }) => priority },
+  { header: 'Created', width: '18%', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export default function StreamsScreen() {
@@ -42,11 +41,11 @@ export default function StreamsScreen() {
       columns={COLUMNS}
       noun="stream"
       action={create}
-      above={
-        <Text size="sm" maw={640}>
-          A stream is a kind of mail, such as receipts or news. Name it in a send with <Code>stream</Code>, and its
-          bounces and complaints are counted on their own. Mail without one goes to <Code>transactional</Code>.
-        </Text>
+      description={
+        <>
+          A kind of mail, such as receipts, whose bounces and complaints are counted on their own. A send names it with{' '}
+          <Code>stream</Code>; else it is <Code>transactional</Code>.
+        </>
       }
       empty={<EmptyState title="Your streams will appear here">{create}</EmptyState>}
     />

@@ -1,14 +1,16 @@
 /** @module One sub-account: its counts, its name and quota, a key for it, and its end. */
-import { Alert, Button, Code, Group, Modal, Stack, Text, Title } from '@mantine/core'
+import { Button, Code, Group, Modal, Stack, Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { CreateApiKeyResult, SubAccount, UpdateSubAccountRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { Copy } from '../../parts/copy.tsx'
+import { Copy, CopyText } from '../../parts/copy.tsx'
 import { ConfirmButton, ConfirmDialog, DeleteButton, DialogButton } from '../../parts/dialog.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
+import { Figures } from '../../parts/figures.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
@@ -24,7 +26,7 @@ export default function SubAccountScreen() {
     <Loaded id={id} />
   ) : (
     <SettingsPage title="Sub-account">
-      <Alert color="gray">{reason}</Alert>
+      <Notice>{reason}</Notice>
     </SettingsPage>
   )
 }
@@ -34,13 +36,14 @@ function Loaded({ id }: { readonly id: string }) {
   return (
     <SettingsPage
       title={query.data?.name ?? 'Sub-account'}
-      list={{ label: 'All sub-accounts', to: '/settings/accounts' }}
+      list={{ label: 'Sub-accounts', to: '/settings/accounts' }}
+      status={query.data && <SubAccountStatus isActive={query.data.is_active} />}
+      action={query.data && <Actions account={query.data} />}
     >
       <QueryView query={query}>
         {(data) => (
           <>
             <Counts account={data} />
-            <Actions account={data} />
             <ChangeForm key={data.id} account={data} />
           </>
         )}
@@ -56,39 +59,37 @@ interface SubAccountProps {
 function Counts({ account }: SubAccountProps) {
   const query = useData(read.subAccounts.getAnalytics(account.id))
   return (
-    <Stack gap="sm">
-      <SubAccountStatus isActive={account.is_active} />
+    <>
       {!account.is_active && (
-        <Text size="sm">
+        <Notice tone="warning" title="It is disabled">
           Its keys and sessions are rejected, and its waiting mail is held. Mail to its domains is still accepted.
-        </Text>
+        </Notice>
       )}
       <Facts
         facts={[
           ['Owner', account.email],
           ['Recipients this month', toUsage(account)],
           ['Created', <Time key="created" iso={account.created_at} />],
-          ['Id', <Code key="id">{account.id}</Code>],
+          ['Id', <CopyText key="id" value={account.id} what="id of the sub-account" />],
         ]}
       />
-      <Title order={2} size="h4">
-        Last 30 days
-      </Title>
-      <QueryView query={query}>
-        {(data) => (
-          <Facts
-            facts={[
-              ['Sent', data.sent.toLocaleString()],
-              ['Delivered', data.delivered.toLocaleString()],
-              ['Bounced', data.bounced.toLocaleString()],
-              ['Complaints', data.complaints.toLocaleString()],
-              ['Opened', data.opens.toLocaleString()],
-              ['Clicked', data.clicks.toLocaleString()],
-            ]}
-          />
-        )}
-      </QueryView>
-    </Stack>
+      <Section title="Last 30 days">
+        <QueryView query={query}>
+          {(data) => (
+            <Figures
+              figures={[
+                { label: 'Sent', value: data.sent },
+                { label: 'Delivered', value: data.delivered },
+                { label: 'Bounced', value: data.bounced },
+                { label: 'Complaints', value: data.complaints },
+                { label: 'Opened', value: data.opens },
+                { label: 'Clicked', value: data.clicks },
+              ]}
+            />
+          )}
+        </QueryView>
+      </Section>
+    </>
   )
 }
 
@@ -107,14 +108,9 @@ const ChangeForm = ({ account }: SubAccountProps) => (
 )
 
 const Actions = ({ account }: SubAccountProps) => (
-  <Group gap="xs">
-    <DialogButton label="Create an API key for it" size="xs" variant="default">
-      {(close) => <KeyDialog account={account} onClose={close} />}
-    </DialogButton>
-    <SwitchButton account={account} />
+  <>
     <DeleteButton
       label="Delete"
-      size="xs"
       needs="admin"
       title="Delete this sub-account?"
       confirm="Delete it with all its data"
@@ -128,7 +124,11 @@ const Actions = ({ account }: SubAccountProps) => (
         deleted. This cannot be undone. What it sent this month stays counted.
       </Text>
     </DeleteButton>
-  </Group>
+    <SwitchButton account={account} />
+    <DialogButton label="Create an API key for it">
+      {(close) => <KeyDialog account={account} onClose={close} />}
+    </DialogButton>
+  </>
 )
 
 function SwitchButton({ account: { id, is_active: isActive } }: SubAccountProps) {
@@ -137,7 +137,6 @@ function SwitchButton({ account: { id, is_active: isActive } }: SubAccountProps)
     <ConfirmButton
       key={verb}
       label={verb}
-      size="xs"
       title={`${verb} this sub-account?`}
       confirm={verb}
       isDangerous={isActive}

@@ -1,5 +1,4 @@
 /** @module Sub-accounts: accounts of customers, shops or teams that belong to this one. */
-import { Alert, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { SubAccount } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
@@ -8,18 +7,19 @@ import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import type { Field } from '../../parts/fields.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
-import { formatLimit, useAccount } from './queries.ts'
+import { formatLimit, formatUsage, isLimited, useAccount } from './queries.ts'
 
 export const SubAccountStatus = ({ isActive }: { readonly isActive: boolean }) =>
   isActive ? <StatusLabel tone="good">Active</StatusLabel> : <StatusLabel tone="warning">Disabled</StatusLabel>
 
 export const toUsage = ({ emails_sent_this_month: sent, monthly_quota: quota }: SubAccount): string =>
-  `${sent.toLocaleString()} of ${formatLimit(quota).toLowerCase()}`
+  formatUsage(sent, quota)
 
 const COLUMNS: readonly Column<SubAccount>[] = [
   {
@@ -27,10 +27,15 @@ const COLUMNS: readonly Column<SubAccount>[] = [
     width: '26%',
     cell: ({ id, name }) => <NameLink to="/settings/accounts/$id" params={{ id }} name={name} title={name} />,
   },
-  { header: 'Owner', cell: ({ email }) => <bdi>{email}</bdi> },
-  { header: 'Status', width: '20%', cell: ({ is_active: isActive }) => <SubAccountStatus isActive={isActive} /> },
-  { header: 'Recipients this month', cell: toUsage },
-  { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Owner', phone: 'bare', cell: ({ email }) => <bdi>{email}</bdi> },
+  {
+    header: 'Status',
+    width: '14%',
+    phone: 'aside',
+    cell: ({ is_active: isActive }) => <SubAccountStatus isActive={isActive} />,
+  },
+  { header: 'Recipients this month', isNumeric: true, cell: toUsage },
+  { header: 'Created', width: '17%', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export default function SubAccountsScreen() {
@@ -38,17 +43,14 @@ export default function SubAccountsScreen() {
   return (
     <SettingsPage
       title="Sub-accounts"
+      description="For a customer, a shop or a team of yours: with domains, keys, mail and a team of its own, on your quota. You see its counts, not its mail."
       action={
         <DialogButton label="Create a sub-account" reason={reason}>
           {(close) => <CreateDialog onClose={close} />}
         </DialogButton>
       }
     >
-      <Text size="sm" maw={640}>
-        A sub-account is for a customer, a shop or a team of yours. It has its own domains, keys, mail and team, and
-        uses your plan and your quota. You see its counts, not its mail.
-      </Text>
-      {reason === undefined ? <SubAccountList /> : <Alert color="gray">{reason}</Alert>}
+      {reason === undefined ? <SubAccountList /> : <Notice>{reason}</Notice>}
     </SettingsPage>
   )
 }
@@ -104,7 +106,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
 /** Empty: that of the parent. */
 export function useQuotaField(): Field<'monthly_quota'> {
   const quota = useAccount().data?.monthly_quota
-  const all = quota === undefined ? '' : ` (${formatLimit(quota).toLowerCase()})`
+  const all = quota === undefined || !isLimited(quota) ? '' : ` (${formatLimit(quota)})`
   return {
     name: 'monthly_quota',
     label: 'Recipients a month',

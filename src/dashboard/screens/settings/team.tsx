@@ -1,20 +1,20 @@
 /** @module The team: members with their roles, and open invitations. */
-import { Alert, Group, List, Stack, Text } from '@mantine/core'
+import { Group, List, Text } from '@mantine/core'
 import type { TeamInvitation, TeamMember, UpdateTeamMemberRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { SESSION, useAllowed, useSession } from '../../api/session.tsx'
 import { ConfirmButton, DialogButton } from '../../parts/dialog.tsx'
-import { TextLink } from '../../parts/links.tsx'
+import { NameLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useKnownActors } from './audit-actors.ts'
 import { SettingsPage } from './frame.tsx'
 import { InvitationActions, InviteDialog } from './invite.tsx'
-import { useRoleField } from './role-field.tsx'
+import { toRoleWord, useRoleField } from './role-field.tsx'
 
 /** More than there can be. */
 const MAX_INVITATIONS = 100
@@ -33,17 +33,10 @@ export default function TeamScreen() {
       <Section title="Members">
         <MemberTable />
       </Section>
-      <Section title="Open invitations">
+      <Section title="Open invitations" description="A link by mail, valid for 7 days.">
         <QueryView query={invitations}>
           {({ data }) =>
-            data.length === 0 ? (
-              <Text>
-                Nobody is invited at the moment. An invitation is a link by mail, valid for 7 days; it appears here
-                until it is accepted.
-              </Text>
-            ) : (
-              <InvitationTable invitations={data} />
-            )
+            data.length === 0 ? <Text>Nobody is invited at the moment.</Text> : <InvitationTable invitations={data} />
           }
         </QueryView>
       </Section>
@@ -58,45 +51,40 @@ function MemberTable() {
   /** The reason is also that of the server: only owners change owners. */
   const reasonFor = ({ role }: TeamMember): string | undefined =>
     adminReason ?? (role === 'owner' && ownRole !== 'owner' ? 'Only an owner can change or remove owners.' : undefined)
+  const { data: members = [], pagination } = list.page ?? {}
+  const isOnlyOwner =
+    pagination?.next_cursor === undefined && members.filter(({ role }) => role === 'owner').length === 1
   const columns: readonly Column<TeamMember>[] = [
     {
       header: 'Member',
-      width: '29%',
-      cell: (member) => (
-        <Stack gap={0}>
-          <Text size="sm" fw={600} title={member.email}>
-            <bdi>{member.email}</bdi>
-            {member.id === user.id && ' (you)'}
-          </Text>
-          {member.name !== '' && (
-            <Text size="sm" lineClamp={2} title={member.name}>
-              <bdi>{member.name}</bdi>
-            </Text>
+      width: '36%',
+      isWrapped: true,
+      cell: ({ id, email, name }) => (
+        <>
+          <NameLink to="/settings/audit" search={{ actor_id: id }} title="Show the changes by this member">
+            {email}
+          </NameLink>
+          {id === user.id && ' (you)'}
+          {name !== '' && (
+            <div className="cell-note">
+              <bdi>{name}</bdi>
+            </div>
           )}
-        </Stack>
+        </>
       ),
     },
-    { header: 'Role', width: '16%', cell: ({ role }) => role },
-    {
-      header: 'Last sign-in',
-      width: '25%',
-      cell: ({ last_login_at: at, totp_enabled: hasApp }) => (
-        <Stack gap={0}>
-          <Text size="sm">{at === null ? 'Never' : <Time iso={at} />}</Text>
-          <StatusLabel tone={hasApp ? 'good' : 'neutral'}>{hasApp ? 'Authenticator' : 'No authenticator'}</StatusLabel>
-        </Stack>
-      ),
-    },
+    { header: 'Role', width: '12%', phone: 'aside', cell: ({ role }) => toRoleWord(role) },
+    { header: 'Second factor', width: '14%', phone: 'none', cell: ({ totp_enabled: isOn }) => (isOn ? 'On' : 'Off') },
+    { header: 'Last sign-in', cell: ({ last_login_at: at }) => (at === null ? 'Never' : <Time iso={at} />) },
     {
       header: 'Actions',
-      width: '30%',
+      width: '14rem',
+      isNumeric: true,
+      phone: 'bare',
       cell: (member) => (
-        <Group gap="xs">
+        <Group gap="xs" justify="flex-end" wrap="nowrap">
           <RoleButton member={member} reason={reasonFor(member)} />
-          <RemoveButton member={member} reason={reasonFor(member)} />
-          <TextLink to="/settings/audit" search={{ actor_id: member.id }} aria-label={`Changes by ${member.email}`}>
-            Changes
-          </TextLink>
+          {!(isOnlyOwner && member.role === 'owner') && <RemoveButton member={member} reason={reasonFor(member)} />}
         </Group>
       ),
     },
@@ -112,11 +100,17 @@ function InvitationTable({ invitations }: { readonly invitations: readonly TeamI
     return users.get(id) ?? (key === undefined ? 'An API key' : `API key ${key}`)
   }
   const columns: readonly Column<TeamInvitation>[] = [
-    { header: 'Address', width: '30%', cell: ({ email }) => <bdi>{email}</bdi> },
-    { header: 'Role', width: '17%', cell: ({ role }) => role },
+    { header: 'Address', width: '36%', cell: ({ email }) => <bdi>{email}</bdi> },
+    { header: 'Role', width: '12%', phone: 'aside', cell: ({ role }) => toRoleWord(role) },
     { header: 'Invited by', cell: ({ invited_by: id }) => <bdi>{toInviter(id)}</bdi> },
     { header: 'Valid until', width: '15%', cell: ({ expires_at: at }) => <Time iso={at} /> },
-    { header: 'Actions', width: '22%', cell: (invitation) => <InvitationActions invitation={invitation} /> },
+    {
+      header: 'Actions',
+      width: '14rem',
+      isNumeric: true,
+      phone: 'bare',
+      cell: (invitation) => <InvitationActions invitation={invitation} />,
+    },
   ]
   return <DataTable label="Open invitations" columns={columns} rows={invitations} toKey={({ email }) => email} />
 }
@@ -136,7 +130,7 @@ function RoleButton({ member, reason }: MemberProps) {
       size="compact-sm"
       reason={reason}
       title={`Role of ${member.email}`}
-      confirm="Change the role"
+      confirm="Save"
       isDangerous={false}
       fields={[field]}
       initial={member}
@@ -146,13 +140,13 @@ function RoleButton({ member, reason }: MemberProps) {
       footer={({ values: { role } }) =>
         member.id === user.id &&
         role !== member.role && (
-          <Alert color="yellow" title="This is you">
+          <Notice tone="warning" title="This is you">
             Another owner or admin must give the role back to you.
-          </Alert>
+          </Notice>
         )
       }
     >
-      <Text size="sm">The new role applies from the next request on, also in browsers that are open.</Text>
+      <Text>It applies from the next request on.</Text>
     </ConfirmButton>
   )
 }

@@ -1,5 +1,5 @@
 /** @module The account's own name, logo and texts for confirmation mails, confirmation pages and unsubscribe pages. */
-import { Alert, Code, Fieldset, FileInput, NativeSelect, Stack, Text } from '@mantine/core'
+import { Code, Fieldset, FileInput, NativeSelect, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { AccountWording } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
@@ -10,6 +10,7 @@ import { FieldForm } from '../../parts/field-form.tsx'
 import { bindText } from '../../parts/form.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { toOptions } from '../../parts/format.ts'
+import { Notice } from '../../parts/notice.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { SettingsPage } from './frame.tsx'
 import {
@@ -63,12 +64,11 @@ export default function WordingScreen() {
   const [language, setLanguage] = useState<Language>('en')
   const roleReason = useAllowed('admin')
   return (
-    <SettingsPage title="Wording">
-      <Text size="sm" maw={640}>
-        What people read when they confirm a subscription or unsubscribe. What you leave empty is ours, in their
-        language. Buttons, links and what we say about the address, the list and the sender always stay.
-      </Text>
-      {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
+    <SettingsPage
+      title="Wording"
+      description="What people read when they confirm a subscription or unsubscribe. What you leave empty is ours, in their language."
+    >
+      {roleReason !== undefined && <Notice>{roleReason}</Notice>}
       <QueryView query={query}>
         {(data) => (
           <>
@@ -144,7 +144,7 @@ function Logo({ wording: { logo, name }, roleReason }: PartProps) {
       <FileInput
         w="100%"
         label="Logo"
-        description="PNG, JPEG or WebP, at most 100 KiB. It is shown on white, at most 240 by 96 pixels large."
+        description="PNG, JPEG or WebP, at most 100 KiB."
         placeholder={logo ? 'Choose another file' : 'Choose a file'}
         accept="image/png,image/jpeg,image/webp"
         value={null}
