@@ -40,7 +40,8 @@ test('a user can be created with a link to set the password, listed, signed out,
     ),
   })
   const token = findToken(created.stdout)
-  expect((await postForm(service.url, '/reset-password', { token, password: PASSWORD })).status).toBe(200)
+  const set = await postForm(service.url, '/reset-password', { token, password: PASSWORD })
+  expect([set.status, String(set.body)]).toEqual([200, expect.stringContaining('Your account is ready.')])
   const session = await signIn(service, EMAIL, { password: PASSWORD })
   expect((await session.ask('GET', '/v1/account')).status).toBe(200)
 

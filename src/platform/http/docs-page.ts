@@ -64,7 +64,21 @@ interface Entry {
 }
 
 const STYLE = `
-main { max-width: 60rem; }
+main { max-width: 74rem; }
+:root { font-size: 1rem; }
+h2, h3 { scroll-margin-top: 1rem; }
+.docs { display: grid; grid-template-columns: 13rem minmax(0, 1fr); gap: 2.5rem; align-items: start; }
+.docs > nav { position: sticky; top: 1rem; max-height: calc(100vh - 2rem); overflow-y: auto; font-size: .875rem; }
+.docs > nav ul { margin: 0; padding: 0; list-style: none; }
+.docs > nav ul ul { margin: 0 0 .5rem .5rem; padding-left: .25rem; border-left: 1px solid var(--line); }
+.docs > nav li { margin: 0; }
+.docs > nav a { display: block; padding: .25rem .5rem; border-radius: 6px; color: var(--faint); text-decoration: none; }
+.docs > nav a:hover, .docs > nav [aria-current] { background: var(--page); color: var(--text); }
+.docs > nav [aria-current] { font-weight: 600; }
+@media (max-width: 56rem) {
+  .docs { display: block; }
+  .docs > nav { position: static; max-height: 12rem; margin-bottom: 1.5rem; border: 1px solid var(--line); border-radius: 8px; }
+}
 h3 { margin: 1.5rem 0 .5rem; font-size: 1rem; }
 ul { padding-left: 1.25rem; overflow-wrap: anywhere; }
 li { margin: .25rem 0; }
@@ -72,7 +86,7 @@ code, pre { font: .9375em/1.4 ui-monospace, monospace; }
 pre { padding: .75rem; border: 1px solid var(--line); border-radius: 8px; white-space: pre-wrap; overflow-wrap: anywhere; }
 form { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end; margin: 0 0 1rem; }
 label { flex-basis: 100%; }
-input, button { font: inherit; padding: .375rem .75rem; border: 1px solid var(--edge); border-radius: 8px; background: var(--card); color: var(--text); }
+input, button { font: inherit; padding: .375rem .75rem; border: 1px solid var(--edge); border-radius: 6px; background: var(--card); color: var(--text); }
 input { flex: 1 1 12rem; min-width: 0; }
 button { background: var(--strong); border-color: var(--strong); color: var(--on-strong); }
 .kind { color: var(--faint); }
@@ -102,7 +116,7 @@ export async function createDocs(routes: readonly AnyElysia[], info: ApiInfo): P
     { name: 'docs-words.json', content: JSON.stringify(words) },
     ...entries.map((entry) => ({
       name: `docs/${entry.operation.operationId}.html`,
-      content: renderOperation(entry).text,
+      content: renderOperation(entry, entries).text,
     })),
   ]
 }
@@ -122,16 +136,37 @@ const listEntries = (api: Description): Entry[] => [
   })),
 ]
 
+const groupOf = ({ operation }: Entry): string => operation.tags?.[0] ?? 'Others'
+
+/** The groups of operations beside a page; below the one that it is about, its operations. */
+const withNavigation = (entries: readonly Entry[], main: Html, current?: Entry): Html => html`<div class="docs">
+<nav aria-label="API"><ul><li><a href="/docs"${!current && html` aria-current="page"`}>All operations</a></li>
+${[...Map.groupBy(entries, groupOf)].map(
+  ([tag, members]) =>
+    html`<li><a href="/docs#${encodeURIComponent(tag)}">${tag}</a>${
+      current &&
+      groupOf(current) === tag &&
+      html`<ul>${members.map(
+        (member) =>
+          html`<li><a href="/docs/${encodeURIComponent(member.operation.operationId)}"${member === current && html` aria-current="page"`}>${member.operation.summary ?? member.path}</a></li>`,
+      )}</ul>`
+    }</li>`,
+)}</ul></nav>
+<div>${main}</div>
+</div>`
+
 /** The index is about all descriptions, under the title of the first. */
 function renderIndex({ title, description }: ApiInfo, apis: readonly Description[], entries: readonly Entry[]): Html {
   const security = Object.values(apis[0]?.components.securitySchemes ?? {})
   const tags = new Map(apis.flatMap(({ tags = [] }) => tags.map((tag) => [tag.name, tag.description])))
-  const groups = Map.groupBy(entries, ({ operation }) => operation.tags?.[0] ?? 'Others')
+  const groups = Map.groupBy(entries, groupOf)
   return htmlPage({
     icon: '/icon.svg',
     title,
     style: STYLE,
-    main: html`<h1>${title}</h1>
+    main: withNavigation(
+      entries,
+      html`<h1>${title}</h1>
 <p>${description}</p>
 ${apis.map((api) => html`<p><a href="/${api.file}">OpenAPI description of ${api.info.title}</a></p>`)}
 <h2>Authentication</h2>
@@ -140,17 +175,18 @@ ${apis.map((api) => html`<p><a href="/${api.file}">OpenAPI description of ${api.
 <form action="/docs" role="search"><label for="q">Search paths, fields and descriptions</label>
 <input id="q" name="q" type="search" value=""><button>Search</button></form>
 ${[...groups].map(
-  ([tag, members]) => html`<section><h3>${tag}</h3>
+  ([tag, members]) => html`<section><h3 id="${encodeURIComponent(tag)}">${tag}</h3>
 ${tags.get(tag) && html`<p>${tags.get(tag)}</p>`}
 <ul>${members.map(
     ({ method, path, operation: { operationId, summary } }) =>
       html`<li id="${operationId}"><a href="/docs/${encodeURIComponent(operationId)}"><code>${method} ${path}</code></a> ${summary}</li>`,
   )}</ul></section>`,
 )}`,
+    ),
   })
 }
 
-function renderOperation(entry: Entry): Html {
+function renderOperation(entry: Entry, entries: readonly Entry[]): Html {
   const { components, info } = entry.api
   const { method, path, operation } = entry
   const { summary, description, parameters = [], requestBody, responses } = operation
@@ -159,8 +195,9 @@ function renderOperation(entry: Entry): Html {
     icon: '/icon.svg',
     title: `${summary ?? path} · ${info.title}`,
     style: STYLE,
-    main: html`<p><a href="/docs">All operations</a></p>
-<h1>${summary ?? path}</h1>
+    main: withNavigation(
+      entries,
+      html`<h1>${summary ?? path}</h1>
 <p><code>${method} ${path}</code></p>
 <p>${formatText(description)}</p>
 ${
@@ -176,6 +213,8 @@ ${body.map(([type, { schema }]) => html`<h2>Body</h2><p class="kind">${type}</p>
 <pre>${renderExample(entry)}</pre>
 <h2>Responses</h2>
 ${Object.entries(responses).map(([status, response]) => renderResponse(status, response, components))}`,
+      entry,
+    ),
   })
 }
 

@@ -52,16 +52,16 @@ const BASE_STYLE = `
 :root {
   color-scheme: light dark;
   font: 1.125rem/1.5 system-ui, sans-serif;
-  --page: #eef0f3; --card: #fff; --text: #1b1f24; --faint: #525a65; --line: #d5dae1; --strong: #0b57d0; --on-strong: #fff; --edge: #6b7480;
+  --page: #fafafb; --card: #fff; --text: #17181d; --faint: #5a5c69; --line: #e2e3e8; --strong: #0b57d0; --on-strong: #fff; --edge: #777986;
 }
 @media (prefers-color-scheme: dark) {
-  :root { --page: #101317; --card: #1b2026; --text: #e8eaed; --faint: #a9b1bb; --line: #333b45; --strong: #9cc2ff; --on-strong: #0a1c38; --edge: #8a94a1; }
+  :root { --page: #131417; --card: #1d1e23; --text: #ebecf0; --faint: #a6a8b5; --line: #3a3b45; --strong: #9bbdff; --on-strong: #0a1c38; --edge: #85879a; }
 }
 * { box-sizing: border-box; }
 body { margin: 0; padding: 2rem 1rem; background: var(--page); color: var(--text); }
-main { max-width: 34rem; margin: 0 auto; padding: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 12px; }
-h1 { margin: 0 0 1rem; font-size: 1.625rem; line-height: 1.25; overflow-wrap: anywhere; }
-h2 { margin: 2rem 0 .5rem; font-size: 1.125rem; line-height: 1.25; overflow-wrap: anywhere; }
+main { max-width: 34rem; margin: 0 auto; padding: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: 8px; }
+h1 { margin: 0 0 1rem; font-size: 1.375rem; line-height: 1.3; letter-spacing: -.01em; overflow-wrap: anywhere; }
+h2 { margin: 2rem 0 .5rem; font-size: 1.125rem; line-height: 1.3; overflow-wrap: anywhere; }
 p { margin: 0 0 1rem; overflow-wrap: anywhere; }
 p:last-child { margin-bottom: 0; }
 a { color: var(--strong); }

@@ -133,7 +133,7 @@ test('the index lists the operations, loads nothing but the icon, and its policy
   expect(text).toContain('<title>Boxes &amp; &lt;more&gt;</title>')
   const [icon, ...links] = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] ?? '')
   expect(icon).toBe('/icon.svg')
-  expect(links).toHaveLength(7)
+  expect(links).toHaveLength(10)
   for (const path of links) expect((await server.request(path, { headers: {} })).status).toBe(200)
 })
 

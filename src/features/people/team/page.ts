@@ -15,6 +15,8 @@ import {
   SIGN_ON_PATH,
   toLoginPath,
 } from './links.ts'
+import { STYLE } from './page-style.ts'
+import type { ResetLink } from './password-reset.ts'
 import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 
 /** What was wrong with the submitted form, in one sentence. */
@@ -23,30 +25,6 @@ export interface FormProblem {
 }
 
 type Texts<Name extends string> = Readonly<Record<Name, string>>
-
-/** This page's browser tests measure contrast (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8). */
-const STYLE = `
-:root { --error: #b3261e; }
-@media (prefers-color-scheme: dark) {
-  :root { --error: #ffb4ab; }
-}
-form { margin: 1.5rem 0 0; }
-.product { display: flex; align-items: center; gap: .5rem; font-weight: 600; }
-.field { margin: 0 0 1.25rem; }
-label { display: block; margin: 0 0 .375rem; font-weight: 600; }
-.hint { margin: .375rem 0 0; font-size: .9375rem; color: var(--faint); }
-input { display: block; width: 100%; min-height: 2.75rem; padding: .5rem .75rem; border: 1px solid var(--edge); border-radius: 8px; background: var(--card); color: var(--text); font: inherit; }
-.wrong { margin: 0; padding: 1rem; border: 2px solid var(--error); border-radius: 8px; color: var(--error); font-weight: 600; }
-button, .button { display: inline-block; min-height: 2.75rem; min-width: min(12rem, 100%); text-align: center; text-decoration: none; max-width: 100%; padding: .625rem min(1.5rem, 5%); border: 2px solid var(--strong); border-radius: 8px; background: var(--strong); color: var(--on-strong); font: inherit; font-weight: 600; cursor: pointer; overflow-wrap: anywhere; }
-:is(button, .button):hover { text-decoration: underline; }
-.quiet :is(button, .button) { background: var(--card); color: var(--strong); }
-:is(input, button, a):focus-visible { outline: 3px solid var(--strong); outline-offset: 2px; }
-summary { padding: .625rem 0; cursor: pointer; color: var(--strong); }
-.beside { margin: 1.5rem 0 0; padding-top: 1rem; border-top: 1px solid var(--line); }
-@media (max-width: 30rem) {
-  button, .button { width: 100%; }
-}
-`
 
 const userPage = (title: string, main: Html): Html =>
   htmlPage({
@@ -96,8 +74,6 @@ const newPasswordField = (label: string): Html =>
     hint: `At least ${MIN_PASSWORD_LENGTH} characters. Four unrelated words make a good one.`,
     attributes: html` type="password" required minlength="${MIN_PASSWORD_LENGTH}" maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="new-password"`,
   })
-
-const NEW_PASSWORD_FIELD = newPasswordField('New password')
 
 const nameField = (name: string): Html =>
   fieldHtml({
@@ -234,24 +210,24 @@ export const resetRequestedPage = (): Html =>
 <p class="beside"><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
-export const newPasswordPage = (token: string, email: string, problem: FormProblem = {}): Html =>
+export const newPasswordPage = (token: string, { email, isFirst }: ResetLink, problem: FormProblem = {}): Html =>
   userPage(
-    'Set a new password',
-    html`<p>For <strong>${email}</strong>. You will be signed out everywhere.</p>
+    isFirst ? 'Welcome to Tassis' : 'Set a new password',
+    html`<p>${isFirst ? 'Choose a password for' : 'For'} <strong>${email}</strong>.${!isFirst && ' You will be signed out everywhere.'}</p>
 ${problemHtml(problem)}
 <form method="post" action="${RESET_PATH}">
 ${hiddenField('token', token)}
 <input type="hidden" name="username" value="${email}" autocomplete="username">
-${NEW_PASSWORD_FIELD}
+${newPasswordField(isFirst ? 'Password' : 'New password')}
 <button>Set the password</button>
 </form>`,
   )
 
-export const passwordSetPage = (): Html =>
+export const passwordSetPage = ({ isFirst }: ResetLink): Html =>
   userPage(
     'Password set',
-    html`<p role="status">You have been signed out everywhere.</p>
-<p><a href="${LOGIN_PATH}">Sign in with the new password</a></p>`,
+    html`<p role="status">${isFirst ? 'Your account is ready.' : 'You have been signed out everywhere.'}</p>
+<p><a href="${LOGIN_PATH}">Sign in with the ${!isFirst && 'new '}password</a></p>`,
   )
 
 /** @param next where the user can get a new link */
@@ -305,7 +281,7 @@ const joinForm = ({
 ${hiddenField('token', token)}
 ${csrfToken !== undefined && hiddenField('csrf_token', csrfToken)}
 <input type="hidden" name="username" value="${email}" autocomplete="username">
-${proof === 'new-password' && [nameField(name), NEW_PASSWORD_FIELD]}
+${proof === 'new-password' && [nameField(name), newPasswordField('Password')]}
 ${proof === 'password' && [PASSWORD_FIELD, CODE_FIELD]}
 <button>Join</button>
 </form>
@@ -321,7 +297,7 @@ export interface SetupView extends FormProblem, Partial<Texts<'accountName' | 'n
 export const setupPage = ({ token, ofAccount, accountName = '', name = '', email = '', ...problem }: SetupView): Html =>
   userPage(
     'Set up Tassis',
-    html`<p>${ofAccount === undefined ? 'Create the first account and its owner: you.' : html`Become the owner of the account <strong>${ofAccount}</strong>.`} The owner invites everybody else.</p>
+    html`<p>${ofAccount === undefined ? 'Create the first account.' : html`Create your sign-in for the account <strong>${ofAccount}</strong>.`} You are its owner and invite the others.</p>
 ${problemHtml(problem)}
 <form method="post" action="${SETUP_PATH}">
 ${hiddenField('token', token)}
@@ -337,7 +313,7 @@ ${
 ${nameField(name)}
 ${emailField(email)}
 ${newPasswordField('Password')}
-<button>${ofAccount === undefined ? 'Create the account' : 'Become the owner'}</button>
+<button>Create account</button>
 </form>`,
   )
 

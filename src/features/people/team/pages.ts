@@ -37,7 +37,7 @@ import {
   signedInPage,
 } from './page.ts'
 import type { PasswordProof } from './password-proof.ts'
-import { confirmReset, findResetLinkEmail } from './password-reset.ts'
+import { confirmReset, findResetLink } from './password-reset.ts'
 import { getCsrfToken, isValidCsrfToken, requireSessionId, toCookieHeader } from './sessions.ts'
 import { type AccountCreator, findFirstAccount, isSetupLink, setUp } from './setup.ts'
 import { singleSignOnPages } from './single-sign-on/pages.ts'
@@ -145,8 +145,8 @@ function loginPages(app: App, auth: AuthContext, { act, show }: FormPages) {
 
 function resetPages(app: App, auth: AuthContext, { act, show }: FormPages) {
   const render = (token: string, message?: string): Html => {
-    const email = findResetLinkEmail(app, token)
-    return email === undefined ? invalidLinkPage('reset') : newPasswordPage(token, email, { message })
+    const link = findResetLink(app, token)
+    return link ? newPasswordPage(token, link, { message }) : invalidLinkPage('reset')
   }
   const requestLink = act(
     async ({ request, field }) => {
@@ -160,8 +160,7 @@ function resetPages(app: App, auth: AuthContext, { act, show }: FormPages) {
   const setPassword = act(
     async ({ request, field }) => {
       const input = { token: field('token'), password: field('password') }
-      await confirmReset(app, auth.attempts, input, clientIpOf(request))
-      return ownFormResponse(passwordSetPage())
+      return ownFormResponse(passwordSetPage(await confirmReset(app, auth.attempts, input, clientIpOf(request))))
     },
     ({ field }, message) => render(field('token'), message),
   )
@@ -170,7 +169,7 @@ function resetPages(app: App, auth: AuthContext, { act, show }: FormPages) {
       RESET_PATH,
       show(({ field }) => {
         if (field('token') === '') return ownFormResponse(resetRequestPage())
-        const isValid = findResetLinkEmail(app, field('token')) !== undefined
+        const isValid = findResetLink(app, field('token')) !== undefined
         return ownFormResponse(render(field('token')), isValid ? 200 : 410)
       }),
       hiddenRoute,

@@ -52,11 +52,18 @@ export function createResetLink(app: App, tx: Tx, user: User, validMs: number): 
   return formatLink(app.config, RESET_PATH, token)
 }
 
-/** The address whose password a link sets; undefined when the link is no longer valid. */
-export function findResetLinkEmail(app: App, token: string): string | undefined {
+export interface ResetLink {
+  readonly email: string
+  /** Whether the user never had a password. */
+  readonly isFirst: boolean
+}
+
+/** Whose password a link sets; undefined when the link is no longer valid. */
+export function findResetLink(app: App, token: string): ResetLink | undefined {
   const hash = hashLinkToken(token)
   const found = hash && sql(app.db).find.get(hash, ...toExpiryRange(app.clock.now(), OPERATOR_LINK_MS))
-  return found ? findUser(app.db, found.userId)?.email : undefined
+  const user = found && findUser(app.db, found.userId)
+  return user ? { email: user.email, isFirst: user.passwordHash === null } : undefined
 }
 
 /**
@@ -116,11 +123,12 @@ export async function confirmReset(
   attempts: Attempts,
   input: { readonly token: string; readonly password: string },
   ipAddress: string,
-): Promise<void> {
+): Promise<ResetLink> {
   attempts.requireNetwork(ipAddress)
   const hash = hashLinkToken(input.token)
-  const email = hash && findResetLinkEmail(app, input.token)
-  if (!hash || email === undefined) throw invalidLink()
+  const link = hash && findResetLink(app, input.token)
+  if (!hash || !link) throw invalidLink()
+  const { email } = link
   requireStrongPassword(input.password, email)
   const passwordHash = await hashPassword(input.password, email)
   await app.commit.write((tx) => {
@@ -132,4 +140,5 @@ export async function confirmReset(
     auditInAccounts(app, tx, user, 'user.password_reset', ipAddress)
   })
   attempts.resetCodeFailures(email)
+  return link
 }

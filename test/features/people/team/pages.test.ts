@@ -188,7 +188,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
     const invitation = `${service.url}/join?token=${findToken(await readMailText(service, 2))}`
     await page.goto(invitation)
     await page.getByLabel('Your name').fill('Bob')
-    await page.getByLabel('New password').fill(PASSWORD)
+    await page.getByLabel('Password').fill(PASSWORD)
     await look('join')
     await page.getByRole('button', { name: 'Join' }).click()
     await arrive('You are signed in')

@@ -286,7 +286,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
     await page.getByLabel('Email address').fill(ADA)
     await page.getByLabel('Password').fill('password123')
     await look('form')
-    await page.getByRole('button', { name: 'Create the account' }).click()
+    await page.getByRole('button', { name: 'Create account' }).click()
     await page.getByRole('alert').waitFor()
     await look('form-wrong')
     await page.getByLabel('Password').fill(PASSWORD)
