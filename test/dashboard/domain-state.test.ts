@@ -157,6 +157,12 @@ describe('a DNS record', () => {
     expect(toFinding(recordWith({}))).toBe('')
     const elsewhere = 'There is no SPF record at send.example.com. It was found at example.com instead.'
     expect(toFinding(recordWith({ detail: elsewhere }))).toBe('It was found at example.com instead.')
+    const kept = {
+      status: 'wrong',
+      keep: 'v=spf1 a -all',
+      detail: 'It is not valid. Replace it with v=spf1 a -all',
+    } as const
+    expect(toFinding(recordWith(kept))).toBe('It is not valid.')
     const other = 'The SPF record cannot be read. Publish a record without quotes.'
     expect(toFinding(recordWith({ detail: other }))).toBe(other)
     const strange = `Nothing is said of a cure for ${VALUE}`

@@ -327,7 +327,10 @@ describeInBrowser('the settings in the dashboard', (open) => {
     const { page } = dashboard
     await dashboard.goTo('/settings/wording')
     const button = (name: string) => page.getByRole('button', { name, exact: true }).click()
-    const place = (name: string) => page.getByRole('group', { name, exact: true })
+    const place = async (name: string) => {
+      await page.getByLabel('Mail or page').selectOption(name)
+      return page.getByRole('group', { name, exact: true })
+    }
     const preview = page.frameLocator('iframe[title=Preview]')
     await page.getByRole('textbox', { name: 'Name' }).fill('Ada & Co')
     await button('Save the name')
@@ -340,22 +343,26 @@ describeInBrowser('the settings in the dashboard', (open) => {
     await page.getByText('The logo is saved.').waitFor()
     await preview.getByRole('img', { name: 'Ada & Co' }).waitFor()
     await page.getByLabel('Language').selectOption('de')
-    expect(await place('Page behind its link').getByLabel('Button').getAttribute('placeholder')).toBe('Bestätigen')
-    await place('Confirmation mail').getByLabel('Beginning').fill('Hallo {{vorname}}')
+    expect(await (await place('Page behind its link')).getByLabel('Button').getAttribute('placeholder')).toBe(
+      'Bestätigen',
+    )
+    await (await place('Confirmation mail')).getByLabel('Beginning').fill('Hallo {{vorname}}')
     await button('Save the texts')
     await page.getByRole('alert').getByText('{{vorname}} is not a placeholder').first().waitFor()
-    await place('Confirmation mail')
+    await (await place('Confirmation mail'))
       .getByLabel('Beginning')
       .fill(`Hallo von {{name}}\n${HOSTILE.replace('\u202e', '')}`)
-    await place('Page behind its link').getByLabel('Button').fill('Ja, gern')
+    await (await place('Page behind its link')).getByLabel('Button').fill('Ja, gern')
     await button('Save the texts')
+    await place('Confirmation mail')
     await preview.getByText('Hallo von Ada & Co').waitFor()
-    await page.getByLabel('Mail or page').selectOption('Page behind its link')
+    await place('Page behind its link')
     await preview.getByRole('button', { name: 'Ja, gern', exact: true }).waitFor()
-    await place('Confirmation mail').getByLabel('End').fill('Only typed')
+    await (await place('Confirmation mail')).getByLabel('End').fill('Only typed')
     await button('Use ours in German')
+    await place('Page behind its link')
     await preview.getByRole('button', { name: 'Bestätigen', exact: true }).waitFor()
-    expect(await place('Confirmation mail').getByLabel('End').inputValue()).toBe('')
+    expect(await (await place('Confirmation mail')).getByLabel('End').inputValue()).toBe('')
     await button('Remove the logo')
     await page.locator('.logo-preview').waitFor({ state: 'detached' })
     expect(at(await api('GET', '/v1/account/wording'), 'data')).toMatchObject({
@@ -363,10 +370,10 @@ describeInBrowser('the settings in the dashboard', (open) => {
       logo: null,
       texts: {},
     })
-    await place('Unsubscribe page').getByLabel('Heading').fill('Nicht gespeichert')
+    await (await place('Unsubscribe page')).getByLabel('Heading').fill('Nicht gespeichert')
     await page.getByLabel('Language').selectOption('fr')
     await page.getByLabel('Language').selectOption('de')
-    expect(await place('Unsubscribe page').getByLabel('Heading').inputValue()).toBe('Nicht gespeichert')
+    expect(await (await place('Unsubscribe page')).getByLabel('Heading').inputValue()).toBe('Nicht gespeichert')
     await page.getByRole('link', { name: 'Streams' }).first().click()
     await dialog(page).getByText('The texts that you changed are lost.').waitFor()
     await confirm(page, 'Leave')

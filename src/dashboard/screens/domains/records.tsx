@@ -221,11 +221,13 @@ function Value({ record, dns }: CellProps) {
       <CopyText value={toPublish(record)} what={`value of the ${RECORD_NAMES[key]} record`} />
       {priority !== undefined && <div className="cell-note">Priority {priority}.</div>}
       {status === 'wrong' &&
-        [...new Set(found)].map((text) => (
-          <div key={text} className="cell-note">
-            Found: <code>{text}</code>
-          </div>
-        ))}
+        [...new Set(found)]
+          .filter((text) => !record.detail.includes(text))
+          .map((text) => (
+            <div key={text} className="cell-note">
+              Found: <code>{text}</code>
+            </div>
+          ))}
       {notes.map((note) => (
         <div key={String(note)} className="cell-note">
           {note}

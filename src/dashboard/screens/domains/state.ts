@@ -170,7 +170,9 @@ export function describeKept({ status, keep, inherited_from: parent }: DnsRecord
 /** What a check found, without what the status and the fields of the record say already. */
 export function toFinding(record: DnsRecordView): string {
   const { detail, status } = record
-  const end = status !== 'verified' && detail.endsWith(toPublish(record)) ? detail.lastIndexOf('Publish a') : -1
+  const end = detail.endsWith(toPublish(record))
+    ? detail.search(/(Publish a|Replace it with) (?!.*(Publish a|Replace it with) )/)
+    : -1
   const text = end < 0 ? detail : detail.slice(0, end)
   return (status === 'missing' ? text.replace(/^There is no .+? at \S+\.( |$)/, '') : text).trim()
 }

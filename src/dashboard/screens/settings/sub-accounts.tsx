@@ -34,8 +34,8 @@ const COLUMNS: readonly Column<SubAccount>[] = [
     phone: 'aside',
     cell: ({ is_active: isActive }) => <SubAccountStatus isActive={isActive} />,
   },
-  { header: 'Recipients this month', isNumeric: true, cell: toUsage },
   { header: 'Created', width: '17%', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Recipients this month', width: '20%', isNumeric: true, cell: toUsage },
 ]
 
 export default function SubAccountsScreen() {

@@ -1,5 +1,5 @@
 /** @module The account's own name, logo and texts for confirmation mails, confirmation pages and unsubscribe pages. */
-import { Code, Fieldset, FileInput, NativeSelect, Stack, Text } from '@mantine/core'
+import { Code, FileInput, Group, NativeSelect, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { AccountWording } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
@@ -25,22 +25,16 @@ import {
 } from './wording-fields.ts'
 
 interface WordingPreviewProps {
+  readonly place: PlaceName
   readonly language: Language
   /** Changes when the wording was read again. */
   readonly version: number
 }
 
-function WordingPreview({ language, version }: WordingPreviewProps) {
-  const [place, setPlace] = useState<PlaceName>('mail')
+function WordingPreview({ place, language, version }: WordingPreviewProps) {
   const src = `/app/wording/${place}?language=${language}&version=${version}`
   return (
     <Stack gap="xs">
-      <NativeSelect
-        maw={260}
-        label="Mail or page"
-        {...bindText(place, (value) => setPlace(value as PlaceName))}
-        data={toOptions(PLACE_NAMES, (name) => PLACES[name].label)}
-      />
       <iframe
         // A new element: changing the address of a frame would add to the history.
         key={src}
@@ -50,9 +44,7 @@ function WordingPreview({ language, version }: WordingPreviewProps) {
         referrerPolicy="no-referrer"
         src={src}
       />
-      <Text size="sm" c="dimmed">
-        As it is saved, for a list “Customers”. Links and buttons do not work here.
-      </Text>
+      <Text c="dimmed">As it is saved, for a list “Customers”.</Text>
     </Stack>
   )
 }
@@ -62,6 +54,7 @@ const WORDING = ['account', 'getWording'] as const
 export default function WordingScreen() {
   const query = useData(read.account.getWording())
   const [language, setLanguage] = useState<Language>('en')
+  const [place, setPlace] = useState<PlaceName>('mail')
   const roleReason = useAllowed('admin')
   return (
     <SettingsPage
@@ -76,25 +69,34 @@ export default function WordingScreen() {
               <NameForm wording={data} roleReason={roleReason} />
               <Logo wording={data} roleReason={roleReason} />
             </Section>
-            <Section title="Texts">
-              <NativeSelect
-                maw={260}
-                label="Language"
-                description="The reader's language decides which texts are shown."
-                {...bindText(language, (value) => setLanguage(value as Language))}
-                data={Object.entries(LANGUAGE_NAMES).map(([value, label]) => ({
-                  value,
-                  label: data.texts[value as Language] ? `${label} (own texts)` : label,
-                }))}
-              />
-              <Text size="sm" maw={640}>
-                <Code>{'{{name}}'}</Code> is the name above or the domain of the sender, <Code>{'{{list}}'}</Code> the
-                contact list; it cannot be used when unsubscribing.
-              </Text>
-              <WordingTexts wording={data} language={language} roleReason={roleReason} />
-            </Section>
-            <Section title="Preview">
-              <WordingPreview language={language} version={query.dataUpdatedAt} />
+            <Section
+              title="Texts"
+              description={
+                <>
+                  <Code>{'{{name}}'}</Code> is the name above or the domain of the sender, <Code>{'{{list}}'}</Code> the
+                  contact list, except when unsubscribing.
+                </>
+              }
+            >
+              <Group>
+                <NativeSelect
+                  label="Language of the reader"
+                  {...bindText(language, (value) => setLanguage(value as Language))}
+                  data={Object.entries(LANGUAGE_NAMES).map(([value, label]) => ({
+                    value,
+                    label: data.texts[value as Language] ? `${label} (own texts)` : label,
+                  }))}
+                />
+                <NativeSelect
+                  label="Mail or page"
+                  {...bindText(place, (value) => setPlace(value as PlaceName))}
+                  data={toOptions(PLACE_NAMES, (name) => PLACES[name].label)}
+                />
+              </Group>
+              <div className="template-editor">
+                <WordingTexts wording={data} place={place} language={language} roleReason={roleReason} />
+                <WordingPreview place={place} language={language} version={query.dataUpdatedAt} />
+              </div>
             </Section>
           </>
         )}
@@ -168,13 +170,14 @@ function Logo({ wording: { logo, name }, roleReason }: PartProps) {
 const toTypedBlob = (file: File): Blob => new Blob([file], { type: 'application/octet-stream' })
 
 interface WordingTextsProps extends PartProps {
+  readonly place: PlaceName
   readonly language: Language
 }
 
-/** The texts of all languages, of which one is shown, so that changing the language loses nothing. */
-function WordingTexts({ wording, language, roleReason }: WordingTextsProps) {
+/** The texts of all languages and places, of which one is shown, so that changing either loses nothing. */
+function WordingTexts({ wording, place, language, roleReason }: WordingTextsProps) {
   const remove = useChange(() => api.account.updateWording({ texts: { [language]: null } }), WORDING)
-  const names = PLACE_NAMES.flatMap((place) => listFields(place, language, wording.defaults)).map(({ name }) => name)
+  const names = PLACE_NAMES.flatMap((each) => listFields(each, language, wording.defaults)).map(({ name }) => name)
   return (
     <FieldForm
       aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}
@@ -188,15 +191,13 @@ function WordingTexts({ wording, language, roleReason }: WordingTextsProps) {
         api.account.updateWording({ texts: mergeTexts(wording.texts, changes) })
       }
       lost="The texts that you changed are lost."
-      fields={LANGUAGES.flatMap((each) => PLACE_NAMES.flatMap((place) => listFields(place, each, wording.defaults)))}
+      fields={LANGUAGES.flatMap((each) => PLACE_NAMES.flatMap((name) => listFields(name, each, wording.defaults)))}
       hidesFields
       layout={({ show, set }) => (
         <>
-          {PLACE_NAMES.map((place) => (
-            <Fieldset key={place} legend={PLACES[place].label}>
-              <Stack gap="sm">{show(listFields(place, language, wording.defaults))}</Stack>
-            </Fieldset>
-          ))}
+          <Stack gap="sm" role="group" aria-label={PLACES[place].label}>
+            {show(listFields(place, language, wording.defaults))}
+          </Stack>
           {wording.texts[language] && (
             <ActionButton
               variant="default"
