@@ -71,11 +71,11 @@ export function useForm<Body, Result>(options: FormHook<Body, Result>) {
     })
   }
   const show = (some: readonly Field[]): ReactNode =>
-    some.map((field, index) => (
+    some.map((field) => (
       <FieldInput
         key={field.name}
         field={field}
-        isFirst={isFocused && index === 0}
+        isFirst={isFocused && field.name === fields[0]?.name}
         value={inputOf(field)}
         error={findFieldError(work.error, field.name) ?? findFieldError(work.error, field.errorName ?? field.name)}
         isReadOnly={reason !== undefined}
