@@ -167,14 +167,17 @@ export function describeKept({ status, keep, inherited_from: parent }: DnsRecord
     : 'Replace your record with this one, which keeps its terms and adds Tassis. There may be only one.'
 }
 
-/** What a check found, without what the status and the fields of the record say already. */
+const NO_SUCH_NAME = ' itself does not exist in DNS'
+const ADVICE = ['Publish a', 'Replace it with ']
+
+/** What a check found, without what the status, the fields of the record and the line on its zone say already. */
 export function toFinding(record: DnsRecordView): string {
   const { detail, status } = record
-  const end = detail.endsWith(toPublish(record))
-    ? detail.search(/(Publish a|Replace it with) (?!.*(Publish a|Replace it with) )/)
-    : -1
-  const text = end < 0 ? detail : detail.slice(0, end)
-  return (status === 'missing' ? text.replace(/^There is no .+? at \S+\.( |$)/, '') : text).trim()
+  const end = detail.endsWith(toPublish(record)) ? Math.max(...ADVICE.map((text) => detail.lastIndexOf(text))) : -1
+  const sentences = (end < 0 ? detail : detail.slice(0, end)).trim().replaceAll('. ', '.\n').split('\n')
+  return sentences
+    .filter((text) => !(status === 'missing' && text.startsWith('There is no ')) && !text.includes(NO_SUCH_NAME))
+    .join(' ')
 }
 
 /** By which is kept what the service remarked on when the domain was registered a moment ago. */
