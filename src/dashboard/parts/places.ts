@@ -17,9 +17,16 @@ const SETTINGS = [
   ['Mailboxes', 'inbound agent', linkOptions({ to: '/inbound/mailboxes' })],
   ['Insights', 'analytics report', linkOptions({ to: '/analytics/insights' })],
   ['Team', 'members invite people roles settings', linkOptions({ to: '/settings/team' })],
-  ['Your profile', 'password authenticator two factor sessions settings', linkOptions({ to: '/settings/profile' })],
+  ['Account', 'name time zone tracking settings', linkOptions({ to: '/settings' })],
+  [
+    'Your sign-in',
+    'profile password passkeys authenticator two factor sessions settings',
+    linkOptions({ to: '/settings/profile' }),
+  ],
   ['Streams', 'settings', linkOptions({ to: '/settings/streams' })],
   ['Texts and logo', 'wording branding settings', linkOptions({ to: '/settings/wording' })],
+  ['Sub-accounts', 'customers settings', linkOptions({ to: '/settings/accounts' })],
+  ['Plan', 'quota usage billing settings', linkOptions({ to: '/settings/plan' })],
   ['Audit log', 'history settings', linkOptions({ to: '/settings/audit' })],
   ['Privacy', 'export erase delete gdpr settings', linkOptions({ to: '/settings/privacy' })],
 ] as const
