@@ -24,9 +24,7 @@ export function AccountMenu({ onHelp }: { onHelp(): void }) {
       className="account-button"
       button={
         <>
-          <span className="avatar" aria-hidden="true">
-            {[...account.name][0]?.toUpperCase()}
-          </span>
+          <span className="avatar" aria-hidden="true" data-letter={[...account.name][0]?.toUpperCase()} />
           <bdi className="account-name">{account.name}</bdi>
         </>
       }

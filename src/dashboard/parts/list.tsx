@@ -114,7 +114,7 @@ export function ListView<Row>({ label, columns, isWide = false, choices, ...prop
 }
 
 export const ListFilters = <Row,>({ list, choices = {} }: { readonly list: List<Row>; readonly choices?: Choices }) =>
-  Object.keys(list.filters).length > 0 && (
+  Object.entries(list.filters).some(([name, { isHidden }]) => !isHidden || list.values[name] !== undefined) && (
     <FilterForm
       filters={list.filters}
       values={list.values}

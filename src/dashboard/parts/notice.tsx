@@ -14,7 +14,11 @@ interface NoticeProps {
 }
 
 export const Notice = ({ tone = 'neutral', title, isUrgent = false, action, children }: NoticeProps) => (
-  <div className={`notice notice-${tone}`} role={isUrgent ? 'alert' : 'group'}>
+  <div
+    className={`notice notice-${tone}`}
+    role={isUrgent ? 'alert' : 'group'}
+    {...(typeof title === 'string' && { 'aria-label': title })}
+  >
     <ToneShape tone={tone} />
     <div className="notice-text">
       {title !== undefined && <strong>{title}</strong>}
