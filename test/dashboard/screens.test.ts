@@ -95,6 +95,8 @@ async function seed(): Promise<typeof ids> {
   })
   const threads = await api('GET', `/v1/agent-mailboxes/${mailbox}/threads`)
   await addFiguresAndReport()
+  await api('POST', '/v1/emails', { ...mail, [TAGS]: TAGS })
+  const logs = await api('GET', '/v1/logs?status=422')
   const hook = at((await api('GET', '/v1/webhooks')).body, 'data', 0, 'id')
   const delivery = at((await api('GET', `/v1/webhooks/${hook}/deliveries`)).body, 'data', 0, 'id')
   return {
@@ -102,6 +104,7 @@ async function seed(): Promise<typeof ids> {
     broadcast: String(at(sent.body, 'data', 'operation_id')),
     route: route.id,
     thread: String(at(threads.body, 'data', 0, 'id')),
+    log: String(at(logs.body, 'data', 0, 'id')),
     hook: String(hook),
     delivery: String(delivery),
   }
@@ -163,6 +166,8 @@ const listScreens = (): readonly Screen[] => [
     ['Show the secret', 'Replace the secret', 'Save', 'Delete this webhook'],
   ],
   [`/webhooks/${ids['hook']}/deliveries/${ids['delivery']}`, '<script>', ['Replay this delivery']],
+  ['/logs?status=4xx', '<script>'],
+  [`/logs/${ids['log']}`, 'Same errors'],
   ['/templates', '<script>', ['New template']],
   ['/templates/new', 'Nothing is written yet.', ['Save']],
   [
@@ -416,6 +421,7 @@ const listKinds = (): readonly (readonly [kind: string, path: string, text: stri
   ['detail with tabs and a frame', `/emails/${ids['email']}`, 'Captured'],
   ['form', '/keys/new', 'Create the key'],
   ['steps with texts to copy', `/domains/${ids['pending']}`, 'Check now'],
+  ['request of the log', `/logs/${ids['log']}`, 'Same errors'],
   ['history of requests', `/webhooks/${ids['hook']}`, 'Failed, is retried'],
   ['editor with preview', `/templates/${ids['template']}`, 'This is what is sent with the data.'],
   ['versions with differences', `/templates/${ids['template']}/versions?version=1`, 'Restore this version'],

@@ -6,6 +6,7 @@ import {
   IconHome,
   IconInbox,
   IconKey,
+  IconLogs,
   IconMail,
   IconServer,
   IconSettings,
@@ -56,6 +57,7 @@ const NAVIGATION_GROUPS: readonly NavigationGroup[] = [
     items: [
       { label: 'Domains', to: '/domains', key: 'd', icon: IconWorld },
       { label: 'Webhooks', to: '/webhooks', key: 'w', icon: IconWebhook },
+      { label: 'Logs', to: '/logs', key: 'l', icon: IconLogs },
       { label: 'API keys', to: '/keys', key: 'p', icon: IconKey },
       { label: 'Settings', to: '/settings', key: 'c', icon: IconSettings },
       { label: 'Server', to: '/server', key: 'v', icon: IconServer, isForOperators: true },

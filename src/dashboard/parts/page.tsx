@@ -2,6 +2,7 @@
 import {
   Alert,
   type AlertProps,
+  Anchor,
   Button,
   Code,
   Group,
@@ -160,10 +161,14 @@ export function ErrorState({ error, onRetry }: { readonly error: unknown; onRetr
   )
 }
 
+/** Leads to the request in the log. A plain link: also errors outside of the router have one. */
 export const RequestId = ({ id }: { readonly id: string | undefined }) =>
   id ? (
     <Text size="sm">
-      Request id: <Code>{id}</Code>
+      Request id: <Code>{id}</Code>{' '}
+      <Anchor inherit underline="always" href={`/app/logs?request_id=${encodeURIComponent(id)}`}>
+        Show in the logs
+      </Anchor>
     </Text>
   ) : null
 

@@ -9,6 +9,7 @@ const SETTINGS = [
   ['Add a domain', 'new dns dkim spf', linkOptions({ to: '/domains/new' })],
   ['Create an API key', 'new token secret', linkOptions({ to: '/keys/new' })],
   ['Add a webhook', 'new endpoint', linkOptions({ to: '/webhooks/new' })],
+  ['Refused requests', 'logs errors 422 401 api smtp', linkOptions({ to: '/logs', search: { status: '4xx' } })],
   ['New template', 'create', linkOptions({ to: '/templates/new' })],
   ['New broadcast', 'create newsletter campaign', linkOptions({ to: '/broadcasts/new' })],
   ['Import suppressions', 'csv bounce list', linkOptions({ to: '/suppressions/import' })],

@@ -2,6 +2,7 @@
 import type { Filters } from '../parts/filters.ts'
 import { CONTACT_STATES } from './audience/contact-search.ts'
 import { INBOUND_STATES, ROUTE_DELIVERY_STATES } from './inbound/format.ts'
+import { INTERFACES } from './logs/words.ts'
 import { EVENT_NAMES, TEST_EVENT } from './webhooks/events.ts'
 import { DELIVERY_STATES } from './webhooks/state.ts'
 
@@ -77,6 +78,16 @@ export const TEMPLATE_FILTERS = { search: { label: 'Name or alias contains', max
 export const DELIVERY_FILTERS = {
   status: { label: 'State', words: toWords(DELIVERY_STATES) },
   event: { label: 'Event', words: Object.fromEntries([...EVENT_NAMES, TEST_EVENT].map((name) => [name, name])) },
+} as const satisfies Filters
+
+export const LOG_FILTERS = {
+  q: { label: 'Path, error or request id', maxLength: MAX_WORDS_LENGTH },
+  status: { label: 'Status', words: { '2xx': '2xx, accepted', '4xx': '4xx, refused', '5xx': '5xx, failed' } },
+  kind: { label: 'Interface', words: INTERFACES },
+  actor_id: { label: 'Key or user' },
+  from_date: { label: 'From day' },
+  to_date: { label: 'Until day' },
+  request_id: { label: 'Request id', isHidden: true },
 } as const satisfies Filters
 
 export const AUDIT_FILTERS = {
