@@ -36,7 +36,7 @@ describeInBrowser('the webhooks in the dashboard', (open) => {
     const { page } = dashboard
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     await dashboard.goTo('/webhooks')
-    await heading(page, 'Your webhooks will appear here')
+    await heading(page, 'No webhook yet')
     await page.getByRole('button', { name: 'Add a webhook' }).click()
     await heading(page, 'Add a webhook')
     await page.getByRole('button', { name: 'Add the webhook' }).click()
@@ -76,11 +76,11 @@ describeInBrowser('the webhooks in the dashboard', (open) => {
     expect(text).toContain('the last response was 502')
     expect(await page.evaluate('window.ran')).toBeUndefined()
 
-    await page.getByLabel('State').selectOption('undeliverable')
+    await page.getByLabel('Status').selectOption('undeliverable')
     await page.waitForURL(/status=undeliverable/)
     await page.getByRole('link', { name: 'test', exact: true }).waitFor({ state: 'detached' })
     await page.reload()
-    expect(await page.getByLabel('State', { exact: true }).inputValue()).toBe('undeliverable')
+    expect(await page.getByLabel('Status', { exact: true }).inputValue()).toBe('undeliverable')
     await page.getByRole('link', { name: 'delivered', exact: true }).first().click()
     await heading(page, 'Delivery: delivered')
     const posted = receiver.requests.at(-1)?.text ?? ''
@@ -238,7 +238,7 @@ describeInBrowser('the webhooks in the dashboard', (open) => {
     await page.locator('[role=dialog] input:focus').waitFor()
     await page.keyboard.type('hooks.test')
     await page.keyboard.press('Enter')
-    await heading(page, 'Your webhooks will appear here')
+    await heading(page, 'No webhook yet')
     expect((await api('GET', `/v1/webhooks/${hook.id}`)).status).toBe(404)
   })
 })

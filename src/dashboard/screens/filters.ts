@@ -76,7 +76,7 @@ export const CONTACT_FILTERS = {
 export const TEMPLATE_FILTERS = { search: { label: 'Name or alias contains', maxLength: MAX_WORDS_LENGTH } } as const
 
 export const DELIVERY_FILTERS = {
-  status: { label: 'State', words: toWords(DELIVERY_STATES) },
+  status: { label: 'Status', words: toWords(DELIVERY_STATES) },
   event: { label: 'Event', words: Object.fromEntries([...EVENT_NAMES, TEST_EVENT].map((name) => [name, name])) },
 } as const satisfies Filters
 

@@ -9,12 +9,15 @@ import { Page } from '../parts/page.tsx'
 import { USUAL_EVENTS } from './webhooks/events.ts'
 import { WEBHOOK_FIELDS } from './webhooks/fields.tsx'
 import { SecretText, VerifyHint } from './webhooks/secret.tsx'
-import { SendTest } from './webhooks/send-test.tsx'
+import { useTestEvent } from './webhooks/send-test.tsx'
 
 export default function WebhookNewScreen() {
   const [created, setCreated] = useState<CreateWebhookResult>()
   return (
-    <Page title={created ? 'The webhook was added' : 'Add a webhook'}>
+    <Page
+      title={created ? 'The webhook was added' : 'Add a webhook'}
+      back={{ label: 'Webhooks', target: { to: '/webhooks' } }}
+    >
       {created ? (
         <Created webhook={created} />
       ) : (
@@ -27,7 +30,6 @@ export default function WebhookNewScreen() {
           refreshes={['webhooks']}
           run={api.webhooks.create}
           onDone={({ data }) => setCreated(data)}
-          actions={<TextLink to="/webhooks">Cancel</TextLink>}
         />
       )}
     </Page>
@@ -35,14 +37,16 @@ export default function WebhookNewScreen() {
 }
 
 function Created({ webhook }: { readonly webhook: CreateWebhookResult }) {
+  const test = useTestEvent(webhook.id)
   return (
     <Stack align="flex-start" maw={720}>
       <Text>
-        Events from now on are posted to <bdi>{webhook.url}</bdi>. Give your receiver this signing secret:
+        Events are posted to <bdi>{webhook.url}</bdi> from now on. Give your server this signing secret:
       </Text>
       <SecretText secret={webhook.secret} />
       <VerifyHint />
-      <SendTest id={webhook.id} />
+      {test.button}
+      {test.outcome}
       <TextLink to="/webhooks/$id" params={{ id: webhook.id }}>
         Go to the webhook
       </TextLink>

@@ -1,22 +1,106 @@
 /** @module One webhook: its deliveries, what can be done with it, and its settings. */
 import { List, Stack, Text } from '@mantine/core'
-import { useParams, useSearch } from '@tanstack/react-router'
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import type { Webhook } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { DeleteButton, DialogButton } from '../parts/dialog.tsx'
-import { Section } from '../parts/page.tsx'
+import { formatCount } from '../parts/format.ts'
+import { RecordPage, Section } from '../parts/page.tsx'
+import { Tabs } from '../parts/tabs.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
-import { WebhookFrame } from './webhooks/frame.tsx'
+import { LastAttempt, WebhookStatus } from './webhooks/marks.tsx'
+import { WebhookNotice } from './webhooks/notice.tsx'
+import { useWebhook } from './webhooks/queries.ts'
 import { WebhookReplay } from './webhooks/replay.tsx'
 import { WebhookSecret } from './webhooks/secret.tsx'
-import { SendTest } from './webhooks/send-test.tsx'
+import { useTestEvent } from './webhooks/send-test.tsx'
 import { WebhookSettings } from './webhooks/settings.tsx'
+import { toWebhookName } from './webhooks/state.ts'
 
-const DeleteWebhook = ({ webhook }: { readonly webhook: Webhook }) => (
-  <Section title="Delete">
-    <Text maw={720}>
-      Nothing more is posted, and the deliveries and the secret are deleted. To pause it, switch it off.
-    </Text>
+export default function WebhookScreen() {
+  const { id } = useParams({ from: '/webhooks/$id' })
+  const { tab = 'deliveries' } = useSearch({ from: '/webhooks/$id' })
+  const navigate = useNavigate()
+  const query = useWebhook(id)
+  const test = useTestEvent(id)
+  const known = query.data
+  return (
+    <RecordPage
+      title={known ? toWebhookName(known) : 'Webhook'}
+      list={{ to: '/webhooks' }}
+      listName="Webhooks"
+      query={query}
+      missing="This account has no such webhook, or it was deleted."
+      {...(known && {
+        status: <WebhookStatus webhook={known} />,
+        description: <Summary webhook={known} />,
+        action: (
+          <>
+            <Replay webhook={known} />
+            {test.button}
+          </>
+        ),
+      })}
+    >
+      {(webhook) => (
+        <>
+          {test.outcome}
+          <WebhookNotice webhook={webhook} />
+          <Tabs
+            label="Pages of the webhook"
+            value={tab}
+            onChange={(next) =>
+              void navigate({ to: '/webhooks/$id', params: { id }, search: next === 'settings' ? { tab: next } : {} })
+            }
+            tabs={[
+              { name: 'deliveries', label: 'Deliveries', panel: <Deliveries webhook={webhook} /> },
+              { name: 'settings', label: 'Settings', panel: <Settings webhook={webhook} /> },
+            ]}
+          />
+        </>
+      )}
+    </RecordPage>
+  )
+}
+
+interface WebhookProps {
+  readonly webhook: Webhook
+}
+
+/** The URL only if it is not the name. */
+const Summary = ({ webhook }: WebhookProps) => (
+  <>
+    {webhook.description !== null && (
+      <>
+        <bdi>{webhook.url}</bdi>
+        <br />
+      </>
+    )}
+    {formatCount(webhook.events.length, 'event')} · Last delivery: <LastAttempt webhook={webhook} />
+  </>
+)
+
+const Replay = ({ webhook }: WebhookProps) => (
+  <DialogButton
+    label="Replay a range of time"
+    variant="default"
+    needs="developer"
+    reason={webhook.is_active ? undefined : 'The webhook is not active; activate it first.'}
+  >
+    {(close) => <WebhookReplay webhook={webhook} onClose={close} />}
+  </DialogButton>
+)
+
+const Settings = ({ webhook }: WebhookProps) => (
+  <Stack gap="xl">
+    <WebhookSettings webhook={webhook} />
+    <WebhookSecret webhook={webhook} />
+    <DeleteWebhook webhook={webhook} />
+  </Stack>
+)
+
+const DeleteWebhook = ({ webhook }: WebhookProps) => (
+  <Section title="Delete" description="Nothing more is posted; deliveries and secret are gone. Off only pauses it.">
     <DeleteButton
       label="Delete this webhook"
       title="Delete this webhook?"
@@ -36,44 +120,4 @@ const DeleteWebhook = ({ webhook }: { readonly webhook: Webhook }) => (
       </List>
     </DeleteButton>
   </Section>
-)
-
-export default function WebhookScreen() {
-  const { id } = useParams({ from: '/webhooks/$id' })
-  const { tab = 'deliveries' } = useSearch({ from: '/webhooks/$id' })
-  return (
-    <WebhookFrame id={id} tab={tab}>
-      {(webhook) =>
-        tab === 'settings' ? (
-          <Stack gap="xl">
-            <WebhookSecret webhook={webhook} />
-            <WebhookSettings webhook={webhook} />
-            <DeleteWebhook webhook={webhook} />
-          </Stack>
-        ) : (
-          <Stack gap="md">
-            <Actions webhook={webhook} />
-            <Deliveries webhook={webhook} />
-          </Stack>
-        )
-      }
-    </WebhookFrame>
-  )
-}
-
-const Actions = ({ webhook }: { readonly webhook: Webhook }) => (
-  <SendTest
-    id={webhook.id}
-    extra={
-      <DialogButton
-        label="Replay a range of time"
-        size="xs"
-        variant="default"
-        needs="developer"
-        reason={webhook.is_active ? undefined : 'The webhook is not active; activate it first.'}
-      >
-        {(close) => <WebhookReplay webhook={webhook} onClose={close} />}
-      </DialogButton>
-    }
-  />
 )

@@ -1,5 +1,5 @@
 /** @module The deliveries of a webhook with their filters. */
-import { Code, Stack, Text } from '@mantine/core'
+import { Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
@@ -39,7 +39,7 @@ export function Deliveries({ webhook }: { readonly webhook: Webhook }) {
   })
   useRefreshedWebhook(webhook.id, list.query.data)
   return (
-    <Stack gap="xs" component="section" aria-label="Deliveries">
+    <section aria-label="Deliveries">
       <ListView
         list={list}
         label="Deliveries, newest first"
@@ -48,60 +48,56 @@ export function Deliveries({ webhook }: { readonly webhook: Webhook }) {
         empty={
           <EmptyState
             title="No delivery yet"
-            text="Each event that is posted to this webhook appears here, with the response of your server. A test event is the first one."
+            text="Each event that is posted appears here, with the response of your server. Send a test event to see one."
           />
         }
-        advice="Deliveries are kept for a while after they have ended; the server's operator sets how long."
+        advice="Old deliveries are deleted."
       />
-    </Stack>
+    </section>
   )
 }
 
 const COLUMNS: readonly Column<WebhookDeliverySummary>[] = [
   {
     header: 'Event',
-    width: '22%',
+    width: '20%',
     cell: ({ id, webhook_id, event }) => (
       <NameLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id: webhook_id, deliveryId: id }}>
         {event}
       </NameLink>
     ),
   },
+  { header: 'Status', width: '9.5rem', phone: 'aside', cell: (delivery) => <DeliveryStatus delivery={delivery} /> },
+  { header: 'Response', phone: 'bare', cell: (delivery) => <Response delivery={delivery} /> },
   {
-    header: 'State',
-    width: '22%',
-    cell: (delivery) => (
-      <Stack gap={0}>
-        <DeliveryStatus delivery={delivery} />
-        {delivery.next_attempt_at !== null && delivery.attempts > 0 && (
-          <Text size="sm">
-            Next attempt <Time iso={delivery.next_attempt_at} />
-          </Text>
-        )}
-      </Stack>
-    ),
+    header: 'Duration',
+    width: '5.5rem',
+    isNumeric: true,
+    phone: 'none',
+    cell: ({ duration_ms: ms }) => formatDuration(ms),
   },
-  { header: 'Response', cell: (delivery) => <Response delivery={delivery} /> },
-  { header: 'Attempts', width: '6.5rem', cell: ({ attempts }) => attempts },
-  { header: 'Time', width: '18%', cell: ({ attempted_at, created_at }) => <Time iso={attempted_at ?? created_at} /> },
+  { header: 'Attempts', width: '5.5rem', isNumeric: true, phone: 'none', cell: ({ attempts }) => attempts },
+  {
+    header: 'Time',
+    width: '10.5rem',
+    isNumeric: true,
+    phone: 'bare',
+    cell: ({ attempted_at, created_at }) => <Time iso={attempted_at ?? created_at} hasSeconds />,
+  },
 ]
 
+/** The code, and the beginning of what came with it. */
 function Response({ delivery }: { readonly delivery: WebhookDeliverySummary }) {
-  const { status_code: code, duration_ms: ms, response, error } = delivery
+  const { status_code: code, response, error } = delivery
   const text = code === null ? error : response
-  if (code === null && !text) return <>–</>
   return (
-    <Stack gap={0} title={[error, response].filter(Boolean).join('\n')}>
-      {code !== null && (
-        <Text size="sm">
-          <Code>{code}</Code> in {formatDuration(ms)}
-        </Text>
-      )}
+    <span title={[error, response].filter(Boolean).join('\n')}>
+      {code ?? (text ? '' : '–')}{' '}
       {text && (
-        <Text size="sm" c="dimmed" lineClamp={2}>
+        <Text span inherit c="dimmed">
           <bdi>{text}</bdi>
         </Text>
       )}
-    </Stack>
+    </span>
   )
 }

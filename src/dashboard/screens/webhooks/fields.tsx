@@ -15,20 +15,20 @@ export const WEBHOOK_FIELDS: readonly Field<'url' | 'description' | 'format' | '
     name: 'url',
     label: 'URL',
     kind: 'code',
-    hint: 'Begins with https://, not http://, and leads to a public address. Each event is a POST request with JSON. To try it on your own machine, see docs/events.md.',
+    hint: 'A public https address. Each event is a POST request with JSON.',
     placeholder: 'https://your-server.example/webhook',
     isRequired: true,
   },
   {
     name: 'description',
     label: 'Description',
-    hint: 'Optional: what you call it, such as the program that gets the events.',
+    hint: 'Its name in lists, such as Billing. Optional.',
   },
   {
     name: 'format',
     label: 'Format',
     kind: 'choice',
-    hint: 'Form of the payloads: receivers written for another provider read its own. Those forms do not have all events.',
+    hint: 'For code written for another provider. Its format does not have all events.',
     options: Object.entries(FORMAT_TEXTS).map(([value, label]) => ({ value, label })),
   },
   { name: 'events', label: 'Events', render: (input) => <Events {...input} /> },
@@ -51,29 +51,28 @@ const Events = ({ value, error, isReadOnly, set }: Input) => (
             </Text>
           </Group>
         )}
-        {EVENT_GROUPS.map(({ label, events }) => (
-          <Stack key={label} gap={4} role="group" aria-label={label}>
-            <Text size="sm" fw={600}>
-              {label}
-            </Text>
-            {events.map((name) => (
-              <Checkbox
-                key={name}
-                value={name}
-                disabled={isReadOnly}
-                label={name}
-                description={EVENT_EXPLANATIONS[name]}
-              />
-            ))}
-          </Stack>
-        ))}
+        <div className="event-groups">
+          {EVENT_GROUPS.map(({ label, events }) => (
+            <Stack key={label} gap={8} role="group" aria-label={label}>
+              <Text size="xs" c="dimmed" fw={500}>
+                {label}
+              </Text>
+              {events.map((name) => (
+                <Checkbox
+                  key={name}
+                  value={name}
+                  disabled={isReadOnly}
+                  label={name}
+                  description={EVENT_EXPLANATIONS[name]}
+                />
+              ))}
+            </Stack>
+          ))}
+        </div>
       </Stack>
     </Checkbox.Group>
-    <Text size="sm">
-      What each event contains:{' '}
-      <Anchor href="/docs" underline="always">
-        API description
-      </Anchor>
-    </Text>
+    <Anchor href="/docs" underline="always">
+      What each event contains
+    </Anchor>
   </>
 )

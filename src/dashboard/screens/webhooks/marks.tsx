@@ -3,21 +3,44 @@ import { Fragment } from 'react'
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { DELIVERY_STATES, type SentencePart, toWebhookState, WEBHOOK_STATES } from './state.ts'
+import { DELIVERY_STATES, findLastAttempt, type SentencePart, toWebhookState, WEBHOOK_STATES } from './state.ts'
 
 export function WebhookStatus({ webhook }: { readonly webhook: Webhook }) {
   const { word, tone } = WEBHOOK_STATES[toWebhookState(webhook)]
   return <StatusLabel tone={tone}>{word}</StatusLabel>
 }
 
-export function DeliveryStatus({ delivery: { status, attempts } }: { readonly delivery: WebhookDeliverySummary }) {
+/** "Accepted 3:04 PM". */
+export function LastAttempt({ webhook }: { readonly webhook: Webhook }) {
+  const last = findLastAttempt(webhook)
+  if (!last) return <>None yet</>
+  return (
+    <>
+      {last.isAccepted ? 'Accepted' : 'Failed'} <Time iso={last.at} />
+    </>
+  )
+}
+
+export function DeliveryStatus({ delivery: { status, attempts, next_attempt_at: next } }: DeliveryProps) {
   const state = Object.hasOwn(DELIVERY_STATES, status)
     ? DELIVERY_STATES[status as keyof typeof DELIVERY_STATES]
     : ({ word: status, tone: 'neutral' } as const)
-  const isRetried = status === 'pending' && attempts > 0
+  if (status !== 'pending' || attempts === 0) return <StatusLabel tone={state.tone}>{state.word}</StatusLabel>
   return (
-    <StatusLabel tone={isRetried ? 'warning' : state.tone}>{isRetried ? 'Failed, is retried' : state.word}</StatusLabel>
+    <StatusLabel tone="warning" title="The last attempt failed; it is repeated.">
+      {next === null ? (
+        'Retrying'
+      ) : (
+        <>
+          Retry <Time iso={next} />
+        </>
+      )}
+    </StatusLabel>
   )
+}
+
+interface DeliveryProps {
+  readonly delivery: WebhookDeliverySummary
 }
 
 export const Sentence = ({ parts }: { readonly parts: readonly SentencePart[] }) => (

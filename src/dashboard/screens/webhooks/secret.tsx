@@ -1,5 +1,5 @@
 /** @module The signing secret of a webhook: shown on request, copied, replaced. */
-import { Alert, Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
+import { Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import type { RevealWebhookSecretResult, Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
@@ -8,6 +8,7 @@ import { SmallAction } from '../../parts/buttons.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { FormError } from '../../parts/form-error.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -22,11 +23,10 @@ export const SecretText = ({ secret }: { readonly secret: string }) => (
 )
 
 export const VerifyHint = () => (
-  <Text size="sm" maw={720}>
-    Each request has the header <Code>X-Service-Signature: t=…,v1=…</Code>. <Code>v1</Code> is the HMAC-SHA256, in hex,
-    of the value of <Code>t</Code>, a dot and the exact body, with the whole secret as the key. Compare it before you
-    believe a request, and refuse an old <Code>t</Code>.{' '}
-    <Anchor href="/docs" underline="always">
+  <Text size="xs" c="dimmed" maw={720}>
+    Check the header <Code>X-Service-Signature: t=…,v1=…</Code> of each request: <Code>v1</Code> is the HMAC-SHA256, in
+    hex, of <Code>t</Code>, a dot and the exact body, with the whole secret as the key. Refuse an old <Code>t</Code>.{' '}
+    <Anchor href="/docs" underline="always" inherit>
       API description
     </Anchor>
   </Text>
@@ -59,10 +59,10 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
         {shown && (
           <Stack gap="xs" align="flex-start">
             {shown.isNew && (
-              <Alert color="green">
+              <Notice tone="good">
                 This is the new secret. It signs every request from now on, including retries. Give it to your{' '}
                 {receiver}.
-              </Alert>
+              </Notice>
             )}
             <SecretText secret={shown.text} />
           </Stack>
@@ -104,11 +104,15 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
 }
 
 export const WebhookSecret = ({ webhook }: { readonly webhook: Webhook }) => (
-  <Section title="Signing secret">
-    <Text size="sm">
-      {webhook.secret_rotated_at ? 'Replaced' : 'Created'}{' '}
-      <Time iso={webhook.secret_rotated_at ?? webhook.created_at} />
-    </Text>
+  <Section
+    title="Signing secret"
+    description={
+      <>
+        {webhook.secret_rotated_at ? 'Replaced' : 'Created'}{' '}
+        <Time iso={webhook.secret_rotated_at ?? webhook.created_at} />
+      </>
+    }
+  >
     <SigningSecret
       reveal={() => api.webhooks.revealSecret(webhook.id)}
       rotate={() => api.webhooks.rotateSecret(webhook.id, { updated_at: webhook.updated_at })}

@@ -1,59 +1,53 @@
 /** @module Sends a test event and waits for its outcome. */
-import { Alert, Group, Stack, Text } from '@mantine/core'
-import { type ReactNode, useState } from 'react'
+import { useState } from 'react'
 import type { WebhookDelivery } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
-import { SmallAction } from '../../parts/buttons.tsx'
+import { ActionButton } from '../../parts/buttons.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { formatDuration } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { useDelivery } from './queries.ts'
 
-interface SendTestProps {
-  readonly id: string
-  /** Another button, beside. */
-  readonly extra?: ReactNode
-}
-
-export function SendTest({ id, extra }: SendTestProps) {
+/** The button, and what is shown of the outcome. */
+export function useTestEvent(id: string) {
   const [deliveryId, setDeliveryId] = useState<string>()
   const test = useChange(() => api.webhooks.test(id), 'webhooks')
-  return (
-    <Stack gap="xs" align="flex-start">
-      <Group gap="xs">
-        <SmallAction
-          needs="developer"
-          loading={test.isPending}
-          onClick={() => test.mutate(undefined, { onSuccess: ({ data }) => setDeliveryId(data.delivery_id) })}
-        >
-          Send a test event
-        </SmallAction>
-        {extra}
-      </Group>
-      <FormError error={test.error} />
+  return {
+    button: (
+      <ActionButton
+        needs="developer"
+        variant="default"
+        loading={test.isPending}
+        onClick={() => test.mutate(undefined, { onSuccess: ({ data }) => setDeliveryId(data.delivery_id) })}
+      >
+        Send a test event
+      </ActionButton>
+    ),
+    outcome: (test.error || deliveryId !== undefined) && (
       <div role="status">
+        <FormError error={test.error} />
         {deliveryId !== undefined && <Outcome key={deliveryId} id={id} deliveryId={deliveryId} />}
       </div>
-    </Stack>
-  )
+    ),
+  }
 }
 
 function Outcome({ id, deliveryId }: { readonly id: string; readonly deliveryId: string }) {
   const { data, error } = useDelivery(id, deliveryId)
-  if (!data) return error ? <FormError error={error} /> : <Text size="sm">The test event is being sent…</Text>
+  if (!data) return error ? <FormError error={error} /> : <Notice tone="waiting">The test event is being sent…</Notice>
   return (
-    <Alert variant="default" p="xs">
-      <Stack gap={4} align="flex-start">
-        <StatusLabel tone={data.status === 'delivered' ? 'good' : data.status === 'pending' ? 'waiting' : 'bad'}>
-          {toWords(data)}
-        </StatusLabel>
+    <Notice
+      tone={data.status === 'delivered' ? 'good' : data.status === 'pending' ? 'waiting' : 'bad'}
+      action={
         <TextLink to="/webhooks/$id/deliveries/$deliveryId" params={{ id, deliveryId }}>
           See the request and the response
         </TextLink>
-      </Stack>
-    </Alert>
+      }
+    >
+      {toWords(data)}
+    </Notice>
   )
 }
 

@@ -1,9 +1,8 @@
 /** @module Changes a webhook. What somebody else changed in the meantime stays, apart from the same fields. */
-import { Text } from '@mantine/core'
 import type { UpdateWebhookRequest, Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { FieldForm } from '../../parts/field-form.tsx'
-import { Section } from '../../parts/page.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { WEBHOOK_FIELDS } from './fields.tsx'
 import { toWebhookState } from './state.ts'
 
@@ -17,8 +16,8 @@ const ACTIVE_FIELD = {
 export function WebhookSettings({ webhook }: { readonly webhook: Webhook }) {
   const isDeactivated = toWebhookState(webhook) === 'deactivated'
   return (
-    <Section title="Settings">
-      {isDeactivated && <Text size="sm">Failures deactivated this webhook. Saving a change activates it again.</Text>}
+    <>
+      {isDeactivated && <Notice>Saving a change activates this webhook again.</Notice>}
       <FieldForm
         maw={640}
         needs="developer"
@@ -39,6 +38,6 @@ export function WebhookSettings({ webhook }: { readonly webhook: Webhook }) {
         }}
         fields={isDeactivated ? WEBHOOK_FIELDS : [ACTIVE_FIELD, ...WEBHOOK_FIELDS]}
       />
-    </Section>
+    </>
   )
 }

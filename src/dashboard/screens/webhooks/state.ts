@@ -26,9 +26,9 @@ export const WEBHOOK_STATES: Readonly<Record<WebhookState, { readonly word: stri
 export const DELIVERY_STATES: Readonly<
   Record<'pending' | 'delivered' | 'undeliverable', { readonly word: string; readonly tone: Tone }>
 > = {
-  pending: { word: 'Pending', tone: 'waiting' },
-  delivered: { word: 'Delivered', tone: 'good' },
-  undeliverable: { word: 'Undeliverable', tone: 'bad' },
+  pending: { word: 'Waiting', tone: 'waiting' },
+  delivered: { word: 'Accepted', tone: 'good' },
+  undeliverable: { word: 'Given up', tone: 'bad' },
 }
 
 const MAX_NAME_LENGTH = 80

@@ -1,0 +1,120 @@
+/** @module What is wrong with a webhook, why, and what to do; activates it. */
+import { Text } from '@mantine/core'
+import type { Webhook } from '#client/api.ts'
+import { api } from '../../api/client.ts'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { formatCount } from '../../parts/format.ts'
+import { Notice } from '../../parts/notice.tsx'
+import { Sentence } from './marks.tsx'
+import { useDeliveries, useReplayCount } from './queries.ts'
+import { explainDeactivation, explainFailing, findLastFailure, toMissedStart, toWebhookState } from './state.ts'
+
+interface WebhookProps {
+  readonly webhook: Webhook
+}
+
+interface ActivateProps extends WebhookProps {
+  readonly missed: ReturnType<typeof useMissed>
+}
+
+const MAX_SEARCHED = 50
+
+export function WebhookNotice({ webhook }: WebhookProps) {
+  switch (toWebhookState(webhook)) {
+    case 'deactivated':
+      return <Deactivated webhook={webhook} />
+    case 'off':
+      return <Off webhook={webhook} />
+    case 'failing':
+      return <Failing webhook={webhook} />
+    case 'active':
+      return null
+  }
+}
+
+const Off = ({ webhook }: WebhookProps) => (
+  <Notice title="This webhook is off" action={<Activate webhook={webhook} missed={useMissed(webhook)} />}>
+    Nothing is posted to it. You can replay the events of this time once it is active.
+  </Notice>
+)
+
+function useLastFailure(webhook: Webhook) {
+  const { data } = useDeliveries(webhook.id, MAX_SEARCHED)
+  return data && findLastFailure(data.data, webhook)
+}
+
+const Failing = ({ webhook }: WebhookProps) => (
+  <Notice tone="warning" title="Attempts fail">
+    <Sentence parts={explainFailing(webhook, useLastFailure(webhook))} /> Attempts without a response, or with a 5xx,
+    are repeated.
+  </Notice>
+)
+
+function Deactivated({ webhook }: WebhookProps) {
+  const missed = useMissed(webhook)
+  const count = missed?.deliveries ?? 0
+  return (
+    <Notice
+      tone="bad"
+      title="This webhook was deactivated, because it failed"
+      action={<Activate webhook={webhook} missed={missed} />}
+    >
+      <Sentence parts={explainDeactivation(webhook, useLastFailure(webhook))} />
+      {count > 0 && `${formatCount(count, 'event')} ${count === 1 ? 'was' : 'were'} not delivered. `}
+      Repair your server, send it a test event, then activate the webhook.
+    </Notice>
+  )
+}
+
+/** Events that a webhook missed, because it failed; undefined when that is not known. */
+function useMissed(webhook: Webhook) {
+  const from = toMissedStart(webhook)
+  return useReplayCount(webhook.id, from === undefined ? undefined : { from, undelivered: true }).data
+}
+
+function Activate({ webhook: { id, url, events }, missed }: ActivateProps) {
+  const { from_seq: from, to_seq: to, deliveries: count = 0 } = missed ?? {}
+  const activate = async ({ replay = false }: { readonly replay?: boolean }) => {
+    await api.webhooks.update(id, { url, events, is_active: true })
+    if (!replay || from == null || to == null) return 0
+    // By position: what happens after the activation is sent anyway.
+    const replayed = await api.webhooks.replay(id, { from_seq: from, to_seq: to, undelivered: true })
+    return replayed.data.deliveries
+  }
+  return (
+    <ConfirmButton
+      label="Activate"
+      variant="filled"
+      size="xs"
+      needs="developer"
+      title="Activate this webhook?"
+      confirm="Activate"
+      isDangerous={false}
+      fields={
+        count === 0
+          ? []
+          : [
+              {
+                name: 'replay',
+                label: `Also replay ${formatCount(count, 'event')} that ${count === 1 ? 'was' : 'were'} not delivered`,
+                kind: 'check',
+                hint: 'Each becomes a new delivery.',
+              },
+            ]
+      }
+      initial={{ replay: true }}
+      refreshes={['webhooks']}
+      run={activate}
+      done={(replayed) =>
+        `The webhook is active.${replayed > 0 ? ` ${formatCount(replayed, 'event')} will be sent again.` : ''}`
+      }
+    >
+      <Text>
+        Events from now on are posted to <bdi>{url}</bdi>.
+      </Text>
+      {count === 0 && (
+        <Text size="sm">Events of the time without it are not sent; you can replay a range of time afterwards.</Text>
+      )}
+    </ConfirmButton>
+  )
+}
