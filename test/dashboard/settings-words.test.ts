@@ -3,10 +3,14 @@ import { describe, expect, test } from 'bun:test'
 import { encode } from 'uqr'
 import { toSlug } from '#dashboard/parts/format.ts'
 import { toQrPath } from '#dashboard/parts/qr-path.ts'
-import { findResourceName, listDetails, toActionWords, toActorWords } from '#dashboard/screens/settings/audit-format.ts'
+import {
+  findResourceScreen,
+  listChanges,
+  listDetails,
+  toActionWords,
+  toActorWords,
+} from '#dashboard/screens/settings/audit-format.ts'
 import { toBrowserWords } from '#dashboard/screens/settings/format.ts'
-
-const ACTORS = { users: new Map([['u1', 'ada@people.test']]), keys: new Map([['k1', 'app']]) }
 
 describe('an entry of the audit log', () => {
   test.each([
@@ -20,23 +24,32 @@ describe('an entry of the audit log', () => {
   ])('%p is said as %p', (action, words) => expect(toActionWords(action)).toBe(words))
 
   test.each([
-    ['user', 'u1', 'ada@people.test'],
-    ['user', 'u2', 'A former member (u2)'],
-    ['user', 'erased', 'A user whose data was erased'],
-    ['api_key', 'k1', 'API key app'],
-    ['api_key', 'k2', 'API key k2'],
-    ['system', 'stripe', 'The payment provider'],
-    ['operator', 'cli', 'The operator of this server'],
-  ])('by %s %s names its actor', (actor_type, actor_id, words) =>
-    expect(toActorWords({ actor_type, actor_id }, ACTORS)).toBe(words),
+    ['user', 'u1', 'ada@people.test', 'ada@people.test'],
+    ['user', 'u2', null, 'A former member'],
+    ['user', 'erased', null, 'An erased user'],
+    ['api_key', 'k1', 'app', 'API key app'],
+    ['api_key', 'k2', null, 'A deleted key'],
+    ['system', 'stripe', 'Tassis', 'Payment provider'],
+    ['system', 'cleanup', 'Tassis', 'Tassis'],
+    ['operator', 'cli', 'Operator', 'Operator'],
+  ])('by %s %s names its actor', (actor_type, actor_id, actor_name, words) =>
+    expect(toActorWords({ actor_type, actor_id, actor_name })).toBe(words),
   )
 
-  test('names the thing by its metadata, else by its id', () => {
-    expect(findResourceName({ metadata: { slug: 's', name: 'News' }, resource_id: 'x' }, ACTORS)).toBe('News')
-    expect(findResourceName({ metadata: { name: '', email: 'b@x.test' }, resource_id: null }, ACTORS)).toBe('b@x.test')
-    expect(findResourceName({ metadata: { by: 'password' }, resource_id: 'u1' }, ACTORS)).toBe('ada@people.test')
-    for (const metadata of [null, 'broken', 7, []])
-      expect(findResourceName({ metadata, resource_id: 'x' }, ACTORS)).toBeUndefined()
+  test('has its difference as lines, and a screen for what still exists', () => {
+    const changes = [
+      { field: 'retry_after', from: null, to: 5 },
+      { field: 'events', from: ['sent', 'opened'], to: [] },
+      { field: 'is_active', from: true, to: false },
+    ]
+    expect(listChanges({ changes })).toEqual([
+      'retry after: nothing → 5',
+      'events: sent, opened → nothing',
+      'is active: on → off',
+    ])
+    const stream = { resource_type: 'stream', resource_id: 's1' }
+    expect(findResourceScreen({ ...stream, resource_exists: true })?.to).toBe('/settings/streams/$id')
+    expect(findResourceScreen({ ...stream, resource_exists: false })).toBeUndefined()
   })
 
   test('has its metadata as lines', () => {

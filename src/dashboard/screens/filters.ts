@@ -91,21 +91,13 @@ export const LOG_FILTERS = {
 } as const satisfies Filters
 
 export const AUDIT_FILTERS = {
-  action: { label: 'Action', placeholder: 'domain.created', maxLength: 512 },
-  actor_type: {
-    label: 'Who',
-    words: {
-      user: 'Any user',
-      api_key: 'Any API key',
-      operator: 'The operator of this server',
-      system: 'The service itself',
-    },
-  },
-  actor_id: { label: 'User or API key' },
-  resource_type: { label: 'Type of thing', placeholder: 'domain' },
-  resource_id: { label: 'Id of the thing' },
+  action: { label: 'Action', placeholder: 'Action, such as domain.created', maxLength: 512 },
+  actor_type: { label: 'Actor', words: { user: 'Users', api_key: 'API keys', operator: 'Operator', system: 'Tassis' } },
+  actor_id: { label: 'User or key' },
+  resource_type: { label: 'Type', placeholder: 'domain' },
+  resource_id: { label: 'Id' },
   from_date: { label: 'From day' },
-  to_date: { label: 'To day' },
+  to_date: { label: 'Until day' },
 } as const satisfies Filters
 
 export const ACCOUNT_FILTER = { account_id: { label: 'Account', isHidden: true } } as const satisfies Filters

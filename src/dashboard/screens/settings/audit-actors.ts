@@ -1,9 +1,14 @@
-/** @module Names of the members and API keys that the audit log names by id. */
+/** @module Names of the members and API keys that filters offer, and that invitations name by id. */
 import { useMemo } from 'react'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import type { KnownActors } from './audit-format.ts'
+
+export interface KnownActors {
+  readonly users: ReadonlyMap<string, string>
+  /** Names of API keys, by id; empty for roles that may not see them. */
+  readonly keys: ReadonlyMap<string, string>
+}
 
 const MAX_NAMES = 100
 

@@ -1,11 +1,7 @@
-/** @module Entries of the audit log in words: who, what, to which thing. */
+/** @module Entries of the audit log in words: who, what, to which thing, and the difference. */
+import { linkOptions } from '@tanstack/react-router'
 import type { AuditLog } from '#client/api.ts'
-
-export interface KnownActors {
-  readonly users: ReadonlyMap<string, string>
-  /** Names of API keys, by id; empty for roles that may not see them. */
-  readonly keys: ReadonlyMap<string, string>
-}
+import type { Target } from '../../parts/target.ts'
 
 /** Actions whose name does not read as a sentence. Other ones are read from their name. */
 const ACTIONS: Readonly<Record<string, string>> = {
@@ -46,38 +42,46 @@ export function toActionWords(action: string): string {
   return `${toResourceWord(resource)} ${verb.join(' ').replaceAll('_', ' ')}`.trim()
 }
 
-/** Fields of the metadata by which people know a thing, the best first. */
-const NAME_FIELDS = ['name', 'domain', 'email', 'email_address', 'address', 'slug', 'subject', 'url'] as const
-
-/** What people know the changed thing by; undefined when the entry does not say. */
-export function findResourceName(
-  { metadata, resource_id: id }: Pick<AuditLog, 'metadata' | 'resource_id'>,
-  { users, keys }: KnownActors,
-): string | undefined {
-  const fields: Readonly<Record<string, unknown>> = typeof metadata === 'object' ? { ...metadata } : {}
-  for (const name of NAME_FIELDS) {
-    const value = fields[name]
-    if (typeof value === 'string' && value !== '') return value
-  }
-  return id === null ? undefined : (users.get(id) ?? keys.get(id))
+export function toActorWords({
+  actor_type: type,
+  actor_id: id,
+  actor_name: name,
+}: Pick<AuditLog, 'actor_type' | 'actor_id' | 'actor_name'>): string {
+  if (id === 'stripe') return 'Payment provider'
+  if (id === 'erased') return type === 'user' ? 'An erased user' : 'An erased key'
+  if (type === 'api_key') return name ? `API key ${name}` : 'A deleted key'
+  return name ?? 'A former member'
 }
 
-const SERVICE_ACTORS: Readonly<Record<string, string>> = {
-  stripe: 'The payment provider',
-  system: 'The service, or somebody who was not signed in',
+const toValueWords = (value: unknown): string => {
+  if (value === null || value === undefined || value === '') return 'nothing'
+  if (typeof value === 'boolean') return value ? 'on' : 'off'
+  if (Array.isArray(value)) return value.length === 0 ? 'nothing' : value.map(toValueWords).join(', ')
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-export function toActorWords(
-  { actor_type: type, actor_id: id }: Pick<AuditLog, 'actor_type' | 'actor_id'>,
-  { users, keys }: KnownActors,
-): string {
-  if (type === 'operator') return 'The operator of this server'
-  if (type === 'system') return SERVICE_ACTORS[id] ?? 'The service'
-  if (id === 'erased') return type === 'user' ? 'A user whose data was erased' : 'An API key (erased)'
-  if (type === 'user') return users.get(id) ?? `A former member (${id})`
-  if (type === 'api_key') return `API key ${keys.get(id) ?? id}`
-  return `${type} ${id}`
+/** `name: Receipts → Invoices`, one for each field. */
+export const listChanges = ({ changes }: Pick<AuditLog, 'changes'>): string[] =>
+  changes.map(({ field, from, to }) => `${field.replaceAll('_', ' ')}: ${toValueWords(from)} → ${toValueWords(to)}`)
+
+const SCREENS: Readonly<Record<string, (params: { readonly id: string }) => Target>> = {
+  api_key: (params) => linkOptions({ to: '/keys/$id', params }),
+  contact_list: (params) => linkOptions({ to: '/audience/lists/$id', params }),
+  domain: (params) => linkOptions({ to: '/domains/$id', params }),
+  email: (params) => linkOptions({ to: '/emails/$id', params }),
+  signup_form: (params) => linkOptions({ to: '/audience/forms/$id', params }),
+  stream: (params) => linkOptions({ to: '/settings/streams/$id', params }),
+  template: (params) => linkOptions({ to: '/templates/$id', params }),
+  webhook: (params) => linkOptions({ to: '/webhooks/$id', params }),
 }
+
+/** The screen of what an entry is about; undefined: it has none, or it exists no more. */
+export const findResourceScreen = ({
+  resource_type: type,
+  resource_id: id,
+  resource_exists: exists,
+}: Pick<AuditLog, 'resource_type' | 'resource_id' | 'resource_exists'>): Target | undefined =>
+  id !== null && exists === true ? SCREENS[type ?? '']?.({ id }) : undefined
 
 export function listDetails(metadata: unknown): (readonly [name: string, value: string])[] {
   if (metadata === null || metadata === undefined) return []

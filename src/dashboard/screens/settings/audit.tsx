@@ -1,5 +1,5 @@
-/** @module The audit log: who changed what, when, and from where. */
-import { Code, Stack, Text } from '@mantine/core'
+/** @module The audit log: who changed what, the difference, when, and from where. */
+import { Code } from '@mantine/core'
 import type { AuditLog } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { TextLink } from '../../parts/links.tsx'
@@ -10,8 +10,8 @@ import { Time } from '../../parts/time.tsx'
 import { AUDIT_FILTERS } from '../filters.ts'
 import { useKnownActors } from './audit-actors.ts'
 import {
-  findResourceName,
-  type KnownActors,
+  findResourceScreen,
+  listChanges,
   listDetails,
   toActionWords,
   toActorWords,
@@ -19,8 +19,20 @@ import {
 } from './audit-format.ts'
 import { SettingsPage } from './frame.tsx'
 
+const COLUMNS: readonly Column<AuditLog>[] = [
+  { header: 'Action', width: '30%', isWrapped: true, cell: (entry) => <Action entry={entry} /> },
+  {
+    header: 'Object',
+    phone: 'bare',
+    isWrapped: true,
+    cell: (entry) => (entry.resource_name || entry.changes.length > 0) && <Thing entry={entry} />,
+  },
+  { header: 'Who', width: '22%', cell: (entry) => <Who entry={entry} /> },
+  { header: 'Time', width: '8rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+]
+
 export default function AuditScreen() {
-  const actors = useKnownActors()
+  const { users, keys } = useKnownActors()
   const list = useList({ read: read.auditLogs.list, filters: AUDIT_FILTERS, isSteady: true })
   return (
     <ListScreen
@@ -28,72 +40,72 @@ export default function AuditScreen() {
       title="Audit log"
       list={list}
       label="Entries, newest first"
-      columns={toColumns(actors)}
+      columns={COLUMNS}
       noun="change"
-      choices={{
-        actor_id: new Map([...actors.users, ...[...actors.keys].map(([id, name]) => [id, `API key ${name}`] as const)]),
-      }}
-      above={
-        <Text size="sm" maw={640}>
-          Every change has an entry, also those by API keys and by the operator. Sent mail is in Emails instead. Entries
-          are kept as long as the operator of this server has set.
-        </Text>
-      }
-      empty={<EmptyState title="Changes will appear here" />}
+      choices={{ actor_id: new Map([...users, ...[...keys].map(([id, name]) => [id, `API key ${name}`] as const)]) }}
+      empty={<EmptyState title="No change yet" text="Each change of this account appears here, by whoever made it." />}
       advice="With filters, the newest 200,000 entries are searched. Days reach older ones."
     />
   )
 }
 
-const toColumns = (actors: KnownActors): readonly Column<AuditLog>[] => [
-  { header: 'What', cell: (entry) => <What entry={entry} actors={actors} /> },
-  { header: 'Who', width: '28%', cell: (entry) => <bdi>{toActorWords(entry, actors)}</bdi> },
-  { header: 'When', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
-  { header: 'From where', width: '17%', cell: ({ ip_address: address }) => address ?? '–' },
-]
+interface EntryProps {
+  readonly entry: AuditLog
+}
 
-function What({ entry, actors }: { readonly entry: AuditLog; readonly actors: KnownActors }) {
-  const { action, resource_type: type, resource_id: id, actor_id: actorId, metadata } = entry
-  const name = findResourceName(entry, actors)
+const Who = ({ entry }: EntryProps) => {
+  const words = toActorWords(entry)
+  return <bdi title={words}>{words}</bdi>
+}
+
+/** What was changed, and how. */
+function Thing({ entry }: EntryProps) {
+  const { resource_name: name } = entry
+  const screen = findResourceScreen(entry)
   return (
-    <Stack gap={2}>
-      <Text size="sm">
-        <TextLink to="/settings/audit" search={{ action }} underline="always" title={`Only ${action}`}>
-          {toActionWords(action)}
-        </TextLink>
-        {name !== undefined && (
-          <>
-            : <bdi>{name}</bdi>
-          </>
-        )}
-      </Text>
-      <details>
-        <summary>
-          <Text span size="sm">
-            Details
-          </Text>
-        </summary>
-        <Facts
-          facts={[
-            ['Action', <Code key="action">{action}</Code>],
-            [
-              type === null ? 'Thing' : toResourceWord(type),
-              id !== null && (
-                <TextLink key="id" to="/settings/audit" search={{ resource_id: id }}>
-                  {id}
-                </TextLink>
-              ),
-            ],
-            [
-              'Actor',
-              <TextLink key="actor" to="/settings/audit" search={{ actor_id: actorId }}>
-                {actorId}
-              </TextLink>,
-            ],
-            ...listDetails(metadata),
-          ]}
-        />
-      </details>
-    </Stack>
+    <>
+      {name && (screen ? <TextLink {...screen}>{name}</TextLink> : <bdi>{name}</bdi>)}
+      {listChanges(entry).map((change) => (
+        <div key={change} className="audit-change" title={change}>
+          <bdi>{change}</bdi>
+        </div>
+      ))}
+    </>
+  )
+}
+
+/** What was done; opened, the rest of the entry. */
+function Action({ entry }: EntryProps) {
+  const { action, resource_type: type, resource_id: id, actor_id: actorId, ip_address: address, metadata } = entry
+  return (
+    <details className="audit-action">
+      <summary>{toActionWords(action)}</summary>
+      <Facts
+        facts={[
+          [
+            'Action',
+            <TextLink key="action" to="/settings/audit" search={{ action }}>
+              {action}
+            </TextLink>,
+          ],
+          [
+            type === null ? 'Object' : toResourceWord(type),
+            id !== null && (
+              <TextLink key="id" to="/settings/audit" search={{ resource_id: id }}>
+                {id}
+              </TextLink>
+            ),
+          ],
+          [
+            'Actor',
+            <TextLink key="actor" to="/settings/audit" search={{ actor_id: actorId }}>
+              {actorId}
+            </TextLink>,
+          ],
+          ['Address', address && <Code key="address">{address}</Code>],
+          ...listDetails(metadata),
+        ]}
+      />
+    </details>
   )
 }
