@@ -44,7 +44,7 @@ describeInBrowser('captured mail in the dashboard', (open) => {
     await using dashboard = await open(service, ADA)
     const { page, goTo } = dashboard
     await goTo('/sandbox')
-    await heading(page, 'Captured mail will appear here').waitFor()
+    await heading(page, 'No captured mail yet').waitFor()
     expect(await page.locator('pre, code').first().textContent()).toContain(`curl ${service.url}/v1/emails`)
     await page.getByText('Live', { exact: true }).waitFor({ state: 'attached' })
     await page.evaluate('window.isSamePage = true')
@@ -106,7 +106,7 @@ describeInBrowser('captured mail in the dashboard', (open) => {
 
     await page.getByRole('button', { name: 'Delete all' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Delete all' }).click()
-    await heading(page, 'Captured mail will appear here').waitFor()
+    await heading(page, 'No captured mail yet').waitFor()
     await dashboard.expectHarmless()
   })
 
@@ -176,7 +176,7 @@ describeInBrowser('captured mail in the dashboard', (open) => {
     const started: string[] = []
     page.on('request', (request) => started.push(request.url()))
     await tab(page, 'Links')
-    await page.getByText('learn the address of this server').waitFor()
+    await page.getByText('learn its address').waitFor()
     expect(page.url()).toContain('tab=links')
     // Code only: links are requested when the button asks for it.
     expect(started.filter((url) => !/\/app\/assets\/|\/icon\.svg$/.test(url))).toEqual([])
@@ -185,7 +185,7 @@ describeInBrowser('captured mail in the dashboard', (open) => {
     const table = page.getByRole('table', { name: 'Links' })
     expect(await table.textContent()).toContain('It may unsubscribe the recipient')
     expect(await table.textContent()).toContain('Port 1 is not one of the web')
-    await page.getByRole('link', { name: 'What happened to it' }).click()
+    await page.getByRole('link', { name: 'See the email' }).click()
     await page.waitForURL(`**/app/emails/${id}`)
     await dashboard.expectHarmless()
   })

@@ -1,14 +1,15 @@
-import { Text } from '@mantine/core'
-import { TextLink } from '../parts/links.tsx'
-import { Page } from '../parts/page.tsx'
+import { ButtonLink } from '../parts/links.tsx'
+import { EmptyState, Page } from '../parts/page.tsx'
 
 export const NotFound = () => (
   <Page title="No such page">
-    <Text>
-      Nothing is at this address.{' '}
-      <TextLink to="/" underline="always">
+    <EmptyState
+      title="Nothing is at this address"
+      text="A link may be old or cut. Ctrl K finds every screen and setting."
+    >
+      <ButtonLink to="/" variant="default">
         Overview
-      </TextLink>
-    </Text>
+      </ButtonLink>
+    </EmptyState>
   </Page>
 )

@@ -3,13 +3,14 @@ import { Stack, Text } from '@mantine/core'
 import { useMediaQuery, useWindowEvent } from '@mantine/hooks'
 import { Outlet, useNavigate, useParams } from '@tanstack/react-router'
 import { createContext, useContext, useRef, useState } from 'react'
+import { read } from '../api/client.ts'
+import { usePage } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ActionButton } from '../parts/buttons.tsx'
 import { toSendCommand } from '../parts/commands.ts'
 import { DialogFrame } from '../parts/dialog.tsx'
-import { ListBody, ListFilters } from '../parts/list.tsx'
+import { ActionLink, ListBody, ListFilters } from '../parts/list.tsx'
 import { EmptyState, Page } from '../parts/page.tsx'
-import { useExampleDomain } from './domains/queries.ts'
 import { InboxList } from './sandbox/list.tsx'
 import { MessageView } from './sandbox/message.tsx'
 import { useDeleteCaptured, useInbox, useUnreadCount } from './sandbox/queries.ts'
@@ -39,6 +40,7 @@ export default function SandboxScreen() {
   return (
     <Page
       title="Sandbox"
+      description={showsList && 'Mail that was captured instead of sent. Nobody but you gets it.'}
       action={
         showsList &&
         !list.isEmpty && (
@@ -56,7 +58,7 @@ export default function SandboxScreen() {
             {showsList && (
               <Stack gap="xs" component="section" aria-label="Inbox">
                 <ListFilters list={list} />
-                <Text size="sm" role="status">
+                <Text c="dimmed" role="status">
                   {unreadCount === undefined ? '\u00a0' : `${unreadCount.toLocaleString()} unread`}
                 </Text>
                 <ListBody list={list} noun="captured email" empty={null}>
@@ -96,14 +98,25 @@ const useDeleteKey = (openId: string | undefined, ask: (deletion: Deletion) => v
     if (id !== undefined) ask({ id, subject: row?.dataset['subject'] })
   })
 
+/** The command is of a domain whose mail is captured: one that is not verified, nor covered by one that is. */
 function Nothing() {
-  const domain = useExampleDomain()
+  const { data } = usePage(read.domains.list({ page: 1 }))
+  const captured = data?.data.find(({ status, covered_by: cover }) => status !== 'verified' && cover === undefined)
   return (
-    <EmptyState title="Captured mail will appear here" command={toSendCommand(domain?.domain)}>
-      <Text>
-        Mail from a domain that is not verified yet is captured instead of sent, and so is all mail of a server in the
-        delivery mode “capture”. Put in one of your API keys to capture the first.
-      </Text>
+    <EmptyState
+      title="No captured mail yet"
+      text={
+        captured
+          ? `Mail from ${captured.domain} is captured instead of sent, because the domain is not verified. Try it with one of your API keys:`
+          : 'Mail from a domain that is not verified is captured instead of sent: you see it here, its recipients do not. Add a domain of any name to try it.'
+      }
+      {...(captured && { command: toSendCommand(captured.domain) })}
+    >
+      {data && !captured && (
+        <ActionLink needs="developer" to="/domains/new">
+          Add a domain
+        </ActionLink>
+      )}
     </EmptyState>
   )
 }

@@ -20,25 +20,26 @@ const RESULTS: Readonly<Record<CheckedLink['result'], readonly [word: string, to
 }
 
 const COLUMNS: readonly Column<CheckedLink>[] = [
-  { header: 'Link', cell: ({ url }) => <Code>{url}</Code> },
+  { header: 'Link', isWrapped: true, cell: ({ url }) => <Code>{url}</Code> },
   {
     header: 'Result',
     width: '9rem',
+    phone: 'aside',
     cell: ({ result }) => <StatusLabel tone={RESULTS[result][1]}>{RESULTS[result][0]}</StatusLabel>,
   },
-  { header: 'Details', width: '40%', cell: (link) => <LinkDetails link={link} /> },
+  { header: 'Details', width: '40%', isWrapped: true, phone: 'bare', cell: (link) => <LinkDetails link={link} /> },
 ]
 
-const LinkDetails = ({ link }: { readonly link: CheckedLink }) => (
-  <Stack gap={2}>
-    {link.status !== null && <Text size="sm">Status {link.status}</Text>}
-    {link.final_url !== null && (
-      <Text size="sm">
-        Leads to <Code>{link.final_url}</Code>
-      </Text>
+const LinkDetails = ({ link: { status, final_url: leadsTo, reason } }: { readonly link: CheckedLink }) => (
+  <>
+    {status !== null && <div>Status {status}</div>}
+    {leadsTo !== null && (
+      <div>
+        Leads to <Code>{leadsTo}</Code>
+      </div>
     )}
-    {link.reason !== null && <Text size="sm">{link.reason}</Text>}
-  </Stack>
+    {reason !== null && <div>{reason}</div>}
+  </>
 )
 
 export function LinkCheckPanel({ id }: { readonly id: string }) {
@@ -48,10 +49,9 @@ export function LinkCheckPanel({ id }: { readonly id: string }) {
   return (
     <Stack gap="sm" align="stretch">
       <Text size="sm" maw={720}>
-        This server requests each link of the message once and follows redirects. The servers at the links learn the
-        address of this server and that the link was requested; a link that works only once, such as one for a new
-        password, may be used up. Not requested are links that may unsubscribe, such as those of List-Unsubscribe,
-        addresses in private networks, and pages of this service.
+        Each link is requested once, by this server; the servers at the links learn its address. A link that works only
+        once, such as one for a new password, is used up. Links that unsubscribe, private addresses and pages of this
+        server are left out.
       </Text>
       <ActionButton
         needs="developer"

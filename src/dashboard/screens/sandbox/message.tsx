@@ -28,7 +28,7 @@ export function MessageView({ id, onDelete }: { readonly id: string; onDelete(su
   useEscape(() => void navigate({ to: '/sandbox', search: ({ tab: _, ...before }) => before }))
   return (
     <Stack gap="sm" component="section" aria-label="Message" miw={0}>
-      <TextLink to="/sandbox" search={({ tab: _, ...before }) => before} size="sm" className="inbox-back">
+      <TextLink to="/sandbox" search={({ tab: _, ...before }) => before} className="inbox-back">
         All captured mail
       </TextLink>
       {query.data === undefined && isMissing(query.error) ? (
@@ -57,33 +57,35 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
   }, [email, roleReason, mark.mutate])
   return (
     <>
-      <Title order={2} size="h4" style={{ overflowWrap: 'anywhere' }} lineClamp={4} title={email.subject}>
-        <bdi>{email.subject || '(no subject)'}</bdi>
-      </Title>
+      <div className="section-head">
+        <Title order={2} size="h4" style={{ overflowWrap: 'anywhere' }} lineClamp={4} title={email.subject}>
+          <bdi>{email.subject || '(no subject)'}</bdi>
+        </Title>
+        <Group gap="xs">
+          <SmallAction
+            reason={roleReason}
+            onClick={() => {
+              isMarked.current = true
+              mark.mutate(!email.read)
+            }}
+          >
+            {email.read ? 'Mark as unread' : 'Mark as read'}
+          </SmallAction>
+          <SmallAction reason={roleReason} onClick={onDelete}>
+            Delete
+          </SmallAction>
+          <ButtonLink to="/emails/$id" params={{ id: email.id }} size="xs" variant="default">
+            See the email
+          </ButtonLink>
+        </Group>
+      </div>
       <Facts
         facts={[
           ['From', email.from],
           ['To', email.rcpt_to.join(', ')],
-          ['Captured', <Time key="captured" iso={email.received_at} />],
+          ['Captured', <Time key="captured" iso={email.received_at} isRelative />],
         ]}
       />
-      <Group gap="xs">
-        <SmallAction
-          reason={roleReason}
-          onClick={() => {
-            isMarked.current = true
-            mark.mutate(!email.read)
-          }}
-        >
-          {email.read ? 'Mark as unread' : 'Mark as read'}
-        </SmallAction>
-        <SmallAction reason={roleReason} onClick={onDelete}>
-          Delete
-        </SmallAction>
-        <ButtonLink to="/emails/$id" params={{ id: email.id }} size="xs" variant="default">
-          What happened to it
-        </ButtonLink>
-      </Group>
       <FormError error={mark.error} />
       {email.truncated && (
         <Text size="sm">
