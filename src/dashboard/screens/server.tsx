@@ -1,9 +1,10 @@
 /** @module The state of the whole service, for operators. */
-import { Alert, Code, List, Stack, Text } from '@mantine/core'
+import { Code, List, Text } from '@mantine/core'
 import type { OperatorHealth } from '#client/operator-api.ts'
 import { read } from '../api/client.ts'
 import { type Figure, Figures } from '../parts/figures.tsx'
 import { formatBytes, formatCount } from '../parts/format.ts'
+import { Notice } from '../parts/notice.tsx'
 import { Facts, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
@@ -17,51 +18,45 @@ export default function ServerScreen() {
   const query = useOne(read.operator.getHealth())
   return (
     <ServerPage title="Server" query={query}>
-      {(health) => <Health health={health} />}
+      {(health) => (
+        <>
+          <State health={health} />
+          <DeliveryAlerts />
+          <Figures figures={toFigures(health)} />
+          <Checks warnings={health.warnings} />
+          <Section title="This server">
+            <Facts
+              facts={[
+                ['Version', health.version],
+                ['Running since', <Time key="time" iso={health.started_at} isRelative />],
+                ['Host name', health.hostname],
+                ['Public URL', health.public_url],
+                ['Delivery', toDeliveryWords(health.delivery)],
+                ['Mail is received', health.inbound_addr ?? 'Nowhere: TASSIS_INBOUND_ADDR is not set'],
+                ['Mail is submitted', toSubmissionWords(health.submission)],
+                ['Memory', formatBytes(health.memory_bytes)],
+              ]}
+            />
+          </Section>
+        </>
+      )}
     </ServerPage>
   )
 }
 
-function Health({ health }: { readonly health: OperatorHealth }) {
-  const { problems, warnings } = health
+function State({ health: { problems, is_delivering: isDelivering } }: { readonly health: OperatorHealth }) {
+  if (problems.length === 0 && isDelivering) return <Notice tone="good" title="The service takes and delivers mail" />
   return (
-    <Stack gap="lg">
-      <div>
-        {problems.length === 0 && health.is_delivering ? (
-          <StatusLabel tone="good">The service takes and delivers mail</StatusLabel>
-        ) : (
-          <StatusLabel tone="bad">
-            {problems.length > 0 ? 'The service takes no mail now' : 'The service delivers no mail now'}
-          </StatusLabel>
-        )}
-        {problems.length > 0 && (
-          <List>
-            {problems.map(({ field, message }) => (
-              <List.Item key={field}>
-                The {field} {message}.
-              </List.Item>
-            ))}
-          </List>
-        )}
-      </div>
-      <Checks warnings={warnings} />
-      <DeliveryAlerts />
-      <Figures figures={toFigures(health)} />
-      <Section title="This server">
-        <Facts
-          facts={[
-            ['Version', health.version],
-            ['Running since', <Time key="time" iso={health.started_at} />],
-            ['Host name', health.hostname],
-            ['Public URL', health.public_url],
-            ['Delivery', toDeliveryWords(health.delivery)],
-            ['Mail is received', health.inbound_addr ?? 'Nowhere: TASSIS_INBOUND_ADDR is not set'],
-            ['Mail is submitted', toSubmissionWords(health.submission)],
-            ['Memory', formatBytes(health.memory_bytes)],
-          ]}
-        />
-      </Section>
-    </Stack>
+    <Notice
+      tone="bad"
+      title={problems.length > 0 ? 'The service takes no mail now' : 'The service delivers no mail now'}
+    >
+      {problems.map(({ field, message }) => (
+        <div key={field}>
+          The {field} {message}.
+        </div>
+      ))}
+    </Notice>
   )
 }
 
@@ -90,11 +85,11 @@ const toFigures = ({ queue, received, disk, webhooks, accounts }: OperatorHealth
     label: 'Waiting for delivery',
     target: { to: '/server/queue' },
     value: queue.waiting,
-    note: `${queue.in_flight.toLocaleString()} being delivered${queue.stalled > 0 ? `; ${queue.stalled.toLocaleString()} queues without progress: see the log` : ''}`,
+    note: `${queue.in_flight.toLocaleString()} in delivery${queue.stalled > 0 ? `, ${formatCount(queue.stalled, 'queue')} without progress: see the log` : ''}`,
   },
-  { label: 'Received, not processed', target: { to: '/server/received' }, value: received },
+  { label: 'Received, waiting', target: { to: '/server/received' }, value: received, note: 'not processed yet' },
   {
-    label: 'Free on the disk',
+    label: 'Free disk',
     target: { to: '/server/disk' },
     value: formatBytes(disk.free_bytes),
     note: `of ${formatBytes(disk.size_bytes)}; mail is refused below ${formatBytes(disk.wanted_free_bytes)}`,
@@ -106,9 +101,9 @@ const toFigures = ({ queue, received, disk, webhooks, accounts }: OperatorHealth
     note: `${accounts.paused.toLocaleString()} paused`,
   },
   {
-    label: 'Webhook deliveries waiting',
+    label: 'Webhooks, waiting',
     value: webhooks.waiting,
-    note: `${webhooks.deactivated.toLocaleString()} webhooks deactivated by failures`,
+    note: `${formatCount(webhooks.deactivated, 'webhook')} deactivated by failures`,
   },
 ]
 
@@ -123,36 +118,37 @@ function Checks({ warnings }: ChecksProps) {
   const report = useOne(read.operator.getDoctor()).data
   if (!report?.checked_at)
     return warnings.map((warning) => (
-      <Alert key={warning} color="yellow" title="A setting needs attention">
+      <Notice key={warning} tone="warning" title="A setting needs attention">
         {warning}
-      </Alert>
+      </Notice>
     ))
   const bad = listBad(report.findings)
   const other = listOther(report.findings)
   const more = bad.length - MAX_SHOWN
   return (
-    <Section title="Checks">
-      <Stack gap="xs">
-        <Text size="sm" c="dimmed">
-          Made at <Time iso={report.checked_at} />, again every hour. <Code>tassis doctor</Code> on the server makes
-          them now.
-        </Text>
-        {bad.length === 0 && <StatusLabel tone="good">All checks that could be made are well</StatusLabel>}
-        {bad.slice(0, MAX_SHOWN).map((finding) => (
-          <BadFinding key={`${finding.check} ${finding.subject}`} finding={finding} />
-        ))}
-        {more > 0 && <Text size="sm">And {formatCount(more, 'more problem')} (tassis doctor).</Text>}
-        <details>
-          <summary>{describeOther(other)}</summary>
-          <List size="sm" listStyleType="none" mt="xs" spacing="xs">
-            {other.map(({ check, subject, status, message }) => (
-              <List.Item key={`${check} ${subject}`} style={{ overflowWrap: 'anywhere' }}>
-                <StatusLabel tone={TONES[status]}>{toWords(check)}</StatusLabel> <bdi>{message}</bdi>
-              </List.Item>
-            ))}
-          </List>
-        </details>
-      </Stack>
+    <Section
+      title="Checks"
+      description={
+        <>
+          Made <Time iso={report.checked_at} />, every hour. <Code>tassis doctor</Code> makes them now.
+        </>
+      }
+    >
+      {bad.length === 0 && <StatusLabel tone="good">All is well</StatusLabel>}
+      {bad.slice(0, MAX_SHOWN).map((finding) => (
+        <BadFinding key={`${finding.check} ${finding.subject}`} finding={finding} />
+      ))}
+      {more > 0 && <Text>And {formatCount(more, 'more problem')} (tassis doctor).</Text>}
+      <details>
+        <summary>{describeOther(other)}</summary>
+        <List listStyleType="none" mt="xs" spacing="xs">
+          {other.map(({ check, subject, status, message }) => (
+            <List.Item key={`${check} ${subject}`} style={{ overflowWrap: 'anywhere' }}>
+              <StatusLabel tone={TONES[status]}>{toWords(check)}</StatusLabel> <bdi>{message}</bdi>
+            </List.Item>
+          ))}
+        </List>
+      </details>
     </Section>
   )
 }
@@ -165,21 +161,18 @@ const TONES: Readonly<Record<DoctorFinding['status'], Tone>> = {
 }
 
 const BadFinding = ({ finding: { check, status, message, fix } }: { readonly finding: DoctorFinding }) => (
-  <Alert
-    color={status === 'failure' ? 'red' : 'yellow'}
+  <Notice
+    tone={TONES[status]}
     title={`${status === 'failure' ? 'Failed' : 'Warning'}: ${toWords(check)}`}
+    isUrgent={status === 'failure'}
   >
-    <Stack gap={2}>
-      <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
-        <bdi>{message}</bdi>
-      </Text>
-      {fix !== null && (
-        <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
-          <Fix text={fix} />
-        </Text>
-      )}
-    </Stack>
-  </Alert>
+    <bdi>{message}</bdi>
+    {fix !== null && (
+      <div>
+        <Fix text={fix} />
+      </div>
+    )}
+  </Notice>
 )
 
 /** What is between backquotes is for a shell or a file. */

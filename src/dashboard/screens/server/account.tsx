@@ -1,15 +1,16 @@
 /** @module One account as the operator sees it: whether it may send, why not, and its rates; pauses and resumes it. */
-import { Alert, Group, Stack, Text } from '@mantine/core'
+import { Code, Group, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorAccount, PauseOperatorAccountRequest } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
+import { Copy } from '../../parts/copy.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
+import { Figures } from '../../parts/figures.tsx'
 import { formatCount, toTitle } from '../../parts/format.ts'
-import { TextLink } from '../../parts/links.tsx'
+import { ButtonLink, TextLink } from '../../parts/links.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { Facts, Section } from '../../parts/page.tsx'
-import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { AccountLink } from './account-link.tsx'
 import { AccountBadge, formatQuota } from './accounts.tsx'
 import { toSourceName } from './format.ts'
 import { ServerPage } from './frame.tsx'
@@ -24,14 +25,14 @@ export default function AccountScreen() {
   return (
     <ServerPage
       title={toTitle(account?.name || 'Account')}
+      back={{ label: 'Accounts', target: { to: '/server/accounts' } }}
       query={query}
-      action={account && (account.paused_at === null ? <Pause account={account} /> : <Resume account={account} />)}
+      {...(account && {
+        status: <AccountBadge account={account} />,
+        action: account.paused_at === null ? <Pause account={account} /> : <Resume account={account} />,
+      })}
     >
-      {(found) => (
-        <Stack gap="lg">
-          <Account account={found} />
-        </Stack>
-      )}
+      {(found) => <Account account={found} />}
     </ServerPage>
   )
 }
@@ -41,83 +42,95 @@ function Account({ account }: { readonly account: OperatorAccount }) {
   return (
     <>
       {stopped === null ? (
-        <StatusLabel tone="good">It may send</StatusLabel>
+        <Notice tone="good" title="It may send" />
       ) : (
-        <Alert color="red" title="It may not send">
-          <Text>
-            <bdi>{stopped}</bdi>
-          </Text>
+        <Notice tone="bad" title="It may not send">
+          <bdi>{stopped}</bdi>
           {paused && (
-            <Text size="sm">
+            <div>
               Since <Time iso={paused.since} />, by: {toSourceName(paused.source)}
               {account.paused_at === null && '; the pause is that of its parent account'}.
-            </Text>
+            </div>
           )}
-          {account.held > 0 && <Text size="sm">Mail to {formatCount(account.held, 'recipient')} is held.</Text>}
-        </Alert>
+          {account.held > 0 && <div>Mail to {formatCount(account.held, 'recipient')} is held.</div>}
+        </Notice>
       )}
-      <Facts
-        facts={[
-          ['State', <AccountBadge key="state" account={account} />],
-          ['Id', account.id],
-          ['Owner', account.email],
-          ['Plan', account.plan],
-          [
-            'Parent account',
-            account.parent_account_id && (
-              <AccountLink key="parent" id={account.parent_account_id} name={account.parent_account_id} />
-            ),
-          ],
-          ['Disabled', disabledAt && <Time key="disabled" iso={disabledAt} />],
-          ['Recipients this month', formatQuota(account)],
-          ['Created', <Time key="created" iso={account.created_at} />],
-          ['Team', account.members.map(({ email, role }) => `${email} (${role})`).join(', ')],
-        ]}
-      />
-      <Rates account={account} />
-      <Group gap="md" component="nav" aria-label="More about this account">
-        <TextLink to="/server/queue" search={{ account_id: id }}>
+      <Group gap="xs" component="nav" aria-label="More about this account">
+        <ButtonLink to="/server/queue" search={{ account_id: id }} variant="default" size="xs">
           Its queue
-        </TextLink>
-        <TextLink to="/server/findings" search={{ account_id: id }}>
+        </ButtonLink>
+        <ButtonLink to="/server/findings" search={{ account_id: id }} variant="default" size="xs">
           Its findings
-        </TextLink>
-        <TextLink to="/server/complaints" search={{ account_id: id }}>
+        </ButtonLink>
+        <ButtonLink to="/server/complaints" search={{ account_id: id }} variant="default" size="xs">
           Its complaints
-        </TextLink>
+        </ButtonLink>
       </Group>
+      <Rates account={account} />
+      <Section title="Account">
+        <Facts
+          facts={[
+            ['Owner', account.email],
+            ['Team', account.members.map(({ email, role }) => `${email} (${role})`).join(', ')],
+            ['Plan', account.plan],
+            ['Recipients this month', formatQuota(account)],
+            [
+              'Parent account',
+              account.parent_account_id && (
+                <TextLink key="parent" to="/server/accounts/$id" params={{ id: account.parent_account_id }}>
+                  {account.parent_account_id}
+                </TextLink>
+              ),
+            ],
+            ['Created', <Time key="created" iso={account.created_at} isRelative />],
+            ['Disabled', disabledAt && <Time key="disabled" iso={disabledAt} />],
+            [
+              'Id',
+              <Group key="id" gap="xs">
+                <Code>{account.id}</Code>
+                <Copy value={account.id} what="id of the account" />
+              </Group>,
+            ],
+          ]}
+        />
+      </Section>
     </>
   )
 }
 
-const formatRate = (rate: number | null, unit: string): string => (rate === null ? 'no data yet' : `${rate} ${unit}`)
+const formatRate = (rate: number | null, unit: string): string => (rate === null ? '–' : `${rate} ${unit}`)
 
 function Rates({ account }: { readonly account: OperatorAccount }) {
   const { last_24_hours: day, thresholds, last_30_days: month, judged } = account
   return (
-    <Section title="Rates">
-      <Facts
-        facts={[
-          [
-            'Last 24 hours',
-            `${day.delivered.toLocaleString()} delivered, ${day.bounced.toLocaleString()} bounced, ${day.complained.toLocaleString()} complained`,
-          ],
-          ['Bounces', `${formatRate(day.bounce_percent, '%')}; paused at ${thresholds.bounce_percent} %`],
-          [
-            'Complaints',
-            `${formatRate(day.complaints_per_mille, 'per 1,000')}; paused at ${thresholds.complaints_per_mille} per 1,000`,
-          ],
-          [
-            'Last 30 days',
-            `${formatCount(month.complaints, 'complaint')} for ${month.delivered.toLocaleString()} delivered${month.rate === null ? '' : `: ${(month.rate * 1000).toFixed(2)} per 1,000`}`,
-          ],
+    <Section
+      title="Last 24 hours"
+      description={
+        judged
+          ? `The rates count from ${thresholds.minimum_volume.toLocaleString()} recipients on.`
+          : 'Its plan is not watched (abuse_watch in TASSIS_PLANS): its rates never pause it.'
+      }
+    >
+      <Figures
+        figures={[
+          { label: 'Delivered', value: day.delivered, note: `${month.delivered.toLocaleString()} in 30 days` },
+          {
+            label: 'Bounce rate',
+            value: formatRate(day.bounce_percent, '%'),
+            note: `${day.bounced.toLocaleString()} bounced; paused at ${thresholds.bounce_percent} %`,
+          },
+          {
+            label: 'Complaints per 1,000',
+            value: formatRate(day.complaints_per_mille, ''),
+            note: `${day.complained.toLocaleString()} complained; paused at ${thresholds.complaints_per_mille}`,
+          },
+          {
+            label: 'Complaints in 30 days',
+            value: month.complaints,
+            note: month.rate === null ? 'no rate yet' : `${(month.rate * 1000).toFixed(2)} per 1,000`,
+          },
         ]}
       />
-      <Text size="sm" c="dimmed" mt="xs">
-        {judged
-          ? `The rates count from ${thresholds.minimum_volume.toLocaleString()} recipients on.`
-          : 'Its plan is not watched (abuse_watch in TASSIS_PLANS): its rates never pause it.'}
-      </Text>
     </Section>
   )
 }

@@ -28,22 +28,23 @@ export const formatQuota = ({
   used_this_month: used,
   monthly_quota: quota,
 }: Pick<OperatorAccountSummary, 'used_this_month' | 'monthly_quota'>): string =>
-  `${used.toLocaleString()} of ${quota === null ? 'unlimited' : quota.toLocaleString()}`
+  quota === null ? used.toLocaleString() : `${used.toLocaleString()} of ${quota.toLocaleString()}`
 
 const COLUMNS: readonly Column<OperatorAccountSummary>[] = [
   {
     header: 'Account',
     cell: ({ id, name }) => <NameLink to="/server/accounts/$id" params={{ id }} name={name || '(no name)'} />,
   },
-  { header: 'Owner', cell: ({ email }) => <bdi>{email}</bdi> },
+  { header: 'Status', width: '8rem', phone: 'aside', cell: (account) => <AccountBadge account={account} /> },
+  { header: 'Owner', phone: 'bare', cell: ({ email }) => <bdi title={email}>{email}</bdi> },
   {
     header: 'Plan',
-    width: '14%',
+    width: '9rem',
+    phone: 'none',
     cell: ({ plan, parent_account_id: parent }) => (parent === null ? plan : 'Sub-account'),
   },
-  { header: 'Recipients this month', width: '18%', cell: formatQuota },
-  { header: 'State', width: '15%', cell: (account) => <AccountBadge account={account} /> },
-  { header: 'Created', width: '15%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Recipients this month', width: '12rem', isNumeric: true, phone: 'none', cell: formatQuota },
+  { header: 'Created', width: '9rem', isNumeric: true, phone: 'bare', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export default function AccountsScreen() {

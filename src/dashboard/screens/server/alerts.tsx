@@ -1,9 +1,10 @@
 /** @module Replies that blame our addresses or set-up, and what to do; nothing while there are none. */
-import { Alert, Stack, Text } from '@mantine/core'
+import { Stack, Text } from '@mantine/core'
 import type { OperatorAlert } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { formatCount } from '../../parts/format.ts'
+import { Notice } from '../../parts/notice.tsx'
 import { Time } from '../../parts/time.tsx'
 import { REFRESHED } from './queries.ts'
 
@@ -19,23 +20,21 @@ export function DeliveryAlerts() {
       {alerts.slice(0, MAX_SHOWN).map((alert) => (
         <OneAlert key={`${alert.rule} ${alert.provider} ${alert.source}`} alert={alert} />
       ))}
-      {more > 0 && <Text size="sm">And {formatCount(more, 'more alert')} (tassis providers).</Text>}
+      {more > 0 && <Text>And {formatCount(more, 'more alert')} (tassis providers).</Text>}
     </Stack>
   )
 }
 
 const OneAlert = ({ alert }: { readonly alert: OperatorAlert }) => (
-  <Alert color="yellow" title={`Mail to ${alert.provider} is rejected because of our address or set-up`}>
-    <Stack gap={2}>
-      <Text size="sm">
-        {formatCount(alert.count, 'attempt')}
-        {alert.source !== null && ` from ${alert.source}`} since <Time iso={alert.first_at} />, the last{' '}
-        <Time iso={alert.last_at} />, by the rule {alert.rule}
-      </Text>
-      <Text size="sm" lineClamp={3} style={{ overflowWrap: 'anywhere' }}>
-        <bdi>{alert.reply}</bdi>
-      </Text>
-      <Text size="sm">{alert.advice}</Text>
-    </Stack>
-  </Alert>
+  <Notice tone="warning" title={`Mail to ${alert.provider} is rejected because of our address or set-up`}>
+    {alert.advice}
+    <Text lineClamp={3}>
+      <bdi>{alert.reply}</bdi>
+    </Text>
+    <Text size="xs">
+      {formatCount(alert.count, 'attempt')}
+      {alert.source !== null && ` from ${alert.source}`} since <Time iso={alert.first_at} />, the last{' '}
+      <Time iso={alert.last_at} />, by the rule {alert.rule}
+    </Text>
+  </Notice>
 )

@@ -11,16 +11,27 @@ import { ServerFrame } from './frame.tsx'
 import { REFRESHED } from './queries.ts'
 
 const COLUMNS: readonly Column<OperatorComplaint>[] = [
-  { header: 'Account', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
-  { header: 'Time', width: '14%', cell: ({ created_at: at }) => <Time iso={at} /> },
-  { header: 'Who complained', cell: ({ complainer }) => <bdi>{complainer ?? 'Not reported'}</bdi> },
-  { header: 'Type', width: '10%', cell: ({ feedback_type: type }) => type },
+  { header: 'Account', width: '14%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
   {
-    header: 'Feedback loop',
-    cell: ({ feedback_loop: loop }) => loop ?? 'None proven: it pauses no account',
+    header: 'Recipient',
+    phone: 'bare',
+    cell: ({ complainer }) => <bdi title={complainer ?? undefined}>{complainer ?? 'Not reported'}</bdi>,
   },
-  { header: 'Reported by', cell: ({ reporter }) => <bdi>{reporter ?? '–'}</bdi> },
-  { header: 'Email', cell: ({ email_id: id }) => id ?? 'Deleted' },
+  { header: 'Type', width: '5rem', phone: 'none', cell: ({ feedback_type: type }) => type },
+  { header: 'Reported by', width: '12%', cell: ({ reporter }) => <bdi>{reporter ?? '–'}</bdi> },
+  {
+    header: 'Counts',
+    width: '12rem',
+    cell: ({ feedback_loop: loop }) =>
+      loop ?? <span title="It is proven by no feedback loop, so it pauses no account.">No: not proven</span>,
+  },
+  {
+    header: 'Email',
+    width: '14%',
+    phone: 'none',
+    cell: ({ email_id: id }) => (id === null ? 'Deleted' : <span title={id}>{id}</span>),
+  },
+  { header: 'Time', width: '8.5rem', isNumeric: true, phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export default function ComplaintsScreen() {
@@ -36,8 +47,8 @@ export default function ComplaintsScreen() {
       noun="complaint"
       empty={
         <EmptyState
-          title="There are no complaints"
-          text="When somebody marks mail of this service as spam, and their provider reports it by its feedback loop, the report appears here."
+          title="No complaint yet"
+          text="When somebody marks mail of this service as spam, the report of their provider appears here."
         />
       }
     />

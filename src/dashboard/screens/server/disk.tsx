@@ -1,5 +1,5 @@
 /** @module What uses the disk, how long it is retained, and what is deleted next. */
-import { Group, Progress, Stack, Text } from '@mantine/core'
+import { Group, Progress, Text } from '@mantine/core'
 import type { OperatorDisk } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { formatBytes } from '../../parts/format.ts'
@@ -29,10 +29,10 @@ const Disk = ({
 }: {
   readonly disk: OperatorDisk
 }) => (
-  <Stack gap="xl">
+  <>
     <FileSystem {...fileSystem} />
     {use === null ? (
-      <Text role="status">
+      <Text role="status" c="dimmed">
         {isMeasuring
           ? 'The use is being measured, which reads the whole database. It appears here when that is done.'
           : 'The use could not be measured; the log of the service says why. It is tried again.'}
@@ -40,7 +40,7 @@ const Disk = ({
     ) : (
       <UseOfDisk use={use} isMeasuring={isMeasuring} />
     )}
-  </Stack>
+  </>
 )
 
 function FileSystem({ size_bytes: size, free_bytes: free, wanted_free_bytes: wanted }: OperatorDisk['file_system']) {
@@ -70,12 +70,15 @@ function FileSystem({ size_bytes: size, free_bytes: free, wanted_free_bytes: wan
 function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuring: boolean }) {
   return (
     <>
-      <Text size="sm" c="dimmed">
-        Measured at <Time iso={use.at} />
-        {isMeasuring && '; it is being measured again'}. All data: {formatBytes(use.total_bytes)} in{' '}
-        <bdi>{use.data_dir}</bdi>.
-      </Text>
-      <Section title="What is deleted next">
+      <Section
+        title="What is deleted next"
+        description={
+          <>
+            All data: {formatBytes(use.total_bytes)} in <bdi>{use.data_dir}</bdi>, measured <Time iso={use.at} />
+            {isMeasuring && ', being measured again'}.
+          </>
+        }
+      >
         <DataTable label="What is retained" isWide columns={KIND_COLUMNS} rows={use.kinds} toKey={({ kind }) => kind} />
       </Section>
       <Accounts kinds={use.kinds} />
@@ -83,8 +86,10 @@ function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuri
         <DataTable label="What uses the space" columns={USE_COLUMNS} rows={listUses(use)} toKey={({ name }) => name} />
       </Section>
       {use.not_stored.length > 0 && (
-        <Section title="Received mail that was dropped">
-          <Text size="sm">No route matched, and the domain had too much of such mail.</Text>
+        <Section
+          title="Received mail that was dropped"
+          description="No route matched, and the domain had too much of such mail."
+        >
           <DataTable
             label="Accounts whose mail was dropped"
             columns={DROPPED_COLUMNS}
@@ -99,11 +104,16 @@ function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuri
 
 const KIND_COLUMNS: readonly Column<Kind>[] = [
   { header: 'Kind', cell: ({ kind }) => toKindName(kind) },
-  { header: 'Used', width: '13%', cell: ({ used_bytes: bytes }) => formatBytes(bytes) },
-  { header: 'Limit', width: '13%', cell: ({ max_bytes: bytes }) => (bytes === null ? 'None' : formatBytes(bytes)) },
-  { header: 'Retained', width: '13%', cell: ({ max_days: days }) => `${days} days` },
+  { header: 'Used', width: '12%', isNumeric: true, cell: ({ used_bytes: bytes }) => formatBytes(bytes) },
+  {
+    header: 'Limit',
+    width: '12%',
+    isNumeric: true,
+    cell: ({ max_bytes: bytes }) => (bytes === null ? 'None' : formatBytes(bytes)),
+  },
+  { header: 'Retained', width: '12%', isNumeric: true, cell: ({ max_days: days }) => `${days} days` },
   { header: 'Oldest', width: '17%', cell: ({ oldest_at: at }) => <Time iso={at} /> },
-  { header: 'Deleted next', width: '26%', cell: (kind) => <NextDeletion kind={kind} /> },
+  { header: 'Deleted next', width: '30%', isWrapped: true, cell: (kind) => <NextDeletion kind={kind} /> },
 ]
 
 function NextDeletion({ kind }: { readonly kind: Kind }) {
@@ -122,8 +132,7 @@ function NextDeletion({ kind }: { readonly kind: Kind }) {
     case 'oversized':
       return (
         <StatusLabel tone="warning">
-          Over its limit: the oldest of accounts above their share, up to <Time iso={deletion.before} />, within the
-          hour
+          Over its limit: the oldest above the fair share, up to <Time iso={deletion.before} />, within the hour
         </StatusLabel>
       )
   }
@@ -140,16 +149,22 @@ const MAX_SHOWN = 3
 const ACCOUNT_COLUMNS: readonly Column<AccountRow>[] = [
   { header: 'Account', cell: ({ account: { id, name } }) => <AccountLink id={id} name={name} /> },
   { header: 'Kind', cell: ({ kind }) => toKindName(kind.kind) },
-  { header: 'Used', width: '13%', cell: ({ account }) => formatBytes(account.used_bytes) },
-  { header: 'Part', width: '10%', cell: ({ kind, account }) => formatPercent(account.used_bytes, kind.used_bytes) },
+  { header: 'Used', width: '12%', isNumeric: true, cell: ({ account }) => formatBytes(account.used_bytes) },
+  {
+    header: 'Part',
+    width: '12%',
+    isNumeric: true,
+    cell: ({ kind, account }) => formatPercent(account.used_bytes, kind.used_bytes),
+  },
   {
     header: 'Fair share',
-    width: '14%',
+    width: '17%',
     cell: ({ account: { share_bytes: share } }) => (share === null ? 'Within it' : formatBytes(share)),
   },
   {
     header: 'Deleted next',
-    width: '26%',
+    width: '30%',
+    isWrapped: true,
     cell: ({ account: { goes_before: before, share_bytes: share } }) =>
       before !== null ? (
         <>
@@ -190,7 +205,7 @@ interface UseRow {
 
 const USE_COLUMNS: readonly Column<UseRow>[] = [
   { header: 'Use', cell: ({ name }) => name },
-  { header: 'Size', width: '30%', cell: ({ bytes }) => formatBytes(bytes) },
+  { header: 'Size', width: '30%', isNumeric: true, phone: 'aside', cell: ({ bytes }) => formatBytes(bytes) },
 ]
 
 const sum = (months: readonly { readonly bytes: number }[]): number =>
@@ -215,5 +230,11 @@ const listUses = (use: Use): UseRow[] =>
 
 const DROPPED_COLUMNS: readonly Column<Use['not_stored'][number]>[] = [
   { header: 'Account', cell: ({ id, name }) => <AccountLink id={id} name={name} /> },
-  { header: 'Messages', width: '30%', cell: ({ messages }) => messages.toLocaleString() },
+  {
+    header: 'Messages',
+    width: '30%',
+    isNumeric: true,
+    phone: 'aside',
+    cell: ({ messages }) => messages.toLocaleString(),
+  },
 ]

@@ -15,10 +15,15 @@ export function Fence() {
   const waiting = describeWaiting(fence)
   const shared = { size: 'compact-sm', refreshes: ['operator'], done: (message: string) => message } as const
   return (
-    <Section title={`Waiting since the ${fence.kind === 'copy' ? 'copy' : 'restore'}`}>
-      <Text size="sm">
-        {waiting}. It waits since <Time iso={fence.restored_at} />, because it may have been sent before.
-      </Text>
+    <Section
+      title={`Waiting since the ${fence.kind === 'copy' ? 'copy' : 'restore'}`}
+      isCard
+      description={
+        <>
+          {waiting}, since <Time iso={fence.restored_at} />: it may have been sent before.
+        </>
+      }
+    >
       <Group gap="xs">
         <ConfirmButton
           label="Release all"

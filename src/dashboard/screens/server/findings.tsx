@@ -14,15 +14,16 @@ import { REFRESHED } from './queries.ts'
 
 const COLUMNS: readonly Column<OperatorFinding>[] = [
   { header: 'Account', width: '16%', cell: ({ account_id: id, account }) => <AccountLink id={id} name={account} /> },
-  { header: 'Found', width: '14%', cell: ({ created_at: at }) => <Time iso={at} /> },
-  { header: 'Source', width: '14%', cell: ({ source }) => toSourceName(source) },
   {
     header: 'Effect',
-    width: '16%',
+    width: '8rem',
+    phone: 'aside',
     cell: ({ paused }) =>
-      paused ? <StatusLabel tone="bad">Paused</StatusLabel> : <StatusLabel tone="warning">Only noted</StatusLabel>,
+      paused ? <StatusLabel tone="bad">Paused</StatusLabel> : <StatusLabel tone="warning">Noted</StatusLabel>,
   },
-  { header: 'Finding', cell: (finding) => <Details finding={finding} /> },
+  { header: 'Finding', isWrapped: true, phone: 'bare', cell: (finding) => <Details finding={finding} /> },
+  { header: 'Source', width: '12rem', phone: 'bare', cell: ({ source }) => toSourceName(source) },
+  { header: 'Time', width: '8.5rem', isNumeric: true, phone: 'bare', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 function Details({ finding: { reason, detail, email_id: emailId } }: { readonly finding: OperatorFinding }) {
@@ -56,8 +57,8 @@ export default function FindingsScreen() {
       noun="finding"
       empty={
         <EmptyState
-          title="There are no findings"
-          text="Accounts whose mail bounces or is complained about, looks like a scam, or that register too much at once, appear here; so do pauses by an operator."
+          title="No finding yet"
+          text="Accounts whose mail bounces, is complained about or looks like a scam appear here, and pauses by an operator."
         />
       }
     />

@@ -1,7 +1,6 @@
 /** @module The frame of the operator's screens: their navigation, who may see them, and when they were read. */
-import { Button, Group, Text } from '@mantine/core'
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query'
-import { type ReactNode, useEffect, useRef } from 'react'
+import { type ComponentProps, type ReactNode, useEffect, useRef } from 'react'
 import { TassisError } from '#client/client.ts'
 import { api } from '../../api/client.ts'
 import { readAgain } from '../../api/data.ts'
@@ -10,6 +9,7 @@ import { Authenticator } from '../../parts/authenticator.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { quote } from '../../parts/format.ts'
 import { AreaNavigation, EmptyState, ErrorState, Page, QueryView } from '../../parts/page.tsx'
+import type { Target } from '../../parts/target.ts'
 import { Time } from '../../parts/time.tsx'
 import { UsePasskey } from '../../parts/use-passkey.tsx'
 
@@ -27,24 +27,25 @@ const LINKS = [
   { label: 'Settings', to: '/server/settings' },
 ] as const
 
-interface ServerFrameProps {
-  readonly title: string
-  readonly action?: ReactNode
+interface ServerFrameProps extends Omit<ComponentProps<typeof Page>, 'back' | 'children'> {
   readonly query: UseQueryResult<unknown>
-  /** Whether the data are read again while they are visible; default: they are. */
-  readonly isRefreshed?: boolean
+  /** The list that this screen has one of; it leads back there instead of to the other screens. */
+  readonly back?: { readonly label: string; readonly target: Target }
   readonly children: ReactNode
 }
 
 /** A screen for operators only; others see what they lack. */
-export function ServerFrame({ title, action, query, isRefreshed = true, children }: ServerFrameProps) {
+export function ServerFrame({ query, back, action, status, children, ...page }: ServerFrameProps) {
   const refusal = useRefusal(query)
   return (
-    <Page title={title} action={refusal ? undefined : action}>
+    <Page
+      {...page}
+      {...(back && { back })}
+      {...(!refusal && { action, status: status ?? (!back && <ReadAt query={query} />) })}
+    >
       {refusal ?? (
         <>
-          <AreaNavigation label="Server" links={LINKS} />
-          {isRefreshed && <ReadAt query={query} />}
+          {!back && <AreaNavigation label="Server" links={LINKS} />}
           {children}
         </>
       )}
@@ -52,7 +53,7 @@ export function ServerFrame({ title, action, query, isRefreshed = true, children
   )
 }
 
-interface ServerPageProps<T> extends Omit<ServerFrameProps, 'children'> {
+interface ServerPageProps<T> extends Omit<ServerFrameProps, 'query' | 'children'> {
   readonly query: UseQueryResult<T>
   /** Above the data, also while there is none. */
   readonly above?: ReactNode
@@ -69,19 +70,13 @@ export const ServerPage = <T,>({ above, children, ...frame }: ServerPageProps<T>
   </ServerFrame>
 )
 
-function ReadAt({ query: { dataUpdatedAt, data, isFetching, refetch } }: { readonly query: UseQueryResult<unknown> }) {
-  if (data === undefined) return null
-  return (
-    <Group gap="xs">
-      <Text size="sm" c="dimmed">
-        Read at <Time iso={new Date(dataUpdatedAt).toISOString()} />, again every 15 seconds.
-      </Text>
-      <Button variant="default" size="compact-xs" onClick={() => refetch()} disabled={isFetching}>
-        Read again
-      </Button>
-    </Group>
+/** All is read again every 15 seconds. */
+const ReadAt = ({ query: { dataUpdatedAt, data } }: { readonly query: UseQueryResult<unknown> }) =>
+  data === undefined ? null : (
+    <span className="live">
+      as of <Time iso={new Date(dataUpdatedAt).toISOString()} hasSeconds />
+    </span>
   )
-}
 
 /** What an operator still needs before the views are shown; undefined: nothing. */
 function useRefusal({ error, data }: UseQueryResult<unknown>): ReactNode | undefined {
@@ -106,7 +101,7 @@ function useRefusal({ error, data }: UseQueryResult<unknown>): ReactNode | undef
 const NoOperator = ({ email }: { readonly email: string }) => (
   <EmptyState
     title="This is for operators of the service"
-    text="An operator sees the state of the whole service and the accounts on it. Whoever may run commands on the server can make you one with this command."
+    text="Operators see the whole service and its accounts. Somebody with access to the server can make you one:"
     command={`tassis users operator ${quote(email)}`}
   />
 )
@@ -121,7 +116,7 @@ function NeedsAuthenticator() {
   return (
     <EmptyState
       title="Set up your authenticator app first"
-      text="Operators see the mail and the accounts of everybody here, so a password alone is not enough. A passkey does as well: add one in Settings, Your sign-in."
+      text="Operators see mail and accounts of everybody here: a password alone is not enough. A passkey does as well: add one in Settings, Your sign-in."
     >
       <Authenticator />
     </EmptyState>

@@ -1,5 +1,5 @@
 /** @module Mail for the operator: to postmaster and abuse, and reports that could not be parsed. Its authors are strangers. */
-import { Button, Group, Stack, Text } from '@mantine/core'
+import { Button, Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -8,7 +8,7 @@ import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { formatBytes, toTitle } from '../../parts/format.ts'
-import { ButtonLink, NameLink } from '../../parts/links.tsx'
+import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts, Section } from '../../parts/page.tsx'
@@ -30,11 +30,21 @@ const COLUMNS: readonly Column<OperatorMessageSummary>[] = [
       <NameLink to="/server/mail/$id" params={{ id }} name={subject.trim() || '(no subject)'} title={subject} />
     ),
   },
-  { header: 'From', cell: ({ from, mail_from: mailFrom }) => <bdi>{from ?? (mailFrom || '<> (no sender)')}</bdi> },
-  { header: 'To', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
-  { header: 'Kind', width: '13%', cell: ({ kind }) => KINDS[kind] ?? kind },
-  { header: 'Why here', cell: ({ reason }) => <bdi>{reason}</bdi> },
-  { header: 'Received', width: '14%', cell: ({ received_at: at }) => <Time iso={at} /> },
+  {
+    header: 'Sender',
+    phone: 'bare',
+    cell: ({ from, mail_from: mailFrom }) => <bdi>{from ?? (mailFrom || '<> (no sender)')}</bdi>,
+  },
+  { header: 'Recipient', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
+  { header: 'Kind', width: '8rem', phone: 'bare', cell: ({ kind }) => KINDS[kind] ?? kind },
+  { header: 'Why here', phone: 'none', cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
+  {
+    header: 'Received',
+    width: '8.5rem',
+    isNumeric: true,
+    phone: 'aside',
+    cell: ({ received_at: at }) => <Time iso={at} />,
+  },
 ]
 
 export default function MailScreen() {
@@ -50,8 +60,8 @@ export default function MailScreen() {
       noun="message"
       empty={
         <EmptyState
-          title="No mail for you"
-          text="Mail to postmaster and abuse of this host appears here, and reports and bounces that could not be read."
+          title="No mail for you yet"
+          text="Mail to postmaster and abuse of this host, and reports and bounces that cannot be read."
         />
       }
     />
@@ -65,25 +75,21 @@ export function MessageScreen() {
   return (
     <ServerPage
       title={query.data ? toTitle(query.data.subject) : 'Message'}
+      back={{ label: 'Postmaster mail', target: { to: '/server/mail' } }}
       query={query}
-      isRefreshed={false}
-      above={
-        <Group gap="xs">
-          <ButtonLink to="/server/mail" variant="default" size="xs">
-            Back to the mail
-          </ButtonLink>
-          {query.data && (
-            <>
-              <Button variant="default" size="xs" onClick={() => setDialog('retry')}>
-                Process it again
-              </Button>
-              <Button color="red.8" size="xs" onClick={() => setDialog('delete')}>
-                Delete
-              </Button>
-            </>
-          )}
-        </Group>
-      }
+      {...(query.data && {
+        description: <bdi>{query.data.reason}</bdi>,
+        action: (
+          <>
+            <Button variant="default" onClick={() => setDialog('delete')}>
+              Delete
+            </Button>
+            <Button variant="default" onClick={() => setDialog('retry')}>
+              Process it again
+            </Button>
+          </>
+        ),
+      })}
     >
       {(message) => (
         <>
@@ -96,15 +102,13 @@ export function MessageScreen() {
 }
 
 const Message = ({ message }: { readonly message: OperatorMessage }) => (
-  <Stack>
+  <>
     <Facts
       facts={[
-        ['Subject', message.subject],
-        ['Why here', message.reason],
-        ['From', message.from],
+        ['Sender', message.from],
         ['Envelope', `${message.mail_from || '<>'} to ${message.rcpt_to.join(', ')}`],
-        ['Source', message.source_ip],
-        ['Received', <Time key="received" iso={message.received_at} />],
+        ['Received', <Time key="received" iso={message.received_at} isRelative />],
+        ['From the address', message.source_ip],
         ['Size', formatBytes(message.size_bytes)],
       ]}
     />
@@ -115,19 +119,19 @@ const Message = ({ message }: { readonly message: OperatorMessage }) => (
     )}
     <Section title="Source">
       {message.source === null ? (
-        <Text>The message is no longer stored; only its entry in the list is left.</Text>
+        <Text c="dimmed">The message is no longer stored; only its entry in the list is left.</Text>
       ) : (
         <LongText label="Source of the message" text={message.source} />
       )}
     </Section>
-  </Stack>
+  </>
 )
 
 const ACTIONS = {
   retry: {
     title: 'Process this message again?',
     confirm: 'Process it again',
-    text: 'It leaves this list, and is handled as if it had just arrived: a bounce or complaint that can be read now takes effect. If it cannot be read, it comes back.',
+    text: 'It is handled as if it had just arrived: a bounce or complaint that can be read now takes effect. Otherwise it comes back.',
     isDangerous: false,
   },
   delete: { title: 'Delete this message?', confirm: 'Delete', text: 'It cannot be restored.', isDangerous: true },

@@ -1,11 +1,13 @@
 /** @module The receiving providers: limits, rates, suspensions with reason and end; resumes them, and acts on their mail. */
-import { Stack, Text } from '@mantine/core'
+import { Group, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorProvider } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { ConfirmButton } from '../../parts/dialog.tsx'
-import { TextLink } from '../../parts/links.tsx'
+import { formatCount } from '../../parts/format.ts'
+import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
+import { EmptyState, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -16,64 +18,61 @@ import { QueueActions } from './queue-actions.tsx'
 
 const route = getRouteApi('/server/providers')
 
+const formatRate = ({ rate_per_minute: rate, rate_factor: factor }: OperatorProvider): string =>
+  `${rate === null ? 'Any' : rate.toLocaleString()}${factor < 1 ? ` · ${Math.max(1, Math.round(factor * 100))} %` : ''}`
+
 const COLUMNS: readonly Column<OperatorProvider>[] = [
   {
     header: 'Provider',
     width: '20%',
     cell: ({ provider, source }) => (
       <>
-        <TextLink to="/server/providers" search={{ provider }}>
-          <bdi>{provider}</bdi>
-        </TextLink>
+        <NameLink to="/server/providers" search={{ provider }}>
+          {provider}
+        </NameLink>
         {source !== null && (
-          <Text size="sm" c="dimmed">
+          <Text span inherit c="dimmed">
+            {' '}
             from {source}
           </Text>
         )}
       </>
     ),
   },
-  {
-    header: 'Limits',
-    width: '22%',
-    cell: ({ limits, rate_per_minute: rate, rate_factor: factor }) =>
-      `${limits.connections} connections; ${rate === null ? 'any number' : rate.toLocaleString()} a minute${factor < 1 ? `, slowed to ${Math.max(1, Math.round(factor * 100))} %` : ''}`,
-  },
-  {
-    header: 'Last hour',
-    width: '20%',
-    cell: ({ last_hour: hour }) =>
-      `${hour.accepted.toLocaleString()} accepted, ${hour.deferred.toLocaleString()} deferred, ${hour.refused.toLocaleString()} refused`,
-  },
-  { header: 'State', cell: (row) => <State row={row} /> },
+  { header: 'Status', isWrapped: true, phone: 'bare', cell: (row) => <State row={row} /> },
+  { header: 'Accepted', width: '6rem', isNumeric: true, cell: (row) => row.last_hour.accepted.toLocaleString() },
+  { header: 'Deferred', width: '6rem', isNumeric: true, cell: (row) => row.last_hour.deferred.toLocaleString() },
+  { header: 'Refused', width: '6rem', isNumeric: true, cell: (row) => row.last_hour.refused.toLocaleString() },
+  { header: 'Connections', width: '7rem', isNumeric: true, phone: 'none', cell: ({ limits }) => limits.connections },
+  { header: 'A minute', width: '7.5rem', isNumeric: true, phone: 'none', cell: formatRate },
 ]
 
 function State({ row }: { readonly row: OperatorProvider }) {
   const { suspension, rate_factor: factor, warm_up: warmUp, waiting_lanes: waiting } = row
   return (
-    <Stack gap={2}>
+    <>
       {suspension ? (
-        <>
-          <StatusLabel tone="bad">Suspended</StatusLabel>
-          <Text size="sm">
-            Next attempt <Time iso={suspension.until} />, by the rule {suspension.rule}
-          </Text>
-          <Text size="sm" lineClamp={3} style={{ overflowWrap: 'anywhere' }}>
-            <bdi>{suspension.reason}</bdi>
-          </Text>
-        </>
+        <StatusLabel tone="bad">Suspended</StatusLabel>
       ) : factor < 1 ? (
         <StatusLabel tone="warning">Slowed down</StatusLabel>
       ) : (
-        <StatusLabel tone="good">At its limits</StatusLabel>
+        <StatusLabel tone="good">Normal</StatusLabel>
+      )}
+      {suspension && (
+        <div className="cell-details">
+          Next attempt <Time iso={suspension.until} />, by the rule {suspension.rule}
+          <Text size="xs" lineClamp={3}>
+            <bdi>{suspension.reason}</bdi>
+          </Text>
+        </div>
       )}
       {warmUp && (
-        <Text size="sm">
+        <div className="cell-details">
           Warm-up: {warmUp.used.toLocaleString()} of {warmUp.budget.toLocaleString()} messages of the day
-        </Text>
+        </div>
       )}
-      {waiting > 0 && <Text size="sm">{waiting.toLocaleString()} destinations wait</Text>}
-    </Stack>
+      {waiting > 0 && <div className="cell-details">{formatCount(waiting, 'destination')} waiting</div>}
+    </>
   )
 }
 
@@ -93,42 +92,40 @@ export default function ProvidersScreen() {
       columns={COLUMNS}
       isWide
       noun="provider"
-      empty={<Text>No mail was sent to a provider yet.</Text>}
+      description="The limits of each, and what it answered in the last hour."
+      empty={<EmptyState title="No provider yet" text="They appear here with the first mail." />}
       above={
-        <Stack gap="xs">
+        <>
           <DeliveryAlerts />
           {provider !== undefined && (
-            <Stack gap="xs" component="section" aria-label="The chosen provider">
-              <Text fw={600} style={{ overflowWrap: 'anywhere' }}>
-                <bdi>{provider}</bdi>
-              </Text>
-              <QueueActions selector={{ provider }} />
-              <Resume provider={provider} />
-            </Stack>
+            <Section title={provider} isCard>
+              <Group gap="xs">
+                <QueueActions selector={{ provider }} />
+                <Resume provider={provider} />
+              </Group>
+            </Section>
           )}
-        </Stack>
+        </>
       }
     />
   )
 }
 
 const Resume = ({ provider }: { readonly provider: string }) => (
-  <div>
-    <ConfirmButton
-      label="Resume"
-      variant="filled"
-      size="compact-sm"
-      title="Resume this provider?"
-      confirm="Resume"
-      isDangerous={false}
-      done={`${provider} is back to its limits.`}
-      refreshes={['operator']}
-      run={() => api.operator.resumeProvider(provider)}
-    >
-      <Text style={{ overflowWrap: 'anywhere' }}>
-        Suspensions and lowered rates of <bdi>{provider}</bdi> end, and its mail that is due is tried now. If it is
-        rejected again, the suspension begins again.
-      </Text>
-    </ConfirmButton>
-  </div>
+  <ConfirmButton
+    label="Resume"
+    variant="filled"
+    size="compact-sm"
+    title="Resume this provider?"
+    confirm="Resume"
+    isDangerous={false}
+    done={`${provider} is back to its limits.`}
+    refreshes={['operator']}
+    run={() => api.operator.resumeProvider(provider)}
+  >
+    <Text style={{ overflowWrap: 'anywhere' }}>
+      Suspensions and lowered rates of <bdi>{provider}</bdi> end; mail that is due is tried now. If it is rejected
+      again, they begin again.
+    </Text>
+  </ConfirmButton>
 )

@@ -18,11 +18,11 @@ export function QueueRules() {
   // The dialog outlives the last rule, to say that it ended.
   if (rules.length === 0 && !released) return null
   return (
-    <Section title="Holds and redirects">
-      <ul className="cards">
+    <Section title="Holds and redirects" isCard>
+      <ul className="plain-list">
         {rules.slice(0, MAX_SHOWN).map((rule) => (
           <li key={rule.id}>
-            <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
+            <Text span inherit style={{ overflowWrap: 'anywhere' }}>
               <bdi>{describeRule(rule)}</bdi> {rule.to === null ? 'is held' : `goes to ${rule.to}`} since{' '}
               <Time iso={rule.created_at} />
               {rule.reason !== '' && (
@@ -30,7 +30,7 @@ export function QueueRules() {
                   : <bdi>{rule.reason}</bdi>
                 </>
               )}
-            </Text>
+            </Text>{' '}
             <Button
               variant="default"
               size="compact-xs"
@@ -43,7 +43,7 @@ export function QueueRules() {
         ))}
       </ul>
       {rules.length > MAX_SHOWN && (
-        <Text size="sm" c="dimmed">
+        <Text c="dimmed">
           The {MAX_SHOWN} oldest of {rules.length.toLocaleString()}; `tassis queue --json` has all.
         </Text>
       )}

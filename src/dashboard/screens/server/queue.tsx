@@ -3,12 +3,12 @@
  * Holds, releases, retries, bounces and drops it.
  */
 
-import { Group, Stack, Text } from '@mantine/core'
+import { Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorQueue, OperatorQueueRecipient } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
-import { ButtonLink, NameLink } from '../../parts/links.tsx'
+import { NameLink } from '../../parts/links.tsx'
 import { ListFilters, ListScreen, NewRows, useList } from '../../parts/list.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { useSteadyRows } from '../../parts/rows.ts'
@@ -40,11 +40,12 @@ const COLUMNS: readonly Column<OperatorQueue>[] = [
   },
   {
     header: 'Account',
-    cell: ({ account, account_id: id }) => <AccountLink id={id} name={account} />,
+    phone: 'bare',
+    cell: ({ account, account_id: id }) => <AccountLink id={id} name={account} isPlain />,
   },
-  { header: 'Waiting', width: '12%', cell: ({ waiting }) => waiting.toLocaleString() },
-  { header: 'First due', width: '16%', cell: ({ first_due_at: at }) => <Time iso={at} /> },
-  { header: 'Why', width: '36%', cell: ({ reason }) => <bdi>{reason}</bdi> },
+  { header: 'Why', width: '40%', phone: 'bare', cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
+  { header: 'Waiting', width: '6rem', isNumeric: true, cell: ({ waiting }) => waiting.toLocaleString() },
+  { header: 'First due', width: '8.5rem', isNumeric: true, cell: ({ first_due_at: at }) => <Time iso={at} /> },
 ]
 
 export default function QueueScreen() {
@@ -71,7 +72,7 @@ function Lanes() {
       empty={
         <EmptyState
           title="The queue is empty"
-          text="Mail that waits for its delivery appears here, with the reason and the time of the next attempt."
+          text="Mail that waits appears here, with the reason and the time of the next attempt."
         />
       }
       above={
@@ -82,9 +83,7 @@ function Lanes() {
           {list.isFiltered ? (
             <QueueActions selector={list.values} />
           ) : (
-            <Text size="sm" c="dimmed">
-              To hold, retry or end mail, search for its domain or open a destination. Each account has its own.
-            </Text>
+            <Text c="dimmed">To hold, retry or end mail, search for its domain or open a destination.</Text>
           )}
         </Stack>
       }
@@ -93,11 +92,16 @@ function Lanes() {
 }
 
 const RECIPIENT_COLUMNS: readonly Column<OperatorQueueRecipient>[] = [
-  { header: 'Recipient', cell: ({ recipient }) => <bdi>{recipient}</bdi> },
-  { header: 'Status', width: '16%', cell: ({ status }) => <StatusBadge status={status} /> },
-  { header: 'Attempts', width: '14%', cell: ({ attempts }) => attempts },
-  { header: 'Next attempt', width: '18%', cell: (row) => <NextAttempt {...row} /> },
-  { header: 'Last error', width: '30%', cell: ({ last_error: error }) => <bdi>{error ?? '–'}</bdi> },
+  { header: 'Recipient', cell: ({ recipient }) => <bdi title={recipient}>{recipient}</bdi> },
+  { header: 'Status', width: '9rem', phone: 'aside', cell: ({ status }) => <StatusBadge status={status} /> },
+  {
+    header: 'Last error',
+    width: '40%',
+    phone: 'bare',
+    cell: ({ last_error: error }) => <bdi title={error ?? undefined}>{error ?? '–'}</bdi>,
+  },
+  { header: 'Attempts', width: '6rem', isNumeric: true, cell: ({ attempts }) => attempts },
+  { header: 'Next attempt', width: '8.5rem', isNumeric: true, cell: (row) => <NextAttempt {...row} /> },
 ]
 
 const toRecipientKey = (row: OperatorQueueRecipient): string => `${row.email_id} ${row.recipient}`
@@ -114,23 +118,17 @@ function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: 
   const domain = lane.slice(lane.lastIndexOf(':') + 1)
   return (
     <ServerPage
-      title={`Queue: ${toDestination({ domain, is_broadcast: lane.startsWith('bulk:') })}`}
+      title={toDestination({ domain, is_broadcast: lane.startsWith('bulk:') })}
+      back={{ label: 'Queue', target: { to: '/server/queue' } }}
       query={query}
-      above={
-        <Stack gap="xs">
-          <Group>
-            <ButtonLink to="/server/queue" variant="default" size="xs">
-              Back to the queue
-            </ButtonLink>
-            {account !== undefined && (
-              <Text size="sm">
-                Mail of <bdi>{account}</bdi>
-              </Text>
-            )}
-          </Group>
-          {accountId !== undefined && <QueueActions selector={{ domain, account_id: accountId }} />}
-        </Stack>
-      }
+      {...(account !== undefined && {
+        description: (
+          <>
+            Mail of <bdi>{account}</bdi> that waits for delivery.
+          </>
+        ),
+      })}
+      above={accountId !== undefined && <QueueActions selector={{ domain, account_id: accountId }} />}
     >
       {({ data }) =>
         data.length === 0 ? (
@@ -145,11 +143,7 @@ function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: 
               isWide
               toKey={toRecipientKey}
             />
-            {data.length >= 50 && (
-              <Text size="sm" c="dimmed">
-                The 50 whose next attempt is due first.
-              </Text>
-            )}
+            {data.length >= 50 && <Text c="dimmed">The 50 whose next attempt is due first.</Text>}
           </>
         )
       }

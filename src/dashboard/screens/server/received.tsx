@@ -20,14 +20,12 @@ import { REFRESHED, refetchInterval } from './queries.ts'
 const route = getRouteApi('/server/received')
 
 const ENTRY_COLUMNS: readonly Column<OperatorReceivedMessage>[] = [
-  { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
-  { header: 'To', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
-  { header: 'From', cell: ({ mail_from: from }) => <bdi>{from || '<> (no sender)'}</bdi> },
-  { header: 'Source', width: '16%', cell: ({ source_ip: ip }) => ip },
-  { header: 'Size', width: '12%', cell: ({ size_bytes: bytes }) => formatBytes(bytes) },
+  { header: 'Recipient', cell: ({ rcpt_to: to }) => <bdi>{to.join(', ')}</bdi> },
+  { header: 'Sender', phone: 'bare', cell: ({ mail_from: from }) => <bdi>{from || '<> (no sender)'}</bdi> },
   {
-    header: 'State',
-    width: '18%',
+    header: 'Status',
+    width: '10rem',
+    phone: 'aside',
     cell: ({ is_suspect: isSuspect }) =>
       isSuspect ? (
         <StatusLabel tone="warning" title="The process ended while it was processed, so it is processed alone.">
@@ -36,6 +34,21 @@ const ENTRY_COLUMNS: readonly Column<OperatorReceivedMessage>[] = [
       ) : (
         <StatusLabel tone="waiting">Waiting</StatusLabel>
       ),
+  },
+  { header: 'From', width: '9rem', phone: 'none', cell: ({ source_ip: ip }) => ip },
+  {
+    header: 'Size',
+    width: '6rem',
+    isNumeric: true,
+    phone: 'none',
+    cell: ({ size_bytes: bytes }) => formatBytes(bytes),
+  },
+  {
+    header: 'Received',
+    width: '8.5rem',
+    isNumeric: true,
+    phone: 'bare',
+    cell: ({ received_at: at }) => <Time iso={at} />,
   },
 ]
 
@@ -50,9 +63,7 @@ export default function ReceivedScreen() {
           columns={ENTRY_COLUMNS}
           isWide
           noun="message"
-          empty={
-            <Text>Nothing waits. A received message appears here until it has taken effect, usually at once.</Text>
-          }
+          empty={<Text c="dimmed">Nothing is waiting. A message takes effect within a moment.</Text>}
         />
       </Section>
       <Unparsed />
@@ -65,14 +76,19 @@ function Unparsed() {
   const query = usePage(read.operator.listUnparsedMessages({ after }), { refetchInterval })
   const [chosen, setChosen] = useState<OperatorUnparsedMessage>()
   const columns: readonly Column<OperatorUnparsedMessage>[] = [
-    { header: 'Received', width: '16%', cell: ({ received_at: at }) => <Time iso={at} /> },
-    { header: 'To', cell: ({ to }) => <bdi>{to}</bdi> },
-    { header: 'From', cell: ({ from }) => <bdi>{from}</bdi> },
     { header: 'Subject', cell: ({ subject }) => <bdi>{subject || '(no subject)'}</bdi> },
-    { header: 'Why', cell: ({ parse_error: problem }) => problem },
+    { header: 'Recipient', phone: 'bare', cell: ({ to }) => <bdi>{to}</bdi> },
+    { header: 'Sender', phone: 'bare', cell: ({ from }) => <bdi>{from}</bdi> },
+    {
+      header: 'Why',
+      phone: 'bare',
+      cell: ({ parse_error: problem }) => <span title={problem}>{problem}</span>,
+    },
+    { header: 'Received', width: '8.5rem', phone: 'bare', cell: ({ received_at: at }) => <Time iso={at} /> },
     {
       header: 'Action',
-      width: '18%',
+      width: '9rem',
+      phone: 'bare',
       cell: (row) => (
         <Button variant="default" size="compact-sm" onClick={() => setChosen(row)}>
           Parse it again
@@ -86,9 +102,9 @@ function Unparsed() {
         {({ data, next_after: next }) => (
           <Stack gap="xs">
             {data.length === 0 ? (
-              <Text>
+              <Text c="dimmed">
                 {after === undefined
-                  ? 'There is none. Of such a message, its account sees only the header and the raw form.'
+                  ? 'None. Of such a message, its account sees only the header and the source.'
                   : 'There are no more.'}
               </Text>
             ) : (

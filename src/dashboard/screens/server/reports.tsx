@@ -1,11 +1,11 @@
 /** @module DMARC and TLS reports that other hosts send about domains of this service. */
-import { Stack, Text } from '@mantine/core'
+import { Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorReportSummary } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { formatBytes } from '../../parts/format.ts'
-import { ButtonLink, NameLink } from '../../parts/links.tsx'
+import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { EmptyState, Facts } from '../../parts/page.tsx'
@@ -24,11 +24,17 @@ const COLUMNS: readonly Column<OperatorReportSummary>[] = [
     header: 'Domain',
     cell: ({ id, domain }) => <NameLink to="/server/reports/$id" params={{ id }} name={domain} />,
   },
-  { header: 'Kind', width: '11%', cell: ({ kind }) => toKindWords(kind) },
-  { header: 'From', cell: ({ organisation }) => <bdi>{organisation}</bdi> },
-  { header: 'Period', cell: (report) => <Period report={report} /> },
-  { header: 'Account', cell: ({ account }) => <bdi>{account ?? 'None'}</bdi> },
-  { header: 'Received', width: '15%', cell: ({ received_at: at }) => <Time iso={at} /> },
+  { header: 'Kind', width: '6rem', phone: 'bare', cell: ({ kind }) => toKindWords(kind) },
+  { header: 'Reporter', phone: 'bare', cell: ({ organisation }) => <bdi>{organisation}</bdi> },
+  { header: 'Account', phone: 'none', cell: ({ account }) => <bdi>{account ?? 'None'}</bdi> },
+  { header: 'Days in UTC', width: '13rem', phone: 'none', cell: (report) => <Period report={report} /> },
+  {
+    header: 'Received',
+    width: '8.5rem',
+    isNumeric: true,
+    phone: 'aside',
+    cell: ({ received_at: at }) => <Time iso={at} />,
+  },
 ]
 
 /** Reports cover whole days in UTC. */
@@ -52,8 +58,8 @@ export default function ReportsScreen() {
       noun="report"
       empty={
         <EmptyState
-          title="No reports yet"
-          text="Other mail servers send DMARC reports, and reports about TLS, to the addresses that the DNS records of a domain name. Those that arrive here are listed."
+          title="No report yet"
+          text="DMARC and TLS reports of other mail servers, if the DNS records of a domain name an address here."
         />
       }
     />
@@ -66,31 +72,24 @@ export function ReportScreen() {
   return (
     <ServerPage
       title={query.data ? `${toKindWords(query.data.kind)} report about ${query.data.domain}` : 'Domain report'}
+      back={{ label: 'Domain reports', target: { to: '/server/reports' } }}
       query={query}
-      isRefreshed={false}
-      above={
-        <div>
-          <ButtonLink to="/server/reports" variant="default" size="xs">
-            Back to the reports
-          </ButtonLink>
-        </div>
-      }
     >
       {(report) => (
-        <Stack>
+        <>
           <Facts
             facts={[
-              ['From', report.organisation],
-              ['Id of the reporter', report.report_id],
-              ['Period', <Period key="period" report={report} />],
+              ['Reporter', report.organisation],
+              ['Its id', report.report_id],
+              ['Days in UTC', <Period key="period" report={report} />],
               ['Account', report.account ?? 'No account has this domain'],
-              ['Received', <Time key="received" iso={report.received_at} />],
+              ['Received', <Time key="received" iso={report.received_at} isRelative />],
               ['Size', formatBytes(report.size_bytes)],
             ]}
           />
-          {report.is_truncated && <Text size="sm">Only the first part is shown.</Text>}
+          {report.is_truncated && <Text c="dimmed">Only the first part is shown.</Text>}
           <LongText label="Content of the report" text={report.content} />
-        </Stack>
+        </>
       )}
     </ServerPage>
   )

@@ -1,5 +1,5 @@
 /** @module The settings of the running service, and where each comes from. */
-import { Code, Stack, Text } from '@mantine/core'
+import { Code, Stack } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorSetting } from '#client/operator-api.ts'
 import { read } from '../../api/client.ts'
@@ -20,17 +20,23 @@ const SOURCE_WORDS: Readonly<Record<string, string>> = {
 }
 
 const COLUMNS: readonly Column<OperatorSetting>[] = [
-  { header: 'Setting', width: '28%', cell: ({ variable }) => <Code>{variable}</Code> },
-  { header: 'Value', width: '22%', cell: ({ value }) => (value === '' ? '–' : <bdi>{value}</bdi>) },
-  { header: 'From', width: '14%', cell: ({ source }) => SOURCE_WORDS[source] ?? source },
+  { header: 'Setting', width: '30%', isWrapped: true, cell: ({ variable }) => <Code>{variable}</Code> },
+  {
+    header: 'Value',
+    width: '20%',
+    isWrapped: true,
+    phone: 'bare',
+    cell: ({ value }) => (value === '' ? '–' : <bdi>{value}</bdi>),
+  },
+  { header: 'From', width: '7rem', phone: 'aside', cell: ({ source }) => SOURCE_WORDS[source] ?? source },
   {
     header: 'Meaning',
+    isWrapped: true,
+    phone: 'bare',
     cell: ({ description, allowed }) => (
       <>
         {description}
-        <Text size="sm" c="dimmed">
-          Allowed: {allowed}.
-        </Text>
+        <div className="cell-details">Allowed: {allowed}.</div>
       </>
     ),
   },
@@ -42,7 +48,8 @@ export default function ServerSettingsScreen() {
   const navigate = route.useNavigate()
   return (
     <ServerPage
-      title="Settings of the server"
+      title="Server settings"
+      description="Read at the start: from the environment, else from the file that TASSIS_CONFIG names. Secrets are not shown."
       query={query}
       above={
         <FilterForm
@@ -65,10 +72,6 @@ function Settings({ settings }: { readonly settings: readonly OperatorSetting[] 
   const topics = [...new Set(settings.map(({ topic }) => topic))]
   return (
     <Stack gap="xl">
-      <Text size="sm">
-        They are read at the start of the service: from the environment, else from the file that TASSIS_CONFIG names.
-        Secrets are not shown.
-      </Text>
       {topics.map((topic) => (
         <Section key={topic} title={topic}>
           <DataTable
