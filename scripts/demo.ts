@@ -19,6 +19,7 @@ import { signInAsOperator } from '#test/support/operator.ts'
 import { type Reaction, type StepContext, startReceiver } from '#test/support/receiver.ts'
 import { readTrackedRecipient } from '#test/support/tracked-recipient.ts'
 import { createTestUser, PASSWORD } from '#test/support/users.ts'
+import { seedServer, serves } from './demo-server.ts'
 
 const DAYS = 30
 const DOMAIN = 'mail.acme-shop.example'
@@ -92,6 +93,26 @@ interface DnsRecord {
   readonly priority?: number
 }
 
+/** Requests with faults that programs have in real life. */
+async function refuse({ api, clock }: EmailApi, key: string, oldKey: string): Promise<void> {
+  const email = { from: `Acme Shop <orders@${DOMAIN}>`, to: 'bob.brown@gmail.com', subject: 'Your order 20016' }
+  const requests: readonly (readonly [method: string, path: string, body?: unknown, key?: string])[] = [
+    ['POST', '/v1/emails', { ...email, text_body: 'Hello' }, oldKey],
+    ['POST', '/v1/emails', { ...email, to: 'bob.brown@', text_body: 'Hello' }],
+    ['POST', '/v1/emails', { ...email, from: 'orders@acme-shop.example', html_body: '<p>Hello</p>' }],
+    ['POST', '/v1/emails', { ...email, template_alias: 'order-shiped', template_data: { name: 'Bob', total: 12 } }],
+    ['POST', '/v1/emails', { from: email.from, to: [], subject: 7, send_at: 'tomorrow' }],
+    ['GET', '/v1/emails?status=bounced'],
+    ['GET', '/v1/emails/01a2276c-d2ab-76c9-8be2-cb88cbaecda3'],
+    ['POST', '/v1/templates', { name: 'Invoice' }],
+    ['GET', '/v1/suppressions'],
+  ]
+  for (const [method, path, body, by = key] of requests) {
+    await api(method, path, body, { key: by, headers: { 'user-agent': 'acme-shop/4.2 (node 24.1)' } })
+    clock.advance(seconds(20))
+  }
+}
+
 export interface Demo extends AsyncDisposable {
   readonly service: EmailApi
   /** Ids in the paths of screens. */
@@ -111,18 +132,20 @@ export async function startDemo(): Promise<Demo> {
   const smtp = await startReceiver({ react })
   const hook = await startHttpsReceiver({ names: ['hooks.acme-shop.example'] })
   const clock = new ManualClock(Date.now() - days(DAYS) - hours(6))
+  const settings = {
+    TASSIS_DNS_SERVERS: dns.address,
+    TASSIS_SMTP_PORT: String(smtp.port),
+    TASSIS_EXTRA_CA_FILE: hook.caFile,
+    TASSIS_INBOUND_ADDR: '127.0.0.1:2525',
+    TASSIS_LOGINS_PER_MINUTE: '10000',
+  }
   const service = await createEmailApi({
     clock,
     delivers: true,
     runsTasks: true,
     sendsWebhooks: true,
-    settings: {
-      TASSIS_DNS_SERVERS: dns.address,
-      TASSIS_SMTP_PORT: String(smtp.port),
-      TASSIS_EXTRA_CA_FILE: hook.caFile,
-      TASSIS_INBOUND_ADDR: '127.0.0.1:2525',
-      TASSIS_LOGINS_PER_MINUTE: '10000',
-    },
+    settings,
+    serves: serves(settings),
   })
   const { app, api, actor } = service
   const data = async (method: string, path: string, body?: unknown): Promise<Record<string, unknown>> => {
@@ -140,10 +163,14 @@ export async function startDemo(): Promise<Demo> {
     await quiet()
   }
   const quiet = async () => {
-    do await Bun.sleep(2)
-    while (service.delivery?.scheduler.inFlight || service.webhooks?.inFlight)
+    // What waits for the clock is not waited for.
+    for (let n = 0; n < 500; n++) {
+      await Bun.sleep(2)
+      if (!service.delivery?.scheduler.inFlight && !service.webhooks?.inFlight) return
+    }
   }
   await data('PATCH', '/v1/account', { name: 'Acme Shop' })
+  app.db.run("UPDATE api_keys SET name = 'Deployment'")
   await createTestUser(app, actor, OWNER, 'owner')
   await createTestUser(app, actor, 'vera@acme-shop.example', 'viewer')
   await createTestUser(app, actor, 'dave@acme-shop.example', 'developer')
@@ -193,8 +220,12 @@ export async function startDemo(): Promise<Demo> {
     url: hook.url('hooks.acme-shop.example', '/tassis'),
     events: ['delivered', 'bounced', 'complained'],
   })
-  const apiKey = await create('/v1/api-keys', { name: 'Shop backend', scopes: ['emails:send', 'emails:read'] })
-  await create('/v1/api-keys', { name: 'Old worker', scopes: ['emails:send'] })
+  hook.answer(({ url }) =>
+    url === '/billing' ? { status: 502, body: '<h1>502 Bad Gateway</h1>' } : { status: 200, body: '{"received":true}' },
+  )
+  const created = await data('POST', '/v1/api-keys', { name: 'Shop backend', scopes: ['emails:send', 'emails:read'] })
+  const [apiKey, key] = [String(created['id']), String(created['key'])]
+  const oldKey = await data('POST', '/v1/api-keys', { name: 'Old worker', scopes: ['emails:send'] })
   const list = await newList(service, 'Newsletter')
   await newList(service, 'Beta testers')
   await addContacts(
@@ -208,15 +239,17 @@ export async function startDemo(): Promise<Demo> {
   await addContacts(app, list, [{ email: 'bob.brown@gmail.com', metadata: { name: 'Bob' } }])
   const html = (title: string) =>
     `<div style="font-family:sans-serif;max-width:32rem;margin:auto;padding:24px"><h2>Acme Shop</h2><p>${title}</p><p>Thank you for shopping with us.</p><p><a style="background:#1a4fb4;color:#fff;padding:10px 16px;border-radius:6px;text-decoration:none" href="https://acme-shop.example/orders">View your order</a></p><p style="color:#777">Acme Shop, Market Street 1, Berlin</p></div>`
-  const send = async (to: string, subject: string, more: Record<string, unknown> = {}) =>
-    await data('POST', '/v1/emails', {
+  const send = async (to: string, subject: string, more: Record<string, unknown> = {}) => {
+    const email = {
       from: `Acme Shop <orders@${DOMAIN}>`,
       to,
       subject,
       html_body: html(subject),
       text_body: `${subject}\n\nThank you for shopping with us.`,
       ...more,
-    })
+    }
+    return at((await api('POST', '/v1/emails', email, { key })).body, 'data') as Record<string, unknown>
+  }
   const visit = async (emailId: unknown, url?: string) => {
     const row = app.db
       .query<{ id: number }, [Uint8Array]>(
@@ -275,6 +308,11 @@ export async function startDemo(): Promise<Demo> {
     const target = Date.now() - days(DAYS - day - 1) - hours(6)
     if (clock.now() < target) await pass(target - clock.now(), minutes(30))
   }
+  const failingWebhook = await create('/v1/webhooks', {
+    url: hook.url('hooks.acme-shop.example', '/billing'),
+    description: 'Billing',
+    events: ['delivered', 'bounced', 'failed'],
+  })
   // Bob Brown's emails, one of each outcome.
   const bob: Record<string, string> = {}
   const tell = async (name: string, to: string, subject: string, more?: Record<string, unknown>) => {
@@ -345,16 +383,15 @@ export async function startDemo(): Promise<Demo> {
     html: '<p>Hi, is VAT included?</p>',
   })
   const threads = await api('GET', `/v1/agent-mailboxes/${mailbox}/threads`)
-  // Some requests that were refused.
-  await api('POST', '/v1/emails', { from: `orders@${DOMAIN}`, to: 'not an address', subject: 'Hello' })
-  await api('POST', '/v1/emails', {
-    from: 'ada@unknown.example',
-    to: 'bob@gmail.com',
-    subject: 'Hello',
-    text_body: 'x',
-  })
+  await data('PATCH', '/v1/account', { name: 'Acme Shop' })
+  await data('PUT', `/v1/streams/${stream}`, { name: 'Receipts and invoices' })
+  await pass(minutes(10))
+  await api('DELETE', `/v1/api-keys/${String(oldKey['id'])}`)
+  await refuse(service, key, String(oldKey['key']))
   await pass(minutes(4), seconds(30))
   const deliveries = await api('GET', `/v1/webhooks/${webhook}/deliveries`)
+  const logs = await api('GET', '/v1/logs?status=422')
+  const server = await seedServer(service, DOMAIN)
   const operator = await signInAsOperator(service, 'olga@acme-shop.example')
   clock.advance(Math.max(0, Date.now() - clock.now()))
   const ticking = setInterval(() => clock.advance(200), 200)
@@ -363,8 +400,12 @@ export async function startDemo(): Promise<Demo> {
     operatorCookie: operator.cookie,
     ids: {
       ...bob,
+      ...server,
       welcome,
       webhook,
+      failingWebhook,
+      log: String(at(logs.body, 'data', 0, 'id')),
+      logOfKey: String(at((await api('GET', '/v1/logs?status=401')).body, 'data', 0, 'id')),
       apiKey,
       list,
       draft,

@@ -40,6 +40,12 @@ const paths: readonly (readonly [name: string, path: string])[] = [
   ['webhook', `/webhooks/${ids['webhook']}`],
   ['webhook-settings', `/webhooks/${ids['webhook']}?tab=settings`],
   ['webhook-delivery', `/webhooks/${ids['webhook']}/deliveries/${ids['delivery']}`],
+  ['webhook-failing', `/webhooks/${ids['failingWebhook']}`],
+  ['logs', '/logs'],
+  ['logs-refused', '/logs?status=4xx'],
+  ['logs-none', '/logs?q=nothing'],
+  ['log', `/logs/${ids['log']}`],
+  ['log-key', `/logs/${ids['logOfKey']}`],
   ['keys', '/keys'],
   ['key-new', '/keys/new'],
   ['key', `/keys/${ids['apiKey']}`],
@@ -94,6 +100,9 @@ const paths: readonly (readonly [name: string, path: string])[] = [
     '/mail',
     '/settings',
   ].map((path) => [`server${path.replace('/', '-')}`, `/server${path}`] as const),
+  ['server-account', `/server/accounts/${ids['pausedAccount']}`],
+  ['server-report', `/server/reports/${ids['report']}`],
+  ['server-message', `/server/mail/${ids['operatorMail']}`],
   ['not-found', '/no-such-page'],
 ]
 const browser = await startBrowser()
