@@ -11,6 +11,8 @@ import { getRequestLog, type RequestKind } from './request-log.ts'
 
 /** A path of requests that send, of `/v1` and of every other interface. */
 const SENDS = /\/emails?(?:\/|$)|^\/hooks\//
+/** POST requests that change nothing, of which a dashboard makes many: at each key that is typed. */
+const READS = /\/(?:render|replay\/count|import\/preview)$/
 /** Signing in and the work of operators, which have the audit log, and the log itself. */
 const UNLOGGED = /^\/v1\/(?:auth|operator|logs)(?:\/|$)/
 
@@ -29,7 +31,7 @@ export function createHttpRecorder(
     const { method, path, headers, error, isSession, isGuest, knownActor, createdId } = request
     const isRefused = status >= 400 || error !== undefined
     if (knownActor !== undefined || isGuest || UNLOGGED.test(path)) return
-    if (!isRefused && (method === 'GET' || method === 'HEAD' || method === 'OPTIONS')) {
+    if (!isRefused && (method === 'GET' || method === 'HEAD' || method === 'OPTIONS' || READS.test(path))) {
       if (isSession || sent.get('content-type')?.startsWith('text/event-stream')) return
     }
     const dialect = dialects.find(({ speaks }) => speaks(path))

@@ -146,6 +146,7 @@ describe('is logged for its account alone', () => {
     const session = await signIn(service, 'ada@team.test')
     await session.ask('GET', '/v1/domains')
     await session.ask('POST', '/v1/domains', { domain: 'x.test' })
+    await session.ask('POST', '/v1/templates/render', { subject: 'Hello' })
     const [newest] = await list(service)
     expect(newest).toMatchObject({ method: 'POST', path: '/v1/domains', actor_type: 'user' })
     const reads = await list(service, '?path=/v1/domains&method=GET')
