@@ -96,12 +96,15 @@ function TwoLines<Row>({
       )}
       {below.length > 0 && (
         <div className="row-more">
-          {below.map(({ header, cell, phone }) => (
-            <div key={header}>
-              <span className={phone === 'bare' ? 'visually-hidden' : undefined}>{header}: </span>
-              {cell(row)}
-            </div>
-          ))}
+          {below.map(({ header, cell, phone }) => {
+            const content = cell(row)
+            return content === null || content === false || content === '' ? null : (
+              <div key={header}>
+                <span className={phone === 'bare' ? 'visually-hidden' : undefined}>{header}: </span>
+                {content}
+              </div>
+            )
+          })}
         </div>
       )}
     </>
