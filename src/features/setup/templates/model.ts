@@ -21,6 +21,7 @@ import {
   MAX_BODY_BYTES,
   MAX_LISTED_BYTES,
   MAX_SUBJECT_LENGTH,
+  MAX_TEST_DATA_BYTES,
   type Template,
   type TemplateChange,
   type TemplateInput,
@@ -40,7 +41,14 @@ const FIELDS = {
   updated_at: Timestamp({ description: 'When the template was last changed.' }),
 }
 
-export const TemplateRecord = Type.Object(FIELDS)
+export const TemplateRecord = Type.Object({
+  ...FIELDS,
+  test_data: extra(
+    Nullable(Type.Record(Type.String(), Type.Unknown()), {
+      description: 'Values for previews and test emails; null: none.',
+    }),
+  ),
+})
 
 export const TemplateRow = Type.Object({
   ...FIELDS,
@@ -79,6 +87,10 @@ const Text = OptionalNullable(Type.String(), {
   description: `Text body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX}`,
 })
 
+const TestData = OptionalNullable(FreeMap(), {
+  description: `Values for previews and test emails, at most ${MAX_TEST_DATA_BYTES} bytes of JSON. Sends do not use them.`,
+})
+
 const IfVersion = Type.Optional(
   Type.Integer({
     minimum: 1,
@@ -88,7 +100,7 @@ const IfVersion = Type.Optional(
 )
 
 export const NewTemplate = StrictObject(
-  { alias: Alias, name: Name, subject: Subject, html_body: Html, text_body: Text },
+  { alias: Alias, name: Name, subject: Subject, html_body: Html, text_body: Text, test_data: TestData },
   {
     examples: [
       {
@@ -114,10 +126,11 @@ export const TemplateChangeBody = StrictObject(
     subject: Type.Optional(Subject),
     html_body: Html,
     text_body: Text,
+    test_data: TestData,
     if_version: IfVersion,
   },
   {
-    description: 'At least one field besides `if_version`; omitted fields keep their value. Null removes a body.',
+    description: 'At least one field besides `if_version`; omitted fields keep their value. Null removes a body or the test data.',
     examples: [{ subject: 'Welcome aboard, {{ user.name }}' }],
   },
 )
@@ -125,31 +138,45 @@ export const TemplateChangeBody = StrictObject(
 export const toTemplateInput = ({
   html_body: htmlBody = null,
   text_body: textBody = null,
+  test_data: testData = null,
   ...body
-}: Static<typeof NewTemplate>): TemplateInput => ({ ...body, htmlBody, textBody })
+}: Static<typeof NewTemplate>): TemplateInput => ({ ...body, htmlBody, textBody, testData: toTestData(testData) })
 
 export const toTemplateChange = ({
   html_body: htmlBody,
   text_body: textBody,
+  test_data: testData,
   ...body
-}: Omit<Static<typeof TemplateChangeBody>, 'if_version'>): TemplateChange => ({ ...body, htmlBody, textBody })
+}: Omit<Static<typeof TemplateChangeBody>, 'if_version'>): TemplateChange => ({
+  ...body,
+  htmlBody,
+  textBody,
+  testData: testData === undefined ? undefined : toTestData(testData),
+})
+
+const toTestData = (data: Static<typeof TestData>): string | null => (data ? JSON.stringify(mapFromPhp(data)) : null)
 
 export const toTemplateWire = (template: Template, account_id: string) =>
-  toWire(TemplateRecord, template, { account_id })
+  toWire(TemplateRecord, template, { account_id, test_data: readTestData(template) ?? null })
 
 export const toTemplateRowWire = (template: ListedTemplate, account_id: string) =>
   toWire(TemplateRow, template, { account_id, truncated: template.isTruncated })
 
 export const RenderBody = StrictObject(
   {
-    template_data: OptionalNullable(FreeMap(), { description: 'Values for the template, as in a send.' }),
+    template_data: OptionalNullable(FreeMap(), {
+      description: 'Values for the template, as in a send. Left out: its `test_data`.',
+    }),
   },
   { examples: [{ template_data: { user: { name: 'Ada' } } }] },
 )
 
 /** The provided map; PHP sends an empty one as `[]`. */
-export const readRenderData = ({ template_data }: Static<typeof RenderBody>): Record<string, unknown> =>
-  mapFromPhp(template_data) ?? {}
+export const readRenderData = ({ template_data }: Static<typeof RenderBody>): Record<string, unknown> | undefined =>
+  mapFromPhp(template_data) ?? undefined
+
+export const readTestData = ({ testData }: Pick<Template, 'testData'>): Record<string, unknown> | undefined =>
+  testData === null ? undefined : JSON.parse(testData)
 
 export const RenderedTemplate = Type.Object({
   subject: Type.String({ description: 'Subject in one line.' }),

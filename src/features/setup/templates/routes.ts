@@ -18,6 +18,7 @@ import {
   RenderedTemplate,
   RestoreBody,
   readRenderData,
+  readTestData,
   TemplateChangeBody,
   TemplateListQuery,
   TemplateRecord,
@@ -51,19 +52,21 @@ import {
 import { getVersion, listVersions } from './versions.ts'
 
 /**
- * All parts of a template rendered with `data`. Throws 404 when the account has no such template, and 422 for template
+ * All parts of a template rendered with `data`, else its test data. Throws 404 when the account has no such template, and 422 for template
  * errors.
  */
 export async function previewTemplate(
   app: App,
   actor: Actor,
   id: string,
-  data: Readonly<Record<string, unknown>>,
+  data: Readonly<Record<string, unknown>> | undefined,
 ): Promise<RenderedParts> {
   requireRenderCapacity(app, actor.accountId, readTemplateSize(app.db, actor.accountId, { id }))
-  const source = toTemplateSource(getTemplate(app.db, actor.accountId, id))
+  const template = getTemplate(app.db, actor.accountId, id)
+  const source = toTemplateSource(template)
+  const dataJson = serialiseData(data ?? readTestData(template) ?? {})
   using rendering = startRenderSession(app)
-  return await rendering.render({ accountId: actor.accountId, urgency: 'now', source, dataJson: serialiseData(data) })
+  return await rendering.render({ accountId: actor.accountId, urgency: 'now', source, dataJson })
 }
 
 const tags = ['Templates']
@@ -218,7 +221,7 @@ const draftRoutes = (app: App, { previews }: TemplateRouteOptions) =>
     async ({ actor, body }) => {
       const { subject, html_body: html, text_body: text } = body
       const draft = { subject: subject ?? undefined, html: html ?? undefined, text: text ?? undefined }
-      const rendered = await renderDraft(app, actor, draft, readRenderData(body))
+      const rendered = await renderDraft(app, actor, draft, readRenderData(body) ?? {})
       const shown = actor.type === 'user' ? rendered.html_body : null
       return dataBody({ ...rendered, preview_id: shown === null ? null : previews.add(actor.accountId, shown) })
     },

@@ -19,6 +19,8 @@ export const templates = sqliteTable(
     subject: text('subject').notNull(),
     htmlBody: text('html_body'),
     textBody: text('text_body'),
+    /** JSON object with values for previews and test emails; null: none. */
+    testData: text('test_data'),
     /** Number that the template had at the provider from which it was imported; null: it was made here. */
     foreignId: integer('foreign_id'),
     /** 1 at first; incremented with each change of subject or bodies. */

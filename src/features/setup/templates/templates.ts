@@ -21,12 +21,14 @@ import { deleteVersions, getVersion, recordVersion } from './versions.ts'
 export type Template = Readonly<Omit<typeof templates.$inferSelect, 'deletedAt'>>
 
 /** A template as listed: without long bodies. */
-export interface ListedTemplate extends Template {
+export interface ListedTemplate extends Omit<Template, 'testData'> {
   /** Whether a long body is omitted. */
   readonly isTruncated: boolean
 }
 
-export type TemplateInput = Pick<Template, 'alias' | 'name' | 'subject' | 'htmlBody' | 'textBody'>
+export interface TemplateInput extends Pick<Template, 'alias' | 'name' | 'subject' | 'htmlBody' | 'textBody'> {
+  readonly testData?: string | null
+}
 
 /** An undefined field keeps its current value. */
 export type TemplateChange = { readonly [Field in keyof TemplateInput]?: TemplateInput[Field] | undefined }
@@ -43,6 +45,7 @@ export const MAX_TEMPLATES = 10_000
 export const MAX_ALIAS_LENGTH = 100
 export const MAX_SUBJECT_LENGTH = 998
 export const MAX_BODY_BYTES = 1 * MiB
+export const MAX_TEST_DATA_BYTES = 64 * KiB
 /** Larger bodies are omitted from lists, because a page has up to a hundred templates. */
 export const MAX_LISTED_BYTES = 64 * KiB
 
@@ -50,7 +53,7 @@ const ALIAS = /^[A-Za-z0-9._-]{1,100}$/
 
 const COLUMNS =
   'id, uuid, account_id AS accountId, alias, name, subject, foreign_id AS foreignId, version, created_at AS createdAt, updated_at AS updatedAt'
-const BODIES = 'html_body AS htmlBody, text_body AS textBody'
+const BODIES = 'html_body AS htmlBody, text_body AS textBody, test_data AS testData'
 const isLongSql = (column: string): string => `coalesce(octet_length(${column}), 0) > ${MAX_LISTED_BYTES}`
 const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE html_body END AS htmlBody,
   CASE WHEN ${isLongSql('text_body')} THEN NULL ELSE text_body END AS textBody, (${isLongSql('html_body')} OR ${isLongSql('text_body')}) AS isTruncated`
@@ -107,14 +110,14 @@ const sql = prepareStatements((db) => ({
     `SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES}`,
   ),
   insert: db.prepare(
-    `INSERT INTO templates (uuid, account_id, alias, name, subject, html_body, text_body, foreign_id, version, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
+    `INSERT INTO templates (uuid, account_id, alias, name, subject, html_body, text_body, test_data, foreign_id, version, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
   ),
   update: db.prepare(
-    'UPDATE templates SET alias = ?, name = ?, subject = ?, html_body = ?, text_body = ?, version = ?, updated_at = ? WHERE id = ?',
+    'UPDATE templates SET alias = ?, name = ?, subject = ?, html_body = ?, text_body = ?, test_data = ?, version = ?, updated_at = ? WHERE id = ?',
   ),
   delete: db.prepare(
-    "UPDATE templates SET subject = '', html_body = NULL, text_body = NULL, updated_at = ?1, deleted_at = ?1 WHERE id = ?2",
+    "UPDATE templates SET subject = '', html_body = NULL, text_body = NULL, test_data = NULL, updated_at = ?1, deleted_at = ?1 WHERE id = ?2",
   ),
 }))
 
@@ -219,9 +222,9 @@ export async function createTemplate(
       )
     const uuid = newUuid()
     const now = app.eventTime()
-    const { alias, name, subject, htmlBody, textBody } = provided
+    const { alias, name, subject, htmlBody, textBody, testData = null } = provided
     storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, foreignId, now, now),
+      sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, testData, foreignId, now, now),
     )
     const id = formatUuid(uuid)
     auditChange(app, tx, actor, 'template.created', id, { alias, name })
@@ -244,7 +247,7 @@ export async function changeTemplate(
   { ifVersion, restoredVersion }: ChangeOptions = {},
 ): Promise<Template> {
   if (Object.values(change).every((value) => value === undefined))
-    throw invalid('body', 'At least one of alias, name, subject, html_body and text_body must be set.')
+    throw invalid('body', 'At least one of alias, name, subject, html_body, text_body and test_data must be set.')
   const provided = validateChange(change)
   requireVersion(getTemplate(app.db, actor.accountId, id), ifVersion)
   await requireValidSource(app, actor.accountId, {
@@ -257,12 +260,12 @@ export async function changeTemplate(
     requireVersion(before, ifVersion)
     const after = applyChange(before, provided)
     if (after.alias !== before.alias) requireUnusedAlias(tx.db, actor.accountId, after.alias)
-    const { alias, name, subject, htmlBody, textBody } = after
+    const { alias, name, subject, htmlBody, textBody, testData } = after
     const isOther = subject !== before.subject || htmlBody !== before.htmlBody || textBody !== before.textBody
     const version = before.version + (isOther ? 1 : 0)
     const now = app.eventTime()
     storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, now, before.id),
+      sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, testData, version, now, before.id),
     )
     if (isOther) recordVersion(tx, before.id, { version, subject, htmlBody, textBody }, actor, now)
     const changes = describeChanges(before, { alias, name, subject, version })
@@ -329,6 +332,7 @@ const validateChange = (change: TemplateChange): TemplateChange => ({
   subject: change.subject === undefined ? undefined : validateSubject(change.subject),
   htmlBody: change.htmlBody === undefined ? undefined : validateBody('html_body', change.htmlBody),
   textBody: change.textBody === undefined ? undefined : validateBody('text_body', change.textBody),
+  testData: change.testData == null ? change.testData : validateTestData(change.testData),
 })
 
 function validateAlias(alias: string): string {
@@ -345,6 +349,12 @@ function validateSubject(subject: string): string {
   if (subject.length > MAX_SUBJECT_LENGTH)
     throw invalid('subject', `The subject has ${subject.length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`)
   return subject.toWellFormed()
+}
+
+function validateTestData(json: string): string {
+  if (Buffer.byteLength(json) > MAX_TEST_DATA_BYTES)
+    throw invalid('test_data', `test_data is larger than ${MAX_TEST_DATA_BYTES} bytes of JSON.`)
+  return json
 }
 
 /** Clients send an empty body to mean none. */

@@ -47,6 +47,7 @@ test('a template is created, read, changed and deleted, each change with an audi
     id,
     account_id: actor.accountUuid,
     ...WELCOME,
+    test_data: null,
     version: 1,
     created_at: '2026-03-15T00:00:00.000Z',
     updated_at: '2026-03-15T00:00:00.000Z',
@@ -60,8 +61,9 @@ test('a template is created, read, changed and deleted, each change with an audi
   const later = { ...record, text_body: 'Hi {{ user.name }}.', version: 2, updated_at: '2026-03-15T00:00:01.000Z' }
   expect({ status: changed.status, body: changed.body }).toEqual({ status: 200, body: { data: later } })
   expect((await api('GET', `/v1/templates/${id}`)).body).toEqual({ data: later })
+  const { test_data: _, ...row } = later
   expect((await api('GET', '/v1/templates')).body).toEqual({
-    data: [{ ...later, truncated: false }],
+    data: [{ ...row, truncated: false }],
     pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
   })
 
@@ -266,6 +268,20 @@ describe('the preview', () => {
       },
     })
     expect(app.db.query('SELECT * FROM emails').all()).toEqual([])
+  })
+
+  test('without data uses the test data of the template, which a send does not', async () => {
+    const { api } = shared
+    const id = await createTemplate(shared, { ...createAlias(), test_data: { user: { name: 'Ann' } } })
+    const path = `/v1/templates/${id}`
+    expect(at((await api('GET', path)).body, 'data', 'test_data')).toEqual({ user: { name: 'Ann' } })
+    expect(at((await api('POST', `${path}/render`, {})).body, 'data', 'text_body')).toContain('Ann')
+    const changed = await api('PUT', path, { test_data: { user: { name: 'Bo' } } })
+    expect(at(changed.body, 'data')).toMatchObject({ version: 1, test_data: { user: { name: 'Bo' } } })
+    const long = await api('PUT', path, { test_data: { user: 'x'.repeat(64 * KiB) } })
+    expect([long.status, at(long.body, 'error', 'message')]).toEqual([422, expect.stringContaining('test_data')])
+    await api('PUT', path, { test_data: null })
+    expect((await api('POST', `${path}/render`, {})).status).toBe(422)
   })
 
   test.each([undefined, null, {}, { template_data: null }, { template_data: {} }, { template_data: [] }])(
