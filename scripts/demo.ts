@@ -12,8 +12,8 @@ import { addContacts, newList } from '#test/support/broadcasts.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { startHttpsReceiver } from '#test/support/https-receiver.ts'
-import { storeTestInbound } from '#test/support/inbound.ts'
-import { deliverMessage, getTestMailbox } from '#test/support/mailboxes.ts'
+import { storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
+import { AUTHENTICATION, deliverMessage, getTestMailbox } from '#test/support/mailboxes.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { signInAsOperator } from '#test/support/operator.ts'
 import { type Reaction, type StepContext, startReceiver } from '#test/support/receiver.ts'
@@ -209,6 +209,7 @@ export async function startDemo(): Promise<Demo> {
     html_body:
       '<h1>Hello {{ name }}</h1><p>Thank you for joining Acme Shop. Your order {{ order.id }} of {{ order.total }} is on its way.</p><p><a href="https://acme-shop.example/start">Get started</a></p>',
     text_body: 'Hello {{ name }}',
+    test_data: { name: 'Bob', order: { id: 20013, total: '€ 49.90' } },
   })
   await create('/v1/templates', {
     alias: 'order-shipped',
@@ -366,14 +367,30 @@ export async function startDemo(): Promise<Demo> {
     match_type: 'exact',
     webhook_url: hook.url('hooks.acme-shop.example', '/inbound'),
   })
-  const received = await storeTestInbound(
-    app,
-    { accountId: actor.accountId, domainId: inboundDomain },
-    {
-      text: 'Hello,\n\nwhere is my order 20013?\n\nBest regards,\nBob Brown',
-      html: '<p>Hello,</p><p>where is my order 20013?</p><p>Best regards,<br>Bob Brown</p>',
-      message: { from: 'Bob Brown <bob.brown@gmail.com>', to: `support@${DOMAIN}`, subject: 'Where is my order?' },
-    },
+  const receive = (from: string, address: string, subject: string, text: string, more: Partial<TestInbound> = {}) =>
+    storeTestInbound(
+      app,
+      { accountId: actor.accountId, domainId: inboundDomain },
+      {
+        rcptTo: [`support@${DOMAIN}`],
+        authentication: AUTHENTICATION,
+        text,
+        html: `<p>${text.replaceAll('\n\n', '</p><p>').replaceAll('\n', '<br>')}</p>`,
+        ...more,
+        message: { from: `${from} <${address}>`, fromAddresses: [address], to: `support@${DOMAIN}`, subject },
+      },
+    )
+  await receive('Acme Bank', 'security@acme-bank.example', 'Your account is locked', 'Click here at once.', {
+    authentication: { ...AUTHENTICATION, spf: 'fail', dkim: 'fail', dmarc: 'fail' },
+  })
+  await receive('Greta Meyer', 'greta.meyer@web.de', 'Photo of the damaged box', 'Hello, here it is. Greta', {
+    attachments: [{ filename: 'box.jpg', contentType: 'image/jpeg', content: new Uint8Array(84_000) }],
+  })
+  const received = await receive(
+    'Bob Brown',
+    'bob.brown@gmail.com',
+    'Where is my order?',
+    'Hello,\n\nwhere is my order 20013?\n\nBest regards,\nBob Brown',
   )
   const mailbox = await create('/v1/agent-mailboxes', { local_part: 'agent', domain_id: domainId })
   await deliverMessage(app, getTestMailbox(app, actor.accountId, mailbox), {

@@ -78,7 +78,7 @@ describeInBrowser('received mail in the dashboard', (open) => {
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { name: 'The first' }).waitFor()
     expect(await page.locator('[data-sentence]').textContent()).toBe('Sent by customer.test, proven by SPF and DMARC.')
-    await page.getByText('the webhook of its route accepted it').waitFor()
+    await page.getByText('Passed on').waitFor()
     await page.getByText('It burns.').waitFor()
     await page.getByRole('tab', { name: 'Source' }).click()
     await page.locator('.long-text', { hasText: 'Subject: The first' }).waitFor()

@@ -204,7 +204,7 @@ const listScreens = (): readonly Screen[] => [
   [`/broadcasts/drafts/${ids['draft']}?step=send`, '1 recipient', ['Send to 1 recipient', 'Delete the draft']],
   [`/broadcasts/${ids['broadcast']}`, '<script>', ['Pause', 'Cancel']],
   ['/inbound', '<script>'],
-  [`/inbound/${ids['received']}`, '<script>', ['Delete']],
+  [`/inbound/${ids['received']}`, '<script>', ['Delete', 'Reply']],
   ['/inbound/routes', 'support@inbound.test', ['Create a route', 'Show the secret', 'Replace the secret']],
   ['/inbound/routes/new', 'URL', ['Create the route']],
   [

@@ -1,5 +1,5 @@
 /** @module One received message: who sent it and whether that is proven, its content, its route and deliveries. */
-import { Group, Paper, Stack, Text } from '@mantine/core'
+import { Code, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { InboundEmail } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
@@ -10,8 +10,8 @@ import { formatBytes, toTitle } from '../parts/format.ts'
 import { InlineLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MessageContent } from '../parts/message-content.tsx'
+import { Notice } from '../parts/notice.tsx'
 import { Facts, QueryView, RecordPage, Section, useBack } from '../parts/page.tsx'
-import { StatusLabel } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
 import { INBOUND_TABS } from './filters.ts'
@@ -22,6 +22,7 @@ import { formatRoute } from './inbound/format.ts'
 import { InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { useAllRoutes } from './inbound/queries.ts'
+import { ReplyButton } from './inbound/reply.tsx'
 import { Source } from './inbound/source.tsx'
 import { findClaimedAddress, toVisible } from './inbound/visible.ts'
 
@@ -41,10 +42,13 @@ export default function InboundEmailScreen() {
       list={{ to: '/inbound' }}
       listName="All received mail"
       query={query}
+      status={query.data && <InboundStatus status={query.data.status} />}
+      description={query.data && <Origin email={query.data} />}
+      action={query.data && <Actions email={query.data} onDeleted={back} />}
       missing="This account has no received message with this id. It may have been deleted."
       onEscape={back}
     >
-      {(email) => <EmailView key={email.id} email={email} onDeleted={back} />}
+      {(email) => <EmailView key={email.id} email={email} />}
     </RecordPage>
   )
 }
@@ -53,98 +57,89 @@ interface EmailProps {
   readonly email: InboundEmail
 }
 
-function EmailView({ email, onDeleted }: EmailProps & { onDeleted(): void }) {
+/** Who wrote to whom, and when. */
+const Origin = ({ email: { from_header: header, from_address: from, rcpt_to: to, created_at: at } }: EmailProps) => (
+  <>
+    From <bdi>{toVisible(header || from) || 'nobody'}</bdi> to <bdi>{to.map(toVisible).join(', ')}</bdi> ·{' '}
+    <Time iso={at} isRelative />
+  </>
+)
+
+function EmailView({ email }: EmailProps) {
   const checked = { authentication: email.authentication, from: email.from_address }
-  const { tone, word, sentence } = toProof(checked)
+  const { tone, sentence } = toProof(checked)
   const claimed = findClaimedAddress(email.from_header, email.from_address)
   return (
     <Stack gap="lg">
-      <Paper withBorder p="md">
-        <Stack gap="xs">
-          <Group gap="lg">
-            <StatusLabel tone={tone}>Sender: {word.toLowerCase()}</StatusLabel>
-            <InboundStatus status={email.status} />
-          </Group>
-          <Text size="lg" data-sentence="">
-            {sentence}
-          </Text>
-          {claimed !== undefined && (
-            <StatusLabel tone="warning">Its name shows another address, {claimed}, which it is not from.</StatusLabel>
-          )}
-          <Fate email={email} />
-          <Group>
-            <DeleteButton
-              label="Delete"
-              size="xs"
-              title="Delete this message?"
-              confirm="Delete the message"
-              remove={() => api.inboundEmails.delete(email.id)}
-              refreshes={[['inboundEmails', 'list']]}
-              onDeleted={onDeleted}
-            >
-              <Text>It is deleted with its attachments, and waiting deliveries of it end. This cannot be undone.</Text>
-            </DeleteButton>
-          </Group>
-        </Stack>
-      </Paper>
-      <Section title="Message">
-        <EmailFacts email={email} />
-      </Section>
-      <Section title="Content">
-        <MessageContent
-          tabs={INBOUND_TABS}
-          html={email.html_body}
-          text={email.text_body}
-          frame={`/app/inbound/${email.id}/html`}
-          isMissing={email.content === 'missing'}
-          panels={{
-            headers: () => <Headers headers={email.raw_headers} />,
-            source: () => <Source raw={read.inboundEmails.getRaw(email.id)} />,
-          }}
-        />
-      </Section>
-      <Section title="Attachments">
-        <Attachments
-          attachments={email.attachments}
-          toUrl={(index) => read.inboundEmails.getAttachment(email.id, String(index)).url}
-        />
-      </Section>
+      {(tone === 'bad' || tone === 'warning') && (
+        <Notice tone={tone} title="This may not be who it says.">
+          <span data-sentence="">{sentence}</span>
+        </Notice>
+      )}
+      {claimed !== undefined && (
+        <Notice tone="warning" title={`Its name shows another address: ${claimed}.`}>
+          It is not from that address.
+        </Notice>
+      )}
+      {email.status === 'failed' && (
+        <Notice tone="bad" title="It could not be parsed.">
+          <bdi>{email.error_message ?? 'The reason was not recorded.'}</bdi> Only its headers and its source are
+          complete. The operator can parse it again: <Code>tassis inbound retry</Code>
+        </Notice>
+      )}
+      <MessageContent
+        tabs={INBOUND_TABS}
+        html={email.html_body}
+        text={email.text_body}
+        frame={`/app/inbound/${email.id}/html`}
+        isMissing={email.content === 'missing'}
+        panels={{
+          headers: () => <Headers headers={email.raw_headers} />,
+          source: () => <Source raw={read.inboundEmails.getRaw(email.id)} />,
+        }}
+      />
+      {email.attachments.length > 0 && (
+        <Section title="Attachments">
+          <Attachments
+            attachments={email.attachments}
+            toUrl={(index) => read.inboundEmails.getAttachment(email.id, String(index)).url}
+          />
+        </Section>
+      )}
       <Section title="Route and deliveries">
         <RouteAndDeliveries email={email} />
       </Section>
-      <Section title="Checks of the sender">
-        <Checks message={checked} />
+      <Section title="Details">
+        <EmailFacts email={email} />
       </Section>
+      <details>
+        <summary>Checks of the sender</summary>
+        {tone !== 'bad' && tone !== 'warning' && <p data-sentence="">{sentence}</p>}
+        <Checks message={checked} />
+      </details>
     </Stack>
   )
 }
 
-function Fate({ email: { status, error_message: error, webhook_delivered_at: at } }: EmailProps) {
-  if (status === 'delivered' && at)
-    return (
-      <Text>
-        It was passed on: the webhook of its route accepted it (<Time iso={at} />
-        ).
-      </Text>
-    )
-  if (status === 'failed')
-    return (
-      <Text>
-        It could not be parsed: <bdi>{error ?? 'the reason was not recorded'}</bdi>. Only its headers are shown; the
-        source is complete. The operator can have it parsed again with tassis inbound retry.
-      </Text>
-    )
-  if (status === 'no_route')
-    return (
-      <Text>
-        No route matched its address, so it is only stored, and deleted when 1,000 newer ones have come.{' '}
-        <TextLink underline="always" to="/inbound/routes/new">
-          Create a route
-        </TextLink>
-      </Text>
-    )
-  return <Text>It is stored. {error !== null && <bdi>{error}</bdi>}</Text>
+interface ActionsProps extends EmailProps {
+  onDeleted(): void
 }
+
+const Actions = ({ email, onDeleted }: ActionsProps) => (
+  <>
+    <DeleteButton
+      label="Delete"
+      title="Delete this message?"
+      confirm="Delete the message"
+      remove={() => api.inboundEmails.delete(email.id)}
+      refreshes={[['inboundEmails', 'list']]}
+      onDeleted={onDeleted}
+    >
+      <Text>Its attachments and waiting deliveries are deleted too. This cannot be undone.</Text>
+    </DeleteButton>
+    <ReplyButton email={email} />
+  </>
+)
 
 function EmailFacts({ email }: EmailProps) {
   const { data: domains = [] } = useAllDomains()
@@ -155,8 +150,7 @@ function EmailFacts({ email }: EmailProps) {
         ['From', email.from_header && toVisible(email.from_header)],
         ['To', email.to_header && toVisible(email.to_header)],
         ['Cc', email.cc_header && toVisible(email.cc_header)],
-        ['Subject', email.subject],
-        ['Received', <Time key="received" iso={email.created_at} />],
+        ['Received', <Time key="received" iso={email.created_at} isRelative />],
         ['Envelope', `from ${toVisible(email.mail_from) || '(nobody)'} to ${email.rcpt_to.map(toVisible).join(', ')}`],
         ['Sent by server', email.source_ip],
         [
@@ -199,37 +193,36 @@ function RouteAndDeliveries({ email }: EmailProps) {
   })
   const matched = routes?.find(({ id }) => id === email.route_id)
   const name = domains.find(({ id }) => id === matched?.domain_id)?.domain
-  const others = (
-    <Text size="sm" c="dimmed">
-      <InlineLink to="/webhooks">Webhooks</InlineLink> that subscribe to email.inbound get it too; their deliveries are
-      listed there.
-    </Text>
-  )
   if (email.route_id === null)
-    return (
-      <Text>{email.status === 'no_route' ? 'No route matched.' : 'No route matched, or it was deleted since.'}</Text>
+    return email.status === 'no_route' ? (
+      <Text>
+        No route matches its address. It is stored until 1,000 newer ones have come.{' '}
+        <InlineLink to="/inbound/routes/new">Create a route</InlineLink>
+      </Text>
+    ) : (
+      <Text>No route matched, or it was deleted since.</Text>
     )
   return (
-    <Stack gap="sm">
+    <>
       <Text>
-        Matched the route{' '}
-        <TextLink underline="always" to="/inbound/routes/$id" params={{ id: email.route_id }}>
+        Route:{' '}
+        <InlineLink to="/inbound/routes/$id" params={{ id: email.route_id }}>
           <bdi>{matched ? formatRoute(matched, name) : email.route_id}</bdi>
-        </TextLink>
-        {matched &&
-          (matched.webhook_url ? <>, which posts to {toVisible(matched.webhook_url)}</> : ', which only stores')}
-        .
+        </InlineLink>
+        {matched && (matched.webhook_url ? ` · posts to ${toVisible(matched.webhook_url)}` : ' · stores only')}
       </Text>
       <QueryView query={query}>
         {({ data }) =>
-          data.length === 0 ? (
-            <Text>{matched?.webhook_url ? 'No delivery was tried yet.' : 'Nothing was posted for it.'}</Text>
-          ) : (
+          data.length > 0 ? (
             <Deliveries deliveries={data} hasEmails={false} />
+          ) : (
+            matched?.webhook_url && <Text>No delivery was tried yet.</Text>
           )
         }
       </QueryView>
-      {others}
-    </Stack>
+      <Text size="xs" c="dimmed">
+        <InlineLink to="/webhooks">Webhooks</InlineLink> that subscribe to email.inbound get it too.
+      </Text>
+    </>
   )
 }

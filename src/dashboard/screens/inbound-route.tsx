@@ -1,5 +1,5 @@
 /** @module One inbound route: its addresses, its URL, its deliveries; and the form of a new one. */
-import { Alert, Group, Stack, Text } from '@mantine/core'
+import { Group, Stack, Text } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import type { CreateInboundRouteRequest, InboundRoute, UpdateInboundRouteRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
@@ -9,8 +9,9 @@ import { DeleteButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import type { Field, Values } from '../parts/fields.ts'
 import { FormError } from '../parts/form-error.tsx'
-import { TextLink } from '../parts/links.tsx'
+import { ButtonLink } from '../parts/links.tsx'
 import { ListBody, ListFilters, useList } from '../parts/list.tsx'
+import { Notice } from '../parts/notice.tsx'
 import { Facts, Page, RecordPage, Section, useEscape, useSay } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
@@ -27,8 +28,7 @@ export function InboundRouteNewScreen() {
   useEscape(() => void navigate({ to: '/inbound/routes' }))
   const { fields, reason } = useRouteFields()
   return (
-    <Page title="Create a route">
-      <TextLink to="/inbound/routes">All routes</TextLink>
+    <Page title="Create a route" back={{ label: 'All routes', target: { to: '/inbound/routes' } }}>
       <FieldForm
         {...FORM}
         reason={reason}
@@ -56,6 +56,7 @@ export default function InboundRouteScreen() {
       list={{ to: '/inbound/routes' }}
       listName="All routes"
       query={query}
+      status={query.data && <RouteState route={query.data} />}
       missing="This account has no route with this id. It may have been deleted."
     >
       {(route) => <RouteView key={route.id} route={route} />}
@@ -77,49 +78,35 @@ function RouteView({ route }: RouteProps) {
     })
   return (
     <Stack gap="lg">
-      <Stack gap="sm">
-        <Group gap="lg">
-          <RouteState route={route} />
-        </Group>
-        {isDeactivated(route) && (
-          <Alert color="red" variant="light" title="Nothing is posted to its URL any more">
-            <Stack gap="xs" align="flex-start">
-              <Text>
-                The webhook was <bdi>{route.last_failure_reason}</bdi>
-                {route.last_failure_at && (
-                  <>
-                    , the last at <Time iso={route.last_failure_at} />
-                  </>
-                )}
-                . Mail still arrives and is stored. Mend the receiver, start posting again, then replay what was missed.
-              </Text>
-              <ActionButton size="xs" needs="developer" loading={save.isPending} onClick={() => activate(true)}>
-                Start posting again
-              </ActionButton>
-            </Stack>
-          </Alert>
-        )}
-        <Facts
-          facts={[
-            ['Failures in a row', route.webhook_url !== null && String(route.failure_count)],
-            ['Last success', route.last_success_at && <Time iso={route.last_success_at} />],
-            ['Last failure', route.last_failure_at && <Time iso={route.last_failure_at} />],
-            ['Reason', !isDeactivated(route) && route.last_failure_reason],
-            ['Created', <Time key="created" iso={route.created_at} />],
-            ['Id', route.id],
-          ]}
-        />
-        <Group gap="xs">
-          <SmallAction needs="developer" loading={save.isPending} onClick={() => activate(!route.is_active)}>
-            {route.is_active ? 'Deactivate' : 'Activate'}
-          </SmallAction>
-          <DeleteRoute route={route} />
-          <TextLink to="/inbound" search={{ route_id: route.id }}>
-            Its received mail
-          </TextLink>
-        </Group>
-        <FormError error={save.error} />
-      </Stack>
+      {isDeactivated(route) && (
+        <Notice
+          tone="bad"
+          title="Nothing is posted to its URL any more."
+          action={
+            <ActionButton size="xs" needs="developer" loading={save.isPending} onClick={() => activate(true)}>
+              Start posting again
+            </ActionButton>
+          }
+        >
+          The webhook was <bdi>{route.last_failure_reason}</bdi>
+          {route.last_failure_at && (
+            <>
+              , the last at <Time iso={route.last_failure_at} />
+            </>
+          )}
+          . Mail is still stored. Repair the receiver, start again, then replay what was missed.
+        </Notice>
+      )}
+      <Group gap="xs">
+        <ButtonLink size="xs" variant="default" to="/inbound" search={{ route_id: route.id }}>
+          Its received mail
+        </ButtonLink>
+        <SmallAction needs="developer" loading={save.isPending} onClick={() => activate(!route.is_active)}>
+          {route.is_active ? 'Deactivate' : 'Activate'}
+        </SmallAction>
+        <DeleteRoute route={route} />
+      </Group>
+      <FormError error={save.error} />
       <Section title="Change">
         <FieldForm
           {...FORM}
@@ -136,6 +123,18 @@ function RouteView({ route }: RouteProps) {
       </Section>
       <Section title="Deliveries">
         <RouteDeliveries route={route} />
+      </Section>
+      <Section title="Details">
+        <Facts
+          facts={[
+            ['Failures in a row', route.failure_count > 0 && String(route.failure_count)],
+            ['Last success', route.last_success_at && <Time iso={route.last_success_at} />],
+            ['Last failure', route.last_failure_at && <Time iso={route.last_failure_at} />],
+            ['Reason', !isDeactivated(route) && route.last_failure_reason],
+            ['Created', <Time key="created" iso={route.created_at} />],
+            ['Id', route.id],
+          ]}
+        />
       </Section>
     </Stack>
   )

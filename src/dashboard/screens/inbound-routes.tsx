@@ -1,5 +1,5 @@
 /** @module The list of inbound routes, and a test of an address against them. */
-import { Button, Paper, Stack, Text, TextInput } from '@mantine/core'
+import { Button, Stack, Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { InboundRoute, InboundRouteMatch } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
@@ -10,6 +10,7 @@ import { FormError, findFieldError } from '../parts/form-error.tsx'
 import { SEARCH_MARK } from '../parts/keyboard.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
+import { Notice } from '../parts/notice.tsx'
 import { EmptyState, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
@@ -45,7 +46,7 @@ export default function InboundRoutesScreen() {
       empty={
         <EmptyState
           title="Your routes will appear here"
-          text="A route says what happens to mail for some addresses of a domain: it is stored, and posted to a URL if the route has one. Mail that no route matches is stored too, but only the newest 1,000 messages of a domain."
+          text="A route stores mail for some addresses of a domain, and posts it to a URL if it has one. Of mail without a route, the newest 1,000 messages of a domain are stored."
         >
           {add}
           {!hasDomain && (
@@ -62,17 +63,13 @@ export default function InboundRoutesScreen() {
 
 const Tools = () => (
   <>
-    <Text size="sm" c="dimmed" maw={720}>
-      The lowest priority is tried first; at the same priority one address comes before a beginning, and that before all
-      addresses. A mailbox comes before every route.
-    </Text>
-    <Section title="Test an address">
+    <Section
+      title="Test an address"
+      description="Mailboxes come first, then the route with the lowest priority; of equal ones, that of one address."
+    >
       <AddressTest />
     </Section>
-    <Section title="Signing secret">
-      <Text size="sm" maw={720}>
-        One secret signs the requests to the URLs of all routes of the account.
-      </Text>
+    <Section title="Signing secret" description="Signs the requests to the URLs of all routes.">
       <SigningSecret
         reveal={api.inboundRoutes.revealSecret}
         rotate={api.inboundRoutes.rotateSecret}
@@ -92,32 +89,23 @@ const toColumns = (names: ReadonlyMap<string, string>): readonly Column<InboundR
   {
     header: 'Addresses',
     cell: (row) => (
-      <>
-        <NameLink
-          to="/inbound/routes/$id"
-          params={{ id: row.id }}
-          name={formatRoute(row, names.get(row.domain_id) ?? '…')}
-        />
-        <Text size="sm" c="dimmed">
-          {MATCH_TYPE_WORDS[row.match_type]}
-        </Text>
-      </>
+      <NameLink
+        to="/inbound/routes/$id"
+        params={{ id: row.id }}
+        name={formatRoute(row, names.get(row.domain_id) ?? '…')}
+        title={MATCH_TYPE_WORDS[row.match_type]}
+      />
     ),
   },
-  { header: 'Priority', width: '5.5rem', cell: ({ priority }) => priority },
   {
-    header: 'Posted to',
-    width: '30%',
+    header: 'Posts to',
+    width: '38%',
+    phone: 'bare',
     cell: ({ webhook_url: url }) =>
-      url === null ? (
-        'Nothing, only stored'
-      ) : (
-        <Text size="sm" lineClamp={2} title={url}>
-          {toVisible(url)}
-        </Text>
-      ),
+      url === null ? <span className="time-relative">Stores only</span> : <span title={url}>{toVisible(url)}</span>,
   },
-  { header: 'State', width: '9.5rem', cell: (row) => <RouteState route={row} /> },
+  { header: 'Priority', width: '5rem', isNumeric: true, cell: ({ priority }) => priority },
+  { header: 'Status', width: '9.5rem', phone: 'aside', cell: (row) => <RouteState route={row} /> },
 ]
 
 export function RouteState({ route: found }: { readonly route: InboundRoute }) {
@@ -154,7 +142,6 @@ function AddressTest() {
         <TextInput
           {...SEARCH_MARK}
           label="Address"
-          description="Nothing is sent; this shows what would happen to mail for it now."
           placeholder="support@example.com"
           inputMode="email"
           {...bindText(address, setAddress)}
@@ -206,25 +193,22 @@ function MatchResult({ match }: { readonly match: InboundRouteMatch }) {
     <>no route matches, so it is only stored</>
   )
   return (
-    <Paper withBorder p="sm">
-      <StatusLabel tone={rejection ? 'warning' : 'good'}>{rejection ? 'Rejected' : 'Accepted'}</StatusLabel>
-      <Text>
-        {rejection ? (
-          <>
-            Mail for <bdi>{toVisible(address)}</bdi> is rejected: {REJECTIONS[rejection] ?? rejection}.{' '}
-            {domain && (
-              <InlineLink to="/domains/$id" params={{ id: domain }}>
-                Open the domain
-              </InlineLink>
-            )}
-            {domain && id && <> Once it is accepted, {goal}.</>}
-          </>
-        ) : (
-          <>
-            Mail for <bdi>{toVisible(address)}</bdi> is accepted; {goal}.
-          </>
-        )}
-      </Text>
-    </Paper>
+    <Notice tone={rejection ? 'warning' : 'good'} title={rejection ? 'Rejected' : 'Accepted'}>
+      {rejection ? (
+        <>
+          Mail for <bdi>{toVisible(address)}</bdi> is rejected: {REJECTIONS[rejection] ?? rejection}.{' '}
+          {domain && (
+            <InlineLink to="/domains/$id" params={{ id: domain }}>
+              Open the domain
+            </InlineLink>
+          )}
+          {domain && id && <> Once it is accepted, {goal}.</>}
+        </>
+      ) : (
+        <>
+          Mail for <bdi>{toVisible(address)}</bdi> is accepted; {goal}.
+        </>
+      )}
+    </Notice>
   )
 }

@@ -1,8 +1,8 @@
 /** @module The list of received mail: newest first, with filters, live. */
-import { Code, List, Stack, Text } from '@mantine/core'
+import { Code, List, Text } from '@mantine/core'
 import type { InboundEmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { formatBytes } from '../parts/format.ts'
+import { formatCount } from '../parts/format.ts'
 import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
@@ -15,7 +15,7 @@ import { formatRoute } from './inbound/format.ts'
 import { InboundNavigation, InboundStatus } from './inbound/marks.tsx'
 import { toProof } from './inbound/proof.ts'
 import { useAllRoutes } from './inbound/queries.ts'
-import { findDisplayName, toVisible } from './inbound/visible.ts'
+import { findClaimedAddress, findDisplayName, toVisible } from './inbound/visible.ts'
 
 /** Mail without a route has no event, so the list is also read again after this time. */
 const REFRESH_MS = 30_000
@@ -95,76 +95,57 @@ function NothingYet() {
 }
 
 const COLUMNS: readonly Column<InboundEmailSummary>[] = [
-  { header: 'From', width: '28%', cell: (email) => <Sender email={email} /> },
-  { header: 'Subject', cell: (email) => <Subject email={email} /> },
+  { header: 'From', width: '30%', cell: (email) => <Sender email={email} /> },
+  { header: 'Subject', phone: 'bare', cell: (email) => <Subject email={email} /> },
   {
-    header: 'State',
-    width: '9rem',
-    cell: (email) => (
-      <Stack gap={2} align="flex-start">
-        <ProofMark email={email} />
-        <InboundStatus status={email.status} />
-      </Stack>
+    header: 'To',
+    width: '18%',
+    phone: 'none',
+    cell: ({ rcpt_to: [first = '', ...more] }) => (
+      <>
+        <bdi>{toVisible(first)}</bdi>
+        {more.length > 0 && ` +${more.length}`}
+      </>
     ),
   },
-  { header: 'Time', width: '6.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Status', width: '10rem', phone: 'bare', cell: (email) => <Mark email={email} /> },
+  { header: 'Received', width: '8rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
-
-const MAX_TOOLTIP_LENGTH = 1000
-
-function Sender({ email: { id, from_address: from, from_header: header, mail_from: envelope } }: RowProps) {
-  const name = findDisplayName(header)
-  return (
-    <>
-      <NameLink to="/inbound/$id" params={{ id }} name={from === '' ? '(no sender named)' : toVisible(from)} />
-      {name && (
-        <Text size="sm" c="dimmed" lineClamp={1}>
-          <bdi>{name}</bdi>
-        </Text>
-      )}
-      {from === '' && (
-        <Text size="sm" c="dimmed" lineClamp={1}>
-          {envelope === '' ? 'Null sender' : `Envelope: ${toVisible(envelope)}`}
-        </Text>
-      )}
-    </>
-  )
-}
 
 interface RowProps {
   readonly email: InboundEmailSummary
 }
 
-function Subject({ email: { id, subject, rcpt_to: to, attachments, size_bytes: size } }: RowProps) {
-  const [first = '', ...more] = to
+function Sender({ email: { id, from_address: from, from_header: header, mail_from: envelope } }: RowProps) {
+  const address = from === '' ? (envelope === '' ? '(null sender)' : toVisible(envelope)) : toVisible(from)
+  // A name that shows another address deceives.
+  const name = findClaimedAddress(header, from) === undefined ? findDisplayName(header) : undefined
   return (
-    <>
-      {/* The mouse may use it; the keyboard has the link of the sender. */}
-      <TextLink
-        to="/inbound/$id"
-        params={{ id }}
-        c="inherit"
-        lineClamp={2}
-        title={subject.slice(0, MAX_TOOLTIP_LENGTH)}
-        tabIndex={-1}
-      >
-        <bdi>{subject || '(no subject)'}</bdi>
-      </TextLink>
-      <Text size="sm" c="dimmed" title={to.map(toVisible).join(', ')}>
-        To <bdi>{toVisible(first)}</bdi>
-        {more.length > 0 && ` and ${more.length} more`}; {formatBytes(size)}
-        {attachments.length > 0 &&
-          (attachments.length === 1 ? ', 1 attachment' : `, ${attachments.length} attachments`)}
-      </Text>
-    </>
+    <span title={address}>
+      <NameLink to="/inbound/$id" params={{ id }} name={name ?? address} />
+      {name !== undefined && <span className="time-relative"> {address}</span>}
+    </span>
   )
 }
 
-function ProofMark({ email: { authentication, from_address: from } }: RowProps) {
-  const { tone, word, sentence } = toProof({ authentication, from })
+const MAX_TOOLTIP_LENGTH = 1000
+
+const Subject = ({ email: { subject, attachments } }: RowProps) => (
+  <span title={subject.slice(0, MAX_TOOLTIP_LENGTH)}>
+    <bdi>{subject || '(no subject)'}</bdi>
+    {attachments.length > 0 && (
+      <span className="time-relative"> · {formatCount(attachments.length, 'attachment')}</span>
+    )}
+  </span>
+)
+
+/** Only what differs from mail that is as it should be: a sender that failed a check, else what became of it. */
+function Mark({ email: { authentication, from_address: from, status } }: RowProps) {
+  const { tone, sentence } = toProof({ authentication, from })
+  if (status === 'failed' || (tone !== 'bad' && tone !== 'warning')) return <InboundStatus status={status} />
   return (
     <StatusLabel tone={tone} title={sentence}>
-      {word}
+      Sender not proven
     </StatusLabel>
   )
 }

@@ -1,5 +1,5 @@
 /** @module One agent mailbox: its threads, a search in its messages. */
-import { Group, Stack, Text } from '@mantine/core'
+import { Text } from '@mantine/core'
 import { getRouteApi, linkOptions } from '@tanstack/react-router'
 import type { Event, Mailbox, MailboxMessageSummary, MailboxThreadSummary } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
@@ -9,7 +9,7 @@ import { DeleteButton } from '../parts/dialog.tsx'
 import { FilterForm } from '../parts/filter-form.tsx'
 import { readList } from '../parts/filters.ts'
 import { findFieldError } from '../parts/form-error.tsx'
-import { formatBytes } from '../parts/format.ts'
+import { formatBytes, formatCount } from '../parts/format.ts'
 import { NameLink } from '../parts/links.tsx'
 import { ListView, useList } from '../parts/list.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
@@ -34,20 +34,24 @@ export default function MailboxScreen() {
       list={{ to: '/inbound/mailboxes' }}
       listName="All mailboxes"
       query={query}
+      description={query.data && <Summary mailbox={query.data} />}
+      action={query.data && <DeleteMailbox mailbox={query.data} />}
       missing="This account has no mailbox with this id. It may have been deleted."
     >
       {(mailbox) => (
-        <Stack gap="lg" key={mailbox.id}>
-          <MailboxFacts mailbox={mailbox} />
-          <Section title="Threads">
+        <>
+          <div className="list-view" key={mailbox.id}>
             <FilterForm
               filters={THREAD_FILTERS}
               values={{ ...(q !== undefined && { q }) }}
               onChange={(next) => void navigate({ search: readList(THREAD_FILTERS)(next) })}
             />
             {q === undefined ? <Threads mailbox={mailbox} /> : <Found mailboxId={id} words={q} />}
+          </div>
+          <Section title="Details">
+            <MailboxFacts mailbox={mailbox} />
           </Section>
-        </Stack>
+        </>
       )}
     </RecordPage>
   )
@@ -57,49 +61,46 @@ interface MailboxProps {
   readonly mailbox: Mailbox
 }
 
+const Summary = ({ mailbox: { display_name: name, message_count: count, unread_count: unread } }: MailboxProps) => (
+  <>
+    {name !== null && (
+      <>
+        <bdi>{name}</bdi> ·{' '}
+      </>
+    )}
+    {formatCount(count, 'message')}, {unread.toLocaleString()} unread
+  </>
+)
+
 function MailboxFacts({ mailbox }: MailboxProps) {
   const { auto_responder: auto } = mailbox
   return (
-    <Stack gap="sm">
-      <Facts
-        facts={[
-          ['Name', mailbox.display_name],
-          ['Messages', `${mailbox.message_count.toLocaleString()} received`],
-          [
-            'Unread',
-            `${mailbox.unread_count.toLocaleString()} that no program has acknowledged (${formatBytes(mailbox.unread_bytes)})`,
-          ],
-          [
-            'Automatic replies',
-            auto?.enabled ? `On, with ${auto.rules.length} ${auto.rules.length === 1 ? 'rule' : 'rules'}` : 'Off',
-          ],
-          ['Created', <Time key="created" iso={mailbox.created_at} />],
-          ['Id', mailbox.id],
-        ]}
-      />
-      <DeleteMailbox mailbox={mailbox} />
-    </Stack>
+    <Facts
+      facts={[
+        ['Unread', mailbox.unread_count > 0 && `${formatBytes(mailbox.unread_bytes)} that no program has acknowledged`],
+        ['Automatic replies', auto?.enabled ? `On, with ${formatCount(auto.rules.length, 'rule')}` : 'Off'],
+        ['Created', <Time key="created" iso={mailbox.created_at} />],
+        ['Id', mailbox.id],
+      ]}
+    />
   )
 }
 
 const DeleteMailbox = ({ mailbox }: MailboxProps) => (
-  <Group>
-    <DeleteButton
-      label="Delete the mailbox"
-      size="xs"
-      title="Delete this mailbox?"
-      confirm="Delete the mailbox"
-      typed={mailbox.address}
-      remove={() => api.mailboxes.delete(mailbox.id)}
-      refreshes={[['mailboxes', 'list']]}
-      leadsTo={{ to: '/inbound/mailboxes' }}
-    >
-      <Text>
-        All {mailbox.message_count.toLocaleString()} messages in it are deleted at once. Later mail to its address is
-        treated like mail to any other address of the domain.
-      </Text>
-    </DeleteButton>
-  </Group>
+  <DeleteButton
+    label="Delete the mailbox"
+    title="Delete this mailbox?"
+    confirm="Delete the mailbox"
+    typed={mailbox.address}
+    remove={() => api.mailboxes.delete(mailbox.id)}
+    refreshes={[['mailboxes', 'list']]}
+    leadsTo={{ to: '/inbound/mailboxes' }}
+  >
+    <Text>
+      All {formatCount(mailbox.message_count, 'message')} in it are deleted. Later mail to its address is treated like
+      mail to any other address of the domain.
+    </Text>
+  </DeleteButton>
 )
 
 const MAX_TOOLTIP_LENGTH = 1000
@@ -124,8 +125,9 @@ function Threads({ mailbox: { id, address } }: MailboxProps) {
         </NameLink>
       ),
     },
-    { header: 'Messages', width: '7rem', cell: ({ message_count: count }) => count.toLocaleString() },
-    { header: 'Newest', width: '9rem', cell: ({ last_message_at: at }) => <Time iso={at} /> },
+    { header: 'From', width: '28%', phone: 'bare', cell: ({ from_header: from }) => <Sender from={from} /> },
+    { header: 'Messages', width: '7rem', isNumeric: true, cell: ({ message_count: count }) => count.toLocaleString() },
+    { header: 'Newest', width: '9rem', phone: 'aside', cell: ({ last_message_at: at }) => <Time iso={at} /> },
   ]
   return (
     <ListView
@@ -137,6 +139,8 @@ function Threads({ mailbox: { id, address } }: MailboxProps) {
     />
   )
 }
+
+const Sender = ({ from }: { readonly from: string }) => <bdi title={toVisible(from)}>{toVisible(from)}</bdi>
 
 interface FoundProps {
   readonly mailboxId: string
@@ -154,16 +158,8 @@ function Found({ mailboxId, words }: FoundProps) {
         </NameLink>
       ),
     },
-    {
-      header: 'From',
-      width: '35%',
-      cell: ({ from_header: from }) => (
-        <Text size="sm" lineClamp={2}>
-          <bdi>{toVisible(from)}</bdi>
-        </Text>
-      ),
-    },
-    { header: 'Time', width: '9rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+    { header: 'From', width: '28%', phone: 'bare', cell: ({ from_header: from }) => <Sender from={from} /> },
+    { header: 'Received', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
   const wordsError = findFieldError(list.query.error, 'q')
   if (wordsError !== undefined) return <Text role="alert">{wordsError}</Text>

@@ -5,7 +5,6 @@ import type { Domain, Mailbox } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { toCurl } from '../parts/commands.ts'
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
-import { formatBytes } from '../parts/format.ts'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
@@ -23,26 +22,24 @@ const COLUMNS: readonly Column<Mailbox>[] = [
           {address}
         </NameLink>
         {name !== null && (
-          <Text size="sm" c="dimmed" lineClamp={2}>
+          <span className="time-relative">
+            {' '}
             <bdi>{name}</bdi>
-          </Text>
+          </span>
         )}
       </>
     ),
   },
   {
-    header: 'Messages',
-    width: '9rem',
-    cell: ({ message_count: messages, thread_count: threads }) =>
-      `${messages.toLocaleString()} in ${threads.toLocaleString()} ${threads === 1 ? 'thread' : 'threads'}`,
+    header: 'Threads',
+    width: '7rem',
+    isNumeric: true,
+    phone: 'none',
+    cell: (row) => row.thread_count.toLocaleString(),
   },
-  {
-    header: 'Unread',
-    width: '8rem',
-    cell: ({ unread_count: count, unread_bytes: bytes }) =>
-      count === 0 ? '0' : `${count.toLocaleString()} (${formatBytes(bytes)})`,
-  },
-  { header: 'Created', width: '6.5rem', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Messages', width: '7rem', isNumeric: true, cell: (row) => row.message_count.toLocaleString() },
+  { header: 'Unread', width: '7rem', isNumeric: true, cell: (row) => row.unread_count.toLocaleString() },
+  { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 const isReceiving = ({ status, inbound_enabled: isEnabled }: Domain): boolean => status === 'verified' && isEnabled
@@ -76,7 +73,7 @@ export default function MailboxesScreen() {
       empty={
         <EmptyState
           title="Your mailboxes will appear here"
-          text="A mailbox is an address that a program reads: it takes each message, and replies in the same thread. Here you see its threads, and can reply yourself."
+          text="A mailbox is an address that a program reads and answers. Here you see its threads, and can reply yourself."
           {...(canReceive && { command: toCurl('/v1/agent-mailboxes', { local_part: 'agent' }) })}
         >
           {add}

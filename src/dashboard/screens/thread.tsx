@@ -1,5 +1,5 @@
 /** @module One thread of an agent mailbox as a conversation: oldest message first, with a reply at its end. */
-import { Group, Paper, Stack, Text, Textarea } from '@mantine/core'
+import { Group, Stack, Textarea } from '@mantine/core'
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, linkOptions } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -14,8 +14,8 @@ import { Form } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { toTitle } from '../parts/format.ts'
 import { InlineLink, TextLink } from '../parts/links.tsx'
+import { Notice } from '../parts/notice.tsx'
 import { RecordPage, Section } from '../parts/page.tsx'
-import { StatusLabel } from '../parts/status.tsx'
 import { ThreadMessage } from './inbound/thread-message.tsx'
 import { toVisible } from './inbound/visible.ts'
 
@@ -75,20 +75,21 @@ export default function ThreadScreen() {
 }
 
 /** By number: the first page has the newest messages. */
-const Pages = ({ page, totalPages }: { readonly page: number; readonly totalPages: number }) => (
-  <Group component="nav" aria-label="Pages">
-    {page > 1 && (
-      <TextLink to="." search={{ page: page - 1 }}>
-        Newer
-      </TextLink>
-    )}
-    {page < totalPages && (
-      <TextLink to="." search={{ page: page + 1 }}>
-        Older
-      </TextLink>
-    )}
-  </Group>
-)
+const Pages = ({ page, totalPages }: { readonly page: number; readonly totalPages: number }) =>
+  totalPages > 1 && (
+    <Group component="nav" aria-label="Pages">
+      {page > 1 && (
+        <TextLink to="." search={{ page: page - 1 }}>
+          Newer
+        </TextLink>
+      )}
+      {page < totalPages && (
+        <TextLink to="." search={{ page: page + 1 }}>
+          Older
+        </TextLink>
+      )}
+    </Group>
+  )
 
 /** Replies to the newest received message. */
 function ReplyForm({ messages }: { readonly messages: readonly MailboxMessageSummary[] }) {
@@ -122,7 +123,6 @@ function ReplyForm({ messages }: { readonly messages: readonly MailboxMessageSum
               To <bdi>{toVisible(newest.reply_to ?? newest.from_header)}</bdi>
             </>
           }
-          description="It is sent from the address of the mailbox and counts like every email."
           value={text}
           onChange={(event) => {
             setText(event.currentTarget.value)
@@ -149,15 +149,13 @@ function ReplyForm({ messages }: { readonly messages: readonly MailboxMessageSum
 }
 
 const Outcome = ({ sent }: { readonly sent: ReplyToMailboxMessageResult }) => (
-  <Paper withBorder p="sm">
-    <StatusLabel tone={sent.status === 'rejected' ? 'warning' : 'good'}>
-      {sent.status === 'rejected' ? 'Not sent: the recipient is suppressed' : 'Accepted'}
-    </StatusLabel>
-    <Text>
-      To <bdi>{toVisible(sent.to)}</bdi>.{' '}
-      <InlineLink to="/emails/$id" params={{ id: sent.id }}>
-        What happened to it
-      </InlineLink>
-    </Text>
-  </Paper>
+  <Notice
+    tone={sent.status === 'rejected' ? 'warning' : 'good'}
+    title={sent.status === 'rejected' ? 'Not sent: the recipient is suppressed.' : 'Accepted.'}
+  >
+    To <bdi>{toVisible(sent.to)}</bdi>.{' '}
+    <InlineLink to="/emails/$id" params={{ id: sent.id }}>
+      What happened to it
+    </InlineLink>
+  </Notice>
 )

@@ -32,8 +32,8 @@ export function Attachments({ attachments, toUrl }: AttachmentsProps) {
         </Anchor>
       ),
     },
-    { header: 'Type', width: '35%', cell: ({ content_type: type }) => <bdi>{toVisible(type)}</bdi> },
-    { header: 'Size', width: '7rem', cell: ({ size }) => formatBytes(size) },
+    { header: 'Type', width: '35%', phone: 'bare', cell: ({ content_type: type }) => <bdi>{toVisible(type)}</bdi> },
+    { header: 'Size', width: '7rem', isNumeric: true, phone: 'aside', cell: ({ size }) => formatBytes(size) },
   ]
   return (
     <>
@@ -43,8 +43,8 @@ export function Attachments({ attachments, toUrl }: AttachmentsProps) {
         rows={attachments.map((attachment, index) => ({ ...attachment, index }))}
         toKey={({ index }) => String(index)}
       />
-      <Text size="sm" c="dimmed">
-        Names and types are what the sender wrote. Nothing has been checked for viruses.
+      <Text size="xs" c="dimmed">
+        Named by the sender, and not checked for viruses.
       </Text>
     </>
   )

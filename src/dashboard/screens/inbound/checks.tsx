@@ -6,8 +6,13 @@ import { type Check, type CheckedMessage, listChecks } from './proof.ts'
 
 const COLUMNS: readonly Column<Check>[] = [
   { header: 'Check', width: '8rem', cell: ({ name }) => name },
-  { header: 'Result', width: '9rem', cell: ({ tone, word }) => <StatusLabel tone={tone}>{word}</StatusLabel> },
-  { header: 'What it says', cell: ({ explanation }) => explanation },
+  {
+    header: 'Result',
+    width: '9rem',
+    phone: 'aside',
+    cell: ({ tone, word }) => <StatusLabel tone={tone}>{word}</StatusLabel>,
+  },
+  { header: 'What it says', phone: 'bare', isWrapped: true, cell: ({ explanation }) => explanation },
 ]
 
 export function Checks({ message }: { readonly message: CheckedMessage }) {

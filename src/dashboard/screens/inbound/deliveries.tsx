@@ -26,13 +26,14 @@ const useReplay = () =>
 export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
   const replay = useReplay()
   const columns: readonly Column<InboundEmailDelivery>[] = [
-    { header: 'Created', width: '18%', cell: (delivery) => <Created delivery={delivery} isLink={hasEmails} /> },
-    { header: 'State', width: '24%', cell: ({ status }) => <DeliveryStatus status={status} /> },
-    { header: 'Tries', width: '12%', cell: (delivery) => <Attempts delivery={delivery} /> },
-    { header: 'Response', cell: (delivery) => <Reply delivery={delivery} /> },
+    { header: 'Created', width: '9rem', cell: (delivery) => <Created delivery={delivery} isLink={hasEmails} /> },
+    { header: 'Status', width: '9rem', phone: 'aside', cell: ({ status }) => <DeliveryStatus status={status} /> },
+    { header: 'Tries', width: '10rem', cell: (delivery) => <Attempts delivery={delivery} /> },
+    { header: 'Response', phone: 'bare', isWrapped: true, cell: (delivery) => <Reply delivery={delivery} /> },
     {
       header: 'Replay',
-      width: '20%',
+      width: '8rem',
+      phone: 'bare',
       cell: (delivery) => (
         <SmallAction
           size="compact-sm"

@@ -9,9 +9,9 @@ export interface State {
 }
 
 export const INBOUND_STATES: Readonly<Record<string, State>> = {
-  received: { word: 'Stored', tone: 'good', title: 'It is stored; no webhook has accepted it.' },
+  received: { word: 'Stored', tone: 'neutral', title: 'It is stored; no webhook has accepted it.' },
   delivered: { word: 'Passed on', tone: 'good', title: 'The webhook of its route accepted it.' },
-  no_route: { word: 'No route', tone: 'warning', title: 'No route matches its address.' },
+  no_route: { word: 'No route', tone: 'neutral', title: 'No route matches its address.' },
   failed: { word: 'Unreadable', tone: 'bad', title: 'It could not be parsed.' },
 }
 

@@ -1,6 +1,6 @@
 /** @module One message of a thread: closed it shows one line, open its text, checks, labels, attachments. */
 import { Anchor, Badge, Button, Collapse, Group, Paper, Stack, Text } from '@mantine/core'
-import { useId, useState } from 'react'
+import { type ReactNode, useId, useState } from 'react'
 import type { MailboxMessage, MailboxMessageSummary, SetMailboxMessageLabelsRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
@@ -107,14 +107,13 @@ function OpenMessage({ message }: { readonly message: MailboxMessageSummary }) {
       {(whole) => (
         <Stack gap="sm">
           {whole.direction === 'received' && <Sender message={whole} />}
-          <Body message={whole} />
+          <Body message={whole} actions={<Actions message={message} />} />
           {whole.attachments.length > 0 && (
             <Attachments
               attachments={whole.attachments}
               toUrl={(index) => read.mailboxes.getMessageAttachment(message.mailbox_id, message.id, String(index)).url}
             />
           )}
-          <Actions message={message} />
           <Details message={whole} rawUrl={read.mailboxes.getRawMessage(message.mailbox_id, message.id).url} />
         </Stack>
       )}
@@ -143,38 +142,38 @@ function Sender({ message }: WholeProps) {
   )
 }
 
-function Body({ message }: WholeProps) {
+function Body({ message, actions }: WholeProps & { readonly actions: ReactNode }) {
   const { text_body: text, text_body_stripped: stripped, html_body: html } = message
   const [isHtml, setIsHtml] = useState(!text && Boolean(html))
   const [hasQuotes, setHasQuotes] = useState(false)
   const shown = hasQuotes ? text : (stripped ?? text)
-  if (message.content === 'missing')
-    return <Text>The content is missing from the storage of this service; ask its operator to restore it.</Text>
-  if (message.parse_error !== undefined)
-    return (
-      <Text>
-        It could not be parsed: <bdi>{message.parse_error}</bdi>
-      </Text>
-    )
-  if (!text && !html) return <Text>This message has no text.</Text>
+  const problem =
+    message.content === 'missing'
+      ? 'The content is missing from the storage of Tassis; ask its operator to restore it.'
+      : message.parse_error !== undefined
+        ? `It could not be parsed: ${message.parse_error}`
+        : !text && !html && 'This message has no text.'
   return (
     <Stack gap="xs">
-      {isHtml && html ? (
+      {problem ? (
+        <bdi>{problem}</bdi>
+      ) : isHtml && html ? (
         <MailFrame html={html} src={`/app/inbound/mailboxes/${message.mailbox_id}/messages/${message.id}/html`} />
       ) : (
         <LongText key={String(hasQuotes)} label="Text of the message" text={shown ?? ''} />
       )}
       <Group gap="xs">
-        {!isHtml && stripped !== undefined && (
+        {!problem && !isHtml && stripped !== undefined && (
           <Button size="xs" variant="default" onClick={() => setHasQuotes(!hasQuotes)}>
             {hasQuotes ? 'Hide quoted text' : 'Show quoted text'}
           </Button>
         )}
-        {text && html && (
+        {!problem && text && html && (
           <Button size="xs" variant="default" onClick={() => setIsHtml(!isHtml)}>
             {isHtml ? 'Show the text' : 'Show the HTML'}
           </Button>
         )}
+        {actions}
       </Group>
     </Stack>
   )
@@ -218,7 +217,7 @@ function Details({ message, rawUrl }: WholeProps & { readonly rawUrl: string }) 
 
 function Actions({ message }: { readonly message: MailboxMessageSummary }) {
   return (
-    <Group gap="xs">
+    <>
       <ConfirmButton
         label="Labels"
         size="xs"
@@ -249,6 +248,6 @@ function Actions({ message }: { readonly message: MailboxMessageSummary }) {
             : 'It is deleted with its attachments. A program that has not taken it yet never gets it.'}
         </Text>
       </DeleteButton>
-    </Group>
+    </>
   )
 }
