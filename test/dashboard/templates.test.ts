@@ -49,7 +49,7 @@ describeInBrowser('the screens of templates', (open) => {
     await dashboard.goTo('/templates')
     await page.getByText('Your templates will appear here').waitFor()
     await page.getByRole('button', { name: 'Start with an example' }).click()
-    await page.getByText('This is what is sent with the data.').waitFor()
+    await page.getByText('Rendered with the test data.').waitFor()
     await frame(page).getByText('Welcome, Ada').waitFor()
     await page.getByText('Welcome, Ada', { exact: true }).waitFor()
     await save(page)
@@ -67,9 +67,9 @@ describeInBrowser('the screens of templates', (open) => {
     await page.getByRole('button', { name: 'Line 3' }).click()
     await page.keyboard.press('Home')
     await page.keyboard.type('No. ')
-    await page.getByRole('button', { name: 'Add order.id to the data' }).click()
+    await page.getByRole('button', { name: 'Add order.id to the test data' }).click()
     await frame(page).getByText('No. id').waitFor()
-    await page.getByText('This is what is sent with the data.').waitFor()
+    await page.getByText('Rendered with the test data.').waitFor()
     await page.keyboard.press('Control+s')
     await page.getByText('Saved as version 2').waitFor()
 
@@ -86,7 +86,7 @@ describeInBrowser('the screens of templates', (open) => {
     await page.getByRole('button', { name: 'Back' }).click()
 
     await page.getByRole('link', { name: 'Versions' }).click()
-    await heading(page, 'Versions of Welcome')
+    await heading(page, 'Versions')
     await page.getByRole('link', { name: 'Version 1' }).click()
     await page.getByRole('heading', { level: 2, name: 'Version 1' }).waitFor()
     await page.locator('.diff-removed').first().waitFor()
@@ -95,7 +95,7 @@ describeInBrowser('the screens of templates', (open) => {
     await page.getByRole('button', { name: 'Restore this version' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Restore' }).click()
     await page.getByText('Current').waitFor()
-    await page.getByRole('link', { name: 'Back to the template' }).click()
+    await page.getByRole('link', { name: 'Welcome' }).click()
     await page.getByText('Saved as version 3').waitFor()
     await frame(page).getByText('Your account is ready.').waitFor()
 

@@ -5,7 +5,7 @@ import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { Page, QueryView } from '../parts/page.tsx'
 import { TemplateEditor } from './templates/editor.tsx'
-import { proposeData } from './templates/json-data.ts'
+import { toData } from './templates/json-data.ts'
 import { STARTER, STARTER_DATA } from './templates/starter.ts'
 import { type EditorTab, EMPTY_FIELDS, type TemplateFields, toFields } from './templates/texts.ts'
 import { useTemplateDraft } from './templates/use-draft.ts'
@@ -19,7 +19,7 @@ export default function TemplateNewScreen() {
   if (from === EXAMPLE) return <NewTemplate key={from} initial={STARTER} initialData={STARTER_DATA} />
   if (!copied.data)
     return (
-      <Page title="New template">
+      <Page title="Create a template">
         <QueryView query={copied}>{() => null}</QueryView>
       </Page>
     )
@@ -28,7 +28,7 @@ export default function TemplateNewScreen() {
     <NewTemplate
       key={from}
       initial={{ ...fields, alias: toCopyAlias(fields.alias), name: `${fields.name.slice(0, 190)} (copy)` }}
-      initialData={proposeData([fields.subject, fields.html_body, fields.text_body])}
+      initialData={toData(copied.data)}
     />
   )
 }

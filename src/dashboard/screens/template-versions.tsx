@@ -9,7 +9,7 @@ import { useSession } from '../api/session.tsx'
 import { CodeEditor } from '../parts/code-editor.tsx'
 import { ConfirmButton } from '../parts/dialog.tsx'
 import { TextLink } from '../parts/links.tsx'
-import { Page, QueryView, Section } from '../parts/page.tsx'
+import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Tabs } from '../parts/tabs.tsx'
@@ -22,12 +22,10 @@ export default function TemplateVersionsScreen() {
   const template = useData(read.templates.get(id))
   const versions = useData(read.templates.listVersions(id))
   return (
-    <Page title={template.data ? `Versions of ${template.data.name}` : 'Versions'}>
-      <nav aria-label="Path">
-        <TextLink to="/templates/$id" params={{ id }}>
-          Back to the template
-        </TextLink>
-      </nav>
+    <Page
+      title="Versions"
+      back={{ label: template.data?.name ?? 'The template', target: { to: '/templates/$id', params: { id } } }}
+    >
       <QueryView query={template}>
         {(current) => (
           <>
@@ -37,10 +35,10 @@ export default function TemplateVersionsScreen() {
             <QueryView query={versions}>
               {(rows) =>
                 rows.length < 2 ? (
-                  <Text maw={640}>
-                    There is only the current version. Each change of subject, HTML or text keeps the former one here:
-                    the newest 50 of a template.
-                  </Text>
+                  <EmptyState
+                    title="Former versions will appear here"
+                    text="Each change of subject, HTML or text adds one. The newest 50 are kept."
+                  />
                 ) : (
                   <VersionTable rows={rows} template={current} />
                 )
@@ -64,7 +62,7 @@ function VersionTable({ rows, template }: VersionTableProps) {
   const columns: readonly Column<TemplateVersionSummary>[] = [
     {
       header: 'Version',
-      width: '24%',
+      width: '10rem',
       cell: ({ version }) =>
         version === template.version ? (
           <Group gap="xs">
@@ -84,9 +82,9 @@ function VersionTable({ rows, template }: VersionTableProps) {
           </TextLink>
         ),
     },
-    { header: 'Saved', width: '22%', cell: ({ created_at }) => <Time iso={created_at} /> },
-    { header: 'By', width: '22%', cell: (row) => <bdi>{toAuthor(row, user.id, members)}</bdi> },
-    { header: 'Subject', cell: ({ subject }) => <bdi>{subject}</bdi> },
+    { header: 'Subject', phone: 'none', cell: ({ subject }) => <bdi title={subject}>{subject}</bdi> },
+    { header: 'By', width: '22%', phone: 'bare', cell: (row) => <bdi>{toAuthor(row, user.id, members)}</bdi> },
+    { header: 'Saved', width: '9rem', phone: 'aside', cell: ({ created_at }) => <Time iso={created_at} /> },
   ]
   return (
     <Section title="All versions">
@@ -99,7 +97,7 @@ const OTHER_ACTORS: Readonly<Record<string, string>> = {
   user: 'A former member',
   api_key: 'An API key',
   operator: 'The operator',
-  system: 'The service',
+  system: 'Tassis',
 }
 
 function toAuthor(row: TemplateVersionSummary, ownId: string, members: readonly TeamMember[]): string {

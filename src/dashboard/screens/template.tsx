@@ -3,10 +3,9 @@ import { useState } from 'react'
 import type { Template } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
-import { TextLink } from '../parts/links.tsx'
 import { Page, QueryView } from '../parts/page.tsx'
 import { TemplateEditor } from './templates/editor.tsx'
-import { proposeData } from './templates/json-data.ts'
+import { toData } from './templates/json-data.ts'
 import { toFields } from './templates/texts.ts'
 import { useTemplateDraft } from './templates/use-draft.ts'
 
@@ -15,10 +14,7 @@ export default function TemplateScreen() {
   const query = useData(read.templates.get(id))
   if (query.data) return <SavedTemplate key={id} template={query.data} />
   return (
-    <Page title="Template">
-      <nav aria-label="Path">
-        <TextLink to="/templates">All templates</TextLink>
-      </nav>
+    <Page title="Template" back={{ label: 'All templates', target: { to: '/templates' } }}>
       <QueryView query={query}>{() => null}</QueryView>
     </Page>
   )
@@ -28,7 +24,7 @@ function SavedTemplate({ template }: { readonly template: Template }) {
   const { tab = 'html' } = useSearch({ from: '/templates/$id' })
   const navigate = useNavigate()
   const [initial] = useState(() => toFields(template))
-  const [initialData] = useState(() => proposeData([initial.subject, initial.html_body, initial.text_body]))
+  const [initialData] = useState(() => toData(template))
   const draft = useTemplateDraft({ template, initial, initialData, onCreated: () => undefined })
   return (
     <TemplateEditor

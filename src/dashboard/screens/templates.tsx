@@ -1,5 +1,5 @@
 /** @module The list of templates. */
-import { Code, Group, Text } from '@mantine/core'
+import { Code, Group } from '@mantine/core'
 import type { TemplateSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { NameLink } from '../parts/links.tsx'
@@ -13,22 +13,15 @@ const COLUMNS: readonly Column<TemplateSummary>[] = [
   {
     header: 'Name',
     cell: ({ id, name }) => (
-      <NameLink to="/templates/$id" params={{ id }}>
-        <bdi>{name}</bdi>
+      <NameLink to="/templates/$id" params={{ id }} title={name}>
+        {name}
       </NameLink>
     ),
   },
-  { header: 'Alias', cell: ({ alias }) => <Code>{alias}</Code> },
-  {
-    header: 'Subject',
-    cell: ({ subject }) => (
-      <Text size="sm" lineClamp={2}>
-        <bdi>{subject}</bdi>
-      </Text>
-    ),
-  },
-  { header: 'Version', width: '6rem', cell: ({ version }) => version },
-  { header: 'Changed', width: '9rem', cell: ({ updated_at }) => <Time iso={updated_at} /> },
+  { header: 'Alias', width: '22%', phone: 'bare', cell: ({ alias }) => <Code>{alias}</Code> },
+  { header: 'Subject', width: '36%', phone: 'none', cell: ({ subject }) => <bdi title={subject}>{subject}</bdi> },
+  { header: 'Version', width: '5rem', isNumeric: true, phone: 'none', cell: ({ version }) => version },
+  { header: 'Changed', width: '9rem', phone: 'aside', cell: ({ updated_at }) => <Time iso={updated_at} /> },
 ]
 
 export default function TemplatesScreen() {
@@ -42,13 +35,13 @@ export default function TemplatesScreen() {
       noun="template"
       action={
         <ActionLink needs="developer" to="/templates/new">
-          New template
+          Create a template
         </ActionLink>
       }
       empty={
         <EmptyState
           title="Your templates will appear here"
-          text="A template has a subject and bodies with variables such as {{ user.name }}. An email names it by its alias and provides the values, so that texts change without a change of your program."
+          text="A template has a subject and bodies with variables such as {{ user.name }}. An email names its alias and brings the values."
         >
           <Group>
             <ActionLink needs="developer" to="/templates/new" search={{ from: 'example' }}>

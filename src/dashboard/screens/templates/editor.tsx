@@ -1,5 +1,5 @@
 /** @module The editor of a template: fields, source, data and live preview. */
-import { Alert, Button, Code, Group, SimpleGrid, Stack, Text } from '@mantine/core'
+import { Button, Code, Group, SimpleGrid, Stack, Text } from '@mantine/core'
 import { useWindowEvent } from '@mantine/hooks'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import type { Template } from '#client/api.ts'
@@ -11,7 +11,7 @@ import { FieldInput } from '../../parts/field-input.tsx'
 import type { Field } from '../../parts/fields.ts'
 import { FormError, findFieldError } from '../../parts/form-error.tsx'
 import { toSlug } from '../../parts/format.ts'
-import { TextLink } from '../../parts/links.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { Page } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Tabs } from '../../parts/tabs.tsx'
@@ -47,29 +47,30 @@ function Conflict({ theirs, merged, isBusy, onKeepMine, onTakeTheirs }: Conflict
   const box = useRef<HTMLDivElement>(null)
   useEffect(() => box.current?.focus(), [])
   return (
-    <Alert color="yellow" title="This template was saved by somebody else" role="alert" ref={box} tabIndex={-1}>
-      <Stack gap="sm">
-        <Text>
-          Version {theirs.version} was saved at <Time iso={theirs.updated_at} />. Nothing of yours was saved, and
-          nothing is lost. Below is what your text would change in version {theirs.version}; what you did not change
-          stays as in that version.
-        </Text>
-        {differing.length === 0 && <Text>Your text and the saved one are the same.</Text>}
-        {differing.map((name) => (
-          <DiffView key={name} level={2} title={FIELD_LABELS[name]} before={saved[name]} after={merged[name]} />
-        ))}
-        <Group>
-          {differing.length > 0 && (
-            <Button loading={isBusy} onClick={onKeepMine}>
-              Save mine over version {theirs.version}
+    <div ref={box} tabIndex={-1}>
+      <Notice tone="warning" title="This template was saved by somebody else" isUrgent>
+        <Stack gap="sm">
+          <Text>
+            Version {theirs.version} was saved at <Time iso={theirs.updated_at} />. Yours is not saved, and not lost.
+            Below is what it would change in version {theirs.version}.
+          </Text>
+          {differing.length === 0 && <Text>Your text and the saved one are the same.</Text>}
+          {differing.map((name) => (
+            <DiffView key={name} level={2} title={FIELD_LABELS[name]} before={saved[name]} after={merged[name]} />
+          ))}
+          <Group>
+            {differing.length > 0 && (
+              <Button loading={isBusy} onClick={onKeepMine}>
+                Save mine over version {theirs.version}
+              </Button>
+            )}
+            <Button variant="default" onClick={onTakeTheirs}>
+              Discard mine, take version {theirs.version}
             </Button>
-          )}
-          <Button variant="default" onClick={onTakeTheirs}>
-            Discard mine, take version {theirs.version}
-          </Button>
-        </Group>
-      </Stack>
-    </Alert>
+          </Group>
+        </Stack>
+      </Notice>
+    </div>
   )
 }
 
@@ -99,33 +100,35 @@ export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
   useSaveKey(submit)
   return (
     <Page
-      title={base?.name ?? 'New template'}
+      title={base?.name ?? 'Create a template'}
+      back={{ label: 'All templates', target: { to: '/templates' } }}
+      status={<SaveState draft={draft} />}
       action={
-        <ActionButton reason={obstacle} onClick={submit} loading={save.isPending}>
-          Save
-        </ActionButton>
+        <>
+          {base && <TemplateTools template={base} rendering={rendering} isFinished={isFinished} />}
+          <ActionButton reason={obstacle} onClick={submit} loading={save.isPending}>
+            Save
+          </ActionButton>
+        </>
       }
     >
       <LeaveGuard
         text="What you changed in this template is not saved. It is lost when you leave."
         isDirty={() => draft.isDirty && !isFinished.current}
       />
-      <Group gap="lg">
-        <nav aria-label="Path">
-          <TextLink to="/templates">All templates</TextLink>
-        </nav>
-        <SaveState draft={draft} />
-      </Group>
-      {reason !== undefined && <Alert color="gray">{reason}</Alert>}
+      {reason !== undefined && <Notice>{reason}</Notice>}
       {newer && (
-        <Alert color="yellow" role="status">
-          <Group>
-            <Text>Somebody else saved version {newer.version} meanwhile. Your text is not changed.</Text>
+        <Notice
+          isUrgent
+          tone="warning"
+          action={
             <Button size="xs" variant="default" onClick={() => draft.showTheirs(newer)}>
               Compare
             </Button>
-          </Group>
-        </Alert>
+          }
+        >
+          Somebody else saved version {newer.version}. Your text is not changed.
+        </Notice>
       )}
       {theirs && merged ? (
         <Conflict
@@ -138,7 +141,6 @@ export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
       ) : (
         <FormError error={save.error} />
       )}
-      {base && <TemplateTools template={base} rendering={rendering} isFinished={isFinished} />}
       <Fields draft={draft} isReadOnly={reason !== undefined} rendering={rendering} />
       <div className="template-editor">
         <Sources draft={draft} rendering={rendering} isReadOnly={reason !== undefined} tab={tab} onTab={onTab} />
@@ -155,13 +157,13 @@ function findObstacle({ dataProblem, source }: TemplateDraft): string | undefine
 
 function SaveState({ draft: { base, isDirty } }: { readonly draft: TemplateDraft }) {
   return (
-    <Group gap="lg" role="status">
+    <span role="status">
       {isDirty ? (
         <StatusLabel tone="warning">Not saved</StatusLabel>
       ) : (
         base && <StatusLabel tone="good">Saved as version {base.version}</StatusLabel>
       )}
-    </Group>
+    </span>
   )
 }
 
@@ -222,7 +224,7 @@ interface SourcesProps extends FieldsProps {
   onTab(tab: EditorTab): void
 }
 
-const TAB_LABELS: Readonly<Record<EditorTab, string>> = { html: 'HTML', text: 'Text', data: 'Data' }
+const TAB_LABELS: Readonly<Record<EditorTab, string>> = { html: 'HTML', text: 'Text', data: 'Test data' }
 
 /** The sources of the bodies, and the data, each in a tab that says whether it has a problem. */
 function Sources({ draft, rendering, isReadOnly, tab, onTab }: SourcesProps) {
@@ -255,9 +257,9 @@ function Sources({ draft, rendering, isReadOnly, tab, onTab }: SourcesProps) {
     ),
     data: (
       <CodeEditor
-        label="Data of the preview"
+        label="Test data"
         isLabelHidden
-        description="JSON with the values of the variables, for the preview and the test email only: it is not saved."
+        description="JSON with values for the preview and test emails. It is saved with the template; sends bring their own."
         language="json"
         value={data}
         onChange={setData}
@@ -307,7 +309,7 @@ function MissingVariables({ problems, data, onData }: MissingVariablesProps) {
     <Group gap="xs">
       {offers.map(({ name, next }) => (
         <Button key={name} size="compact-sm" variant="default" onClick={() => onData(next)}>
-          Add <Code mx={4}>{name}</Code> to the data
+          Add <Code mx={4}>{name}</Code> to the test data
         </Button>
       ))}
     </Group>

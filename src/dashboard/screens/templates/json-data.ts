@@ -1,9 +1,14 @@
 /** @module The data of a preview: JSON that a person writes, and a first proposal from the variables of a template. */
+import type { Template } from '#client/api.ts'
 import type { CodeProblem } from '../../parts/code-editor/editor.ts'
 
 export type DataResult =
   | { readonly value: Readonly<Record<string, unknown>>; readonly problem?: undefined }
   | { readonly value?: undefined; readonly problem: CodeProblem }
+
+/** The test data of a template, else a proposal, as JSON. */
+export const toData = ({ test_data: data, subject, html_body: html, text_body: text }: Template): string =>
+  data ? JSON.stringify(data, undefined, 2) : proposeData([subject, html ?? '', text ?? ''])
 
 /** Parses the data; an empty text is an empty object. */
 export function parseData(text: string): DataResult {

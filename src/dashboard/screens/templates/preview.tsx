@@ -1,17 +1,16 @@
 /** @module What the template renders with the data, beside the editor. */
-import { Alert, Button, Group, SegmentedControl, Stack, Text, Title } from '@mantine/core'
+import { Button, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
 import { FormError } from '../../parts/form-error.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MailFrame } from '../../parts/mail-frame.tsx'
+import { Notice } from '../../parts/notice.tsx'
+import { Tabs } from '../../parts/tabs.tsx'
 import type { Rendering } from './use-rendered.ts'
 
-const VIEWS = [
-  { value: 'desktop', label: 'Desktop' },
-  { value: 'phone', label: 'Phone' },
-  { value: 'text', label: 'Text' },
-] as const
-type View = (typeof VIEWS)[number]['value']
+const VIEWS = { desktop: 'Desktop', phone: 'Phone', text: 'Text' } as const
+type View = keyof typeof VIEWS
+const VIEW_NAMES: readonly View[] = ['desktop', 'phone', 'text']
 
 interface PreviewProps {
   readonly rendering: Rendering
@@ -21,24 +20,26 @@ interface PreviewProps {
 
 export function Preview({ rendering, obstacle }: PreviewProps) {
   const [view, setView] = useState<View>('desktop')
+  return (
+    <section aria-label="Preview" className="template-preview">
+      <Tabs
+        label="Preview as"
+        value={view}
+        onChange={setView}
+        tabs={VIEW_NAMES.map((name) => ({
+          name,
+          label: VIEWS[name],
+          panel: <Shown rendering={rendering} obstacle={obstacle} view={name} />,
+        }))}
+      />
+    </section>
+  )
+}
+
+function Shown({ rendering, obstacle, view }: PreviewProps & { readonly view: View }) {
   const { result, error, retry } = rendering
   return (
-    <Stack component="section" aria-labelledby="preview" gap="xs" className="template-preview">
-      <Group justify="space-between" gap="xs">
-        <Title order={2} size="h4" id="preview">
-          Preview
-        </Title>
-        <SegmentedControl
-          size="xs"
-          aria-label="Preview as"
-          data={VIEWS.map((item) => ({ ...item }))}
-          value={view}
-          onChange={(value) => setView(value as View)}
-        />
-      </Group>
-      <Text size="sm" role="status">
-        {toStateText(rendering, obstacle)}
-      </Text>
+    <Stack gap="xs">
       {error !== undefined && (
         <>
           <FormError error={error} />
@@ -50,16 +51,14 @@ export function Preview({ rendering, obstacle }: PreviewProps) {
         </>
       )}
       {result && result.subject !== null && (
-        <Text>
-          <Text span c="dimmed" size="sm">
-            Subject:{' '}
-          </Text>
-          <b>
-            <bdi>{result.subject}</bdi>
-          </b>
+        <Text fw={600}>
+          <bdi>{result.subject}</bdi>
         </Text>
       )}
       <Body rendering={rendering} view={view} />
+      <Text size="xs" c="dimmed" role="status">
+        {toStateText(rendering, obstacle)}
+      </Text>
     </Stack>
   )
 }
@@ -69,7 +68,7 @@ function toStateText({ result, isCurrent, error }: Rendering, obstacle: string |
   if (error !== undefined) return 'The preview is not up to date.'
   if (!isCurrent || !result) return 'Rendering…'
   const count = result.problems.length
-  if (count === 0) return 'This is what is sent with the data.'
+  if (count === 0) return 'Rendered with the test data.'
   return count === 1
     ? '1 problem: a send with this data is refused.'
     : `${count} problems: a send with this data is refused.`
@@ -92,9 +91,7 @@ function Body({ rendering: { result, lastShown }, view }: { readonly rendering: 
   return (
     <>
       {isBroken && shown !== undefined && (
-        <Alert variant="default" p="xs">
-          <Text size="sm">The HTML has an error. Below it is as it was before.</Text>
-        </Alert>
+        <Notice tone="warning">The HTML has an error. Below it is as it was before.</Notice>
       )}
       {shown ? (
         <div className={view === 'phone' ? 'preview-phone' : undefined}>

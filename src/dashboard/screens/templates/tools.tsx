@@ -1,14 +1,13 @@
 /** @module What can be done with a saved template besides changing it. */
-import { Code, Group, Text } from '@mantine/core'
-import { useNavigate } from '@tanstack/react-router'
+import { Code, Text } from '@mantine/core'
 import { useState } from 'react'
 import type { Domain, RenderTemplateTextResult, Template } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
-import { SmallAction } from '../../parts/buttons.tsx'
 import { ConfirmDialog, DeleteButton, DialogButton } from '../../parts/dialog.tsx'
 import { ButtonLink, TextLink } from '../../parts/links.tsx'
+import { ActionLink } from '../../parts/list.tsx'
 import type { Rendering } from './use-rendered.ts'
 
 interface TemplateToolsProps {
@@ -19,27 +18,19 @@ interface TemplateToolsProps {
 }
 
 export function TemplateTools({ template, rendering, isFinished }: TemplateToolsProps) {
-  const navigate = useNavigate()
   return (
-    <Group gap="xs">
-      <DialogButton
-        label="Send a test email"
-        needs="developer"
-        reason={findTestObstacle(rendering)}
-        variant="default"
-        size="xs"
-      >
+    <>
+      <DialogButton label="Send a test email" needs="developer" reason={findTestObstacle(rendering)} variant="default">
         {(close) => rendering.result && <TestEmail rendered={rendering.result} onClose={close} />}
       </DialogButton>
-      <ButtonLink to="/templates/$id/versions" params={{ id: template.id }} variant="default" size="xs">
+      <ButtonLink to="/templates/$id/versions" params={{ id: template.id }} variant="default">
         Versions
       </ButtonLink>
-      <SmallAction needs="developer" onClick={() => navigate({ to: '/templates/new', search: { from: template.id } })}>
+      <ActionLink needs="developer" variant="default" to="/templates/new" search={{ from: template.id }}>
         Duplicate
-      </SmallAction>
+      </ActionLink>
       <DeleteButton
         label="Delete"
-        size="xs"
         title="Delete this template?"
         confirm="Delete"
         typed={template.alias}
@@ -55,7 +46,7 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
           Emails that were made from it stay as they are.
         </Text>
       </DeleteButton>
-    </Group>
+    </>
   )
 }
 

@@ -12,6 +12,7 @@ export interface DraftOptions {
   /** The template as last read; undefined for a new one. */
   readonly template: Template | undefined
   readonly initial: TemplateFields
+  /** As JSON; a template with test data has that. */
   readonly initialData: string
   onCreated(template: Template): void
 }
@@ -19,8 +20,8 @@ export interface DraftOptions {
 interface Saving {
   /** Undefined: a new template is created. */
   readonly based: Template | undefined
-  /** The fields that differ from it. */
-  readonly changes: Partial<TemplateFields>
+  /** What differs from it. */
+  readonly changes: Partial<TemplateFields> & { readonly test_data?: Template['test_data'] }
 }
 
 const useSaveTemplate = () =>
@@ -40,13 +41,16 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
   const [base, setBase] = useState(template)
   const [fields, setFields] = useState(initial)
   const [data, setData] = useState(initialData)
+  const [savedData, setSavedData] = useState(initialData)
   /** What somebody else saved, while it is to be decided. */
   const [theirs, setTheirs] = useState<Template>()
+  const parsed = useMemo(() => parseData(data), [data])
   const save = useSaveTemplate()
   const queries = useQueryClient()
   const baseFields = base ? toFields(base) : EMPTY_FIELDS
   const changes = findChanges(baseFields, fields)
-  const isDirty = Object.keys(changes).length > 0
+  const isDataDirty = data !== savedData
+  const isDirty = Object.keys(changes).length > 0 || isDataDirty
   // Read again, as after a return to this tab.
   const isNewer = template !== undefined && base !== undefined && template.updated_at > base.updated_at
   const hasNewTexts = isNewer && template.version !== base?.version
@@ -59,9 +63,16 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
   const write = (based: Template | undefined, wanted: TemplateFields) => {
     const basedFields = based ? toFields(based) : EMPTY_FIELDS
     save.mutate(
-      { based, changes: findChanges(basedFields, wanted) },
+      {
+        based,
+        changes: {
+          ...findChanges(basedFields, wanted),
+          ...((isDataDirty || !based) && parsed.value && { test_data: parsed.value }),
+        },
+      },
       {
         onSuccess: ({ data: saved }) => {
+          if (parsed.value) setSavedData(data)
           setTheirs(undefined)
           setBase(saved)
           // What was typed meanwhile stays.
@@ -81,7 +92,6 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
       },
     )
   }
-  const parsed = useMemo(() => parseData(data), [data])
   const { subject, html_body, text_body } = fields
   const source = useMemo<RenderTemplateTextRequest | undefined>(() => {
     if (!parsed.value || `${subject}${html_body}${text_body}` === '') return undefined

@@ -130,7 +130,8 @@ export const TemplateChangeBody = StrictObject(
     if_version: IfVersion,
   },
   {
-    description: 'At least one field besides `if_version`; omitted fields keep their value. Null removes a body or the test data.',
+    description:
+      'At least one field besides `if_version`; omitted fields keep their value. Null removes a body or the test data.',
     examples: [{ subject: 'Welcome aboard, {{ user.name }}' }],
   },
 )

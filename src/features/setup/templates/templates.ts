@@ -224,7 +224,19 @@ export async function createTemplate(
     const now = app.eventTime()
     const { alias, name, subject, htmlBody, textBody, testData = null } = provided
     storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, testData, foreignId, now, now),
+      sql(tx.db).insert.run(
+        uuid,
+        actor.accountId,
+        alias,
+        name,
+        subject,
+        htmlBody,
+        textBody,
+        testData,
+        foreignId,
+        now,
+        now,
+      ),
     )
     const id = formatUuid(uuid)
     auditChange(app, tx, actor, 'template.created', id, { alias, name })
