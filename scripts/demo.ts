@@ -380,9 +380,15 @@ export async function startDemo(): Promise<Demo> {
         message: { from: `${from} <${address}>`, fromAddresses: [address], to: `support@${DOMAIN}`, subject },
       },
     )
-  await receive('Acme Bank', 'security@acme-bank.example', 'Your account is locked', 'Click here at once.', {
-    authentication: { ...AUTHENTICATION, spf: 'fail', dkim: 'fail', dmarc: 'fail' },
-  })
+  const suspicious = await receive(
+    'Acme Bank',
+    'security@acme-bank.example',
+    'Your account is locked',
+    'Click here at once.',
+    {
+      authentication: { ...AUTHENTICATION, spf: 'fail', dkim: 'fail', dmarc: 'fail' },
+    },
+  )
   await receive('Greta Meyer', 'greta.meyer@web.de', 'Photo of the damaged box', 'Hello, here it is. Greta', {
     attachments: [{ filename: 'box.jpg', contentType: 'image/jpeg', content: new Uint8Array(84_000) }],
   })
@@ -431,6 +437,7 @@ export async function startDemo(): Promise<Demo> {
       sub,
       route,
       received,
+      suspicious,
       mailbox,
       domain: domainId,
       broadcast: String(at(sentLetter.body, 'data', 'operation_id')),

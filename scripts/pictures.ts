@@ -69,6 +69,7 @@ const paths: readonly (readonly [name: string, path: string])[] = [
   ['broadcast-send', `/broadcasts/drafts/${ids['draft']}?step=send`],
   ['inbound', '/inbound'],
   ['inbound-email', `/inbound/${ids['received']}`],
+  ['inbound-email-suspicious', `/inbound/${ids['suspicious']}`],
   ['inbound-routes', '/inbound/routes'],
   ['inbound-route', `/inbound/routes/${ids['route']}`],
   ['mailboxes', '/inbound/mailboxes'],

@@ -96,6 +96,14 @@ describeInBrowser('received mail in the dashboard', (open) => {
     expect(page.url()).toEndWith(`/inbound/routes/${route.id}`)
 
     await dashboard.load(`/inbound/${id}`)
+    await page.getByRole('button', { name: 'Reply' }).click()
+    await page.getByRole('dialog').getByLabel('Text').fill('Use water.')
+    await page.getByRole('dialog').getByRole('button', { name: 'Send' }).click()
+    await page.getByText('The reply is on its way.').waitFor()
+    expect(at((await service.api('GET', '/v1/emails')).body, 'data', 0)).toMatchObject({
+      from_address: `support@${INBOUND}`,
+      subject: 'Re: The first',
+    })
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
     await page.getByRole('button', { name: 'Delete the message' }).click()
     await page.getByText('The second').waitFor()
