@@ -155,7 +155,7 @@ const listScreens = (): readonly Screen[] => [
   ['/domains/new', 'Continue', ['Continue']],
   [`/domains/${ids['pending']}`, 'Check now', ['Delete this domain']],
   ['/keys/new', 'Create the key', ['Create the key']],
-  ['/suppressions', '<script>', ['Suppress an address', 'Remove gone@receiver.test']],
+  ['/suppressions', '<script>', ['Add an address', 'Remove gone@receiver.test']],
   ['/suppressions/import', 'Import the list', ['Import the list']],
   ['/webhooks', 'a-long-path', ['Add a webhook']],
   ['/webhooks/new', 'Add the webhook', ['Add the webhook']],
@@ -183,16 +183,12 @@ const listScreens = (): readonly Screen[] => [
     ['Send a test email', 'Duplicate', 'Delete', 'Save'],
   ],
   [`/templates/${ids['template']}/versions?version=1`, 'Restore this version', ['Restore this version']],
-  ['/audience', '<script>', ['New list']],
-  [
-    `/audience/lists/${ids['list']}`,
-    'bob@receiver.test',
-    ['Add a contact', 'Import a CSV file', 'Edit the list', 'Delete the list'],
-  ],
+  ['/audience', '<script>', ['Create a list']],
+  [`/audience/lists/${ids['list']}`, 'bob@receiver.test', ['Delete', 'Edit', 'Import', 'Add a contact']],
   [`/audience/lists/${ids['list']}/contacts/bob@receiver.test`, '<script>', ['Remove from the list', 'Save']],
   [`/audience/lists/${ids['list']}/import`, 'Import'],
-  ['/audience/forms', '<script>', ['New form']],
-  [`/audience/forms/${ids['form']}`, 'Look', ['Turn it off', 'Delete the form', 'Save']],
+  ['/audience/forms', '<script>', ['Create a form']],
+  [`/audience/forms/${ids['form']}`, 'Look', ['Delete the form', 'Turn it off', 'Save']],
   ['/broadcasts', '<script>', ['New broadcast']],
   [
     `/broadcasts/drafts/${ids['draft']}?step=content`,
@@ -405,7 +401,7 @@ describeInBrowser('every screen', (open) => {
 
 /** A form, a choice, one that asks for the name of what is deleted, one with a code. */
 const DIALOGS = [
-  ['/suppressions', 'Suppress an address'],
+  ['/suppressions', 'Add an address'],
   ['/settings/team', 'Invite somebody'],
   ['/settings/privacy', 'Delete this account'],
   ['/settings/profile', 'Set up an authenticator app'],

@@ -139,14 +139,14 @@ describeInBrowser('the dashboard', (open, browser) => {
   test('a session of a user who loses a role shows why actions are disabled', async () => {
     const { user, email } = await createTestUser(service.app, service.actor, 'dev@people.test', 'developer')
     await using tab = await openTabs(email, '/suppressions')
-    const add = tab.page.getByRole('button', { name: 'Suppress an address' })
+    const add = tab.page.getByRole('button', { name: 'Add an address' })
     await add.click()
     await tab.page.getByRole('dialog').getByRole('textbox').first().fill('bob@a.example')
     service.app.db.run("UPDATE members SET role = 'viewer' WHERE user_id = ?", [user.id])
-    await tab.page.getByRole('dialog').getByRole('button', { name: 'Suppress' }).click()
+    await tab.page.getByRole('dialog').getByRole('button', { name: 'Add' }).click()
     await tab.page.getByText('Your role, viewer, does not allow this').waitFor()
     await tab.page.getByRole('button', { name: 'Back' }).click()
-    await tab.page.locator('button[aria-disabled=true]', { hasText: 'Suppress an address' }).waitFor()
+    await tab.page.locator('button[aria-disabled=true]', { hasText: 'Add an address' }).waitFor()
     // A user who is removed is out at the next request.
     service.app.db.run('DELETE FROM sessions WHERE user_id = ?', [user.id])
     service.app.db.run('DELETE FROM members WHERE user_id = ?', [user.id])

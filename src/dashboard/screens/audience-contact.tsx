@@ -1,6 +1,5 @@
 /** @module One contact of a list: its state in words, its metadata, and its removal. */
-
-import { Group, Paper, Stack, Text } from '@mantine/core'
+import { Group, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import type { Contact, UpdateContactRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
@@ -27,6 +26,8 @@ export default function AudienceContactScreen() {
       list={{ to: '/audience/lists/$id', params: { id } }}
       listName={<bdi>{list.data?.name ?? 'The list'}</bdi>}
       query={query}
+      status={query.data && <ContactStatusLabel status={query.data.status} />}
+      description={query.data && CONTACT_STATES[query.data.status].meaning}
       missing="This list has no contact with this address. It may have been removed."
     >
       {(contact) => <ContactView key={contact.id} contact={contact} />}
@@ -38,47 +39,39 @@ function ContactView({ contact }: { readonly contact: Contact }) {
   const say = useSay()
   const ask = useChange(() => api.contactLists.resendConfirmation(contact.list_id, contact.email), 'contactLists')
   return (
-    <Stack gap="lg">
-      <Paper withBorder p="md">
-        <Stack gap="xs" align="flex-start">
-          <ContactStatusLabel status={contact.status} />
-          <Text>{CONTACT_STATES[contact.status].meaning}</Text>
-          <Group gap="xs">
-            <ButtonLink size="xs" variant="default" to="/emails" search={{ to: contact.email }}>
-              Emails to this address
-            </ButtonLink>
-            {contact.status === 'pending' && (
-              <SmallAction
-                needs="developer"
-                loading={ask.isPending}
-                onClick={() =>
-                  ask.mutate(undefined, { onSuccess: () => say('The confirmation request is on its way.') })
-                }
-              >
-                Send the confirmation again
-              </SmallAction>
-            )}
-            <DeleteButton
-              label="Remove from the list"
-              size="xs"
-              title="Remove this contact?"
-              confirm="Remove"
-              remove={() => api.contactLists.deleteContact(contact.list_id, contact.email)}
-              refreshes={[
-                ['contactLists', 'list'],
-                ['contactLists', 'get'],
-              ]}
-              leadsTo={{ to: '/audience/lists/$id', params: { id: contact.list_id } }}
-            >
-              <Text>
-                <bdi>{contact.email}</bdi> and its metadata are removed from this list. If it unsubscribed, its address
-                stays on the suppression list.
-              </Text>
-            </DeleteButton>
-          </Group>
-          <FormError error={ask.error} />
-        </Stack>
-      </Paper>
+    <>
+      <Group gap="xs">
+        <ButtonLink size="xs" variant="default" to="/emails" search={{ to: contact.email }}>
+          Emails to this address
+        </ButtonLink>
+        {contact.status === 'pending' && (
+          <SmallAction
+            needs="developer"
+            loading={ask.isPending}
+            onClick={() => ask.mutate(undefined, { onSuccess: () => say('The confirmation request is on its way.') })}
+          >
+            Send the confirmation again
+          </SmallAction>
+        )}
+        <DeleteButton
+          label="Remove from the list"
+          size="xs"
+          title="Remove this contact?"
+          confirm="Remove"
+          remove={() => api.contactLists.deleteContact(contact.list_id, contact.email)}
+          refreshes={[
+            ['contactLists', 'list'],
+            ['contactLists', 'get'],
+          ]}
+          leadsTo={{ to: '/audience/lists/$id', params: { id: contact.list_id } }}
+        >
+          <Text>
+            <bdi>{contact.email}</bdi> and its metadata are removed from this list. If it unsubscribed, it stays on the
+            suppression list.
+          </Text>
+        </DeleteButton>
+      </Group>
+      <FormError error={ask.error} />
       <MetadataForm contact={contact} />
       <Section title="Details">
         <Facts
@@ -92,7 +85,7 @@ function ContactView({ contact }: { readonly contact: Contact }) {
           ]}
         />
       </Section>
-    </Stack>
+    </>
   )
 }
 
@@ -109,7 +102,7 @@ const MetadataForm = ({ contact }: { readonly contact: Contact }) => (
       fields={[
         {
           name: 'metadata',
-          label: 'A JSON object',
+          label: 'JSON object',
           kind: 'json',
           hint: 'Templates read its entries as contact, such as {{ contact.first_name }}.',
           rows: [4, 24],

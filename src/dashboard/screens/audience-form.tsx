@@ -5,7 +5,7 @@ import type { ReactNode } from 'react'
 import type { SignupForm } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
-import { SmallAction } from '../parts/buttons.tsx'
+import { ActionButton } from '../parts/buttons.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
@@ -38,6 +38,8 @@ export default function AudienceFormScreen() {
       list={{ to: '/audience/forms' }}
       listName="All forms"
       query={query}
+      status={query.data && <FormStatus form={query.data} />}
+      action={query.data && <Actions form={query.data} />}
       missing="This account has no form with this id. It may have been deleted, or belong to another account."
     >
       {(form) => <FormView key={form.id} form={form} />}
@@ -46,83 +48,88 @@ export default function AudienceFormScreen() {
 }
 
 const FormView = ({ form }: { readonly form: SignupForm }) => (
-  <Stack gap="xl">
+  <>
     <Overview form={form} />
     <Preview form={form} />
-    <Section title="In your own page">
-      <Text size="sm">
-        Copy this code into your page. Copy it again when the title, the description or the fields change, because it
-        contains the height of the form.
-      </Text>
+    <Section
+      title="In your own page"
+      description="Copy it again when title, description or fields change: it contains the height of the form."
+      action={<Copy value={form.embed_code} what="code that embeds the form" />}
+    >
       <LongText label="Code to embed" text={form.embed_code} />
-      <div>
-        <Copy value={form.embed_code} what="code that embeds the form" />
-      </div>
     </Section>
     <Section title="Settings">
       <Settings form={form} />
     </Section>
-  </Stack>
+  </>
 )
 
 /** Where the form is, what it does, and whether it is on. */
 function Overview({ form }: { readonly form: SignupForm }) {
-  const toggle = useChange(() => api.signupForms.toggle(form.id), 'signupForms')
   const list = useData(read.contactLists.get(form.list_id))
   return (
-    <Stack gap="sm">
-      <StatusLabel tone={form.is_active ? 'good' : 'neutral'}>
-        {form.is_active ? 'On: people can subscribe' : 'Off: the page says that there is no form'}
-      </StatusLabel>
-      <Facts
-        facts={[
-          [
-            'List',
-            <TextLink key="list" to="/audience/lists/$id" params={{ id: form.list_id }}>
-              <bdi>{list.data?.name ?? form.list_id}</bdi>
-            </TextLink>,
-          ],
-          [
-            'Page',
-            <Group key="page" gap="xs">
-              <Anchor href={form.form_url} target="_blank" rel="noreferrer" size="sm">
-                {form.form_url}
-              </Anchor>
-              <Copy value={form.form_url} what="URL of the form" />
-            </Group>,
-          ],
-          [
-            'Confirmation',
-            list.data &&
-              (list.data.double_opt_in
-                ? 'New contacts get an email with a link and are subscribed once they use it.'
-                : 'None: whoever enters an address is subscribed. Double opt-in is a setting of the list.'),
-          ],
-        ]}
-      />
-      <Group gap="xs">
-        <SmallAction needs="developer" loading={toggle.isPending} onClick={() => toggle.mutate()}>
-          {form.is_active ? 'Turn it off' : 'Turn it on'}
-        </SmallAction>
-        <DeleteButton
-          label="Delete the form"
-          size="xs"
-          title="Delete this form?"
-          confirm="Delete the form"
-          remove={() => api.signupForms.delete(form.id)}
-          refreshes={[['signupForms', 'list']]}
-          leadsTo={{ to: '/audience/forms' }}
-        >
-          <Text>Its page and the pages that embed it say that there is no form. Contacts that it added stay.</Text>
-        </DeleteButton>
-      </Group>
-      <FormError error={toggle.error} />
-    </Stack>
+    <Facts
+      facts={[
+        [
+          'List',
+          <TextLink key="list" to="/audience/lists/$id" params={{ id: form.list_id }}>
+            <bdi>{list.data?.name ?? form.list_id}</bdi>
+          </TextLink>,
+        ],
+        [
+          'Page',
+          <Group key="page" gap="xs">
+            <Anchor href={form.form_url} target="_blank" rel="noreferrer" size="sm">
+              {form.form_url}
+            </Anchor>
+            <Copy value={form.form_url} what="URL of the form" />
+          </Group>,
+        ],
+        [
+          'Confirmation',
+          list.data &&
+            (list.data.double_opt_in
+              ? 'New contacts are subscribed once they use the link in an email.'
+              : 'None. Double opt-in is a setting of the list.'),
+        ],
+      ]}
+    />
   )
 }
 
+function Actions({ form }: { readonly form: SignupForm }) {
+  const toggle = useChange(() => api.signupForms.toggle(form.id), 'signupForms')
+  return (
+    <>
+      <FormError error={toggle.error} />
+      <DeleteButton
+        label="Delete the form"
+        title="Delete this form?"
+        confirm="Delete the form"
+        remove={() => api.signupForms.delete(form.id)}
+        refreshes={[['signupForms', 'list']]}
+        leadsTo={{ to: '/audience/forms' }}
+      >
+        <Text>Its page and the pages that embed it say that there is no form. Contacts that it added stay.</Text>
+      </DeleteButton>
+      <ActionButton variant="default" needs="developer" loading={toggle.isPending} onClick={() => toggle.mutate()}>
+        {form.is_active ? 'Turn it off' : 'Turn it on'}
+      </ActionButton>
+    </>
+  )
+}
+
+const FormStatus = ({ form: { is_active: isActive } }: { readonly form: SignupForm }) => (
+  <StatusLabel
+    tone={isActive ? 'good' : 'neutral'}
+    title={isActive ? 'People can subscribe.' : 'The page says that there is no form.'}
+  >
+    {isActive ? 'On' : 'Off'}
+  </StatusLabel>
+)
+
 const Preview = ({ form }: { readonly form: SignupForm }) => (
-  <Section title="Preview">
+  <Section title="Preview" description="As it is saved. Nothing can be sent from it.">
     {form.is_active ? (
       <iframe
         // A new element after each change: the frame has no script that would reload it.
@@ -135,9 +142,6 @@ const Preview = ({ form }: { readonly form: SignupForm }) => (
     ) : (
       <Text>The form is off, so there is nothing to show. Turn it on to see it.</Text>
     )}
-    <Text size="sm" c="dimmed">
-      As it is saved. Nothing can be sent from the preview.
-    </Text>
   </Section>
 )
 

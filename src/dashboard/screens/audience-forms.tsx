@@ -21,18 +21,19 @@ export default function AudienceFormsScreen() {
       header: 'Form',
       cell: ({ id, title }) => <NameLink to="/audience/forms/$id" params={{ id }} name={title} />,
     },
-    { header: 'List', cell: ({ list_id: id }) => <bdi>{names.get(id) ?? '…'}</bdi> },
+    { header: 'List', width: '30%', phone: 'bare', cell: ({ list_id: id }) => <bdi>{names.get(id) ?? '…'}</bdi> },
     {
-      header: 'State',
-      width: '14%',
+      header: 'Status',
+      width: '7rem',
+      phone: 'bare',
       cell: ({ is_active: isActive }) => (
         <StatusLabel tone={isActive ? 'good' : 'neutral'}>{isActive ? 'On' : 'Off'}</StatusLabel>
       ),
     },
-    { header: 'Created', width: '18%', cell: ({ created_at: at }) => <Time iso={at} /> },
+    { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
   ]
   const create = (
-    <DialogButton label="New form" needs="developer">
+    <DialogButton label="Create a form" needs="developer">
       {(close) => <CreateDialog onClose={close} />}
     </DialogButton>
   )
@@ -62,7 +63,7 @@ function CreateDialog({ onClose }: { onClose(): void }) {
   const navigate = useNavigate()
   return (
     <ConfirmDialog
-      title="New sign-up form"
+      title="Create a form"
       confirm="Create the form"
       error={lists.error}
       fields={[

@@ -2,7 +2,7 @@
  * @module Imports a CSV file into a contact list: the file is checked first, then sent whole, and its progress is shown.
  * The import is in the URL, so whoever leaves and returns finds it.
  */
-import { Alert, Checkbox, FileInput, Group, Progress, Stack, Text, Title } from '@mantine/core'
+import { Checkbox, FileInput, Group, Progress, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ContactList, Operation, PreviewContactImportResult } from '#client/api.ts'
@@ -16,7 +16,8 @@ import { bindChecked } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { formatCount } from '../parts/format.ts'
 import { LineProblems } from '../parts/line-problems.tsx'
-import { ButtonLink, NameLink } from '../parts/links.tsx'
+import { ButtonLink } from '../parts/links.tsx'
+import { Notice } from '../parts/notice.tsx'
 import { hasEnded, useOperation } from '../parts/operation.ts'
 import { Facts, Page, QueryView } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
@@ -29,19 +30,19 @@ function describeColumn({ name, kind }: PreviewContactImportResult['columns'][nu
     case 'email':
       return 'The address'
     case 'status':
-      return 'The state of the contact'
+      return 'The status of the contact'
     case 'metadata':
       return 'Metadata, as a JSON object'
     case 'passed over':
       return 'Nothing: it is ignored'
     case 'subscribed':
-      return 'The state of the contact: yes means active, no unsubscribed'
+      return 'The status of the contact: yes means active, no unsubscribed'
     case 'confirmed':
-      return 'The state of the contact: no means pending'
+      return 'The status of the contact: no means pending'
     case 'unsubscribed':
     case 'bounced':
     case 'complained':
-      return `The state of the contact: yes means ${kind}`
+      return `The status of the contact: yes means ${kind}`
     case 'field':
       return `Metadata: contact.${name ?? ''}`
   }
@@ -65,8 +66,14 @@ export default function AudienceImportScreen() {
   const { operation } = route.useSearch()
   const list = useData(read.contactLists.get(id))
   return (
-    <Page title="Import contacts">
-      <NameLink to="/audience/lists/$id" params={{ id }} name={list.data?.name ?? 'The list'} />
+    <Page
+      title="Import contacts"
+      back={{
+        label: <bdi>{list.data?.name ?? 'The list'}</bdi>,
+        target: { to: '/audience/lists/$id', params: { id } },
+      }}
+      description="CSV in UTF-8. The first line names the columns: email, and optionally status, metadata and others. Opt-outs of other services are obeyed; contacts on the list keep their data."
+    >
       <QueryView query={list}>
         {(found) =>
           operation === undefined ? (
@@ -125,13 +132,7 @@ function ChooseFile({ list }: { readonly list: ContactList }) {
   }
   return (
     <Stack gap="lg" maw={860}>
-      {reason !== undefined && <Alert color="gray">{reason}</Alert>}
-      <Text>
-        A CSV file in UTF-8, separated by commas or semicolons. Its first line names the columns: email, and optionally
-        status, metadata and others, which become metadata. What other services call an opt-out is obeyed. A file of
-        addresses alone needs no first line. Contacts that are on the list already keep their data, so a file can be
-        imported again without harm.
-      </Text>
+      {reason !== undefined && <Notice>{reason}</Notice>}
       <FileInput
         label="CSV file"
         placeholder="Choose a file"
@@ -179,9 +180,9 @@ const COLUMN_COLUMNS: readonly Column<PreviewColumn>[] = [
 ]
 
 const CONTACT_COLUMNS: readonly Column<PreviewContact>[] = [
-  { header: 'Line', width: '12%', cell: ({ line }) => line },
   { header: 'Address', cell: ({ email }) => <bdi>{email}</bdi> },
-  { header: 'State', cell: ({ status }) => status ?? 'As the list says' },
+  { header: 'Line', width: '5rem', isNumeric: true, phone: 'aside', cell: ({ line }) => line },
+  { header: 'Status', cell: ({ status }) => status ?? 'As the list says' },
   {
     header: 'Metadata',
     cell: ({ metadata }) => <MetadataLine metadata={metadata} />,

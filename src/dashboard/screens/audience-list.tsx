@@ -1,17 +1,18 @@
 /** @module One contact list: its contacts, and what can be done with it. */
-import { Alert, Button, Group, Stack, Text } from '@mantine/core'
-import { getRouteApi, useNavigate } from '@tanstack/react-router'
+import { Button, Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
-import { ActionButton, SmallAction } from '../parts/buttons.tsx'
+import { ActionButton } from '../parts/buttons.tsx'
 import { toCurl } from '../parts/commands.ts'
 import { ConfirmDialog, DeleteButton } from '../parts/dialog.tsx'
 import { formatCount } from '../parts/format.ts'
-import { TextLink } from '../parts/links.tsx'
-import { ListView, useList } from '../parts/list.tsx'
-import { EmptyState, Facts, RecordPage } from '../parts/page.tsx'
+import { InlineLink, NameLink } from '../parts/links.tsx'
+import { ActionLink, ListView, useList } from '../parts/list.tsx'
+import { Notice } from '../parts/notice.tsx'
+import { EmptyState, Facts, RecordPage, Section } from '../parts/page.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { CONTACT_STATES, type ContactStatus } from './audience/contact-search.ts'
@@ -28,7 +29,6 @@ type Dialog = 'add' | 'edit'
 export default function AudienceListScreen() {
   const { id } = route.useParams()
   const query = useData(read.contactLists.get(id))
-  const navigate = useNavigate()
   const [dialog, setDialog] = useState<Dialog>()
   // What one adds oneself is shown without being asked for.
   const [revision, setRevision] = useState(0)
@@ -36,11 +36,24 @@ export default function AudienceListScreen() {
   return (
     <RecordPage
       title={query.data?.name ?? 'List'}
+      description={query.data?.description}
       action={
         query.data && (
-          <ActionButton needs="developer" onClick={() => setDialog('add')}>
-            Add a contact
-          </ActionButton>
+          <>
+            <DeleteList list={query.data} />
+            <ActionButton variant="default" needs="developer" onClick={() => setDialog('edit')}>
+              Edit
+            </ActionButton>
+            <Button variant="default" component="a" href={read.contactLists.exportContacts(id).url} download>
+              Export
+            </Button>
+            <ActionLink variant="default" needs="developer" to="/audience/lists/$id/import" params={{ id }}>
+              Import
+            </ActionLink>
+            <ActionButton needs="developer" onClick={() => setDialog('add')}>
+              Add a contact
+            </ActionButton>
+          </>
         )
       }
       list={{ to: '/audience' }}
@@ -49,39 +62,12 @@ export default function AudienceListScreen() {
       missing="This account has no list with this id. It may have been deleted, or belong to another account."
     >
       {(list) => (
-        <Stack gap="lg">
-          <ListFacts list={list} />
-          <Group gap="xs">
-            <SmallAction
-              needs="developer"
-              onClick={() => void navigate({ to: '/audience/lists/$id/import', params: { id } })}
-            >
-              Import a CSV file
-            </SmallAction>
-            <Button size="xs" variant="default" component="a" href={read.contactLists.exportContacts(id).url} download>
-              Export as CSV
-            </Button>
-            <SmallAction needs="developer" onClick={() => setDialog('edit')}>
-              Edit the list
-            </SmallAction>
-            <DeleteButton
-              label="Delete the list"
-              size="xs"
-              title="Delete this list?"
-              confirm="Delete the list"
-              typed={list.name}
-              remove={() => api.contactLists.delete(id)}
-              refreshes={[['contactLists', 'list'], 'signupForms']}
-              leadsTo={{ to: '/audience' }}
-            >
-              <Text>
-                {formatCount(list.contact_count, 'contact')} and the sign-up form of the list are deleted. People who
-                left it stay on the suppression list. This cannot be undone.
-              </Text>
-            </DeleteButton>
-          </Group>
+        <>
           <OpenImports listId={id} />
           <Contacts key={revision} contactList={list} onAdd={() => setDialog('add')} />
+          <Section title="Details">
+            <ListFacts list={list} />
+          </Section>
           {dialog === 'add' && (
             <AddContactDialog
               list={list}
@@ -92,18 +78,36 @@ export default function AudienceListScreen() {
             />
           )}
           {dialog === 'edit' && <ListDialog list={list} onClose={close} />}
-        </Stack>
+        </>
       )}
     </RecordPage>
   )
 }
 
+const DeleteList = ({ list }: { readonly list: ContactList }) => (
+  <DeleteButton
+    label="Delete"
+    title="Delete this list?"
+    confirm="Delete the list"
+    typed={list.name}
+    remove={() => api.contactLists.delete(list.id)}
+    refreshes={[['contactLists', 'list'], 'signupForms']}
+    leadsTo={{ to: '/audience' }}
+  >
+    <Text>
+      {formatCount(list.contact_count, 'contact')} and the sign-up form of the list are deleted. People who left it stay
+      on the suppression list. This cannot be undone.
+    </Text>
+  </DeleteButton>
+)
+
 const ListFacts = ({ list }: { readonly list: ContactList }) => (
   <Facts
     facts={[
-      ['Contacts', list.contact_count.toLocaleString()],
-      ['Purpose', list.description],
-      ['New contacts', list.double_opt_in ? 'Are asked by email to confirm' : 'Are added directly'],
+      [
+        'Double opt-in',
+        list.double_opt_in ? 'On: new contacts are asked by email' : 'Off: contacts are added directly',
+      ],
       ['Welcome email', list.welcome_email_enabled && `On: ${list.welcome_email_subject ?? 'from a template'}`],
       ['Created', <Time key="created" iso={list.created_at} />],
       ['Id', list.id],
@@ -118,21 +122,16 @@ function OpenImports({ listId }: { readonly listId: string }) {
   })
   if (data.length === 0) return null
   return (
-    <Alert color="blue" title="An import is running">
+    <Notice tone="active" title="An import is running">
       {data.map(({ id, completed_items: done, failed_items: failed, total_items: total }) => (
-        <Text key={id} size="sm">
+        <div key={id}>
           {(done + failed).toLocaleString()} of {formatCount(total, 'line')}{' '}
-          <TextLink
-            to="/audience/lists/$id/import"
-            params={{ id: listId }}
-            search={{ operation: id }}
-            underline="always"
-          >
+          <InlineLink to="/audience/lists/$id/import" params={{ id: listId }} search={{ operation: id }}>
             Show it
-          </TextLink>
-        </Text>
+          </InlineLink>
+        </div>
       ))}
-    </Alert>
+    </Notice>
   )
 }
 
@@ -158,7 +157,7 @@ function Contacts({ contactList: { id }, onAdd }: ContactsProps) {
       empty={
         <EmptyState
           title="The contacts of this list will appear here"
-          text="Add one here, import a CSV file, let people subscribe with a sign-up form, or add them from your program with one of your API keys:"
+          text="Add one here, import a CSV file, use a sign-up form, or add them from your program:"
           command={toCurl(`/v1/contact-lists/${id}/contacts`, body)}
         >
           <ActionButton needs="developer" onClick={onAdd}>
@@ -174,19 +173,13 @@ function Contacts({ contactList: { id }, onAdd }: ContactsProps) {
 const toColumns = (listId: string): readonly Column<Contact>[] => [
   {
     header: 'Address',
-    width: '34%',
     cell: ({ email }) => (
-      <TextLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }}>
-        <bdi>{email}</bdi>
-      </TextLink>
+      <NameLink to="/audience/lists/$id/contacts/$email" params={{ id: listId, email }} name={email} title={email} />
     ),
   },
-  { header: 'State', width: '22%', cell: ({ status }) => <ContactStatusLabel status={status} /> },
-  {
-    header: 'Metadata',
-    cell: ({ metadata }) => <MetadataLine metadata={metadata} />,
-  },
-  { header: 'Added', width: '16%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Status', width: '14rem', phone: 'bare', cell: ({ status }) => <ContactStatusLabel status={status} /> },
+  { header: 'Metadata', phone: 'none', cell: ({ metadata }) => <MetadataLine metadata={metadata} /> },
+  { header: 'Added', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 const GETS_MAIL: readonly ContactStatus[] = ['active', 'pending']
@@ -230,9 +223,9 @@ function AddContactDialog({ list, onClose }: { readonly list: ContactList; onClo
     >
       <div role="status">
         {added && (
-          <Alert color={GETS_MAIL.includes(added.status) ? 'green' : 'yellow'} title={`${added.email} was added`}>
+          <Notice tone={GETS_MAIL.includes(added.status) ? 'good' : 'warning'} title={`${added.email} was added.`}>
             {CONTACT_STATES[added.status].word}. {CONTACT_STATES[added.status].meaning}
-          </Alert>
+          </Notice>
         )}
       </div>
     </ConfirmDialog>

@@ -1,5 +1,4 @@
 /** @module The contact lists of the account. */
-import { Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import type { ContactListSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
@@ -16,35 +15,38 @@ const COLUMNS: readonly Column<ContactListSummary>[] = [
   {
     header: 'List',
     cell: ({ id, name, description }) => (
-      <>
+      <span title={description ?? name}>
         <NameLink to="/audience/lists/$id" params={{ id }} name={name} />
         {description !== null && (
-          <Text size="sm" c="dimmed" lineClamp={1} title={description} dir="auto">
-            {description}
-          </Text>
+          <span className="time-relative">
+            {' '}
+            <bdi>{description}</bdi>
+          </span>
         )}
-      </>
+      </span>
     ),
   },
-  { header: 'Contacts', width: '14%', cell: ({ contact_count: count }) => count.toLocaleString() },
   {
-    header: 'New contacts',
-    width: '24%',
-    cell: ({ double_opt_in: isAsked }) => (isAsked ? 'Are asked to confirm' : 'Are added directly'),
+    header: 'Double opt-in',
+    width: '9rem',
+    phone: 'none',
+    cell: ({ double_opt_in: isAsked }) => (isAsked ? 'On' : 'Off'),
   },
   {
     header: 'Welcome email',
-    width: '15%',
+    width: '9rem',
+    phone: 'none',
     cell: ({ welcome_email_enabled: isEnabled }) => (isEnabled ? 'On' : 'Off'),
   },
-  { header: 'Created', width: '17%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Contacts', width: '7rem', isNumeric: true, cell: ({ contact_count: count }) => count.toLocaleString() },
+  { header: 'Created', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 
 export default function AudienceScreen() {
   const list = useList({ read: read.contactLists.list, isSteady: true })
   const navigate = useNavigate()
   const create = (
-    <DialogButton label="New list" needs="developer">
+    <DialogButton label="Create a list" needs="developer">
       {(close) => (
         <ListDialog
           onSaved={({ id }) => void navigate({ to: '/audience/lists/$id', params: { id } })}
@@ -65,7 +67,7 @@ export default function AudienceScreen() {
       empty={
         <EmptyState
           title="Your contact lists will appear here"
-          text="A list holds people who want mail of one kind, such as a newsletter. They are added by you, from a CSV file, or by a sign-up form, and leave it with the link in each mail. Broadcasts go to a list."
+          text="A list holds people who want mail of one kind, such as a newsletter. Broadcasts go to a list; the link in each mail leaves it."
         >
           {create}
         </EmptyState>

@@ -48,7 +48,7 @@ export const INBOUND_FILTERS = {
   route_id: { label: 'Route' },
 } as const satisfies Filters
 
-export const ROUTE_DELIVERY_FILTERS = { status: { label: 'State', words: toWords(ROUTE_DELIVERY_STATES) } } as const
+export const ROUTE_DELIVERY_FILTERS = { status: { label: 'Status', words: toWords(ROUTE_DELIVERY_STATES) } } as const
 
 export const THREAD_FILTERS = {
   q: {
@@ -70,7 +70,7 @@ export const SUPPRESSION_FILTERS = {
 
 export const CONTACT_FILTERS = {
   starts_with: { label: 'Address', placeholder: 'The beginning of an address' },
-  status: { label: 'State', words: toWords(CONTACT_STATES) },
+  status: { label: 'Status', words: toWords(CONTACT_STATES) },
 } as const satisfies Filters
 
 export const TEMPLATE_FILTERS = { search: { label: 'Name or alias contains', maxLength: MAX_WORDS_LENGTH } } as const

@@ -9,7 +9,6 @@ import { bindText } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
 import { formatCount } from '../parts/format.ts'
 import { LineProblems } from '../parts/line-problems.tsx'
-import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { Page } from '../parts/page.tsx'
 import { MANUAL, REASON_OPTIONS } from './suppressions/reasons.ts'
@@ -34,13 +33,17 @@ export default function SuppressionsImportScreen() {
     setBeginning(chosen ? await chosen.slice(0, SHOWN_BYTES).text() : '')
   }
   return (
-    <Page title="Import suppressions">
-      <Stack maw={720} align="flex-start">
-        <Text>
-          One address a line, or CSV with a line that names the columns: <Code>email</Code>, and optionally{' '}
-          <Code>reason</Code>, <Code>stream</Code> and <Code>list</Code>. Exports of this and of other services work as
-          they are. Addresses that are on the list already stay as they are, so a list can be imported again.
-        </Text>
+    <Page
+      title="Import suppressions"
+      back={{ label: 'Suppressions', target: { to: '/suppressions' } }}
+      description={
+        <>
+          One address a line, or CSV with the columns <Code>email</Code> and optionally <Code>reason</Code>,{' '}
+          <Code>stream</Code>, <Code>list</Code>. Exports of other services work as they are.
+        </>
+      }
+    >
+      <Stack maw={560} align="flex-start">
         <FileInput
           w="100%"
           label="File"
@@ -83,7 +86,6 @@ export default function SuppressionsImportScreen() {
               Import the list
             </ActionButton>
           )}
-          <TextLink to="/suppressions">Suppressions</TextLink>
         </Group>
         <FormError error={run.error} />
         <LeaveGuard

@@ -1,19 +1,21 @@
 /** @module The suppression list: who gets no mail of this account, and why. */
-import { Alert, Anchor, Code, Group, List, Stack, Text } from '@mantine/core'
+import { Button, Code, List, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { Suppression } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
-import { TextLink } from '../parts/links.tsx'
+import { ButtonLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
+import { Notice } from '../parts/notice.tsx'
 import { EmptyState, LoadingState } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { SUPPRESSION_FILTERS } from './filters.ts'
 import {
+  ALL_MAIL,
   describeScope,
   findReason,
   isErased,
@@ -65,9 +67,9 @@ function RemoveDialog({ address, ...dialog }: DialogProps & { readonly address: 
         </>
       )}
       {warnings.map((warning) => (
-        <Alert key={warning} color="yellow" title="Are you sure?">
+        <Notice key={warning} tone="warning">
           {warning}
-        </Alert>
+        </Notice>
       ))}
       <Text size="sm">Contacts that were stopped by this become active again.</Text>
     </ConfirmDialog>
@@ -85,7 +87,7 @@ export default function SuppressionsScreen() {
   })
   const reload = () => void list.reload()
   const add = (
-    <DialogButton label="Suppress an address" reason={reason}>
+    <DialogButton label="Add an address" reason={reason}>
       {(close) => <AddDialog onDone={reload} onClose={close} />}
     </DialogButton>
   )
@@ -96,16 +98,16 @@ export default function SuppressionsScreen() {
       label="Suppressions, newest first"
       columns={toColumns(removeReason, reload)}
       noun="suppression"
-      action={add}
-      above={
-        list.isEmpty ? null : (
-          <Group gap="md">
-            <TextLink to="/suppressions/import">Import</TextLink>
-            <Anchor href={read.suppressions.export().url} download="suppressions.csv" size="sm">
-              Export all as CSV
-            </Anchor>
-          </Group>
-        )
+      action={
+        <>
+          <ButtonLink variant="default" to="/suppressions/import">
+            Import
+          </ButtonLink>
+          <Button variant="default" component="a" href={read.suppressions.export().url} download="suppressions.csv">
+            Export
+          </Button>
+          {add}
+        </>
       }
       empty={<Nothing add={add} />}
       advice="An address is searched as a whole, in any spelling. One that is not found here is not suppressed: mail to it is sent."
@@ -116,7 +118,7 @@ export default function SuppressionsScreen() {
 const Nothing = ({ add }: { readonly add: ReactNode }) => (
   <EmptyState
     title="Addresses that get no mail will appear here"
-    text="An address is added when a server says that its mailbox does not exist, when its owner reports an email as spam or unsubscribes, or when you add it. Mail to it is then rejected before it is sent, so that your other mail keeps its good reputation."
+    text="An address is added when its mailbox does not exist, when its owner reports spam or unsubscribes, or by you. Mail to it is not sent, which keeps your reputation."
   >
     {add}
     <Text>
@@ -135,37 +137,26 @@ const Nothing = ({ add }: { readonly add: ReactNode }) => (
 const ADDS_ROWS: readonly string[] = ['bounced', 'complained', 'unsubscribed']
 
 const toColumns = (reason: string | undefined, onRemoved: () => void): readonly Column<Suppression>[] => [
-  { header: 'Address', width: '30%', cell: ({ email_address: address }) => <Address address={address} /> },
-  {
-    header: 'Reason',
-    cell: (row) => {
-      const known = findReason(row.reason)
-      return (
-        <Stack gap={0}>
-          <StatusLabel tone={known?.tone ?? 'neutral'} title={known?.explanation ?? row.reason}>
-            <bdi>{known?.word ?? row.reason}</bdi>
-          </StatusLabel>
-          <Text size="sm">Stops: {describeScope(row)}</Text>
-        </Stack>
-      )
-    },
-  },
+  { header: 'Address', cell: ({ email_address: address }) => <Address address={address} /> },
+  { header: 'Reason', width: '28%', phone: 'bare', cell: (row) => <Reason row={row} /> },
   {
     header: 'Caused by',
-    width: '13%',
+    width: '8rem',
+    phone: 'bare',
     cell: ({ source_email_id: id }) =>
       id === null ? (
-        '–'
+        ''
       ) : (
         <TextLink to="/emails/$id" params={{ id }}>
-          Email
+          This email
         </TextLink>
       ),
   },
-  { header: 'When', width: '15%', cell: ({ created_at: at }) => <Time iso={at} /> },
+  { header: 'Since', width: '9rem', phone: 'bare', cell: ({ created_at: at }) => <Time iso={at} /> },
   {
-    header: 'Action',
-    width: '13%',
+    header: 'Remove',
+    width: '6.5rem',
+    phone: 'aside',
     cell: ({ email_address: address }) => (
       <DialogButton
         label="Remove"
@@ -180,15 +171,27 @@ const toColumns = (reason: string | undefined, onRemoved: () => void): readonly 
   },
 ]
 
+/** What it stops is said where that is not all mail. */
+function Reason({ row }: { readonly row: Suppression }) {
+  const known = findReason(row.reason)
+  const scope = describeScope(row)
+  return (
+    <>
+      <StatusLabel tone={known?.tone ?? 'neutral'} title={known?.explanation ?? row.reason}>
+        <bdi>{known?.word ?? row.reason}</bdi>
+      </StatusLabel>
+      {scope !== ALL_MAIL && <span className="time-relative"> · {scope}</span>}
+    </>
+  )
+}
+
 const Address = ({ address }: { readonly address: string }) =>
   isErased(address) ? (
-    <Text size="sm" title={address}>
-      Erased person
-    </Text>
+    <span title={address}>Erased person</span>
   ) : (
-    <TextLink to="/emails" search={{ to: address }} title={`Emails to ${address}`}>
-      <bdi>{address}</bdi>
-    </TextLink>
+    <NameLink to="/emails" search={{ to: address }} title={`Emails to ${address}`}>
+      {address}
+    </NameLink>
   )
 
 interface NewSuppression {
@@ -199,8 +202,8 @@ interface NewSuppression {
 
 const AddDialog = (dialog: DialogProps) => (
   <ConfirmDialog
-    title="Suppress an address"
-    confirm="Suppress"
+    title="Add an address"
+    confirm="Add"
     fields={({ reason }) => [
       { name: 'email_address', label: 'Address', kind: 'email', placeholder: 'bob@example.com', isRequired: true },
       { name: 'reason', label: 'Reason', kind: 'choice', options: [...REASON_OPTIONS, OTHER_OPTION] },

@@ -1,7 +1,8 @@
 /** @module Asks what a file says about who gets no mail, where the server does not know its words. */
-import { Alert, Group, NativeSelect, Stack, Text } from '@mantine/core'
+import { Group, NativeSelect, Stack, Text } from '@mantine/core'
 import type { PreviewContactImportResult } from '#client/api.ts'
 import { bindText } from '../../parts/form.tsx'
+import { Notice } from '../../parts/notice.tsx'
 
 export type Question = PreviewContactImportResult['questions'][number]
 /** As the parameter `columns` has them: the meaning of a column, or of its values. */
@@ -28,11 +29,9 @@ interface ImportQuestionsProps {
 export function ImportQuestions({ questions, answers, onAnswer }: ImportQuestionsProps) {
   if (questions.length === 0) return null
   return (
-    <Alert color="yellow" title="Who gets no mail?">
+    <Notice tone="warning" title="Who gets no mail?">
       <Stack gap="sm">
-        <Text>
-          These columns may say who must not get mail. Say what they mean, or what each of their values means.
-        </Text>
+        <Text>These columns may say who must not get mail. Say what they, or their values, mean.</Text>
         {questions.map(({ column, values }) => {
           const answer = answers[column]
           const byValue = typeof answer === 'object' ? answer : {}
@@ -59,6 +58,6 @@ export function ImportQuestions({ questions, answers, onAnswer }: ImportQuestion
           )
         })}
       </Stack>
-    </Alert>
+    </Notice>
   )
 }

@@ -11,7 +11,7 @@ interface ListDialogProps {
 
 export const ListDialog = ({ list, onSaved, onClose }: ListDialogProps) => (
   <ConfirmDialog
-    title={list ? 'Edit this list' : 'New list'}
+    title={list ? 'Edit this list' : 'Create a list'}
     confirm={list ? 'Save' : 'Create the list'}
     fields={[
       {

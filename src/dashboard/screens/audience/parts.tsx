@@ -1,5 +1,4 @@
 /** @module What the screens of the audience share: the links between them, the state of a contact. */
-import { Text } from '@mantine/core'
 import { AreaNavigation } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact-search.ts'
@@ -20,15 +19,15 @@ export const ContactStatusLabel = ({ status }: { readonly status: ContactStatus 
 /** Each entry is isolated, so that its direction does not change the next one. */
 export function MetadataLine({ metadata }: { readonly metadata: Readonly<Record<string, unknown>> }) {
   const entries = toMetadataEntries(metadata)
-  if (entries.length === 0) return <>–</>
+  if (entries.length === 0) return null
   return (
-    <Text size="sm" lineClamp={3}>
+    <span title={entries.join(', ')}>
       {entries.map((entry, index) => (
         <span key={entry}>
           {index > 0 && ', '}
           <bdi>{entry}</bdi>
         </span>
       ))}
-    </Text>
+    </span>
   )
 }

@@ -46,12 +46,14 @@ export const OTHER_OPTION = { value: OTHER, label: 'Another text …' }
 export const findReason = (reason: string): KnownReason | undefined =>
   Object.hasOwn(KNOWN_REASONS, reason) ? KNOWN_REASONS[reason] : undefined
 
+export const ALL_MAIL = 'All mail'
+
 export function describeScope({
   reason,
   stream,
   list_id: listId,
 }: Pick<Suppression, 'reason' | 'stream' | 'list_id'>): string {
-  if (reason !== UNSUBSCRIBE) return 'All mail'
+  if (reason !== UNSUBSCRIBE) return ALL_MAIL
   if (stream !== null) return `Mail of the stream ${stream}`
   return listId === null ? 'All but transactional mail' : 'Mail to one contact list'
 }
