@@ -1304,6 +1304,7 @@ CREATE TABLE `templates` (
 	`subject` text NOT NULL,
 	`html_body` text,
 	`text_body` text,
+	`test_data` text,
 	`foreign_id` integer,
 	`version` integer NOT NULL,
 	`created_at` integer NOT NULL,
