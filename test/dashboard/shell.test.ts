@@ -174,6 +174,25 @@ describeInBrowser('the dashboard', (open, browser) => {
     await tab.page.getByRole('button', { name: 'Other' }).waitFor()
   })
 
+  test('dates are in the time zone of the account once the reader chose it', async () => {
+    // Its minutes are not those of other zones.
+    const timezone = 'Asia/Kathmandu'
+    await service.api('PATCH', '/v1/account', { timezone })
+    await sendEmail('Zoned')
+    await using tab = await openTabs(undefined, '/emails')
+    const time = tab.page.locator('[data-row] time').first()
+    const at = new Date((await time.getAttribute('datetime')) ?? '')
+    await tab.page.getByRole('button', { name: 'Test' }).click()
+    await tab.page.getByRole('option', { name: `Account (${timezone})` }).waitFor({ state: 'attached' })
+    await tab.page.getByLabel('Time zone').selectOption('account')
+    const minutes = new Date(at.getTime() + 45 * 60_000).toISOString().slice(14, 16)
+    const there = tab.page.locator('[data-row] time', { hasText: `:${minutes}` }).first()
+    await there.waitFor()
+    await tab.page.reload()
+    await there.waitFor()
+    await service.api('PATCH', '/v1/account', { timezone: 'UTC' })
+  })
+
   test('live updates need one stream for six tabs, and leave connections for requests', async () => {
     // An empty list shows the first event at once.
     await sendEmail('One')

@@ -1,12 +1,14 @@
 /** @module The account menu: who is signed in, accounts, colours, time zone, help. */
 import { NativeSelect, useMantineColorScheme } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { api } from '../api/client.ts'
+import { useEffect } from 'react'
+import { api, read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
 import { announceAccount, SESSION, useSession } from '../api/session.tsx'
 import { IconBook, IconCheck, IconKeyboard, IconLogout, IconUser } from './icons.ts'
 import { AppLink } from './links.tsx'
 import { Popover } from './popover.tsx'
-import { getBrowserZone, setZone, useZone } from './zone.ts'
+import { getBrowserZone, setAccountZone, setZone, useZoneChoice } from './zone.ts'
 
 const SCHEMES = [
   { value: 'auto', label: 'As the system' },
@@ -18,6 +20,7 @@ const ICON = { size: '1rem', 'aria-hidden': true } as const
 
 export function AccountMenu({ onHelp }: { onHelp(): void }) {
   const { account } = useSession()
+  useAccountZone()
   return (
     <Popover
       label="Account"
@@ -102,9 +105,20 @@ function Accounts() {
   )
 }
 
+/** Dates follow the zone of the account while it is chosen, also after it was changed. */
+function useAccountZone(isShown = false): string | undefined {
+  const isChosen = useZoneChoice() === 'account'
+  const zone = useData(read.account.get(), { enabled: isChosen || isShown, staleTime: 60_000 }).data?.timezone
+  useEffect(() => {
+    if (isChosen && zone !== undefined) setAccountZone(zone)
+  }, [isChosen, zone])
+  return zone
+}
+
 function Preferences() {
   const { colorScheme, setColorScheme } = useMantineColorScheme()
-  const zone = useZone()
+  const choice = useZoneChoice()
+  const accountZone = useAccountZone(true)
   return (
     <div className="popover-section preferences">
       <NativeSelect
@@ -117,12 +131,13 @@ function Preferences() {
       />
       <NativeSelect
         label="Time zone"
-        value={zone ?? ''}
+        value={choice}
         data={[
           { value: '', label: `Browser (${getBrowserZone()})` },
+          { value: 'account', label: accountZone ? `Account (${accountZone})` : 'Account' },
           { value: 'UTC', label: 'UTC' },
         ]}
-        onChange={({ currentTarget: { value } }) => setZone(value || undefined)}
+        onChange={({ currentTarget: { value } }) => setZone(value)}
       />
     </div>
   )

@@ -1,6 +1,6 @@
-/** @module Numbers and times as text. Pure. */
+/** @module Numbers and times as text, times in the zone that the reader chose. */
 
-import { toLocalTime } from './zone.ts'
+import { getZone, toLocalTime } from './zone.ts'
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 
@@ -65,3 +65,47 @@ export const toSlug = (name: string, maxLength: number): string =>
     .replace(/^-/, '')
     .slice(0, maxLength)
     .replace(/-$/, '')
+
+const HAS_12_HOURS = new Intl.DateTimeFormat(undefined, { hour: 'numeric' }).resolvedOptions().hour12 ?? false
+
+/** `3:04 PM` today, else `28 Nov, 3:04 PM`, with the year if it is another one. */
+export function formatTime(iso: string, hasSeconds = false): string {
+  const timeZone = getZone()
+  const at = new Date(iso)
+  const clock = new Intl.DateTimeFormat(HAS_12_HOURS ? 'en-US' : 'en-GB', {
+    timeZone,
+    hour: HAS_12_HOURS ? 'numeric' : '2-digit',
+    minute: '2-digit',
+    ...(hasSeconds && { second: '2-digit' }),
+  }).format(at)
+  return formatDay(at) === formatDay(new Date()) ? clock : `${formatDay(at)}, ${clock}`
+}
+
+/** `28 Nov`, with the year if it is another one. */
+export function formatDay(at: Date): string {
+  const timeZone = getZone()
+  const year = new Intl.DateTimeFormat('en-GB', { timeZone, year: 'numeric' })
+  const isOther = year.format(at) !== year.format(new Date())
+  return new Intl.DateTimeFormat('en-GB', {
+    timeZone,
+    day: 'numeric',
+    month: 'short',
+    ...(isOther && { year: 'numeric' }),
+  }).format(at)
+}
+
+const TIME_UNITS = [
+  ['year', 31_536_000],
+  ['month', 2_592_000],
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const
+
+/** `2 hours ago`, `in 3 days`, `just now`. */
+export function formatRelative(iso: string): string {
+  const seconds = (new Date(iso).getTime() - Date.now()) / 1000
+  const [unit, length] = TIME_UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? []
+  if (unit === undefined) return seconds > 0 ? 'in a moment' : 'just now'
+  return new Intl.RelativeTimeFormat('en').format(Math.trunc(seconds / length), unit)
+}

@@ -1,15 +1,22 @@
 /** @module The time zone of all dates on the screens, which the reader chooses. */
 import { useSyncExternalStore } from 'react'
 
+/** Of the browser's storage: what was chosen, and the zone of the account as it was last known. */
 const KEY = 'tassis-time-zone'
+const ACCOUNT_KEY = 'tassis-account-time-zone'
 const listeners = new Set<() => void>()
 
 /** An IANA name; undefined: that of the browser. */
 let chosen = read()
 
 function read(): string | undefined {
-  const name = globalThis.localStorage?.getItem(KEY) ?? undefined
-  return name !== undefined && isZone(name) ? name : undefined
+  const choice = getChoice()
+  const name = (choice === 'account' ? globalThis.localStorage?.getItem(ACCOUNT_KEY) : choice) ?? ''
+  return isZone(name) ? name : undefined
+}
+
+function getChoice(): string {
+  return globalThis.localStorage?.getItem(KEY) ?? ''
 }
 
 function isZone(name: string): boolean {
@@ -23,10 +30,14 @@ function isZone(name: string): boolean {
 
 export const getZone = (): string | undefined => chosen
 
-export function setZone(name: string | undefined): void {
-  chosen = name
-  if (name === undefined) localStorage.removeItem(KEY)
-  else localStorage.setItem(KEY, name)
+export const setZone = (choice: string): void => store(KEY, choice)
+
+/** Dates follow it if the reader chose the zone of the account. */
+export const setAccountZone = (name: string): void => store(ACCOUNT_KEY, name)
+
+function store(key: string, value: string): void {
+  localStorage.setItem(key, value)
+  chosen = read()
   for (const listener of listeners) listener()
 }
 
@@ -37,6 +48,9 @@ function subscribe(listener: () => void): () => void {
 
 /** The zone that was chosen; what uses it is shown again when it changes. */
 export const useZone = (): string | undefined => useSyncExternalStore(subscribe, getZone)
+
+/** `account`, or an IANA name; empty: the zone of the browser. */
+export const useZoneChoice = (): string => useSyncExternalStore(subscribe, getChoice)
 
 /** The zone of the browser. */
 export const getBrowserZone = (): string => new Intl.DateTimeFormat().resolvedOptions().timeZone
