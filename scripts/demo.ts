@@ -3,6 +3,7 @@
  * and how to sign in, and runs until Ctrl-C. Everything stays on this machine: receivers and DNS are at 127.0.0.1. Bob
  * Brown's emails have one of each outcome; the others make lists and charts as long as they are in real life.
  */
+import { storeInsight } from '#features/reporting/insights/insights.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
@@ -169,7 +170,7 @@ export async function startDemo(): Promise<Demo> {
       if (!service.delivery?.scheduler.inFlight && !service.webhooks?.inFlight) return
     }
   }
-  await data('PATCH', '/v1/account', { name: 'Acme Shop' })
+  await data('PATCH', '/v1/account', { name: 'Acme Shop', timezone: 'Europe/Berlin' })
   app.db.run("UPDATE api_keys SET name = 'Deployment'")
   await createTestUser(app, actor, OWNER, 'owner')
   await createTestUser(app, actor, 'vera@acme-shop.example', 'viewer')
@@ -411,6 +412,38 @@ export async function startDemo(): Promise<Demo> {
   await pass(minutes(10))
   await api('DELETE', `/v1/api-keys/${String(oldKey['id'])}`)
   await refuse(service, key, String(oldKey['key']))
+  await app.commit.write((tx) =>
+    storeInsight(app, tx, actor, {
+      periodStart: clock.now() - days(28),
+      periodEnd: clock.now(),
+      model: 'claude-sonnet',
+      inputTokens: 900,
+      outputTokens: 300,
+      summary:
+        'Delivery is steady. Bounces are above what receivers tolerate, nearly all from addresses that do not exist.',
+      findings: JSON.stringify([
+        {
+          severity: 'critical',
+          area: 'deliverability',
+          observation: 'The bounce rate is 7.6%.',
+          recommendation: 'Keep it below 2%: confirm addresses when people sign up.',
+        },
+        {
+          severity: 'warn',
+          area: 'reputation',
+          observation: 'Complaints are 2.4% of the delivered mail.',
+          recommendation: 'Send offers only to who asked for them.',
+        },
+        {
+          severity: 'info',
+          area: 'performance',
+          observation: '45% of the delivered mail was opened.',
+          recommendation: 'Nothing to do.',
+        },
+      ]),
+      rawMarkdown: '# Four weeks\n\nDelivery is steady.',
+    }),
+  )
   await pass(minutes(4), seconds(30))
   const deliveries = await api('GET', `/v1/webhooks/${webhook}/deliveries`)
   const logs = await api('GET', '/v1/logs?status=422')

@@ -76,6 +76,8 @@ const paths: readonly (readonly [name: string, path: string])[] = [
   ['mailbox', `/inbound/mailboxes/${ids['mailbox']}`],
   ['thread', `/inbound/mailboxes/${ids['mailbox']}/threads/${ids['thread']}`],
   ['analytics', '/analytics'],
+  ['analytics-hours', '/analytics?interval=hour&metrics=sent,delivered,bounced,complaints,opens,clicks,unsubscribes'],
+  ['analytics-stream', '/analytics?stream=receipts'],
   ['insights', '/analytics/insights'],
   ['settings', '/settings'],
   ['settings-team', '/settings/team'],

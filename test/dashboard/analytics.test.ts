@@ -1,14 +1,14 @@
 /** @module Stats and insight reports in the dashboard, in Chromium and with the real service. */
 import { describe, expect, test } from 'bun:test'
+import { listSteps } from '#dashboard/parts/chart-scale.ts'
 import {
-  type AnalyticsFilters,
   listShown,
   METRICS,
   parseAnalyticsFilters,
   toggleMetric,
   toTimeseriesQuery,
 } from '#dashboard/screens/analytics/filters.ts'
-import { formatPoint, hasActivity, LINE_STYLES, toSeconds, toText } from '#dashboard/screens/analytics/series.ts'
+import { dropBefore, formatPoint, hasActivity, toPoints, toText } from '#dashboard/screens/analytics/series.ts'
 import { countDaily, type DailyField } from '#features/core/events/daily-stats.ts'
 import { METRICS as ALL_METRICS, STREAM_METRICS } from '#features/reporting/analytics/model.ts'
 import { storeInsight } from '#features/reporting/insights/insights.ts'
@@ -27,11 +27,12 @@ const ADA = 'ada@people.test'
 const HOSTILE = `<script>window.ran = 1</script>\u202e<img src=x onerror="window.ran = 1">${'😀'.repeat(40)}`
 
 describe('filters', () => {
-  test('lines are hidden and shown again', () => {
-    const all: AnalyticsFilters = {}
-    const without = parseAnalyticsFilters({ ...toggleMetric(all, 'opens') })
-    expect(listShown(without)).toEqual(METRICS.filter((metric) => metric !== 'opens'))
-    expect(parseAnalyticsFilters({ ...toggleMetric(without, 'opens') })).toEqual({})
+  test('lines are shown and hidden, the first three by default, and one at least', () => {
+    expect(listShown({})).toEqual(['sent', 'delivered', 'bounced'])
+    const withOpens = parseAnalyticsFilters({ ...toggleMetric({}, 'opens') })
+    expect(listShown(withOpens)).toEqual(['sent', 'delivered', 'bounced', 'opens'])
+    expect(parseAnalyticsFilters({ ...toggleMetric(withOpens, 'opens') })).toEqual({})
+    expect(listShown({ metrics: 'opens', stream: 'news' })).toEqual(['sent', 'delivered', 'bounced'])
   })
 
   test('are those of /v1: all metrics, and of a stream those that are counted by stream', () => {
@@ -52,28 +53,29 @@ describe('a time series', () => {
     { date: '2026-01-02', sent: 0, delivered: 1 },
   ]
 
-  test('has a line of its own for each metric, with and without colour', () => {
-    const styles = METRICS.map((metric) => LINE_STYLES[metric])
-    expect(new Set(styles.map(({ dash }) => dash.join())).size).toBe(METRICS.length)
-    expect(new Set(styles.map(({ light }) => light)).size).toBe(METRICS.length)
+  test('begins with the account, and has its days in words and as text', () => {
+    const period = { account_since: '2026-01-02' }
+    expect(dropBefore(points, period).map(({ date }) => date)).toEqual(['2026-01-02'])
+    expect(dropBefore(points, { account_since: '2027-01-01' })).toEqual(points)
+    expect(toPoints(points)[0]).toEqual({ name: 'Thu, 1 Jan', tick: '1 Jan' })
+    expect(toText(points, ['sent', 'delivered'])).toBe('Day\tSent\tDelivered\n2026-01-01\t3\t2\n2026-01-02\t0\t1')
+    expect(formatPoint({ date: '2026-01-01', time: '2026-01-01T05:30:00.000Z' })).toContain(':30')
+    expect([hasActivity(points, ['sent']), hasActivity(points, ['opens'])]).toEqual([true, false])
   })
 
-  test('is copied with its days in UTC', () => {
-    expect(toText(points, ['sent', 'delivered'])).toBe(
-      'Time (UTC)\tSent\tDelivered\n2026-01-01\t3\t2\n2026-01-02\t0\t1',
-    )
-    expect(toSeconds(points)[0]).toBe(Date.UTC(2026, 0, 1) / 1000)
-    expect(toSeconds([{ date: '2026-01-01', time: '2026-01-01T05:00:00.000Z' }])[0]).toBe(
-      Date.UTC(2026, 0, 1, 5) / 1000,
-    )
-    expect(formatPoint({ date: '2026-01-01' })).toContain('2026')
-    expect([hasActivity(points, ['sent']), hasActivity(points, ['opens'])]).toEqual([true, false])
+  test('has a scale of round numbers', () => {
+    expect(listSteps(0)).toEqual([0, 1])
+    expect(listSteps(3)).toEqual([0, 1, 2, 3])
+    expect(listSteps(52)).toEqual([0, 20, 40, 60])
+    expect(listSteps(1_000_001).at(-1)).toBe(1_500_000)
   })
 })
 
-/** An account without mail and reports, on a day that does not end during a test. */
+/** An account of 60 days without mail and reports, on a day that does not end during a test. */
 async function startService(): Promise<TestApi> {
-  const service = await createTestApi({ clock: new ManualClock(Date.UTC(2026, 2, 15, 12)) })
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12) - days(60))
+  const service = await createTestApi({ clock })
+  clock.advance(days(60))
   await createTestUser(service.app, service.actor, ADA, 'owner')
   await service.api('POST', '/v1/streams', { slug: 'news', name: HOSTILE })
   return service
@@ -129,22 +131,25 @@ describeInBrowser('stats in the dashboard', (open) => {
     await page.getByText('No mail was sent in this period.').waitFor()
     await fill(service)
     await dashboard.load('/analytics')
-    await page.locator('canvas').waitFor()
-    const totals = page.getByRole('region', { name: 'Whole period' })
+    await page.getByRole('img', { name: 'Chart of Sent, Delivered, Bounced;' }).waitFor()
+    const totals = page.locator('.figures').first()
     expect(await totals.textContent()).toContain('Sent1,000')
-    expect(await totals.textContent()).toContain('90% of sent')
+    expect(await totals.textContent()).toContain('90.0% of sent')
+    await page.getByText('Days of UTC').waitFor()
     await page.getByText('The same numbers as a table').click()
     const table = page.locator('.numbers table')
     await table.locator('tbody tr').nth(29).waitFor()
     expect(await table.locator('tbody tr').count()).toBe(30)
     expect(await table.locator('tbody tr').last().textContent()).toContain('200180160')
+    expect(await table.locator('tfoot tr').textContent()).toContain('Total1,00090080')
     const domains = page.getByRole('table', { name: 'Recipient domains, the most mail first' })
-    expect(await domains.locator('tbody tr').first().textContent()).toContain('500450 (90%)40 (8%)')
+    expect(await domains.locator('tbody tr').first().textContent()).toContain('500450 90.0%40 8.0%')
 
     // The lines of the chart are in the URL; the table keeps all.
-    await page.getByRole('checkbox', { name: 'Opened' }).uncheck()
-    await page.waitForURL(/hidden=opens/)
-    await page.getByRole('img', { name: 'Chart of Sent, Delivered, Bounced, Complaints, Clicked' }).waitFor()
+    await page.getByRole('checkbox', { name: 'Opened' }).focus()
+    await page.keyboard.press('Space')
+    await page.waitForURL(/metrics=sent/)
+    await page.getByRole('img', { name: 'Chart of Sent, Delivered, Bounced, Opened;' }).waitFor()
     await page.getByLabel('Period', { exact: true }).focus()
     await page.getByLabel('Period', { exact: true }).selectOption('90d')
     await page.waitForURL(/period=90d/)
@@ -155,11 +160,11 @@ describeInBrowser('stats in the dashboard', (open) => {
     expect(new URL(page.url()).searchParams.get('period')).toBe('7d')
     await heading(page, 'By hour')
     await page.getByLabel('Stream').selectOption('news')
-    await heading(page, 'This stream in the last 30 days')
+    await heading(page, 'This stream, last 30 days')
     await page.getByText('100% of delivered and bounced').waitFor()
-    await page.getByRole('img', { name: 'Chart of Sent, Delivered, Bounced, Complaints;' }).waitFor()
+    await page.getByRole('img', { name: 'Chart of Sent, Delivered, Bounced;' }).waitFor()
     await page.goBack()
-    await heading(page, 'Whole period')
+    await page.getByText('of delivered', { exact: false }).first().waitFor()
     await dashboard.expectHarmless()
   })
 
@@ -184,14 +189,14 @@ describeInBrowser('stats in the dashboard', (open) => {
     await using dashboard = await open(service, ADA)
     const { page } = dashboard
     await dashboard.goTo('/analytics?period=7d')
-    const canvas = page.locator('canvas')
-    await canvas.waitFor()
-    await page.locator('.u-over').hover({ position: { x: 5, y: 50 } })
-    await page.getByText(/: Sent 0, Delivered 0/).waitFor()
+    const chart = page.getByRole('img', { name: /^Chart of/ })
+    await chart.hover({ position: { x: 42, y: 50 } })
+    await page.getByText('Mon, 9 Mar').waitFor()
+    expect(await page.locator('.chart-tip').textContent()).toBe('Mon, 9 MarSent0Delivered0Bounced0')
     await page.setViewportSize({ width: 320, height: 640 })
     // `waitForFunction` would evaluate its text in the page, whose policy forbids that.
     await eventually(() =>
-      page.evaluate<boolean>('document.querySelector("canvas").getBoundingClientRect().width < 320'),
+      page.evaluate<boolean>('document.querySelector(".chart svg").getBoundingClientRect().width < 320'),
     )
     await eventually(async () => (await overflowPx(page)) === 0)
   })
@@ -202,8 +207,8 @@ describeInBrowser('stats in the dashboard', (open) => {
     const { page } = dashboard
     await dashboard.goTo('/analytics')
     await page.getByRole('link', { name: 'Insights' }).click()
-    await heading(page, 'Reports on your mail will appear here')
-    await page.getByRole('button', { name: 'Generate a report' }).click()
+    await heading(page, 'Reports on your mail appear here')
+    await page.getByRole('button', { name: 'Create a report' }).click()
     // The service of this test has no language model.
     await page.getByRole('alert').getByText('Request id:').waitFor()
     await addReport(service)
@@ -224,12 +229,12 @@ describeInBrowser('stats in the dashboard', (open) => {
     await using dashboard = await open(insights, ADA)
     const { page } = dashboard
     await dashboard.goTo('/analytics/insights')
-    await page.getByRole('button', { name: 'Generate a report' }).click()
+    await page.getByRole('button', { name: 'Create a report' }).click()
     await page.getByText('The report is ready.').waitFor()
     await page.getByText('The bounce rate is 4.76%.').first().waitFor()
     await page.getByText('Keep it below 2%.').first().waitFor()
-    await page.getByRole('button', { name: 'Generate a report' }).click()
-    await page.getByText('The next one can be generated after').waitFor()
+    await page.getByRole('button', { name: 'Create a report' }).click()
+    await page.getByText('Next one:').waitFor()
     expect(insights.llm.asked.length).toBe(1)
     expect(dashboard.errors).toEqual([])
   })

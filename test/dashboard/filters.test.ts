@@ -66,8 +66,8 @@ test.each([
     { period: '7d', from: '2026-01-01', to: '2026-01-31' },
     { from: '2026-01-01', to: '2026-01-31' },
   ],
-  [parseAnalyticsFilters, { period: '14d', from: 'x', interval: 'year', hidden: 'x,y', domains: 3 }, {}],
-  [parseAnalyticsFilters, { hidden: 'opens,nothing,sent' }, { hidden: 'sent,opens' }],
+  [parseAnalyticsFilters, { period: '14d', from: 'x', interval: 'year', metrics: 'x,y', domains: 3 }, {}],
+  [parseAnalyticsFilters, { metrics: 'opens,nothing,sent' }, { metrics: 'sent,opens' }],
   [
     parse(QUEUE_FILTERS),
     { domain: ' example.com ', account_id: 7, lane: '' },

@@ -1,15 +1,15 @@
-/** @module Stats of the account: totals, time series, recipient domains. */
-import { Anchor, Button, Group, NativeSelect, Text, TextInput } from '@mantine/core'
+/** @module Stats of the account: sums, a time series, recipient domains. */
+import { Button, NativeSelect, Text, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { AnalyticsDomain, AnalyticsOverview, Stream } from '#client/api.ts'
+import type { AnalyticsDomain } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { readAgain, useData, usePage } from '../api/data.ts'
+import { readAgain, usePage } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
-import { type Figure, Figures } from '../parts/figures.tsx'
+import { useSession } from '../api/session.tsx'
 import { bindText, Form } from '../parts/form.tsx'
-import { TextLink } from '../parts/links.tsx'
+import { InlineLink, NameLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { useStable } from '../parts/use-stable.ts'
@@ -21,8 +21,11 @@ import {
   toPeriodQuery,
   toTimeseriesQuery,
 } from './analytics/filters.ts'
+import { AnalyticsNavigation } from './analytics/navigation.tsx'
 import { useStreams } from './analytics/queries.ts'
+import { dropBefore } from './analytics/series.ts'
 import { Series } from './analytics/series-view.tsx'
+import { formatShare, StreamReputation, Totals } from './analytics/totals.tsx'
 
 const route = getRouteApi('/analytics')
 const REFRESH_INTERVAL_MS = 15_000
@@ -35,87 +38,42 @@ export default function AnalyticsScreen() {
   const refresh = useRefreshSoon(() => readAgain(queries, 'analytics', ['streams', 'get']), REFRESH_INTERVAL_MS)
   useLiveEvents(refresh)
   return (
-    <Page title="Analytics" action={<TextLink to="/analytics/insights">Insights</TextLink>}>
+    <Page title="Analytics">
+      <AnalyticsNavigation />
       <FilterForm filters={filters} onChange={change} />
-      {filters.stream === undefined ? <Totals filters={filters} /> : <Reputation slug={filters.stream} />}
+      {filters.stream === undefined ? <Totals filters={filters} /> : <StreamReputation slug={filters.stream} />}
       <SeriesSection filters={filters} onChange={change} />
       <Domains filters={filters} onChange={change} />
     </Page>
   )
 }
 
-interface SectionProps {
+interface ChangingProps {
   readonly filters: AnalyticsFilters
-}
-
-interface ChangingProps extends SectionProps {
   onChange(filters: AnalyticsFilters): void
 }
 
-const NUMBER = new Intl.NumberFormat(undefined)
-const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 2 })
-
-/** @param rate 0 to 1 */
-const formatRate = (rate: number | null): string => (rate === null ? '–' : PERCENT.format(rate))
-
-function Totals({ filters }: SectionProps) {
-  const query = usePage(read.analytics.getOverview(toPeriodQuery(filters)))
-  return (
-    <Section title="Whole period">
-      <QueryView query={query}>{({ data }) => <Figures figures={toFigures(data)} />}</QueryView>
-    </Section>
-  )
-}
-
-const toFigures = (data: AnalyticsOverview): readonly Figure[] => [
-  { label: 'Sent', value: data.sent },
-  { label: 'Delivered', value: data.delivered, note: `${formatRate(data.delivery_rate)} of sent` },
-  { label: 'Bounced', value: data.bounced, note: `${formatRate(data.bounce_rate_pct / 100)} of sent` },
-  { label: 'Complaints', value: data.complaints },
-  { label: 'Opened', value: data.opens, note: `${formatRate(data.open_rate)} of the delivered emails` },
-  { label: 'Clicked', value: data.clicks, note: `${formatRate(data.click_rate)} of the delivered emails` },
-  { label: 'Unsubscribed', value: data.total_unsubscribes },
-  { label: 'Opened by machines', value: data.machine_opens, note: 'not in “Opened”' },
-  { label: 'Clicked by machines', value: data.machine_clicks, note: 'not in “Clicked”' },
-]
-
-function Reputation({ slug }: { readonly slug: string }) {
-  const streams = useStreams()
-  const id = streams.data?.data.find((stream) => stream.slug === slug)?.id
-  const query = useData(read.streams.get(id ?? ''), { enabled: id !== undefined })
-  if (streams.data && id === undefined) return null
-  return (
-    <Section title="This stream in the last 30 days">
-      <QueryView query={query}>{(stream) => <Figures figures={toStreamFigures(stream)} />}</QueryView>
-    </Section>
-  )
-}
-
-const toStreamFigures = ({ reputation }: Stream): readonly Figure[] => [
-  { label: 'Sent', value: reputation.sent },
-  { label: 'Delivered', value: reputation.delivered },
-  {
-    label: 'Hard bounces',
-    value: reputation.bounced,
-    note: `${formatRate(reputation.bounce_rate)} of delivered and bounced`,
-  },
-  { label: 'Complaints', value: reputation.complained, note: `${formatRate(reputation.complaint_rate)} of delivered` },
-]
-
 function SeriesSection({ filters, onChange }: ChangingProps) {
   const query = usePage(read.analytics.getTimeseries(toTimeseriesQuery(filters)))
+  const isHourly = filters.interval === 'hour'
+  const zone = query.data?.period.timezone
   return (
-    <Section title={filters.interval === 'hour' ? 'By hour' : 'By day'}>
+    <Section
+      title={isHourly ? 'By hour' : 'By day'}
+      description={
+        <>
+          {!isHourly && zone !== undefined && (
+            <>
+              Days of {zone}, <InlineLink to="/settings">the account's time zone</InlineLink>.
+            </>
+          )}
+          {filters.stream !== undefined && ' Of a stream, only hard bounces are counted.'}
+        </>
+      }
+    >
       <QueryView query={query}>
-        {({ data }) => <Series points={data} filters={filters} onChange={onChange} />}
+        {({ data, period }) => <Series points={dropBefore(data, period)} filters={filters} onChange={onChange} />}
       </QueryView>
-      {filters.stream === undefined && (
-        <Text size="sm">
-          <Anchor href={read.analytics.export(toPeriodQuery(filters)).url} download>
-            Export the days as CSV
-          </Anchor>
-        </Text>
-      )}
     </Section>
   )
 }
@@ -125,36 +83,45 @@ const COLUMNS: readonly Column<AnalyticsDomain>[] = [
     header: 'Domain',
     width: '28%',
     cell: ({ domain }) => (
-      <TextLink to="/emails" search={{ to: `@${domain}` }}>
-        <bdi>{domain}</bdi>
-      </TextLink>
+      <NameLink to="/emails" search={{ to: `@${domain}` }}>
+        {domain}
+      </NameLink>
     ),
   },
-  { header: 'Sent', cell: ({ sent }) => NUMBER.format(sent) },
-  { header: 'Delivered', cell: ({ delivered, delivery_rate: rate }) => <Share count={delivered} rate={rate} /> },
-  { header: 'Bounced', cell: ({ bounced, bounce_rate: rate }) => <Share count={bounced} rate={rate} /> },
-  { header: 'Opened', cell: ({ open_rate: rate }) => formatRate(rate) },
-  { header: 'Clicked', cell: ({ click_rate: rate }) => formatRate(rate) },
+  { header: 'Sent', isNumeric: true, phone: 'aside', cell: ({ sent }) => sent.toLocaleString() },
+  {
+    header: 'Delivered',
+    isNumeric: true,
+    cell: ({ delivered, delivery_rate: rate }) => <Share count={delivered} rate={rate} />,
+  },
+  {
+    header: 'Bounced',
+    isNumeric: true,
+    cell: ({ bounced, bounce_rate: rate }) => <Share count={bounced} rate={rate} />,
+  },
+  { header: 'Opened', isNumeric: true, phone: 'none', cell: ({ open_rate: rate }) => formatShare(rate) },
+  { header: 'Clicked', isNumeric: true, phone: 'none', cell: ({ click_rate: rate }) => formatShare(rate) },
 ]
 
 const Share = ({ count, rate }: { readonly count: number; readonly rate: number }) => (
   <>
-    {NUMBER.format(count)} ({formatRate(rate)})
+    {count.toLocaleString()} <span className="share-rate">{formatShare(rate)}</span>
   </>
 )
 
 function Domains({ filters, onChange }: ChangingProps) {
   const { domains: limit = DOMAIN_COUNTS[0] } = filters
   const query = usePage(read.analytics.listDomains({ ...toPeriodQuery(filters), limit: String(limit) }))
+  const more = DOMAIN_COUNTS.find((count) => count > limit)
   return (
-    <Section title="Recipient domains">
-      {filters.stream !== undefined && (
-        <Text size="sm">These are the numbers of all mail, not of the stream alone.</Text>
-      )}
+    <Section
+      title="Recipient domains"
+      description={filters.stream !== undefined ? 'Of all mail, not of the stream alone.' : undefined}
+    >
       <QueryView query={query}>
         {({ data }) =>
           data.length === 0 ? (
-            <Text>No mail was sent in this period.</Text>
+            <Text c="dimmed">No mail was sent in this period.</Text>
           ) : (
             <>
               <DataTable
@@ -163,27 +130,17 @@ function Domains({ filters, onChange }: ChangingProps) {
                 rows={data}
                 toKey={({ domain }) => domain}
               />
-              <Group gap="xs">
-                <NativeSelect
-                  label="Domains shown"
-                  size="xs"
-                  {...bindText(String(limit), (value) =>
-                    onChange({ ...filters, domains: Number(value) } as AnalyticsFilters),
-                  )}
-                  data={DOMAIN_COUNTS.map(String)}
-                />
-              </Group>
+              {more !== undefined && data.length >= limit && (
+                <Button variant="default" size="xs" onClick={() => onChange({ ...filters, domains: more })}>
+                  Show up to {more}
+                </Button>
+              )}
             </>
           )
         }
       </QueryView>
     </Section>
   )
-}
-
-interface FilterFormProps {
-  readonly filters: AnalyticsFilters
-  onChange(filters: AnalyticsFilters): void
 }
 
 const CUSTOM = 'custom'
@@ -195,8 +152,9 @@ const PERIOD_LABELS: Readonly<Record<string, string>> = {
   '90d': 'Last 90 days',
 }
 
-function FilterForm({ filters, onChange }: FilterFormProps) {
+function FilterForm({ filters, onChange }: ChangingProps) {
   const [isChoosing, setIsChoosing] = useState(false)
+  const { role } = useSession()
   const isCustom = isChoosing || filters.from !== undefined
   const streams = useStreams().data?.data ?? []
   const { interval, stream } = filters
@@ -214,9 +172,9 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
   }
   const slugs = streams.map(({ slug }) => slug)
   return (
-    <Group align="flex-end" gap="xs" role="group" aria-label="Filters">
+    <section className="filters" aria-label="Filters">
       <NativeSelect
-        label="Period"
+        aria-label="Period"
         {...bindText(isCustom ? CUSTOM : String(toPeriodQuery(filters)['period'] ?? ''), changePeriod)}
         data={[
           ...PERIODS.map((value) => ({ value, label: PERIOD_LABELS[value] ?? value })),
@@ -225,35 +183,46 @@ function FilterForm({ filters, onChange }: FilterFormProps) {
       />
       {isCustom && <CustomPeriod key={`${filters.from} ${filters.to}`} filters={filters} onChange={onChange} />}
       <NativeSelect
-        label="Interval"
+        aria-label="Interval"
         {...bindText(interval ?? 'day', changeInterval)}
         data={[
-          { value: 'day', label: 'Days' },
-          { value: 'hour', label: 'Hours (of 7 days at most)' },
+          { value: 'day', label: 'By day' },
+          { value: 'hour', label: 'By hour' },
         ]}
       />
       <NativeSelect
-        label="Stream"
+        aria-label="Stream"
         {...bindText(stream ?? '', (value) => onChange(parseAnalyticsFilters({ ...filters, stream: value })))}
         data={[
-          { value: '', label: 'All mail' },
+          { value: '', label: 'All streams' },
           ...(stream !== undefined && !slugs.includes(stream) ? [stream] : []),
           ...slugs,
         ]}
       />
-    </Group>
+      {stream === undefined && role !== 'support' && (
+        <Button
+          component="a"
+          href={read.analytics.export(toPeriodQuery(filters)).url}
+          download
+          variant="default"
+          className="filters-end"
+        >
+          Export CSV
+        </Button>
+      )}
+    </section>
   )
 }
 
-function CustomPeriod({ filters, onChange }: FilterFormProps) {
+function CustomPeriod({ filters, onChange }: ChangingProps) {
   const [from, setFrom] = useState(filters.from ?? '')
   const [to, setTo] = useState(filters.to ?? '')
   const submit = () => onChange(parseAnalyticsFilters({ ...filters, from, to }))
   return (
     <Form isRow onSubmit={submit}>
-      <TextInput label="First day" type="date" w="100%" maw="12rem" {...bindText(from, setFrom)} />
-      <TextInput label="Last day" type="date" w="100%" maw="12rem" {...bindText(to, setTo)} />
-      <Button type="submit" disabled={from === '' || to === ''}>
+      <TextInput aria-label="First day" type="date" {...bindText(from, setFrom)} />
+      <TextInput aria-label="Last day" type="date" {...bindText(to, setTo)} />
+      <Button type="submit" variant="default" disabled={from === '' || to === ''}>
         Show
       </Button>
     </Form>

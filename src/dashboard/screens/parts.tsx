@@ -3,6 +3,7 @@ import { Button, Group } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { ActionButton, SmallAction } from '../parts/buttons.tsx'
+import { Chart } from '../parts/chart.tsx'
 import { Copy } from '../parts/copy.tsx'
 import { ConfirmButton, DeleteButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
@@ -60,6 +61,19 @@ export default function PartsScreen() {
             { label: 'Emails', value: 0, note: 'with a link', target: { to: '/emails' } },
           ]}
         />
+        {[false, true].map((isStacked) => (
+          <Chart
+            key={String(isStacked)}
+            label="Chart of Delivered, Bounced"
+            points={['Mon', 'Tue', 'Wed', 'Thu'].map((name) => ({ name, tick: name }))}
+            series={[
+              { label: 'Delivered', look: 'delivered', values: [3, 5, 4, 8] },
+              { label: 'Bounced', look: 'bounced', values: [0, 1, 0, 2] },
+            ]}
+            isStacked={isStacked}
+            height={140}
+          />
+        ))}
       </Section>
       <Lists />
       <Section title="Without data">

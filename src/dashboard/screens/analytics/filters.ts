@@ -20,6 +20,7 @@ const METRIC_LABELS: Readonly<Record<Metric, string>> = {
 }
 
 export const METRICS = Object.keys(METRIC_LABELS) as readonly Metric[]
+const DEFAULT_METRICS: readonly Metric[] = ['sent', 'delivered', 'bounced']
 /** Those that are counted by stream. */
 const STREAM_METRICS: readonly Metric[] = ['sent', 'delivered', 'bounced', 'complaints']
 
@@ -28,13 +29,13 @@ export const toLabel = (metric: Metric): string => METRIC_LABELS[metric]
 /** All optional: without any, the last 30 days by day. */
 export interface AnalyticsFilters {
   readonly period?: Period
-  /** Days in UTC, such as 2026-11-21; both or none. */
+  /** Days such as 2026-11-21; both or none. */
   readonly from?: string
   readonly to?: string
   readonly interval?: 'hour'
   readonly stream?: string
-  /** Metrics that the chart does not show, separated by commas. */
-  readonly hidden?: string
+  /** Metrics that the chart shows, separated by commas. */
+  readonly metrics?: string
   readonly domains?: number
 }
 
@@ -48,13 +49,13 @@ export function parseAnalyticsFilters(search: Readonly<Record<string, unknown>>)
   const isRange = typeof from === 'string' && typeof to === 'string' && DAY.test(from) && DAY.test(to)
   const slug =
     typeof stream === 'string' || typeof stream === 'number' ? String(stream).slice(0, MAX_STREAM_LENGTH) : ''
-  const hidden = parseMetrics(search['hidden'])
+  const metrics = parseMetrics(search['metrics'])
   const domains = DOMAIN_COUNTS.find((count) => count === Number(search['domains']))
   return {
     ...(isRange ? { from, to } : period && { period }),
     ...(search['interval'] === 'hour' && { interval: 'hour' as const }),
     ...(slug && { stream: slug }),
-    ...(hidden.length > 0 && { hidden: hidden.join(',') }),
+    ...(metrics.length > 0 && { metrics: metrics.join(',') }),
     ...(domains !== undefined && { domains }),
   }
 }
@@ -67,15 +68,17 @@ const parseMetrics = (value: unknown): readonly Metric[] => {
 export const listMetrics = ({ stream }: AnalyticsFilters): readonly Metric[] =>
   stream === undefined ? METRICS : STREAM_METRICS
 
+/** The lines of the chart, at least one. */
 export function listShown(filters: AnalyticsFilters): readonly Metric[] {
-  const hidden = parseMetrics(filters.hidden)
-  return listMetrics(filters).filter((metric) => !hidden.includes(metric))
+  const chosen = listMetrics(filters).filter((metric) => parseMetrics(filters.metrics).includes(metric))
+  return chosen.length === 0 ? DEFAULT_METRICS : chosen
 }
 
 export function toggleMetric(filters: AnalyticsFilters, metric: Metric): AnalyticsFilters {
-  const hidden = parseMetrics(filters.hidden)
-  const next = hidden.includes(metric) ? hidden.filter((name) => name !== metric) : [...hidden, metric]
-  return { ...filters, hidden: next.join(',') }
+  const shown = listShown(filters)
+  const next = METRICS.filter((name) => shown.includes(name) !== (name === metric)).join(',')
+  const { metrics: _, ...rest } = filters
+  return next === DEFAULT_METRICS.join(',') ? rest : { ...rest, metrics: next }
 }
 
 /** Parameters of the period. Hours have a shorter one by default. */

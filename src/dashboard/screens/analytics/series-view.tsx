@@ -1,13 +1,12 @@
 /** @module A time series: its chart, the choice of its lines, and the same numbers as a table. */
-import { Checkbox, Group, Stack, Table, Text, useComputedColorScheme } from '@mantine/core'
-import { lazy, Suspense, useMemo, useState } from 'react'
+import { useState } from 'react'
 import type { AnalyticsTimeseries } from '#client/api.ts'
+import { Chart, Swatch } from '../../parts/chart.tsx'
 import { Copy } from '../../parts/copy.tsx'
-import { EmptyState, LoadingState } from '../../parts/page.tsx'
+import { EmptyState } from '../../parts/page.tsx'
+import { useZone } from '../../parts/zone.ts'
 import { type AnalyticsFilters, listMetrics, listShown, type Metric, toggleMetric, toLabel } from './filters.ts'
-import { formatPoint, hasActivity, LINE_STYLES, toText } from './series.ts'
-
-const Chart = lazy(() => import('./chart.tsx'))
+import { formatPoint, hasActivity, toPoints, toSeries, toText } from './series.ts'
 
 interface SeriesProps {
   readonly points: readonly AnalyticsTimeseries[]
@@ -16,67 +15,44 @@ interface SeriesProps {
 }
 
 export function Series({ points, filters, onChange }: SeriesProps) {
-  // The chart is drawn again only when these change.
-  const shown = useMemo(() => listShown(filters), [filters])
+  useZone()
+  const shown = listShown(filters)
   const metrics = listMetrics(filters)
   if (!hasActivity(points, metrics))
     return (
       <EmptyState
         title="Nothing happened in this period"
-        text="What is sent, delivered, bounced, opened and clicked will appear here. Mail that is only captured, such as that of unverified domains, is not counted."
+        text="What is sent, delivered, bounced, opened and clicked appears here. Captured mail is not counted."
       />
     )
   return (
-    <Stack gap="sm">
-      <Group gap="md" role="group" aria-label="Lines of the chart">
+    <>
+      <fieldset className="legend">
+        <legend className="visually-hidden">Lines of the chart</legend>
         {metrics.map((metric) => (
-          <Checkbox
-            key={metric}
-            checked={shown.includes(metric)}
-            onChange={() => onChange(toggleMetric(filters, metric))}
-            label={
-              <Group component="span" gap={6} wrap="nowrap">
-                <Swatch metric={metric} />
-                {toLabel(metric)}
-              </Group>
-            }
-          />
+          <label key={metric}>
+            <input
+              type="checkbox"
+              className="visually-hidden"
+              checked={shown.includes(metric)}
+              // The last one stays.
+              disabled={shown.length === 1 && shown[0] === metric}
+              onChange={() => onChange(toggleMetric(filters, metric))}
+            />
+            <Swatch look={metric} />
+            {toLabel(metric)}
+          </label>
         ))}
-      </Group>
-      {shown.length > 0 && (
-        <Suspense fallback={<LoadingState rows={8} />}>
-          <Chart points={points} metrics={shown} />
-        </Suspense>
-      )}
-      <Text size="sm">
-        {points[0]?.time === undefined ? 'Days are those of UTC.' : 'Hours are in your time zone.'}
-        {filters.stream !== undefined && ' Of a stream, only hard bounces are counted.'}
-      </Text>
-      <Numbers points={points} metrics={metrics} />
-    </Stack>
-  )
-}
-
-/** The line of a metric as the chart draws it. */
-function Swatch({ metric }: { readonly metric: Metric }) {
-  const scheme = useComputedColorScheme('light')
-  const { dash } = LINE_STYLES[metric]
-  return (
-    <svg width="36" height="10" aria-hidden="true" focusable="false">
-      <line
-        x1="0"
-        x2="36"
-        y1="5"
-        y2="5"
-        stroke={LINE_STYLES[metric][scheme]}
-        strokeWidth="3"
-        strokeDasharray={dash.join(' ')}
+      </fieldset>
+      <Chart
+        label={`Chart of ${shown.map(toLabel).join(', ')}; the table below has the same numbers.`}
+        points={toPoints(points)}
+        series={toSeries(points, shown)}
       />
-    </svg>
+      <Numbers points={points} metrics={metrics} />
+    </>
   )
 }
-
-const NUMBER = new Intl.NumberFormat(undefined)
 
 interface NumbersProps {
   readonly points: readonly AnalyticsTimeseries[]
@@ -85,42 +61,49 @@ interface NumbersProps {
 
 function Numbers({ points, metrics }: NumbersProps) {
   const [isOpen, setIsOpen] = useState(false)
+  const total = (metric: Metric) => points.reduce((sum, point) => sum + (point[metric] ?? 0), 0)
   return (
-    <details onToggle={(event) => setIsOpen(event.currentTarget.open)}>
+    <details className="fold" onToggle={(event) => setIsOpen(event.currentTarget.open)}>
       <summary>The same numbers as a table</summary>
       {isOpen && (
-        <Stack gap="xs" mt="xs" align="flex-start">
+        <>
           <Copy value={toText(points, metrics)} what="the table" />
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: otherwise it cannot be scrolled by keyboard */}
           <section className="numbers" aria-label="Numbers of the chart" tabIndex={0}>
-            <Table verticalSpacing={4} striped>
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th scope="col">{points[0]?.time === undefined ? 'Day' : 'Hour'}</Table.Th>
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">{points[0]?.time === undefined ? 'Day' : 'Hour'}</th>
                   {metrics.map((metric) => (
-                    <Table.Th key={metric} scope="col" ta="right">
+                    <th key={metric} scope="col">
                       {toLabel(metric)}
-                    </Table.Th>
+                    </th>
                   ))}
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
+                </tr>
+              </thead>
+              <tbody>
                 {points.map((point) => (
-                  <Table.Tr key={point.time ?? point.date}>
-                    <Table.Th scope="row" fw={400}>
+                  <tr key={point.time ?? point.date}>
+                    <th scope="row">
                       <time dateTime={point.time ?? point.date}>{formatPoint(point)}</time>
-                    </Table.Th>
+                    </th>
                     {metrics.map((metric) => (
-                      <Table.Td key={metric} ta="right">
-                        {NUMBER.format(point[metric] ?? 0)}
-                      </Table.Td>
+                      <td key={metric}>{(point[metric] ?? 0).toLocaleString()}</td>
                     ))}
-                  </Table.Tr>
+                  </tr>
                 ))}
-              </Table.Tbody>
-            </Table>
+              </tbody>
+              <tfoot>
+                <tr>
+                  <th scope="row">Total</th>
+                  {metrics.map((metric) => (
+                    <td key={metric}>{total(metric).toLocaleString()}</td>
+                  ))}
+                </tr>
+              </tfoot>
+            </table>
           </section>
-        </Stack>
+        </>
       )}
     </details>
   )
