@@ -1,14 +1,15 @@
 /** @module The steps from a new account to delivered mail; gone once all are done or the user hides them. */
-import { Anchor, Button, Card, Group, Progress, Stack, Text, Title } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { useLocalStorage } from '@mantine/hooks'
-import { type ReactNode, useState } from 'react'
-import { useAllowed, useSession } from '../../api/session.tsx'
+import type { ReactNode } from 'react'
+import { useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
 import { API_KEY_HINT, toSendCommand } from '../../parts/commands.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { CommandBlock } from '../../parts/page.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
 import { useExampleDomain } from '../domains/queries.ts'
-import type { Step, StepName } from './steps.ts'
+import { isMostlyDone, type Step, type StepName } from './steps.ts'
 
 interface StepText {
   readonly title: string
@@ -24,22 +25,22 @@ function SendCommand() {
 const STEPS: Readonly<Record<StepName, StepText>> = {
   domain: {
     title: 'Verify a domain',
-    text: 'Mail is sent from a domain whose DNS records name this server. Until then mail is only captured.',
-    Action: () => <TextLink to="/domains">Set up a domain</TextLink>,
+    text: 'Until then mail is only captured.',
+    Action: () => <TextLink to="/domains">Add a domain</TextLink>,
   },
   key: {
-    title: 'Make an API key',
-    text: 'Your application authenticates with it.',
-    Action: () => <TextLink to="/keys">Make an API key</TextLink>,
+    title: 'Create an API key',
+    text: 'Your application signs in with it.',
+    Action: () => <TextLink to="/keys">Create an API key</TextLink>,
   },
   email: {
     title: 'Send your first email',
-    text: `From the verified domain, to an address of yours; put your key in the place of ${API_KEY_HINT}. This step is done when an email was delivered: captured mail does not count.`,
+    text: `To an address of yours, with your key in the place of ${API_KEY_HINT}. Done when an email is delivered; captured mail does not count.`,
     Action: SendCommand,
   },
   webhook: {
     title: 'Receive events',
-    text: 'A webhook tells your application what became of its mail; or it reads the event feed (GET /v1/events). This step is done when your URL has accepted an event, or a key of yours has read the feed.',
+    text: 'By a webhook, or from the feed (GET /v1/events). Done when your URL accepts an event, or a key reads the feed.',
     Action: () => <TextLink to="/webhooks">Add a webhook</TextLink>,
   },
   authenticator: {
@@ -56,68 +57,53 @@ export function Checklist({ steps }: { readonly steps: readonly Step[] }) {
     defaultValue: false,
     getInitialValueInEffect: false,
   })
-  const [opened, setOpened] = useState<StepName>()
   const done = steps.filter(({ isDone }) => isDone).length
-  if (isHidden || done === steps.length) return null
-  const current = opened ?? steps.find(({ isDone }) => !isDone)?.name
+  const first = steps.find(({ isDone }) => !isDone)
+  if (isHidden || !first) return null
   return (
-    <Card withBorder component="section" aria-labelledby="checklist">
-      <Stack gap="sm">
-        <Group justify="space-between">
-          <Title order={2} size="h4" id="checklist">
-            Get started
-          </Title>
-          <Text size="sm">
-            {done} of {steps.length} done
-          </Text>
-        </Group>
-        <Progress value={(done / steps.length) * 100} aria-label="Steps done" size="sm" />
-        <Stack component="ol" gap="xs" p={0} m={0} style={{ listStyle: 'none' }}>
-          {steps.map(({ name, isDone }) => (
-            <li key={name}>
-              <StepItem name={name} isDone={isDone} isOpen={name === current} onOpen={() => setOpened(name)} />
-            </li>
-          ))}
-        </Stack>
-        <Button variant="subtle" size="xs" onClick={() => setIsHidden(true)} style={{ alignSelf: 'flex-start' }}>
-          Hide this list
-        </Button>
-      </Stack>
-    </Card>
+    <details className="checklist card" open={!isMostlyDone(steps)}>
+      <summary>
+        <h2>Get started</h2>
+        <progress value={done} max={steps.length} aria-label="Steps done" />
+        <span className="share-rate">
+          {done} of {steps.length} done. Next: {STEPS[first.name].title}
+        </span>
+      </summary>
+      <ol>
+        {steps.map(({ name, isDone }) => (
+          <StepItem key={name} name={name} isDone={isDone} isNext={name === first.name} />
+        ))}
+      </ol>
+      <Button variant="subtle" color="gray" size="xs" ml="-0.625rem" onClick={() => setIsHidden(true)}>
+        Hide this list
+      </Button>
+    </details>
   )
 }
 
-interface StepItemProps {
-  readonly name: StepName
-  readonly isDone: boolean
-  readonly isOpen: boolean
-  onOpen(): void
-}
-
-function StepItem({ name, isDone, isOpen, onOpen }: StepItemProps) {
+function StepItem({ name, isDone, isNext }: Step & { readonly isNext: boolean }) {
   const { title, text, Action } = STEPS[name]
-  const forbidden = useAllowed('developer')
-  const reason = name === 'authenticator' ? undefined : forbidden
+  if (isDone)
+    return (
+      <li>
+        <StatusLabel tone="good">
+          {title}
+          <span className="visually-hidden">: done</span>
+        </StatusLabel>
+      </li>
+    )
   return (
-    <Stack gap="xs">
-      <Group gap="xs" wrap="nowrap" align="flex-start">
-        <Text component="span" aria-hidden="true" c={isDone ? 'var(--mantine-color-green-text)' : 'inherit'} fw={700}>
-          {isDone ? '✓' : '○'}
-        </Text>
-        {isDone ? (
-          <Text>{title}: done</Text>
-        ) : (
-          <Anchor component="button" type="button" aria-expanded={isOpen} onClick={onOpen} ta="left">
-            {title}
-          </Anchor>
-        )}
-      </Group>
-      {isOpen && !isDone && (
-        <Stack gap="xs" pl="lg" align="flex-start">
-          <Text size="sm">{text}</Text>
-          {reason === undefined ? <Action /> : <Text size="sm">{reason}</Text>}
-        </Stack>
-      )}
-    </Stack>
+    <li>
+      {/* One of them is open. */}
+      <details name="step" open={isNext}>
+        <summary>
+          <b className="row-title">{title}</b>
+        </summary>
+        <div className="checklist-step">
+          <p>{text}</p>
+          <Action />
+        </div>
+      </details>
+    </li>
   )
 }

@@ -1,34 +1,23 @@
-/** @module The screen that an event leads to. */
-import type { AnalyticsTimeseries, Event } from '#client/api.ts'
-import { toEventData } from '../../parts/format.ts'
-import type { Target } from '../../parts/target.ts'
-
-export function findEventScreen(event: Pick<Event, 'email_id' | 'raw_payload'>): Target | undefined {
-  if (event.email_id !== null) return { to: '/emails/$id', params: { id: event.email_id } }
-  const data = toEventData(event)
-  if (data['domain_id'] !== undefined) return { to: '/domains/$id', params: { id: String(data['domain_id']) } }
-  if (data['inbound_email_id'] !== undefined)
-    return { to: '/inbound/$id', params: { id: String(data['inbound_email_id']) } }
-  return data['mailbox_id'] === undefined
-    ? undefined
-    : { to: '/inbound/mailboxes/$id', params: { id: String(data['mailbox_id']) } }
-}
+/** @module The sums of the last 24 hours and of those before. */
+import type { AnalyticsTimeseries } from '#client/api.ts'
 
 const HOURS = 24
 
-export const SHOWN_METRICS = ['sent', 'delivered', 'bounced', 'opens', 'clicks', 'complaints'] as const
+export const SHOWN_METRICS = ['sent', 'delivered', 'bounced', 'complaints', 'opens', 'clicks'] as const
 export type ShownMetric = (typeof SHOWN_METRICS)[number]
-type Counts = Readonly<Record<ShownMetric, number>>
+
+interface LastDay {
+  readonly now: number
+  readonly before: number
+  /** Of the last 24 hours, oldest first. */
+  readonly series: readonly number[]
+}
 
 /** @param points one for each hour, oldest first, up to the current hour */
-export const sumHours = (
-  points: readonly AnalyticsTimeseries[],
-): { readonly now: Counts; readonly before: Counts } => ({
-  now: sum(points.slice(-HOURS)),
-  before: sum(points.slice(-2 * HOURS, -HOURS)),
-})
+export function sumHours(points: readonly AnalyticsTimeseries[], metric: ShownMetric): LastDay {
+  const values = points.map((point) => point[metric] ?? 0)
+  const series = values.slice(-HOURS)
+  return { now: sum(series), before: sum(values.slice(-2 * HOURS, -HOURS)), series }
+}
 
-const sum = (points: readonly AnalyticsTimeseries[]): Counts =>
-  Object.fromEntries(
-    SHOWN_METRICS.map((metric) => [metric, points.reduce((total, point) => total + (point[metric] ?? 0), 0)]),
-  ) as Record<ShownMetric, number>
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)

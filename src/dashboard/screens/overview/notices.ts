@@ -43,7 +43,7 @@ const CAPTURE_NOTICE: Notice = {
   key: 'capture',
   level: 'warning',
   title: 'This server delivers no mail',
-  text: 'Its delivery mode is capture: all mail is captured instead, and counted as sent and delivered.',
+  text: 'All mail is captured instead: its delivery mode is capture.',
   action: { label: 'See captured mail', target: { to: '/sandbox' } },
 }
 
@@ -51,7 +51,7 @@ const toPauseNotice = ({ reason, since }: NonNullable<Account['paused']>): Notic
   key: 'paused',
   level: 'problem',
   title: 'Sending is paused',
-  text: `${reason} Queued mail is kept. The operator of this server can resume sending.`,
+  text: `${reason} Queued mail is kept; the operator of this server can resume.`,
   at: { label: 'Since', iso: since },
   action: { label: 'See bounced emails', target: { to: '/emails', search: { status: 'bounced' } } },
 })
@@ -110,16 +110,16 @@ function listDeadLetterNotices({ data, total }: NonNullable<NoticeFacts['deadLet
       'uncertain',
       uncertain,
       'uncertain',
-      'Delivery of some mail is uncertain',
-      ': the connection broke before the final reply, so the mail may or may not have arrived. Sending it again may deliver it twice.',
+      'Some mail may or may not have arrived',
+      ': the connection broke before the last reply. Sending again may deliver it twice.',
     ),
     ...notice('failed', failed.length, 'failed', 'Some mail could not be sent', `. ${failed[0]?.last_error ?? ''}`),
     ...notice(
       'dead-letters',
       data.length - uncertain - failed.length,
       'bounced',
-      'Some mail was given up',
-      ' could not be reached in time (dead letters).',
+      'Some mail was not accepted',
+      ': refused, or not reached in time.',
     ),
   ]
 }

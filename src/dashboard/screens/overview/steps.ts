@@ -32,3 +32,7 @@ export function listSteps({ domains, keys, sent, webhooks, hasReadEvents, hasAut
   ]
   return steps.flatMap(([name, isDone]) => (isDone === undefined ? [] : [{ name, isDone }]))
 }
+
+/** Whether so much is set up that the rest can wait. */
+export const isMostlyDone = (steps: readonly Step[]): boolean =>
+  steps.filter(({ isDone }) => isDone).length * 2 > steps.length

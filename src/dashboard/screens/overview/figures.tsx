@@ -1,0 +1,170 @@
+/** @module The figures of the last 24 hours, the outcomes of each day, and the rates beside their limits. */
+import { useQuery } from '@tanstack/react-query'
+import type { AccountReputation, AnalyticsTimeseries } from '#client/api.ts'
+import { read } from '../../api/client.ts'
+import { useData } from '../../api/data.ts'
+import { Chart, Swatch } from '../../parts/chart.tsx'
+import { type Figure, Figures } from '../../parts/figures.tsx'
+import { TextLink } from '../../parts/links.tsx'
+import { QueryView, Section } from '../../parts/page.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import type { Target } from '../../parts/target.ts'
+import type { Tone } from '../../parts/tone.ts'
+import { dropBefore, hasActivity, toPoints, toSeries } from '../analytics/series.ts'
+import { formatRate } from '../analytics/totals.tsx'
+import { SHOWN_METRICS, type ShownMetric, sumHours } from './format.ts'
+
+const DAY_MS = 86_400_000
+
+const toDay = (at: number): string => new Date(at).toISOString().slice(0, 10)
+
+export function LastDay() {
+  const now = Date.now()
+  const hours = useQuery(
+    read.analytics.getTimeseries({
+      // 48 hours begin two days ago.
+      from: toDay(now - 2 * DAY_MS),
+      to: toDay(now),
+      timezone: 'UTC',
+      interval: 'hour',
+      metrics: SHOWN_METRICS.join(','),
+    }),
+  )
+  return (
+    <Section title="Last 24 hours">
+      <QueryView query={hours}>
+        {({ data }) => <Figures figures={SHOWN_METRICS.map((metric) => toFigure(metric, data))} />}
+      </QueryView>
+    </Section>
+  )
+}
+
+interface Look {
+  readonly label: string
+  /** Whether more of it is good; undefined: neither. */
+  readonly isGood?: boolean
+  readonly target?: Target
+}
+
+const LOOKS: Readonly<Record<ShownMetric, Look>> = {
+  sent: { label: 'Sent', target: { to: '/emails' } },
+  delivered: { label: 'Delivered' },
+  bounced: { label: 'Bounced', isGood: false, target: { to: '/emails', search: { status: 'bounced' } } },
+  complaints: { label: 'Complaints', isGood: false },
+  opens: { label: 'Opened', isGood: true },
+  clicks: { label: 'Clicked', isGood: true },
+}
+
+function toFigure(metric: ShownMetric, points: readonly AnalyticsTimeseries[]): Figure {
+  const { label, isGood, target } = LOOKS[metric]
+  const { now, before, series } = sumHours(points, metric)
+  return {
+    label,
+    value: now,
+    change: { before, now, ...(isGood !== undefined && { isGood }) },
+    ...(now + before > 0 && { series, note: `${before.toLocaleString()} the day before` }),
+    ...(target && { target }),
+  }
+}
+
+const OUTCOMES = ['delivered', 'bounced'] as const
+
+/** Nothing while there was no mail. */
+export function Month() {
+  const days = useQuery(read.analytics.getTimeseries({ period: '30d', metrics: OUTCOMES.join(',') }))
+  const rates = useData(read.account.getReputation())
+  if (days.data && !hasActivity(days.data.data, OUTCOMES)) return null
+  return (
+    <div className="overview-columns">
+      <Section title="Last 30 days" action={<TextLink to="/analytics">Analytics</TextLink>} isCard>
+        <QueryView query={days}>{({ data, period }) => <Outcomes points={dropBefore(data, period)} />}</QueryView>
+      </Section>
+      {rates.data && <Rates rates={rates.data} />}
+    </div>
+  )
+}
+
+const Outcomes = ({ points }: { readonly points: readonly AnalyticsTimeseries[] }) => {
+  const series = toSeries(points, OUTCOMES)
+  return (
+    <div className="chart-box">
+      <ul className="share-names">
+        {series.map(({ label, look, values }) => (
+          <li key={look}>
+            <Swatch look={look} isColumn /> {label}{' '}
+            <b>{values.reduce((sum, value) => sum + value, 0).toLocaleString()}</b>
+          </li>
+        ))}
+      </ul>
+      <Chart
+        label="Delivered and bounced by day; Analytics has the same numbers as a table."
+        points={toPoints(points)}
+        series={series}
+        isStacked
+        height={200}
+      />
+    </div>
+  )
+}
+
+const Rates = ({ rates }: { readonly rates: AccountReputation }) => (
+  <Section title="Reputation" action={<span className="share-rate">Last {rates.period_hours} hours</span>} isCard>
+    <div className="meters">
+      <Rate
+        label="Bounce rate"
+        rate={rates.bounce_rate}
+        limits={rates.limits.bounce_rate}
+        of={`${rates.bounced} of ${rates.delivered + rates.bounced} rejected for good`}
+        canPause={rates.can_pause}
+      />
+      <Rate
+        label="Complaint rate"
+        rate={rates.complaint_rate}
+        limits={rates.limits.complaint_rate}
+        of={`${rates.complained} verified, of ${rates.delivered} delivered`}
+        canPause={rates.can_pause}
+      />
+    </div>
+  </Section>
+)
+
+interface RateProps {
+  readonly label: string
+  readonly rate: number | null
+  readonly limits: AccountReputation['limits']['bounce_rate']
+  readonly of: string
+  readonly canPause: boolean
+}
+
+function Rate({ label, rate, limits: { warning, pause }, of, canPause }: RateProps) {
+  const toWidth = (part: number) => `${Math.min(100, (part / pause) * 100)}%`
+  const [tone, word] = toState(rate, warning, pause)
+  return (
+    <div className="meter">
+      <div className="meter-head">
+        <span>{label}</span>
+        {word !== undefined && <StatusLabel tone={tone}>{word}</StatusLabel>}
+      </div>
+      <div className="figure-line">
+        <b className="figure-value">{formatRate(rate)}</b>
+        <span className="figure-note">{rate === null ? 'No mail' : of}</span>
+      </div>
+      <div className="meter-bar" aria-hidden="true">
+        <span className={`meter-value tone-${tone}`} style={{ width: toWidth(rate ?? 0) }} />
+        <span className="meter-limit" style={{ left: toWidth(warning) }} />
+      </div>
+      <span className="figure-note">
+        Keep it below {formatRate(warning)}.{canPause && ` Sending is paused at ${formatRate(pause)}.`}
+      </span>
+    </div>
+  )
+}
+
+const toState = (rate: number | null, warning: number, pause: number): readonly [tone: Tone, word?: string] =>
+  rate === null
+    ? ['neutral']
+    : rate >= pause
+      ? ['bad', 'Too high']
+      : rate >= warning
+        ? ['warning', 'High']
+        : ['good', 'Good']
