@@ -93,7 +93,7 @@ describe('with a service', () => {
     expect((await runTassis(['config'], data.settings)).stderr).toBe('')
     const other = { ...data.settings, TASSIS_WORKERS: '3', TASSIS_RELAY_URL: 'smtp://user:hunter2@relay.test' }
     const { exitCode, stdout, stderr } = await runTassis(['config'], other)
-    expect({ exitCode, stderr, isOfShell: /^TASSIS_WORKERS +3 +environment$/m.test(stdout) }).toEqual({
+    expect({ exitCode, stderr, isOfShell: /^TASSIS_WORKERS +environment +3$/m.test(stdout) }).toEqual({
       exitCode: 0,
       stderr: `The service running on ${data.path} has other values for TASSIS_WORKERS. These are the settings of this shell:\n`,
       isOfShell: true,
@@ -165,9 +165,7 @@ test('keys revoke takes a name; if several keys have it, it lists them and revok
   expect(ambiguous.stderr).toStartWith('tassis: "app" matches several; give the ID of one: ')
   expect(ambiguous.stderr).toContain(`${other.id} (${other.key_prefix}…, app, account Other)`)
   expect(ambiguous.stderr).not.toContain(first)
-  expect((await runTassis(['keys', 'revoke', 'ci'], data.settings)).stdout).toBe(
-    `Revoked key ${ci.key_prefix}…, ci of Other (${ci.id}).\n`,
-  )
+  expect((await runTassis(['keys', 'revoke', 'ci'], data.settings)).stdout).toContain(`${ci.key_prefix}…, ci\n`)
   expect((await runTassis(['keys', 'revoke', 'app', '--account', 'Other'], data.settings)).exitCode).toBe(0)
   expect(await runTassisList(['keys', 'list', '--account', 'Other'], data.settings)).toEqual([])
   expect(await runTassisList(['keys', 'list', '--account', 'Acme'], data.settings)).toHaveLength(1)
@@ -265,7 +263,7 @@ test('config shows every setting and its source, but no secret', async () => {
     expect(stdout).not.toContain('hunter2')
     expect(stdout).not.toContain('c2VjcmV0')
     // A dash is itself a value of some lists.
-    if (flags.length === 0) expect(stdout).toMatch(/^TASSIS_STRICT_CLIENTS +\(empty\) /m)
+    if (flags.length === 0) expect(stdout).toMatch(/^TASSIS_STRICT_CLIENTS +default +\(empty\)$/m)
   }
   const shown = await runTassisList<{ variable: string; value: string; source: string }>(['config'], settings)
   const of = (name: string) => {

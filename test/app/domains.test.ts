@@ -67,7 +67,7 @@ test('records include the tracking domain, as a block and as a zone file line', 
   await withApp(data.settings, ({ db }) => void db.run("UPDATE domains SET tracking_domain = 'links.brand.test'"))
   const blocks = await runTassis(['domains', 'records', domainId], data.settings)
   expect(blocks.stdout).toContain(
-    'may be in another domain\n  Type      CNAME\n  Name      links.brand.test\n  Value     mail.tassis.test\n',
+    'may be in another domain\n  Type:  CNAME\n  Name:  links.brand.test\n  Value: mail.tassis.test\n',
   )
   const zone = await runTassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
   expect(zone.stdout).toEndWith('\nlinks.brand.test. 3600 IN CNAME mail.tassis.test.\n')

@@ -213,7 +213,7 @@ test('dead letters of all accounts are listed and put back into the queue, those
     await runTassisJson(['queue', 'bounce', '--email', email, '--reason', 'closed', '--yes'], settings)
   expect((await run('dead-letters', 'retry', '--all', '--account', 'Beta', '--yes')).exitCode).toBe(1)
   expect((await run('dead-letters', 'retry', '--all', '--yes')).said).toStartWith('2 dead letters put back')
-  expect((await run('dead-letters', 'list')).said).toBe('There is no dead letter.')
+  expect((await run('dead-letters', 'list')).said).toBe('There is none.')
   expect((await run('dead-letters', 'retry')).said).toBe(
     'tassis: Give the ID of a dead letter, --email with the ID of an email, or --all.',
   )

@@ -37,8 +37,8 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
     const { exitCode, stdout, stderr } = await runTassis(args, data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
-  expect(await run('operations')).toEqual({ exitCode: 0, out: 'There is no operation to show.', stderr: '' })
-  expect(await run('lists')).toEqual({ exitCode: 0, out: 'There is no contact list.', stderr: '' })
+  expect(await run('operations')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
+  expect(await run('lists')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
 
   await using service = await startServing({ ...data.settings, TASSIS_DELIVERY: 'capture' })
   const ask = createClient(service.url, key)
@@ -78,7 +78,7 @@ test('broadcasts can be listed, shown, paused, resumed and cancelled, and lists 
   expect((await run('operations', 'resume', id)).out).toMatch(/^State: +waiting$/m)
   expect((await run('operations', 'cancel', id)).exitCode).toBe(0)
   await becomes(id, 'state')('cancelled')
-  expect((await run('operations', '--open')).out).toBe('There is no operation to show.')
+  expect((await run('operations', '--open')).out).toBe('There is none.')
   expect(await run('operations', 'resume', id)).toEqual({
     exitCode: 1,
     out: '',

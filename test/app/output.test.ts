@@ -1,6 +1,6 @@
 /** @module Tests the text output of commands. */
 import { expect, test } from 'bun:test'
-import { fields, formatFields, formatJson, formatPage } from '#app/cli/output.ts'
+import { formatFields, formatJson, formatPage } from '#app/cli/output.ts'
 
 const NASTY = 'a\u001b]0;x\u0007\u007f\u0085\u009b31m\u2028\u2029\u202a\u202e\u2066\u2069'
 const HARMLESS = '\u00e9\u{1f600}\u2027\u202f\u206a'
@@ -23,7 +23,7 @@ test('JSON output has no control character, line separator or bidirectional cont
 test('a table cuts sentences, but nothing that is copied, and not the reply at its end', () => {
   const url = `https://hooks.example.com/${'a'.repeat(80)}`
   const row = { urls: [url, url], words: 'word '.repeat(30), reply: '550 5.1.1 no '.repeat(40).trim() }
-  const [, shown = ''] = formatPage({ data: [row] }, '', fields<typeof row>()('urls words reply')).split('\n')
+  const [, shown = ''] = formatPage({ data: [row] }, 'urls words reply').split('\n')
   expect(shown).toStartWith(`${url}, ${url}  word word`)
   expect(shown).not.toContain(row.words)
   expect(shown).toEndWith(row.reply)

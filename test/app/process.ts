@@ -2,7 +2,7 @@
 import { spyOn } from 'bun:test'
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { runCommandLine } from '#app/cli/program.ts'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
@@ -15,6 +15,8 @@ import { formatUuid } from '#platform/ids.ts'
 
 /** Entry point of the program. */
 export const MAIN = join(import.meta.dir, '../../src/main.ts')
+/** What `scripts/start` runs. */
+const START = join(dirname(MAIN), '../scripts/start.ts')
 
 export type Settings = Readonly<Record<string, string>>
 
@@ -143,11 +145,14 @@ export async function startServing(
   { descriptors, prefix = [] }: { readonly descriptors?: number; readonly prefix?: readonly string[] } = {},
 ): Promise<RunningService & { output(): string }> {
   const limit = descriptors === undefined ? [] : ['sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`]
-  const child = Bun.spawn([...prefix, ...limit, process.execPath, MAIN, command], {
-    env: buildEnvironment(settings),
-    stdout: 'pipe',
-    stderr: 'inherit',
-  })
+  const child = Bun.spawn(
+    [...prefix, ...limit, process.execPath, ...(command === 'start' ? [START] : [MAIN, command])],
+    {
+      env: buildEnvironment(settings),
+      stdout: 'pipe',
+      stderr: 'inherit',
+    },
+  )
   let output = ''
   const listens = Promise.withResolvers<string>()
   void (async () => {

@@ -84,7 +84,7 @@ test('operator mail can be listed, shown and deleted, without control characters
     const { exitCode, stdout, stderr } = await runTassis(['mail', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
-  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is no mail for the operator.', stderr: '' })
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
   const id = await receive(data.settings, MESSAGE, {
     subject: `Spam${HOSTILE}`,
     from: `${HOSTILE} <bob@receiver.test>`,
@@ -324,7 +324,7 @@ test('reports can be listed and shown, without control characters', async () => 
     const { exitCode, stdout, stderr } = await runTassis(['reports', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
-  expect(await run('list')).toEqual({ exitCode: 0, out: 'There are no reports.', stderr: '' })
+  expect(await run('list')).toEqual({ exitCode: 0, out: 'There is none.', stderr: '' })
   await storeReports(data.settings)
   const found = await runTassisList<{ id: string }>(['reports', 'list'], data.settings)
   const [tls, dmarc] = found.map(({ id }) => id)

@@ -33,7 +33,6 @@ test.each<[Settings, ...string[]]>([
   [{ TASSIS_HOSTNAME: 'vm', TASSIS_DELIVERY: 'relay', TASSIS_RELAY_URL: 'smtp://127.0.0.1:9' }],
   [{ TASSIS_INBOUND_ADDR: '' }, 'TASSIS_INBOUND_ADDR is not set, so bounces'],
   [{ ...CAPTURE, TASSIS_HOSTNAME: 'vm', TASSIS_PUBLIC_URL: 'http://localhost' }],
-  [{ TASSIS_HTTPS_ADDR: '127.0.0.1:0' }, 'Clients of TASSIS_HTTPS_ADDR reject the self-signed certificate'],
   [LLM, 'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written'],
   [{ ...LLM, TASSIS_LLM_MODEL: 'small' }],
 ])('a start with %j has its warnings', (settings, ...warnings) => {

@@ -53,8 +53,8 @@ test('a user can be created with a link to set the password, listed, signed out,
   expect((await runTassis(['users', 'totp-off', EMAIL], settings)).exitCode).toBe(0)
   const { link } = await runTassisJson<{ link: string }>(['users', 'reset', EMAIL], settings)
   expect(link).toMatch(/\/reset-password\?token=[\w-]{43}$/)
-  expect((await runTassis(['users', 'remove', EMAIL], settings)).stdout).toBe(
-    'Removed ada@people.test from the team; a user of no other team is deleted.\nThe team has no owner now; add one with `tassis users create ada@example.com --role owner`.\n',
+  expect((await runTassis(['users', 'remove', EMAIL], settings)).stdout).toMatch(
+    /^Email: +ada@people\.test\n.*\nHas owner: +no\n$/,
   )
   expect(await runTassisList<Shown>(['users', 'list'], settings)).toEqual([])
 })

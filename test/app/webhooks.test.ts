@@ -303,6 +303,6 @@ describe('with a service', () => {
     const shown = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'undeliverable'], data.settings)
     expect(shown.stdout).toMatch(/ test +undeliverable +1 +418 +\d+ +[0-9a-f-]{36} +The response status was 418\.$/m)
     const none = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'delivered'], data.settings)
-    expect(none.stdout.trimEnd()).toEndWith('No deliveries found.')
+    expect(none.stdout.trimEnd()).toEndWith('There is none.')
   })
 })

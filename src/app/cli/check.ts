@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { describeDamagedContent } from '#features/core/content-gc/damaged-content.ts'
-import { type Balance, checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
+import { checkBalances, readBalances } from '#features/sending/queue/consistency.ts'
 import { blobPath, ENCODING, formatMonth, toRef } from '#platform/content/read.ts'
 import { MAX_DIFFERENCES, type Violation } from '#platform/db/consistency.ts'
 import { isDatabaseCorrupt } from '#platform/db/corruption.ts'
@@ -22,9 +22,9 @@ import { describeCorruption, RESTORE_REMEDY } from '../create.ts'
 import { openKeyRing, requireKeysOf } from '../master-key.ts'
 import { askService } from './api.ts'
 import type { Command } from './command.ts'
-import { fields, formatPage, toPrintable } from './output.ts'
+import { withSnapshot } from './local.ts'
+import { formatPage, toPrintable } from './output.ts'
 import { findSettingWarnings } from './setting-warnings.ts'
-import { withSnapshot } from './snapshot.ts'
 
 /**
  * Tables whose rows belong to an account through a row of another table. The condition selects the rows whose account
@@ -117,8 +117,6 @@ function checkAuditLog(db: Database): Violation {
   }
 }
 
-const BALANCES = fields<Balance>()('account accepted sent bounced failed rejected cancelled uncertain open')
-
 function formatCheck({ ok, balances: all, findings, warnings }: ReturnType<typeof check>): string {
   const broken = findings.filter(({ differences }) => differences.length > 0).length
   // A deleted account leaves a row without a name, so that its number is not reused.
@@ -126,7 +124,12 @@ function formatCheck({ ok, balances: all, findings, warnings }: ReturnType<typeo
     ({ account, account_id: _, ...counts }) => account !== '' || Object.values(counts).some(Boolean),
   )
   return [
-    formatPage({ data: shown }, 'No account has sent mail.', BALANCES),
+    formatPage(
+      { data: shown },
+      'account accepted sent bounced failed rejected cancelled uncertain open',
+      undefined,
+      'No account has sent mail.',
+    ),
     '',
     ...findings.flatMap(({ rule, differences }) => [
       `${differences.length === 0 ? 'ok    ' : 'WRONG '} ${rule}`,

@@ -1,12 +1,12 @@
 /** @module A command: its words and options, what it calls of the API, and how the answer is printed. */
-import { Command as Commander, type CommandOptions } from 'commander'
+import { Command as Commander, type CommandOptions, Option } from 'commander'
 import type { Pages } from '#client/client.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { loadConfig } from '../settings.ts'
 import { type CommandApi, findAccountFilter, pageSize, readRows, withApi } from './api.ts'
 import { type CallOptions, requireData } from './call.ts'
 import { type AccountOption, createWholeNumberParser, MAX_ROWS, withJson } from './options.ts'
-import { type Columns, formatFields, formatPage, type JsonOption, printResult } from './output.ts'
+import { type Cells, type Columns, formatFields, formatPage, type JsonOption, printResult } from './output.ts'
 
 /** What the function of a command gets: its options with those of its group, and the API for the account of `--account`. */
 export interface Context<Options = unknown> {
@@ -22,15 +22,27 @@ interface Page<Row> {
   readonly data: readonly Row[]
 }
 
+/** What arguments mean, by their names. */
+type Arguments = Readonly<Record<string, string>>
+
 export class Command extends Commander {
   override createCommand(name?: string): Command {
     return new Command(name)
   }
 
-  /** Adds a command that prints its result as text, or as JSON. */
-  add(name: string, description: string, options: CommandOptions = {}): Command {
+  /** Adds a command that prints its result as text, or as JSON. @param usage its name and arguments: `show <id>` */
+  add(usage: string, description: string, meanings: Arguments = {}, options: CommandOptions = {}): Command {
+    const [name = '', ...names] = usage.split(' ')
     const command: Command = this.command(name, options).description(description)
+    for (const argument of names) command.argument(argument, meanings[argument.slice(1, -1)] ?? '')
     return withJson(command)
+  }
+
+  /** Adds a group of commands; returns the function that adds one. @param shared meanings of arguments of several */
+  group(name: string, description: string, shared: Arguments = {}) {
+    const group = this.command(name).description(description)
+    return (usage: string, text: string, meanings: Arguments = {}, options?: CommandOptions): Command =>
+      group.add(usage, text, { ...shared, ...meanings }, options)
   }
 
   /** Adds `--account`, for which the API then acts. */
@@ -47,6 +59,11 @@ export class Command extends Commander {
   limit(rows: string, fallback: number): this {
     const description = `maximum number of ${rows}, up to ${MAX_ROWS}`
     return this.option('--limit <count>', description, createWholeNumberParser(1, MAX_ROWS), fallback)
+  }
+
+  /** Adds an option with one of these values. */
+  choice(flags: string, description: string, values: readonly string[], fallback?: string): this {
+    return this.addOption(new Option(flags, description).choices(values).default(fallback))
   }
 
   /** Calls `use` with the API. */
@@ -88,19 +105,19 @@ export class Command extends Commander {
     })
   }
 
-  /** Prints a list of the API, with at most `--limit` rows; without rows, the sentence. */
-  list<Options, Row, Args extends unknown[] = string[]>(
+  /** Prints a list of the API, with at most `--limit` rows and these columns; without rows, the sentence. */
+  list<Options, Row, Names extends string, Cell extends string = never, Args extends unknown[] = string[]>(
     read: (context: ListContext<Options>, ...args: Args) => Pages<Page<Row>> | Promise<Page<Row>>,
-    sentenceWithoutRows: string,
-    columns: Columns<Row> | ((rows: readonly Row[]) => Columns<Row>),
+    columns: Columns<Row, Cell, Names>,
+    cells?: Cells<Row, Cell>,
+    sentenceWithoutRows = 'There is none.',
   ): this {
     return this.run<Options & { readonly limit?: number }, Args>(async ({ api, options }, ...args) => {
       const { limit = Number.POSITIVE_INFINITY } = options
       const query = { account_id: await findAccountFilter(api, options), per_page: pageSize(limit) }
       const pages = read({ api, options, query }, ...args)
       const found = await ('pages' in pages ? readRows(pages, limit) : pages)
-      const shown = typeof columns === 'function' ? columns(found.data) : columns
-      printResult(options, found, (page) => formatPage(page, sentenceWithoutRows, shown))
+      printResult(options, found, (page) => formatPage(page, columns, cells, sentenceWithoutRows))
     })
   }
 }

@@ -1,6 +1,11 @@
-/** @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS. */
+/**
+ * @module `tassis domains`: registers domains, shows the DNS records to publish and checks DNS; `tassis certificates`:
+ * which certificates clients see, and makes failed orders due again.
+ */
 import { Option } from 'commander'
-import type { Domain, VerifyDomainResult } from '#client/api.ts'
+import type { Domain } from '#client/api.ts'
+import type { OperatorCertificate } from '#client/operator-api.ts'
+import { USE_NAMES } from '#features/setup/certificates/states.ts'
 import { isUnanswered } from '#features/setup/domains/check-result.ts'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
@@ -10,8 +15,8 @@ import type { Command, Context } from './command.ts'
 import { UsageError } from './errors.ts'
 import { confirmAction } from './options.ts'
 import {
-  type Columns,
-  fields,
+  formatFields,
+  formatFromNow,
   formatPage,
   formatTable,
   formatUtc,
@@ -20,24 +25,13 @@ import {
   printResult,
 } from './output.ts'
 
-const DOMAIN_COLUMNS: Columns<Domain> = {
-  ...fields<Domain>()('domain status checked_at id'),
-  '': describeState,
-}
-
-const WITHOUT_DNS_DESCRIPTION =
-  'mark a domain verified without a DNS check, for testing; expires 72 hours after a check that finds no records'
-
 export function addDomainCommands(program: Command): void {
-  const domains = program.command('domains').description('register, verify and remove sending domains')
-  const addDomainCommand = (name: string, description: string): Command =>
-    domains.add(name, description).account().argument('<domain>', 'name or ID')
+  const addToGroup = program.group('domains', 'register, verify and remove sending domains', { domain: 'name or ID' })
+  const add = (usage: string, description: string, meanings?: Readonly<Record<string, string>>): Command =>
+    addToGroup(usage, description, meanings).account()
 
-  domains
-    .add('add', 'register a domain and print the DNS records to publish')
-    .account()
-    .argument('<domain>', 'such as example.com')
-    .run(async ({ api, options }, name) => {
+  add('add <domain>', 'register a domain and print the DNS records to publish', { domain: 'such as example.com' }).run(
+    async ({ api, options }, name) => {
       const created = await api.domains.create({ domain: name })
       const warnings = [...(created.warnings ?? []), ...(await readHostnameWarnings(api))]
       printResult(options, created, ({ data }) =>
@@ -48,18 +42,15 @@ export function addDomainCommands(program: Command): void {
           `Then: tassis domains verify ${data.domain}`,
         ),
       )
-    })
-
-  domains
-    .add('list', 'list the domains of an account')
-    .account()
-    .list(
-      ({ api }) => api.domains.list({ per_page: 100 }),
-      'The account has no domain; add one with `tassis domains add example.com`.',
-      DOMAIN_COLUMNS,
-    )
-
-  addDomainCommand('records', 'print the DNS records to publish')
+    },
+  )
+  add('list', 'list the domains of an account').list(
+    ({ api }: Context) => api.domains.list({ per_page: 100 }),
+    'domain status checked_at id state',
+    { state: describeState },
+    'The account has no domain; add one with `tassis domains add example.com`.',
+  )
+  add('records <domain>', 'print the DNS records to publish')
     .addOption(new Option('--zone', 'print zone file lines').conflicts('json'))
     .run(async ({ api: all, options }: Context<{ zone?: boolean }>, name) => {
       const { api, id } = await findOne(all, 'domain', name, options)
@@ -70,14 +61,10 @@ export function addDomainCommands(program: Command): void {
           : joinParagraphs(...warnings, formatRecords(data), describeState(data), formatFormer(data)),
       )
     })
-
-  domains
-    .add(
-      'rotate-dkim',
-      'create new DKIM keys, which sign once their DNS records are found; the present ones sign until then',
-    )
-    .account()
-    .argument('[domain]', 'name or ID')
+  add(
+    'rotate-dkim [domain]',
+    'create new DKIM keys, which sign once their DNS records are found; the present ones sign until then',
+  )
     .option('--all', 'all verified domains of the account')
     .answer(
       async ({ api: all, options }: Context<{ all?: boolean }>, name?: string) => {
@@ -85,7 +72,10 @@ export function addDomainCommands(program: Command): void {
           throw new UsageError('Name a domain, or use --all for all verified domains of the account.')
         const found = name === undefined ? undefined : await findOne(all, 'domain', name, options)
         const api = found?.api ?? all
-        const ids = found ? [found.id] : await listVerified(api)
+        const ids: string[] = found ? [found.id] : []
+        if (!found)
+          for await (const { id, status } of api.domains.list({ per_page: 100 }))
+            if (status === 'verified') ids.push(id)
         const rotated: Domain[] = []
         for (const id of ids) rotated.push((await api.domains.rotateDkim(id)).data)
         return { data: rotated }
@@ -95,31 +85,38 @@ export function addDomainCommands(program: Command): void {
           .flatMap((domain) => [formatRecords(domain, ['dkim_next', 'dkim_ed25519_next']), describeState(domain)])
           .join('\n\n') || 'The account has no verified domain, so there are no DKIM keys to rotate.',
     )
-
-  addDomainCommand('verify', 'check DNS now; exit code 1 if a record needed to send is missing')
-    .option('--without-dns', WITHOUT_DNS_DESCRIPTION)
+  add('verify <domain>', 'check DNS now; exit code 1 if a record needed to send is missing')
+    .option(
+      '--without-dns',
+      'mark a domain verified without a DNS check, for testing; expires 72 hours after a check that finds no records',
+    )
     .run(async ({ api: all, options }: Context<{ withoutDns?: boolean }>, name) => {
       const { api, id, account_id: account } = await findOne(all, 'domain', name, options)
-      if (options.withoutDns) {
-        const marked = await api.operator.verifyAccountDomainWithoutDns(account, id)
-        const sentence =
-          'counts as verified and accepts mail, without a DNS check. This expires 72 hours after a check (every 6 hours, or `tassis domains verify`) finds that its records are missing.'
-        return printResult(options, marked, ({ data }) => `${data.domain} ${sentence}`)
-      }
+      if (options.withoutDns)
+        return printResult(
+          options,
+          await api.operator.verifyAccountDomainWithoutDns(account, id),
+          ({ data }) =>
+            `${data.domain} counts as verified and accepts mail, without a DNS check. This expires 72 hours after a check (every 6 hours, or \`tassis domains verify\`) finds that its records are missing.`,
+        )
       const found = await api.domains.verify(id)
       if (!found.data.fully_verified) process.exitCode = 1
-      printResult(options, found, ({ data: { domain, checks, fully_verified: isVerified } }) =>
-        [
-          formatChecks(checks),
+      // A missing record is a problem only if sending needs it.
+      const rows = Object.entries(found.data.checks).map(([key, { verified, detail }]) => {
+        const problem = SENDING_RECORDS.some((needed) => needed === key) ? 'NOT OK' : 'optional'
+        return [key, verified ? 'ok' : isUnanswered(detail) ? 'unknown' : problem, detail]
+      })
+      printResult(options, found, ({ data: { domain, fully_verified: isVerified } }) =>
+        joinParagraphs(
+          formatTable(['RECORD', '', 'FOUND'], rows),
           isVerified
             ? `${domain.domain} is verified: its mail is sent.`
             : `${domain.domain} is not verified, or will lose that. ${describeState(domain)}\n\`tassis domains records ${domain.domain}\` prints the records to publish.`,
-        ].join('\n\n'),
+        ),
       )
     })
-
-  addDomainCommand(
-    'remove',
+  add(
+    'remove <domain>',
     'remove a domain: nothing more is sent or received for it, and its scheduled mail is cancelled',
   )
     .option('--yes', 'do not ask')
@@ -141,12 +138,6 @@ async function readHostnameWarnings(api: CommandApi): Promise<readonly string[]>
   return findHostnameWarnings({ hostname: data.find(({ variable }) => variable === 'TASSIS_HOSTNAME')?.value ?? '' })
 }
 
-async function listVerified(api: CommandApi): Promise<string[]> {
-  const ids: string[] = []
-  for await (const { id, status } of api.domains.list({ per_page: 100 })) if (status === 'verified') ids.push(id)
-  return ids
-}
-
 /** Says how its mail is handled while records are missing, and what waits for DNS; empty if all is well. */
 function describeState(shown: Domain): string {
   const { status, dns_records: records, covered_by: parent, records_lost_at: lostAt, sends_until: until } = shown
@@ -165,13 +156,12 @@ function describeState(shown: Domain): string {
 
 /** How long the records of former selectors must stay: receivers still verify mail with them. */
 const formatFormer = ({ former_dkim_selectors: former = [] }: Domain): string =>
-  formatPage({ data: former }, '', {
-    'FORMER DKIM SELECTOR': ({ selector }) => selector,
-    'REMOVE ITS RECORDS': ({ keep_until: at }) => `after ${formatUtcFromNow(at)}`,
+  formatPage({ data: former }, 'former_dkim_selector remove_its_records', {
+    former_dkim_selector: ({ selector }) => selector,
+    remove_its_records: ({ keep_until: at }) => `after ${formatUtcFromNow(at)}`,
   })
 
-type Records = Domain['dns_records']
-type Key = keyof Records
+type Key = keyof Domain['dns_records']
 
 /** In the order in which they are shown. */
 const PURPOSES: Readonly<Record<Key, string>> = {
@@ -186,48 +176,58 @@ const PURPOSES: Readonly<Record<Key, string>> = {
   tracking: 'host of tracked links; may be in another domain',
 }
 
-const KEYS = Object.keys(PURPOSES) as Key[]
-
-const listRecords = (records: Records, keys = KEYS) =>
+const listRecords = ({ dns_records: records }: Domain, keys = Object.keys(PURPOSES) as Key[]) =>
   keys.flatMap((key) => {
     const record = records[key]
     return record ? [{ key, ...record }] : []
   })
 
 /** Formats one block per record, with each value on its own line. */
-function formatRecords({ domain, dns_records: records, checked_at: checkedAt }: Domain, keys = KEYS): string {
+function formatRecords(domain: Domain, keys?: Key[]): string {
   // Without a check, an operator has marked the domain verified.
-  const found = checkedAt ? ' (found)' : ' (not checked)'
-  const blocks = listRecords(records, keys).map(({ key, type, host, priority, value, verified }) =>
-    [
-      `${PURPOSES[key]}${verified ? found : ''}`,
-      `  Type      ${type}`,
-      `  Name      ${host}`,
-      ...(priority === undefined ? [] : [`  Priority  ${priority}`]),
-      `  Value     ${value}`,
-    ].join('\n'),
+  const found = domain.checked_at ? ' (found)' : ' (not checked)'
+  const blocks = listRecords(domain, keys).map(
+    ({ key, type, host: name, priority, value, verified }) =>
+      `${PURPOSES[key]}${verified ? found : ''}\n${formatFields({ type, name, priority, value }, 2)}`,
   )
-  return [`Publish these records in the DNS of ${domain}:`, ...blocks].join('\n\n')
+  return [`Publish these records in the DNS of ${domain.domain}:`, ...blocks].join('\n\n')
 }
 
-/** Formats the result of each check; a missing record is a problem only if sending needs it. */
-function formatChecks(checks: VerifyDomainResult['checks']): string {
-  const rows = Object.entries(checks).map(([key, { verified, detail }]) => {
-    const isNeeded = SENDING_RECORDS.some((needed) => needed === key)
-    const problem = isUnanswered(detail) ? 'unknown' : isNeeded ? 'NOT OK' : 'optional'
-    return [key, verified ? 'ok' : problem, detail]
-  })
-  return formatTable(['RECORD', '', 'FOUND'], rows)
-}
-
-/**
- * Formats one line per record, TXT values in strings of at most 255 octets. The inbound MX is commented out, because
- * publishing it redirects the domain's mail.
- */
-const formatZone = ({ dns_records: records }: Domain): string =>
-  listRecords(records)
+/** One line per record. The inbound MX is commented out, because publishing it redirects the domain's mail. */
+const formatZone = (domain: Domain): string =>
+  listRecords(domain)
     .map((record) => {
       const line = formatZoneLine(`${record.host}.`, record)
       return record.key === 'mx' ? `; ${PURPOSES.mx}:\n; ${line}` : line
     })
     .join('\n')
+
+export function addCertificateCommands(program: Command): void {
+  const add = program.group('certificates', 'show the certificates of this service, or order them again')
+  add('list', 'list the certificates that clients see').answer(
+    async ({ api }) => api.operator.listCertificates(),
+    (page) => {
+      const problems = page.data.flatMap(({ host, mismatch, last_error: error, next_attempt_at: next }) => [
+        ...(mismatch ? [`${mismatch.problem}\n  ${mismatch.fix}`] : []),
+        ...(error === null
+          ? []
+          : [
+              `${host}: ${error}\n  Next attempt ${next === null ? 'soon' : formatFromNow(next)}; \`tassis certificates retry\` makes it now.`,
+            ]),
+      ])
+      const cells = {
+        for: ({ use }: OperatorCertificate) => USE_NAMES[use],
+        not_after: ({ not_after: at }: OperatorCertificate) => at && formatUtcFromNow(at),
+      }
+      const none = 'No certificates: neither TASSIS_HTTPS_ADDR nor an SMTP listener is set. A proxy has its own.'
+      return joinParagraphs(formatPage(page, 'host for source not_after', cells, none), ...new Set(problems))
+    },
+  )
+  add('retry', 'order failed certificates now, after their cause was mended').answer(
+    async ({ api }) => api.operator.retryCertificates(),
+    ({ data: { hosts } }) =>
+      hosts.length === 0
+        ? 'No order has failed.'
+        : `The service orders again: ${hosts.join(', ')}. See \`tassis certificates list\` in a minute.`,
+  )
+}

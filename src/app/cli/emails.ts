@@ -1,21 +1,20 @@
 /**
  * @module `tassis emails`: finds emails of all accounts, shows one, and retries, cancels or resends it; `tassis explain`:
- * what happened to one, for each recipient: why, who must act, what comes next, and its attempts with their dialogue.
+ * what happened to one, for each recipient: why, who must act, what comes next, and its attempts with their dialogue;
+ * `tassis dead-letters`: lists what could not be sent, and sends it again.
  */
-import { Option } from 'commander'
-import type { Email, EmailAttempt, EmailEvent, EmailRecipient } from '#client/api.ts'
+import type { Email, EmailAttempt } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
-import type { OperatorEmail, OperatorEmailExplanation } from '#client/operator-api.ts'
+import type { OperatorDeadLetter, OperatorEmail, OperatorEmailExplanation } from '#client/operator-api.ts'
+import { DEAD_LETTER_REASONS, type DeadLetterReason } from '#features/sending/dead-letters/dead-letters.ts'
 import { STATUSES, type Status } from '#features/sending/queue/status.ts'
 import { truncate } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { type CommandApi, findOne, readRows } from './api.ts'
+import { type CommandApi, findAccountFilter, findOne, pageSize, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
-import { CommandError } from './errors.ts'
-import { collectOption, confirmAction, EMAIL_ARGUMENT, parseTimeOption, TIME_FORMS } from './options.ts'
+import { CommandError, UsageError } from './errors.ts'
+import { type AccountOption, collectOption, confirmAction, parseTimeOption, TIME_FORMS } from './options.ts'
 import {
-  type Columns,
-  fields,
   formatCount,
   formatFields,
   formatPage,
@@ -26,24 +25,19 @@ import {
 } from './output.ts'
 import { formatChanged } from './queue.ts'
 
+const EMAIL_ARGUMENT = { id: 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID' }
+
 type Filter = 'query' | 'to' | 'from' | 'subject' | 'tag' | 'stream' | 'domain' | 'messageId' | 'since' | 'until'
 type ListOptions = Partial<Readonly<Record<Filter, string>>> & { readonly status?: Status; readonly limit: number }
 
+/** Enough for the millisecond of an id, and for the digits that tell emails of one millisecond apart. */
+const SHOWN_ID_LENGTH = 18
+const MAX_ADDRESS_LENGTH = 21
+/** Of 80 columns, the width that the other table columns leave. */
+const MAX_SUBJECT_LENGTH = 15
+
 export function addEmailCommands(program: Command): void {
   const emails = program.command('emails').description('find emails, explain them, and retry, cancel or resend one')
-  addListCommand(emails)
-  emails
-    .add('show', 'show an email: its recipients, the replies of their servers, its events')
-    .argument('<id>', EMAIL_ARGUMENT)
-    .answer(async ({ api: all }: Context, text: string) => {
-      const { api, id } = await findOne(all, 'email', text)
-      return api.emails.get(id)
-    }, formatEmail)
-  addExplainCommand(emails)
-  addEmailActionCommands(emails)
-}
-
-const addListCommand = (emails: Command): Command =>
   emails
     .add('list', 'list the newest emails of all accounts, by any of these filters')
     .accountFilter()
@@ -62,53 +56,54 @@ const addListCommand = (emails: Command): Command =>
     .option('--stream <slug>', 'only in this message stream')
     .option('--domain <name>', 'only signed by this sending domain')
     .option('--message-id <id>', 'only the email with this Message-ID')
-    .addOption(new Option('--status <status>', 'only with this status').choices(STATUSES))
+    .choice('--status <status>', 'only with this status', STATUSES)
     .option('--since <time>', `only accepted at or after this time: ${TIME_FORMS}`)
     .option('--until <time>', 'only accepted at or before this time; a date includes its whole day')
-    .list(
-      async ({ api, options, query }: ListContext<ListOptions>) => {
+    .answer(
+      async ({ api, options }: Context<ListOptions>) => {
         const { query: q, to, from, subject, tag, stream, domain, status, messageId, since, until, limit } = options
         const now = systemClock.now()
         const filters = {
-          ...{ ...query, q, to, from, subject, tag, stream, domain, status, message_id: messageId },
+          ...{ q, to, from, subject, tag, stream, domain, status, message_id: messageId, per_page: pageSize(limit) },
+          account_id: await findAccountFilter(api, options),
           from_date: since && parseTimeOption('--since', since, now),
           to_date: until && parseTimeOption('--until', until, now),
         }
         return readRows(api.operator.listEmails(filters), limit)
       },
-      'No emails found.',
-      toColumns,
+      (page) => {
+        const isOfSeveral = page.data.some(({ account_id: id }) => id !== page.data[0]?.account_id)
+        const columns = 'id day_and_time status to subject' as const
+        const cells = {
+          id: ({ id }: OperatorEmail) => id.slice(0, SHOWN_ID_LENGTH),
+          day_and_time: ({ created_at: at }: OperatorEmail) => at.slice(5, 16).replace('T', ' '),
+          to: ({ to }: OperatorEmail) => truncate(to, MAX_ADDRESS_LENGTH),
+          subject: ({ subject }: OperatorEmail) => truncate(subject, MAX_SUBJECT_LENGTH),
+        }
+        return formatPage(page, isOfSeveral ? `${columns} account` : columns, cells, 'There is none.')
+      },
     )
-
-/** Enough for the millisecond of an id, and for the digits that tell emails of one millisecond apart. */
-const SHOWN_ID_LENGTH = 18
-const MAX_ADDRESS_LENGTH = 21
-/** Of 80 columns, the width that the other table columns leave. */
-const MAX_SUBJECT_LENGTH = 15
-
-const toColumns = (emails: readonly OperatorEmail[]): Columns<OperatorEmail> => ({
-  ID: ({ id }) => id.slice(0, SHOWN_ID_LENGTH),
-  'DAY AND TIME': ({ created_at: at }) => at.slice(5, 16).replace('T', ' '),
-  STATUS: ({ status }) => status,
-  TO: ({ to }) => truncate(to, MAX_ADDRESS_LENGTH),
-  SUBJECT: ({ subject }) => truncate(subject, MAX_SUBJECT_LENGTH),
-  ...(emails.some(({ account_id: id }) => id !== emails[0]?.account_id) && { ACCOUNT: ({ account }) => account }),
-})
-
-const RECIPIENTS = fields<EmailRecipient>()(
-  'kind address status attempts bounce_type bounce_category delivered_at next_retry_at smtp_response',
-)
-
-const EVENTS = fields<EmailEvent>()('created_at type recipient remote_mta diagnostic_code')
+  emails
+    .add('show <id>', 'show an email: its recipients, the replies of their servers, its events', EMAIL_ARGUMENT)
+    .answer(async ({ api: all }: Context, text: string) => {
+      const { api, id } = await findOne(all, 'email', text)
+      return api.emails.get(id)
+    }, formatEmail)
+  addExplainCommand(emails)
+  addEmailActionCommands(emails)
+}
 
 function formatEmail({ data }: { readonly data: Email }): string {
-  const { id, account_id, from_address, to, cc, bcc, subject, tags, message_id, created_at, scheduled_at } = data
-  const { state, sentence, sandbox } = data
-  const header = { account_id, from: from_address, to, cc, bcc, subject, tags, message_id, created_at, scheduled_at }
+  const { id: email, account_id, from_address: from, to, cc, bcc, subject, tags, message_id, created_at } = data
+  const header = { email, account_id, from, to, cc, bcc, subject, tags, message_id, created_at }
+  const { scheduled_at, state, sentence, sandbox } = data
   return joinParagraphs(
-    formatFields({ email: id, ...header, state: `${state}. ${sentence}`, sandbox: sandbox || null }),
-    formatPage({ data: data.recipients }, '', RECIPIENTS),
-    formatPage({ data: data.events }, '', EVENTS),
+    formatFields({ ...header, scheduled_at, state: `${state}. ${sentence}`, sandbox: sandbox || null }),
+    formatPage(
+      { data: data.recipients },
+      'kind address status attempts bounce_type bounce_category delivered_at next_retry_at smtp_response',
+    ),
+    formatPage({ data: data.events }, 'created_at type recipient remote_mta diagnostic_code'),
   )
 }
 
@@ -117,33 +112,36 @@ interface ResendOptions {
   readonly yes?: boolean
 }
 
-/** @param emails the group `tassis emails` */
-export function addEmailActionCommands(emails: Command): void {
-  const add = (name: string, description: string): Command =>
-    emails.add(name, description).argument('<id>', EMAIL_ARGUMENT)
-
-  add('retry', 'make an email due now that waits for another attempt; what is held stays held').answer(
-    async ({ api }: Context, text: string) => {
-      const { id, status, scheduled_at: at } = await readOpenEmail(api, text)
-      if (status === 'scheduled')
-        throw new CommandError(
-          `The email is scheduled for ${formatUtc(at ?? '')}, so there is nothing to retry; \`tassis emails cancel ${id}\` cancels it.`,
-          'email_scheduled',
-        )
-      return api.operator.retryQueue({ email_id: id })
-    },
-    (done, { api }) => `${formatChanged(done)}${formatIfStopped(api)}`,
-  )
-
-  add('cancel', 'cancel an email that is scheduled or waits; no bounce, and its quota is given back').answer(
-    async ({ api }: Context, text: string) => {
-      const { id, status, account_id: account } = await readOpenEmail(api, text)
-      return status === 'scheduled' ? api.as(account).emails.cancel(id) : api.operator.dropQueue({ email_id: id })
-    },
-    ({ data }) => ('changed' in data ? formatChanged({ data }) : 'Cancelled: nothing of it is sent.'),
-  )
-
-  add('resend', 'send a stored email that has ended again, as a new email')
+function addEmailActionCommands(emails: Command): void {
+  emails
+    .add('retry <id>', 'make an email due now that waits for another attempt; what is held stays held', EMAIL_ARGUMENT)
+    .answer(
+      async ({ api }: Context, text: string) => {
+        const { id, status, scheduled_at: at } = await readOpenEmail(api, text)
+        if (status === 'scheduled')
+          throw new CommandError(
+            `The email is scheduled for ${formatUtc(at ?? '')}, so there is nothing to retry; \`tassis emails cancel ${id}\` cancels it.`,
+            'email_scheduled',
+          )
+        return api.operator.retryQueue({ email_id: id })
+      },
+      (done, { api }) => `${formatChanged(done)}${formatIfStopped(api)}`,
+    )
+  emails
+    .add(
+      'cancel <id>',
+      'cancel an email that is scheduled or waits; no bounce, and its quota is given back',
+      EMAIL_ARGUMENT,
+    )
+    .answer(
+      async ({ api }: Context, text: string) => {
+        const { id, status, account_id: account } = await readOpenEmail(api, text)
+        return status === 'scheduled' ? api.as(account).emails.cancel(id) : api.operator.dropQueue({ email_id: id })
+      },
+      ({ data }) => ('changed' in data ? formatChanged({ data }) : 'Cancelled: nothing of it is sent.'),
+    )
+  emails
+    .add('resend <id>', 'send a stored email that has ended again, as a new email', EMAIL_ARGUMENT)
     .option('--to <address>', 'only to this recipient of the email; repeat for several', collectOption)
     .option('--yes', 'do not ask, although a recipient may get it twice')
     .answer(
@@ -200,9 +198,10 @@ interface ExplainOptions {
 /** @param parent the program, or the group `tassis emails` */
 export function addExplainCommand(parent: Command): void {
   parent
-    .add('explain', 'explain an email: its attempts, what comes next, who must act')
+    .add('explain <id>', 'explain an email: its attempts, what comes next, who must act', {
+      id: `${EMAIL_ARGUMENT.id}; or an address or its beginning, for the newest email to it`,
+    })
     .limit('recipients', 10)
-    .argument('<id>', `${EMAIL_ARGUMENT}; or an address or its beginning, for the newest email to it`)
     .option('--all', 'show the dialogue of each attempt, not only of the last')
     .answer(
       async ({ api }: Context<ExplainOptions>, text) => api.operator.getEmailExplanation(await findEmail(api, text)),
@@ -227,14 +226,14 @@ type Recipient = OperatorEmailExplanation['recipients'][number]
 function formatExplanation(explained: OperatorEmailExplanation, { limit, all = false }: ExplainOptions): string {
   const { id, account, from_address: from, subject, created_at, recipients, state, sentence } = explained
   const whole = recipients.length === 1 ? state : `${state}. ${sentence}`
-  return [
+  return joinParagraphs(
     formatFields({ email: id, account, from, subject, accepted: created_at, state: whole }),
-    ...recipients.slice(0, limit).flatMap((recipient) => ['', ...formatRecipient(recipient, all)]),
-    ...(recipients.length > limit ? ['', `… and ${recipients.length - limit} more recipients (--limit)`] : []),
-  ].join('\n')
+    ...recipients.slice(0, limit).map((recipient) => formatRecipient(recipient, all)),
+    recipients.length > limit && `… and ${recipients.length - limit} more recipients (--limit)`,
+  )
 }
 
-function formatRecipient(recipient: Recipient, isAll: boolean): string[] {
+function formatRecipient(recipient: Recipient, isAll: boolean): string {
   const { address, kind, state, attempt_count: count, next_at: nextAt, expires_at: expiresAt } = recipient
   const shown = {
     why: recipient.sentence,
@@ -243,11 +242,10 @@ function formatRecipient(recipient: Recipient, isAll: boolean): string[] {
     next: formatNext(recipient),
     deadline: expiresAt !== null && nextAt !== null ? formatUtcFromNow(expiresAt) : null,
   }
-  return [
-    `${address} (${kind}): ${state} after ${formatCount(count, 'attempt')}`,
-    formatFields(shown, 2),
-    ...recipient.attempts.flatMap((attempt, index) => ['', ...formatAttempt(attempt, isAll || index === 0)]),
-  ]
+  return joinParagraphs(
+    `${address} (${kind}): ${state} after ${formatCount(count, 'attempt')}\n${formatFields(shown, 2)}`,
+    ...recipient.attempts.map((attempt, index) => formatAttempt(attempt, isAll || index === 0)),
+  )
 }
 
 function formatNext(recipient: Recipient): string {
@@ -258,18 +256,100 @@ function formatNext(recipient: Recipient): string {
   return `${nextAt === expiresAt ? 'ends as expired' : 'attempt'} ${formatUtcFromNow(nextAt)}`
 }
 
-function formatAttempt(attempt: EmailAttempt, withDialogue: boolean): string[] {
-  const { attempt: number, ended_at: endedAt, outcome, source, host, address, tls, timings, dialogue } = attempt
-  const { smtp_response, reason: why, category, rule } = attempt
-  const reason = why === smtp_response ? null : why
-  return [
-    `  Attempt ${number}, ${formatUtcFromNow(endedAt)}:`,
-    formatFields({ outcome, source, host, address, tls, timings, smtp_response, reason, category, rule }, 4),
-    ...(withDialogue && dialogue ? ['    Dialogue, in ms:', ...dialogue.map(formatLine)] : []),
-  ]
-}
-
 const MARKS = { client: '>', server: '<', note: '*' } as const
 
-const formatLine = ({ at_ms: at, from, text }: NonNullable<EmailAttempt['dialogue']>[number]): string =>
-  toPrintable(`${String(at).padStart(9)} ${MARKS[from]} ${text}`)
+function formatAttempt(given: EmailAttempt, withDialogue: boolean): string {
+  const { attempt, ended_at: endedAt, outcome, source, host, address, tls, timings, dialogue } = given
+  const { smtp_response, reason: why, category, rule } = given
+  const reason = why === smtp_response ? null : why
+  const lines = (withDialogue && dialogue) || []
+  return [
+    `  Attempt ${attempt}, ${formatUtcFromNow(endedAt)}:`,
+    formatFields({ outcome, source, host, address, tls, timings, smtp_response, reason, category, rule }, 4),
+    ...(lines.length > 0 ? ['    Dialogue, in ms:'] : []),
+    ...lines.map(({ at_ms: at, from, text }) => toPrintable(`${String(at).padStart(9)} ${MARKS[from]} ${text}`)),
+  ].join('\n')
+}
+
+interface SelectOptions extends AccountOption {
+  readonly reason?: DeadLetterReason | undefined
+  readonly email?: string | undefined
+}
+
+type RetryOptions = SelectOptions & { readonly all?: boolean; readonly yes?: boolean }
+
+const readSelection = async (api: CommandApi, options: SelectOptions) => ({
+  reason: options.reason,
+  account_id: await findAccountFilter(api, options),
+  email_id: options.email === undefined ? undefined : (await findOne(api, 'email', options.email)).id,
+})
+
+export function addDeadLetterCommands(program: Command): void {
+  const addToGroup = program.group(
+    'dead-letters',
+    'list recipients whose delivery expired, failed or is uncertain, and try them again',
+    { id: 'ID of a dead letter, as shown by `tassis dead-letters list`' },
+  )
+  const add = (usage: string, description: string): Command =>
+    addToGroup(usage, description)
+      .accountFilter()
+      .choice('--reason <reason>', 'only with this reason', DEAD_LETTER_REASONS)
+      .option('--email <id>', 'only of this email: its ID, or the beginning as shown by `tassis emails list`')
+
+  add('list', 'list the newest dead letters of all accounts')
+    .limit('dead letters', 30)
+    .list(async ({ api, options, query }: ListContext<SelectOptions & { readonly limit: number }>) => {
+      const selection = { ...query, ...(await readSelection(api, options)) }
+      return readRows(api.operator.listDeadLetters(selection), options.limit)
+    }, 'id failed_at failure_reason to_address subject account email_id last_error')
+  add('retry [id]', 'put dead letters back into the queue, due now; exit code 1 if one cannot be sent again')
+    .option('--all', 'all that the other options select; without --reason, none that are uncertain')
+    .option('--yes', 'do not ask')
+    .answer(
+      async ({ api, options }: Context<RetryOptions>, id?: string) => {
+        if (Number(id !== undefined) + Number(options.all || options.email !== undefined) !== 1)
+          throw new UsageError('Give the ID of a dead letter, --email with the ID of an email, or --all.')
+        const letters =
+          id === undefined ? await selectLetters(api, options) : [(await api.operator.getDeadLetter(id)).data]
+        const isUncertain = letters.some(({ failure_reason: reason }) => reason === 'uncertain')
+        const facts = `${formatCount(letters.length, 'dead letter')}${isUncertain ? ', which may arrive twice' : ''}`
+        if (id === undefined || isUncertain) confirmAction(options, facts, 'send them again')
+        const data = []
+        for (const letter of letters) data.push(await retryLetter(api, letter))
+        if (data.some(({ error }) => error !== null)) process.exitCode = 1
+        return { data }
+      },
+      ({ data }) => {
+        const failed = data.flatMap(({ id, error }) => (error ? [`${id} was not: ${error.message}`] : []))
+        const done = `${formatCount(data.length - failed.length, 'dead letter')} put back into the queue, due now.`
+        return [done, ...failed].join('\n')
+      },
+    )
+}
+
+/** What is safe to send again: no receiver has it. */
+const UNDELIVERED: readonly DeadLetterReason[] = ['expired', 'failed']
+
+async function selectLetters(api: CommandApi, options: RetryOptions): Promise<OperatorDeadLetter[]> {
+  const { reason, ...selection } = await readSelection(api, options)
+  const letters: OperatorDeadLetter[] = []
+  for (const only of reason === undefined ? UNDELIVERED : [reason])
+    for await (const letter of api.operator.listDeadLetters({ ...selection, reason: only, per_page: 100 }))
+      letters.push(letter)
+  if (letters.length > 0) return letters
+  throw new CommandError(
+    'No dead letter matches (uncertain ones only with --reason uncertain); `tassis dead-letters list` shows all.',
+    'dead_letter_not_found',
+  )
+}
+
+/** `error`: why it was not put back into the queue; null: it was. */
+async function retryLetter(api: CommandApi, { id, account_id: account }: OperatorDeadLetter) {
+  try {
+    await api.as(account).deadLetters.retry(id)
+    return { id, error: null }
+  } catch (error) {
+    if (!(error instanceof TassisError) || error.status < 400 || error.status >= 500) throw error
+    return { id, error: { code: error.code, message: error.message } }
+  }
+}

@@ -17,7 +17,7 @@ import { requireData } from './call.ts'
 import type { Command, Context } from './command.ts'
 import { CommandError } from './errors.ts'
 import { confirmAction, parseInstantOption, parseTimeOption, TIME_FORMS } from './options.ts'
-import { fields, formatFields, formatPage, formatValue, joinParagraphs, print, printResult } from './output.ts'
+import { formatFields, formatPage, formatValue, joinParagraphs, print, printResult } from './output.ts'
 
 interface FenceOptions {
   readonly domain?: string
@@ -125,9 +125,7 @@ function formatFence(view: OperatorFence, limit: number): string {
   const page = { data: groups.slice(0, limit), has_more: total > limit }
   return joinParagraphs(
     formatFields(shown),
-    formatPage(page, '', fields<Group>()('account domain recipients accepted_from accepted_to')),
+    formatPage(page, 'account domain recipients accepted_from accepted_to'),
     'This mail waits as restored: some of it may have been sent before; new mail flows.\n`tassis fence release` sends it, `tassis fence drop` cancels it; both take --account, --domain and --since.',
   )
 }
-
-type Group = OperatorFence['groups'][number]

@@ -44,20 +44,13 @@ export function printResult<T>(options: JsonOption, value: T, text: (value: T) =
   else print(toPrintableLines(text(value)))
 }
 
-/** The columns of a table, by their headings. */
-export type Columns<Row> = Readonly<Record<string, (row: Row) => unknown>>
-
 type Words<Text extends string> = Text extends `${infer First} ${infer Rest}` ? First | Words<Rest> : Text
 
-/** Columns that show these fields; the names are separated by spaces. */
-export const fields =
-  <Row>() =>
-  <Names extends string>(names: Words<Names> extends keyof Row ? Names : never): Columns<Row> =>
-    Object.fromEntries(
-      names
-        .split(' ')
-        .map((name) => [toWords(name).toUpperCase(), (row: Row) => formatValue(row[name as keyof Row], name)]),
-    )
+/** What columns show that is not just a field, by their names. */
+export type Cells<Row, Cell extends string> = Readonly<Record<Cell, (row: Row) => unknown>>
+
+/** Names of fields and cells, separated by spaces: the columns of a table. */
+export type Columns<Row, Cell, Names extends string> = Words<Names> extends keyof Row | Cell ? Names : never
 
 interface Page<Row> {
   readonly data: readonly Row[]
@@ -69,18 +62,24 @@ const MAX_TEXT_LENGTH = 60
 const SEVERAL_WORDS = /[^,;] /
 
 /** Formats a list of the API as a table; without rows, the sentence. */
-export function formatPage<Row>(page: Page<Row>, sentenceWithoutRows: string, columns: Columns<Row>): string {
-  const { data, has_more: hasMore = false } = page
+export function formatPage<Row, Names extends string, Cell extends string = never>(
+  { data, has_more: hasMore = false }: Page<Row>,
+  columns: Columns<Row, Cell, Names>,
+  cells?: Cells<Row, Cell>,
+  sentenceWithoutRows = '',
+): string {
   if (data.length === 0) return sentenceWithoutRows
-  const cells = Object.values(columns)
+  const names = columns.split(' ')
+  const toCell = new Map<string, (row: Row) => unknown>(Object.entries(cells ?? {}))
   const rows = data.map((row) =>
-    cells.map((toCell, i) => {
-      const text = formatValue(toCell(row))
+    names.map((name, i) => {
+      const text = formatValue(toCell.has(name) ? toCell.get(name)?.(row) : row[name as keyof Row], name)
       // The last one needs no column: replies and reasons are whole.
-      return i < cells.length - 1 && SEVERAL_WORDS.test(text) ? truncate(text, MAX_TEXT_LENGTH) : text
+      return i < names.length - 1 && SEVERAL_WORDS.test(text) ? truncate(text, MAX_TEXT_LENGTH) : text
     }),
   )
-  return `${formatTable(Object.keys(columns), rows)}${hasMore ? '\n… and more (--limit)' : ''}`
+  const headings = names.map((name) => toWords(name).toUpperCase())
+  return `${formatTable(headings, rows)}${hasMore ? '\n… and more (--limit)' : ''}`
 }
 
 /** Joins what there is with empty lines. */

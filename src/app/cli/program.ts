@@ -16,37 +16,26 @@ import { ConfigError, InUseError } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { loadConfig } from '../settings.ts'
 import { formatVersion } from '../version.ts'
-import { addAccountCommands } from './accounts.ts'
+import { addAccountCommands, addKeyCommands, addUserCommands } from './accounts.ts'
 import { findServiceUrl } from './api.ts'
-import { addAuditCommands, addLogsCommand } from './audit.ts'
 import { addBackupCommand, addRestoreCommand } from './backup.ts'
-import { addCertificateCommands } from './certificates.ts'
 import { addCheckCommand } from './check.ts'
 import { Command } from './command.ts'
-import { addConfigCommand } from './config.ts'
-import { addDeadLetterCommands } from './dead-letters.ts'
-import { addDiskCommand, addRetentionCommands } from './disk.ts'
 import { addDoctorCommand } from './doctor.ts'
-import { addDomainCommands } from './domains.ts'
-import { addEmailCommands, addExplainCommand } from './emails.ts'
+import { addCertificateCommands, addDomainCommands } from './domains.ts'
+import { addDeadLetterCommands, addEmailCommands, addExplainCommand } from './emails.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { addFenceCommands } from './fence.ts'
-import { addKeyCommands } from './keys.ts'
 import { addListenCommand } from './listen.ts'
-import { addOperationCommands } from './operations.ts'
+import { addAuditCommands, addConfigCommand, addDiskCommand, addRetentionCommands } from './local.ts'
 import { readKeyFile } from './options.ts'
 import { formatJsonError, type JsonOption, print, printResult, toPrintable } from './output.ts'
-import { addPeopleCommands } from './people.ts'
-import { addProviderCommands } from './providers.ts'
-import { addQueueCommand } from './queue.ts'
+import { addOperationCommands, addProviderCommands, addQueueCommand } from './queue.ts'
 import { addComplaintsCommand, addInboundCommands, addMailCommands, addReportCommands } from './received.ts'
-import { addRequestCommand } from './request.ts'
+import { addLogsCommand, addRequestCommand } from './request.ts'
 import { addSendCommand } from './send.ts'
 import { addServeCommand } from './serve.ts'
-import { addStartCommand } from './start.ts'
-import { addListsCommand, addSuppressionCommands } from './suppressions.ts'
-import { addTemplateCommands } from './templates.ts'
-import { addUserCommands } from './users.ts'
+import { addListsCommand, addPeopleCommands, addSuppressionCommands, addTemplateCommands } from './suppressions.ts'
 import { addWebhookCommands } from './webhooks.ts'
 
 const TIMEOUT_MS = 5000
@@ -104,7 +93,7 @@ const USAGE_EXIT_CODE = 2
 /**
  * Creates the program with all commands.
  * @param args decide about the form of errors; the first names the command
- * @param addBenchCommand passed in, because the benchmark imports `app`
+ * @param addBenchCommand passed in, because the benchmark imports `app`; `scripts/start` passes its own command
  */
 export function createProgram(args: readonly string[], addBenchCommand: (program: Command) => void): Commander {
   const program = new Command('tassis')
@@ -162,7 +151,6 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addDoctorCommand(program)
   addMcpCommand(program)
   addBenchCommand(program)
-  addStartCommand(program)
   program
     .command('version')
     .description('print the version and the commit it was built from')

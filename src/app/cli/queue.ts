@@ -1,11 +1,10 @@
 /**
  * @module `tassis queue`: what waits for delivery, why and until when; `hold`, `release`, `redirect`, `retry`, `bounce`
- * and `drop`: what the operator does with it. Each counts first and asks.
+ * and `drop`: what the operator does with it. Each counts first and asks. `tassis providers`: limits, rates and
+ * suspensions of receiving providers. `tassis operations`: batches, imports and broadcasts of all accounts.
  */
-
-import { Option } from 'commander'
+import type { Operation } from '#client/api.ts'
 import type {
-  OperatorQueue,
   OperatorQueueRecipient,
   OperatorQueueRule,
   ReleaseOperatorQueueWithoutContentResult,
@@ -14,14 +13,14 @@ import type {
 } from '#client/operator-api.ts'
 import { quoteShellWord } from '#platform/text.ts'
 import { type CommandApi, findAccountFilter, findOne, readRows, sendAll } from './api.ts'
-import type { Command, Context } from './command.ts'
+import type { Command, Context, ListContext } from './command.ts'
 import { confirmAction } from './options.ts'
 import {
-  type Columns,
-  fields,
   formatCount,
   formatFields,
+  formatFromNow,
   formatPage,
+  formatUtc,
   formatUtcFromNow,
   joinParagraphs,
   print,
@@ -51,9 +50,7 @@ async function readQueue(api: CommandApi, { limit, all }: { readonly limit: numb
   return { ...lanes, recipients, rules, health }
 }
 
-type Queue = Awaited<ReturnType<typeof readQueue>>
-
-function formatQueue(found: Queue): string {
+function formatQueue(found: Awaited<ReturnType<typeof readQueue>>): string {
   const { data, recipients, rules, health, pagination } = found
   const { queue, webhooks, received, is_delivering: isDelivering } = health
   const destinations = `${formatCount(queue.waiting, 'message')} to ${formatCount(pagination.total, 'destination')}`
@@ -61,31 +58,30 @@ function formatQueue(found: Queue): string {
     data.length === 0
       ? 'The queue is empty.'
       : `${destinations}${isDelivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
-    formatPage(found, '', LANE_COLUMNS),
-    formatPage({ data: recipients, has_more: queue.waiting > recipients.length }, '', RECIPIENT_COLUMNS),
-    formatPage({ data: rules }, '', RULE_COLUMNS),
+    formatPage(found, 'domain waiting first_due why', {
+      domain: ({ label }) => label,
+      first_due: ({ first_due_at: at }) => formatUtcFromNow(at),
+      why: ({ reason }) => reason,
+    }),
+    formatPage(
+      { data: recipients, has_more: queue.waiting > recipients.length },
+      'recipient status attempts next_attempt email_id last_error',
+      { next_attempt: ({ next_at: at, waits_for: last }) => (last ? `after the ${last}` : formatUtcFromNow(at)) },
+    ),
+    formatRules(rules),
     webhooks.waiting + webhooks.deactivated > 0 &&
       `Webhooks: deliveries that wait ${webhooks.waiting}, deactivated by failures ${webhooks.deactivated} (tassis webhooks list)`,
     received > 0 && `${formatCount(received, 'received message')} not processed yet`,
   )
 }
 
-const LANE_COLUMNS: Columns<OperatorQueue> = {
-  DOMAIN: ({ label }) => label,
-  WAITING: ({ waiting }) => waiting,
-  'FIRST DUE': ({ first_due_at: at }) => formatUtcFromNow(at),
-  WHY: ({ reason }) => reason,
-}
-
-const RECIPIENT_COLUMNS: Columns<OperatorQueueRecipient> = {
-  ...fields<OperatorQueueRecipient>()('recipient status attempts'),
-  'NEXT ATTEMPT': ({ next_at: at, waits_for: waitsFor }) => (waitsFor ? `after the ${waitsFor}` : formatUtcFromNow(at)),
-  ...fields<OperatorQueueRecipient>()('email_id last_error'),
-}
-
-const RULE_COLUMNS = fields<OperatorQueueRule>()(
-  'kind domain provider account email_id to created_at created_by reason',
-)
+const formatRules = (data: readonly OperatorQueueRule[], sentenceWithoutRows = ''): string =>
+  formatPage(
+    { data },
+    'kind domain provider account email_id to created_at created_by reason',
+    undefined,
+    sentenceWithoutRows,
+  )
 
 interface MailOptions extends Partial<Readonly<Record<'domain' | 'provider' | 'email' | 'reason' | 'to', string>>> {
   readonly yes?: boolean
@@ -124,13 +120,11 @@ function addActions(queue: Command): void {
     'release',
     'end holds and redirects; without options, release mail that was held for missing content, after that content has been restored',
   )
-    .addOption(
-      new Option('--only <kind>', 'end only holds, or only redirects; default: both').choices(['hold', 'redirect']),
-    )
+    .choice('--only <kind>', 'end only holds, or only redirects; default: both', ['hold', 'redirect'])
     .answer(release, ({ data }) =>
       'released' in data
         ? `${formatCount(data.released, 'message')} released; messages whose content is still missing are held again.`
-        : formatPage({ data }, 'No hold or redirect matches; `tassis queue` shows them.', RULE_COLUMNS),
+        : formatRules(data, 'No hold or redirect matches; `tassis queue` shows them.'),
     )
   add('redirect', 'send mail, now and in future, to another host than its MX, until `tassis queue release`')
     .option('--reason <sentence>', 'why; `tassis queue` shows it')
@@ -227,3 +221,106 @@ export const formatChanged = ({ data }: { readonly data: Changed }): string =>
       ? ['Mail to a suspended provider waits for the probe; `tassis providers resume NAME` ends that.']
       : []),
   ].join('\n')
+
+/** `all`: also the listed providers to which nothing was sent. */
+type ListOptions = { readonly limit: number; readonly all?: boolean }
+
+export function addProviderCommands(program: Command): void {
+  const providers = program
+    .add('providers', 'show limits, rates, suspensions and alerts of receiving providers')
+    .option('--all', 'also listed providers to which nothing was sent')
+    .limit('providers', 30)
+    .answer(async ({ api, options }: Context<ListOptions>) => readProviders(api, options), formatProviders)
+  providers
+    .add('resume <name>', 'lift the suspension of a provider, and restore a lowered rate', {
+      name: 'name of the provider, as `tassis providers` shows it',
+    })
+    .answer(
+      async ({ api }, name) => api.operator.resumeProvider(name),
+      ({ data: { provider, resumed } }) =>
+        resumed === 0
+          ? `${provider} was neither suspended nor slowed down.`
+          : `${provider} is back to its limits; mail that is due is tried now.\n\`tassis queue retry --provider ${quoteShellWord(provider)}\` also makes due what waits for another attempt. If it blocks us again, it is suspended again.`,
+    )
+}
+
+async function readProviders({ operator }: CommandApi, { limit, all }: ListOptions) {
+  const providers = await readRows(operator.listProviders({ per_page: 100, used: all ? undefined : 'true' }), limit)
+  const { data: alerts } = await readRows(operator.listAlerts(), limit)
+  const { data: health } = await operator.getHealth()
+  return { ...providers, alerts, warnings: health.warnings }
+}
+
+const formatProviders = (found: Awaited<ReturnType<typeof readProviders>>): string =>
+  joinParagraphs(
+    formatPage(
+      found,
+      'provider source in_delivery waiting_lanes connections rate_per_minute rate_factor last_hour warm_up suspension',
+      {
+        connections: ({ limits }) => limits.connections,
+        warm_up: ({ warm_up: warmUp }) => warmUp && `${warmUp.used} of ${warmUp.budget}`,
+        suspension: ({ suspension: now }) => now && `until ${formatUtcFromNow(now.until)}, ${now.rule}: ${now.reason}`,
+      },
+      'Nothing was sent yet; --all shows the limits of all listed providers.',
+    ),
+    ...found.alerts.map(({ provider, source, rule, reply, count, first_at, last_at, advice }) => {
+      const pair = `${provider}${source === null ? '' : ` from ${source}`}`
+      const since = `${formatCount(count, 'attempt')} since ${formatUtc(first_at)}, the last ${formatFromNow(last_at)}`
+      return `Alert: ${pair}, rule ${rule}: ${since}\n  ${reply}\n  ${advice}`
+    }),
+    found.data.some(({ suspension }) => suspension !== null) &&
+      '`tassis providers resume NAME` ends a suspension at once; do so when its cause has ended.',
+    ...found.warnings.map((warning) => `Warning: ${warning}`),
+  )
+
+const VERB_DESCRIPTIONS = {
+  pause: 'pause a broadcast; attempts in flight finish',
+  resume: 'resume a paused broadcast where it stopped',
+  cancel: 'cancel a broadcast permanently; emails that were not attempted are not sent',
+} as const
+
+export function addOperationCommands(program: Command): void {
+  const add = program.group(
+    'operations',
+    'show the progress of batches, imports and broadcasts; pause, resume or cancel a broadcast',
+    { id: 'operation ID, as shown by `tassis operations`' },
+  )
+  add('list', 'list the newest operations of all accounts', {}, { isDefault: true })
+    .accountFilter()
+    .limit('operations', 20)
+    .option('--open', 'only operations in progress')
+    .list(
+      ({ api, options, query }: ListContext<{ open?: boolean }>) =>
+        api.operator.listOperations({ ...query, open: options.open ? 'true' : undefined }),
+      'id account operation_type list_name subject state total_items completed_items failed_items failed_emails created_at why',
+      {
+        subject: (row) => readDetails(row).subject,
+        // That of a broadcast is more precise than the status of its operation.
+        state: (row) => readDetails(row).state ?? row.status,
+        why: ({ error_summary: error }) => error?.message,
+      },
+    )
+  add('show <id>', 'show an operation and the status of its emails').answer(
+    async ({ api: all }: Context, id: string) => {
+      const { api, id: found } = await findOne(all, 'operation', id)
+      return api.operations.get(found)
+    },
+    formatOperation,
+  )
+  for (const verb of ['pause', 'resume', 'cancel'] as const)
+    add(`${verb} <id>`, VERB_DESCRIPTIONS[verb]).answer(
+      async ({ api: all }: Context, id: string) => {
+        const { api, id: found } = await findOne(all, 'operation', id)
+        return api.operations[verb](found)
+      },
+      (done, { api }) =>
+        `${formatOperation(done)}${api.isServed ? '' : '\nNo service is running; the broadcast continues when one starts.'}`,
+    )
+}
+
+/** The metadata of a broadcast or import; other operations have none. */
+const readDetails = ({ metadata }: Operation) =>
+  (metadata ?? {}) as { readonly state?: string | undefined; readonly subject?: string | undefined }
+
+const formatOperation = ({ data: { metadata, ...shown } }: { readonly data: Operation }): string =>
+  formatFields({ ...shown, ...(metadata as object | null) })

@@ -5,41 +5,26 @@
  * send; `tassis complaints` the complaint rates and the newest complaints. The content is untrusted: control characters
  * never reach the terminal, and HTML is never rendered.
  */
-import { Option } from 'commander'
-import type {
-  OperatorComplaint,
-  OperatorComplaintRate,
-  OperatorMessageSummary,
-  OperatorReportSummary,
-  OperatorUnparsedMessage,
-  RetryOperatorUnparsedMessageResult,
-} from '#client/operator-api.ts'
+import type { OperatorUnparsedMessage, RetryOperatorUnparsedMessageResult } from '#client/operator-api.ts'
 import { OPERATOR_MAIL_KINDS, type OperatorMailKind } from '#features/receiving/postmaster/store.ts'
 import { type CommandApi, findAccountFilter, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { MAX_ROWS } from './options.ts'
-import { type Columns, fields, formatCount, formatFields, formatPage, joinParagraphs, printResult } from './output.ts'
+import { formatCount, formatFields, formatPage, joinParagraphs, printResult } from './output.ts'
 
 export function addInboundCommands(program: Command): void {
-  const inbound = program.command('inbound').description('list or retry received mail that could not be parsed')
-
-  inbound
-    .add('list', 'list unparsed messages, oldest first')
+  const add = program.group('inbound', 'list or retry received mail that could not be parsed')
+  add('list', 'list unparsed messages, oldest first')
     .limit('messages', 30)
-    .list(
-      async ({ api, options: { limit } }: ListContext<{ readonly limit: number }>) => {
-        const messages: OperatorUnparsedMessage[] = []
-        for await (const message of readUnparsed(api)) if (messages.push(message) > limit) break
-        return { data: messages.slice(0, limit), has_more: messages.length > limit }
-      },
-      'All received messages were parsed.',
-      fields<OperatorUnparsedMessage>()('id received_at kind to from subject parse_error'),
-    )
-
-  inbound
-    .add('retry', 'parse a message again and store its content; its events are not emitted again')
-    .argument('[id]', 'message ID, as shown by `tassis inbound list`')
+    .list(async ({ api, options: { limit } }: ListContext<{ readonly limit: number }>) => {
+      const messages: OperatorUnparsedMessage[] = []
+      for await (const message of readUnparsed(api)) if (messages.push(message) > limit) break
+      return { data: messages.slice(0, limit), has_more: messages.length > limit }
+    }, 'id received_at kind to from subject parse_error')
+  add('retry [id]', 'parse a message again and store its content; its events are not emitted again', {
+    id: 'message ID, as shown by `tassis inbound list`',
+  })
     .option('--all', 'all messages that could not be parsed')
     .answer(
       async ({ api, options }: Context<{ readonly all?: boolean }>, id?: string) => {
@@ -69,31 +54,21 @@ async function* readUnparsed(api: CommandApi) {
 
 const GONE_MESSAGE = 'The message is no longer stored; only its entry in `tassis mail list` is left.'
 
-const MAIL_COLUMNS: Columns<OperatorMessageSummary> = {
-  ...fields<OperatorMessageSummary>()('id received_at kind rcpt_to'),
-  FROM: ({ from, mail_from }) => from ?? (mail_from || '<>'),
-  ...fields<OperatorMessageSummary>()('subject reason'),
-}
-
 export function addMailCommands(program: Command): void {
-  const mail = program
-    .command('mail')
-    .description('list, show or retry mail to postmaster and abuse, and reports that could not be parsed')
-  /** A command about one message. */
-  const add = (name: string, description: string): Command =>
-    mail.add(name, description).argument('<id>', 'message ID, as shown by `tassis mail list`')
-
-  mail
-    .add('list', 'list the newest messages')
+  const add = program.group(
+    'mail',
+    'list, show or retry mail to postmaster and abuse, and reports that could not be parsed',
+    { id: 'message ID, as shown by `tassis mail list`' },
+  )
+  add('list', 'list the newest messages')
     .limit('messages', 30)
-    .addOption(new Option('--kind <kind>', 'only of this kind').choices(OPERATOR_MAIL_KINDS))
+    .choice('--kind <kind>', 'only of this kind', OPERATOR_MAIL_KINDS)
     .list(
       ({ api, options: { kind } }: ListContext<{ kind?: OperatorMailKind }>) => api.operator.listMessages({ kind }),
-      'There is no mail for the operator.',
-      MAIL_COLUMNS,
+      'id received_at kind rcpt_to from subject reason',
+      { from: ({ from, mail_from }) => from ?? (mail_from || '<>') },
     )
-
-  add('show', 'show a message')
+  add('show <id>', 'show a message')
     .option('--raw', 'show the raw message without control characters')
     .run(async ({ api, options }: Context<{ raw?: boolean }>, id) => {
       const shown = await api.operator.getMessage(id)
@@ -103,16 +78,14 @@ export function addMailCommands(program: Command): void {
       const none = source === null ? GONE_MESSAGE : 'It has no text to show; --raw shows the whole message.'
       printResult(options, shown, () => raw?.trimEnd() ?? joinParagraphs(formatFields(header), text?.trimEnd() ?? none))
     })
-
-  add('retry', 'process a message again, such as a bounce that could not be parsed').answer(
+  add('retry <id>', 'process a message again, such as a bounce that could not be parsed').answer(
     async ({ api }, id: string) => {
       await api.operator.retryMessage(id)
       return { data: { id } }
     },
     () => 'The message is being processed again; if it cannot be parsed, it returns to `tassis mail list`.',
   )
-
-  add('delete', 'delete a message permanently').answer(
+  add('delete <id>', 'delete a message permanently').answer(
     async ({ api }, id: string) => {
       await api.operator.deleteMessage(id)
       return { data: { id } }
@@ -122,36 +95,20 @@ export function addMailCommands(program: Command): void {
 }
 
 export function addReportCommands(program: Command): void {
-  const reports = program
-    .command('reports')
-    .description('list or show DMARC and TLS reports that other hosts send about your domains')
-
-  reports
-    .add('list', 'list the newest reports')
+  const add = program.group('reports', 'list or show DMARC and TLS reports that other hosts send about your domains')
+  add('list', 'list the newest reports')
     .limit('reports', 30)
     .option('--domain <domain>', 'only this domain')
     .list(
       ({ api, options: { domain } }: ListContext<{ domain?: string }>) => api.operator.listReports({ domain }),
-      'There are no reports.',
-      fields<OperatorReportSummary>()('id received_at kind domain organisation period_start period_end account'),
+      'id received_at kind domain organisation period_start period_end account',
     )
-
-  reports
-    .add('show', 'show the unpacked XML or JSON of a report')
-    .argument('<id>', 'report ID, as shown by `tassis reports list`')
-    .answer(
-      async ({ api }, id) => api.operator.getReport(id),
-      ({ data: { content, ...header } }) => `${formatFields(header)}\n\n${content.trimEnd()}`,
-    )
-}
-
-const COMPLAINTS = fields<OperatorComplaint>()(
-  'created_at account complainer feedback_type feedback_loop reporter email_id',
-)
-
-const RATES: Columns<OperatorComplaintRate> = {
-  ...fields<OperatorComplaintRate>()('account delivered complaints'),
-  RATE: ({ rate }) => (rate === null ? null : `${(rate * 100).toFixed(3)} %`),
+  add('show <id>', 'show the unpacked XML or JSON of a report', {
+    id: 'report ID, as shown by `tassis reports list`',
+  }).answer(
+    async ({ api }, id) => api.operator.getReport(id),
+    ({ data: { content, ...header } }) => `${formatFields(header)}\n\n${content.trimEnd()}`,
+  )
 }
 
 export function addComplaintsCommand(program: Command): void {
@@ -164,10 +121,18 @@ export function addComplaintsCommand(program: Command): void {
       const rates = await readRows(api.operator.listComplaintRates({ per_page: 100 }), MAX_ROWS)
       const shown = rates.data.filter((row) => only === undefined || row.account_id === only)
       const found = await readRows(api.operator.listComplaints({ account_id: only }), options.limit)
+      const cells = {
+        rate: ({ rate }: { rate: number | null }) => (rate === null ? null : `${(rate * 100).toFixed(3)} %`),
+      }
       printResult(options, { ...found, rates: shown }, () =>
         joinParagraphs(
-          `The last 30 days, without sandbox mail:\n${formatPage({ data: shown }, '', RATES)}`,
-          formatPage(found, 'No complaints.', COMPLAINTS),
+          `The last 30 days, without sandbox mail:\n${formatPage({ data: shown }, 'account delivered complaints rate', cells)}`,
+          formatPage(
+            found,
+            'created_at account complainer feedback_type feedback_loop reporter email_id',
+            undefined,
+            'No complaints.',
+          ),
         ),
       )
     })

@@ -1,7 +1,10 @@
-/** @module `tassis api`: sends a request to any route of the API as the operator, and prints the response. */
+/**
+ * @module `tassis api`: sends a request to any route of the API as the operator, and prints the response; `tassis logs`:
+ * lists the requests of an account.
+ */
 import { TassisError } from '#client/client.ts'
 import { withApi } from './api.ts'
-import type { Command } from './command.ts'
+import type { Command, ListContext } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { type AccountOption, collectOption, readInput } from './options.ts'
 import { type JsonOption, printJson, toPrintableLines } from './output.ts'
@@ -76,4 +79,27 @@ async function writeAll<T extends string | Uint8Array>(
     const isWritten = await new Promise((resolve) => process.stdout.write(convert(piece), (error) => resolve(!error)))
     if (!isWritten) return
   }
+}
+
+interface LogOptions {
+  readonly status?: string
+  readonly requestId?: string
+  readonly q?: string
+}
+
+export function addLogsCommand(program: Command): void {
+  program
+    .add('logs', 'list the newest requests of an account by the API, SMTP and MCP')
+    .account()
+    .limit('requests', 30)
+    .option('--status <status>', 'only with this status, such as 422, or class, such as 4xx')
+    .option('--request-id <id>', 'only the request with this ID, which error responses have')
+    .option('--q <text>', 'only with this text in path or error')
+    .list(
+      ({ api, options: { status, requestId, q }, query }: ListContext<LogOptions>) =>
+        api.logs.list({ status, request_id: requestId, q, per_page: query.per_page }),
+      'created_at kind method path status error_message actor_name ip_address request_id',
+      undefined,
+      'No requests found.',
+    )
 }

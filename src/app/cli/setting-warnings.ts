@@ -1,6 +1,5 @@
 /** @module Warns about settings of a service that sends mail, in its log and in `tassis check`. */
 
-import { isOrderable, listServiceHosts } from '#features/setup/certificates/hosts.ts'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import type { Config } from '#platform/settings/config.ts'
 
@@ -25,42 +24,15 @@ export function findPublicUrlWarnings({ publicUrl }: Pick<Config, 'publicUrl'>):
   ]
 }
 
-/** Those, and what works only with another setting; for the log of a start. */
-export function findStartWarnings(config: Config): readonly string[] {
-  const conditional: readonly (readonly [isWrong: boolean, warning: string])[] = [
-    [
-      config.inboundAddr === '' && config.delivery !== 'capture',
-      'TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25',
-    ],
-    ...listCertificateWarnings(config),
-    [
-      config.llmUrl !== '' && config.llmModel === '',
-      'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
-    ],
-  ]
-  return [...findSettingWarnings(config), ...conditional.flatMap(([isWrong, warning]) => (isWrong ? [warning] : []))]
-}
-
-function listCertificateWarnings(config: Config): (readonly [isWrong: boolean, warning: string])[] {
-  const { httpsAddr, tlsCertFile, tlsKeyFile, acmeTermsAgreed } = config
-  const hasFile = tlsCertFile !== '' || tlsKeyFile !== ''
-  const hasSubmission = config.submissionAddr !== '' || config.submissionTlsAddr !== ''
-  const isSelfSigned = !hasFile && !acmeTermsAgreed
-  return [
-    [
-      isSelfSigned && hasSubmission,
-      'Clients of SMTP submission reject the self-signed certificate unless they trust it; set TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
-    ],
-    [
-      isSelfSigned && httpsAddr !== '',
-      'Clients of TASSIS_HTTPS_ADDR reject the self-signed certificate; set TASSIS_ACME_TERMS_AGREED=true to get one of a certificate authority, or TASSIS_TLS_CERT_FILE and TASSIS_TLS_KEY_FILE',
-    ],
-    ...listServiceHosts(config).map(
-      ({ host, uses }) =>
-        [
-          !hasFile && acmeTermsAgreed && !isOrderable(host),
-          `No certificate authority issues a certificate for ${host}; set ${uses.includes('api') ? 'TASSIS_PUBLIC_URL' : 'TASSIS_HOSTNAME'} to a full host name`,
-        ] as const,
-    ),
-  ]
-}
+/** Those, and what works only with another setting; for the log of a start. Certificates are a check of `tassis doctor`. */
+export const findStartWarnings = (config: Config): readonly string[] => [
+  ...findSettingWarnings(config),
+  ...(config.inboundAddr === '' && config.delivery !== 'capture'
+    ? ['TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25']
+    : []),
+  ...(config.llmUrl !== '' && config.llmModel === ''
+    ? [
+        'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: no insights are written, and endpoints without their own model classify nothing',
+      ]
+    : []),
+]

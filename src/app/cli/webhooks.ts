@@ -1,6 +1,7 @@
 /** @module `tassis webhooks`: lists webhooks and their deliveries, tests them, shows or rotates their secrets. */
 import { Option } from 'commander'
 import type { InboundEmailDelivery, WebhookDeliverySummary } from '#client/api.ts'
+import type { Pages } from '#client/client.ts'
 import type { OperatorWebhook } from '#client/operator-api.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import { HISTORY_EVENTS } from '#features/webhooks/webhooks/history/history.ts'
@@ -10,7 +11,7 @@ import { type CommandApi, pageSize, readRows } from './api.ts'
 import type { Command, Context, ListContext } from './command.ts'
 import { CommandError, UsageError } from './errors.ts'
 import { type AccountOption, MAX_ROWS } from './options.ts'
-import { type Columns, fields, formatFields, printSecret } from './output.ts'
+import { formatFields, printSecret } from './output.ts'
 
 const ROTATED =
   'Give it to the receiver within a day: until then webhook-signature has the signatures of both secrets, X-Service-Signature only that of the new one.'
@@ -29,21 +30,22 @@ interface DeliveryOptions {
 }
 
 export function addWebhookCommands(program: Command): void {
-  const webhooks = program.command('webhooks').description('list and test webhooks, show or rotate their secrets')
-
-  webhooks
-    .add('list', 'list the webhooks of all accounts')
+  const add = program.group('webhooks', 'list and test webhooks, show or rotate their secrets', {
+    id: WEBHOOK_ARGUMENT,
+  })
+  add('list', 'list the webhooks of all accounts')
     .accountFilter()
     .list(
-      async ({ api, query }) => readRows(api.operator.listWebhooks({ ...query, per_page: 100 }), MAX_ROWS),
+      async ({ api, query }: ListContext<unknown>) =>
+        readRows(api.operator.listWebhooks({ ...query, per_page: 100 }), MAX_ROWS),
+      'id account route url events is_active off_by_failures failure_count last_success_at last_failure_at last_failure_reason',
+      { events: ({ events }) => (WEBHOOK_EVENTS.every((event) => events.includes(event)) ? 'all' : events) },
       'There is no webhook; POST /v1/webhooks creates one for the account of the API key.',
-      WEBHOOK_COLUMNS,
     )
-
-  webhooks
-    .add('secret', 'show or replace the signing secret of a webhook; requires --reveal or --rotate')
+  add('secret <id>', 'show or replace the signing secret of a webhook; requires --reveal or --rotate', {
+    id: `${WEBHOOK_ARGUMENT}, or \`inbound\` for the shared secret of all inbound routes of an account`,
+  })
     .account('with `inbound`: the account; required only if there are several')
-    .argument('<id>', `${WEBHOOK_ARGUMENT}, or \`inbound\` for the shared secret of all inbound routes of an account`)
     .addOption(new Option('--reveal', 'show the secret').conflicts('rotate'))
     .option(
       '--rotate',
@@ -56,37 +58,29 @@ export function addWebhookCommands(program: Command): void {
       const sentence = options.rotate ? ROTATED : 'The audit log records that it was shown.'
       printSecret(options, shown, shown.data.secret, sentence)
     })
-
-  webhooks
-    .add('test', 'send a test event and show the result; exit code 1 unless the response is a 2xx')
-    .argument('<id>', WEBHOOK_ARGUMENT)
-    .answer(
-      async ({ api }, id) => {
-        const webhook = (await api.operator.getWebhook(id)).data
-        const { data: queued } = await testHook(api, webhook)
-        const ended = await waitForOutcome(api, webhook, queued.delivery_id)
-        if (api.isServed && ended.status !== 'delivered') process.exitCode = 1
-        return { data: ended }
-      },
-      ({ data }, { api }) =>
-        `${formatFields(data)}${api.isServed ? '' : '\nNo service is running: it is queued until one starts.'}`,
-    )
-
-  webhooks
-    .add('deliveries', 'list the last deliveries of a webhook, newest first')
+  add('test <id>', 'send a test event and show the result; exit code 1 unless the response is a 2xx').answer(
+    async ({ api }, id) => {
+      const webhook = (await api.operator.getWebhook(id)).data
+      const { data: queued } = await routesOf(api, webhook).test(id)
+      const ended = await waitForOutcome(api, webhook, queued.delivery_id)
+      if (api.isServed && ended.status !== 'delivered') process.exitCode = 1
+      return { data: ended }
+    },
+    ({ data }, { api }) =>
+      `${formatFields(data)}${api.isServed ? '' : '\nNo service is running: it is queued until one starts.'}`,
+  )
+  add('deliveries <id>', 'list the last deliveries of a webhook, newest first')
     .limit('deliveries', 25)
-    .argument('<id>', WEBHOOK_ARGUMENT)
-    .addOption(new Option('--status <status>', 'filter by status').choices(DELIVERY_STATUSES))
-    .addOption(new Option('--event <event>', 'filter by event; not for an inbound route').choices(HISTORY_EVENTS))
+    .choice('--status <status>', 'filter by status', DELIVERY_STATUSES)
+    .choice('--event <event>', 'filter by event; not for an inbound route', HISTORY_EVENTS)
     .list(
-      async ({ api, options }: ListContext<DeliveryOptions>, id) => {
+      async ({ api, options }: ListContext<DeliveryOptions>, id: string) => {
         const { data: webhook } = await api.operator.getWebhook(id)
         const { status, event, limit } = options
-        const pages = listDeliveries(api, webhook, { status, event, per_page: pageSize(limit) })
-        return readRows<DeliveryPage>(pages, limit)
+        return readRows(routesOf(api, webhook).listDeliveries(id, { status, event, per_page: pageSize(limit) }), limit)
       },
-      'No deliveries found.',
-      DELIVERY_COLUMNS,
+      'created_at event status attempts status_code duration_ms email id next_attempt_at error',
+      { email: (row) => ('inbound_email_id' in row ? row.inbound_email_id : row.email_id) },
     )
 }
 
@@ -95,19 +89,20 @@ interface DeliveryPage {
   readonly data: readonly Delivery[]
 }
 
-/** A webhook has the routes of its account, or those of its inbound route of the same id. */
-function testHook(api: CommandApi, { id, account_id: account, route }: OperatorWebhook) {
-  const { webhooks, inboundRoutes } = api.as(account)
-  return route === null ? webhooks.test(id) : inboundRoutes.test(id)
+interface Routes {
+  readonly test: (id: string) => Promise<{ readonly data: { readonly delivery_id: string } }>
+  readonly listDeliveries: (
+    id: string,
+    query: Omit<DeliveryOptions, 'limit'> & { readonly per_page: number },
+  ) => Pages<DeliveryPage>
 }
 
-function listDeliveries(
-  api: CommandApi,
-  { id, account_id: account, route }: OperatorWebhook,
-  query: Omit<DeliveryOptions, 'limit'> & { readonly per_page: number },
-) {
+/** A webhook has the routes of its account, or those of its inbound route of the same id. */
+function routesOf(api: CommandApi, { account_id: account, route }: OperatorWebhook): Routes {
   const { webhooks, inboundRoutes } = api.as(account)
-  return route === null ? webhooks.listDeliveries(id, query) : inboundRoutes.listDeliveries(id, query)
+  return route === null
+    ? { test: (id) => webhooks.test(id), listDeliveries: (id, query) => webhooks.listDeliveries(id, query) }
+    : { test: (id) => inboundRoutes.test(id), listDeliveries: (id, query) => inboundRoutes.listDeliveries(id, query) }
 }
 
 type OpenedSecret = Promise<{ readonly data: { readonly secret: string } }>
@@ -138,23 +133,10 @@ const POLL_INTERVAL_MS = 200
 async function waitForOutcome(api: CommandApi, webhook: OperatorWebhook, id: string): Promise<Delivery> {
   const deadlineMs = systemClock.monotonicMs() + TEST_TIMEOUT_MS
   for (;;) {
-    const { data }: DeliveryPage = await listDeliveries(api, webhook, { per_page: 100 })
+    const { data }: DeliveryPage = await routesOf(api, webhook).listDeliveries(webhook.id, { per_page: 100 })
     const found = data.find((delivery) => delivery.id === id)
     if (!found) throw new CommandError('The history of the webhook no longer has the test event.')
     if (!api.isServed || found.status !== 'pending' || systemClock.monotonicMs() > deadlineMs) return found
     await systemClock.sleep(POLL_INTERVAL_MS)
   }
-}
-
-const WEBHOOK_COLUMNS: Columns<OperatorWebhook> = {
-  ...fields<OperatorWebhook>()('id account route url'),
-  EVENTS: ({ events }) => (WEBHOOK_EVENTS.every((event) => events.includes(event)) ? 'all' : events),
-  ...fields<OperatorWebhook>()('is_active off_by_failures failure_count'),
-  ...fields<OperatorWebhook>()('last_success_at last_failure_at last_failure_reason'),
-}
-
-const DELIVERY_COLUMNS: Columns<Delivery> = {
-  ...fields<Delivery>()('created_at event status attempts status_code duration_ms'),
-  EMAIL: (row) => ('inbound_email_id' in row ? row.inbound_email_id : row.email_id),
-  ...fields<Delivery>()('id next_attempt_at error'),
 }

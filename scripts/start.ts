@@ -1,11 +1,17 @@
 /**
- * @module `tassis start`, used by `scripts/start`: runs the service with sample data. The first start creates an
- * account, a domain and a key, and sends an email over the API, as a client would. For trials, in delivery mode
- * `capture`.
+ * @module What `scripts/start` runs: the service with sample data. The first start creates an account, a domain and a
+ * key, and sends an email over the API, as a client would. For trials, in delivery mode `capture`.
  */
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
+import type { Command } from '#app/cli/command.ts'
+import { print } from '#app/cli/output.ts'
+import { runCommandLine } from '#app/cli/program.ts'
+import { findSetupLink, formatHostPort, runService } from '#app/cli/serve.ts'
+import type { Service } from '#app/service.ts'
+import { loadConfig } from '#app/settings.ts'
+import { VERSION } from '#app/version.ts'
 import { API, type Api } from '#client/api.ts'
 import { createClient } from '#client/client.ts'
 import { type Account, listAccounts } from '#features/core/accounts/accounts.ts'
@@ -16,25 +22,15 @@ import { attempt } from '#platform/attempt.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { quoteShellWord } from '#platform/text.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import type { Service } from '../service.ts'
-import { loadConfig } from '../settings.ts'
-import { VERSION } from '../version.ts'
-import type { Command } from './command.ts'
-import { print } from './output.ts'
-import { findSetupLink, formatHostPort, runService } from './serve.ts'
 
 /** A reserved name (RFC 6761 §6.2), so that mail of a trial never appears to come from a real domain. */
 const FIRST_DOMAIN = 'example.test'
 
-export function addStartCommand(program: Command): void {
-  program
-    .command('start', { hidden: true })
-    .description('run the service with a first account, domain, key and email; used by scripts/start')
-    .action(async () => {
-      await runService(loadConfig(), async (service) => print(await prepareFirstStart(service)))
-      print('Stopped.')
-    })
-}
+const addStartCommand = (program: Command) =>
+  program.command('start', { hidden: true }).action(async () => {
+    await runService(loadConfig(), async (service) => print(await prepareFirstStart(service)))
+    print('Stopped.')
+  })
 
 /** Creates what is missing and returns a summary of less than 20 lines. */
 async function prepareFirstStart(service: Service): Promise<string> {
@@ -83,14 +79,9 @@ const formatListeners = (
     ? `off; to enable it, start with ${setting}`
     : `at ${endpoints.map(formatHostPort).join(' and ')}${note}`
 
-/**
- * Formats the command line for a second shell on the same data. A program that runs from its sources has no `tassis` in
- * the path, so the line names Bun and the source file.
- */
+/** The command line for a second shell on the same data; there is no `tassis` in the path. */
 function formatCommandLine(dataDir: string): string {
-  const program = Bun.isStandaloneExecutable
-    ? [process.execPath]
-    : [Bun.which('bun') ?? process.execPath, relative('.', Bun.main)]
+  const program = [Bun.which('bun') ?? process.execPath, relative('.', join(import.meta.dir, '../src/main.ts'))]
   return [`TASSIS_DATA_DIR=${quoteShellWord(dataDir)}`, ...program.map(quoteShellWord)].join(' ')
 }
 
@@ -128,4 +119,10 @@ async function sendFirstEmail({ emails }: Api, domain: string): Promise<string> 
   const tookMs = Math.round(systemClock.monotonicMs() - begunMs)
   const steps = email.events.map(({ type }) => type).join(', ')
   return `Sent a first email to ${to} over the API: ${steps}; ${email.status} after ${tookMs} ms.`
+}
+
+if (import.meta.main) {
+  // Files hold mail and keys, so only this user may read them.
+  process.umask(0o077)
+  process.exit(await runCommandLine(['start'], addStartCommand))
 }
