@@ -31,64 +31,40 @@ const RETRY_DELAY_MS = minutes(1)
 /** Delay of a missed backup after the start, so that a service that restarts again and again does not back up each time. */
 const MISSED_BACKUP_DELAY_MS = minutes(5)
 
-interface Schedule {
-  readonly name: string
-  /** Cron pattern: second, minute, hour, day, month, weekday; UTC. */
-  readonly pattern: string
-  run(opened: OpenedApp, signal: AbortSignal): Promise<unknown>
-}
+type Run = (opened: OpenedApp, signal: AbortSignal) => Promise<unknown>
+
+/** The pattern: second, minute, hour, day, month, weekday; UTC. */
+type Schedule = readonly [name: string, pattern: string, run: Run]
 
 const SCHEDULES: readonly Schedule[] = [
-  {
-    name: 'store last use of API keys',
-    pattern: '10 * * * * *',
-    run: ({ authenticator }) => authenticator.flushLastUsed(),
-  },
-  {
-    name: 'store progress of the instance',
-    pattern: '*/10 * * * * *',
-    run: ({ app, instance }) => instance.renew(app.clock.now(), () => app.commit.barrier()),
-  },
-  { name: 'purge captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.purge() },
-  { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
-  {
-    name: 're-seal under the newest master key',
-    pattern: '15 * * * * *',
-    run: ({ app }, signal) => continueRotation(app, signal),
-  },
-  { name: 'purge webhook history', pattern: '0 17 * * * *', run: ({ app }) => purgeWebhookHistory(app) },
-  {
-    name: 'delete expired raw mail',
-    pattern: '0 27 * * * *',
-    run: ({ app }) => dropRawMail(app),
-  },
-  { name: 'purge operator mail', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
-  { name: 'send TLS reports', pattern: '0 22 * * * *', run: ({ app }, signal) => sendTlsReports(app, signal) },
-  { name: 'delete expired rows', pattern: '0 52 * * * *', run: ({ app }, signal) => purgeExpired(app, signal) },
-  { name: 'purge domain reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },
-  { name: 'run retention', pattern: '0 12 * * * *', run: ({ app }, signal) => runRetention(app, signal) },
-  { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },
-  {
-    name: 'remove contacts of deleted lists',
-    pattern: '50 * * * * *',
-    run: ({ app }, signal) => removeDeletedLists(app, signal),
-  },
-  { name: 'reconcile subscriptions', pattern: '0 13 4 * * *', run: ({ app }, signal) => reconcileAll(app, signal) },
-  {
-    name: 'restore disk ballast',
-    pattern: '5 * * * * *',
-    run: ({ app }) => ensureBallast(app.config.dataDir, app.disk),
-  },
-  { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },
-  { name: 'remove routes of deleted domains', pattern: '30 37 * * * *', run: ({ app }) => removeOrphanedRoutes(app) },
-  { name: 'remove forms of deleted lists', pattern: '45 37 * * * *', run: ({ app }) => removeOrphanedForms(app) },
+  ['store last use of API keys', '10 * * * * *', ({ authenticator }) => authenticator.flushLastUsed()],
+  [
+    'store progress of the instance',
+    '*/10 * * * * *',
+    ({ app, instance }) => instance.renew(app.clock.now(), () => app.commit.barrier()),
+  ],
+  ['purge captured mail', '40 * * * * *', ({ captures }) => captures.purge()],
+  ['recheck domains', '20 * * * * *', ({ app }, signal) => recheckDomains(app, signal)],
+  ['re-seal under the newest master key', '15 * * * * *', ({ app }, signal) => continueRotation(app, signal)],
+  ['purge webhook history', '0 17 * * * *', ({ app }) => purgeWebhookHistory(app)],
+  ['delete expired raw mail', '0 27 * * * *', ({ app }) => dropRawMail(app)],
+  ['purge operator mail', '0 47 * * * *', ({ app }) => purgeOperatorMail(app)],
+  ['send TLS reports', '0 22 * * * *', ({ app }, signal) => sendTlsReports(app, signal)],
+  ['delete expired rows', '0 52 * * * *', ({ app }, signal) => purgeExpired(app, signal)],
+  ['purge domain reports', '0 57 * * * *', ({ app }) => purgeReports(app)],
+  ['run retention', '0 12 * * * *', ({ app }, signal) => runRetention(app, signal)],
+  ['remove deleted mailboxes', '30 * * * * *', ({ app }) => removeDeletedMailboxes(app)],
+  ['remove contacts of deleted lists', '50 * * * * *', ({ app }, signal) => removeDeletedLists(app, signal)],
+  ['reconcile subscriptions', '0 13 4 * * *', ({ app }, signal) => reconcileAll(app, signal)],
+  ['restore disk ballast', '5 * * * * *', ({ app }) => ensureBallast(app.config.dataDir, app.disk)],
+  ['remove deleted domains', '0 37 * * * *', ({ app }) => removeDeletedDomains(app)],
+  ['remove routes of deleted domains', '30 37 * * * *', ({ app }) => removeOrphanedRoutes(app)],
+  ['remove forms of deleted lists', '45 37 * * * *', ({ app }) => removeOrphanedForms(app)],
 ]
 
 /** The backups at the times of day that the settings name; none without a place to write them. */
 const listBackupSchedules = (config: Config): Schedule[] =>
-  isBackupScheduled(config)
-    ? toPatterns(config).map((pattern) => ({ name: 'back up', pattern, run: runScheduledBackup }))
-    : []
+  isBackupScheduled(config) ? toPatterns(config).map((pattern) => ['back up', pattern, runScheduledBackup]) : []
 
 /** Starts all tasks. `stop` starts no further task, aborts running tasks that can be aborted and waits for the rest. */
 export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
@@ -96,7 +72,7 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   const shutdown = new AbortController()
   const ended = new Promise((resolve) => shutdown.signal.addEventListener('abort', resolve, { once: true }))
   const running = new Set<Promise<void>>()
-  const runOnce = async ({ name, run }: Omit<Schedule, 'pattern'>) => {
+  const runOnce = async (name: string, run: Run) => {
     for (;;) {
       try {
         await run(opened, shutdown.signal)
@@ -109,16 +85,17 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
       if (shutdown.signal.aborted) return
     }
   }
-  const start = (schedule: Omit<Schedule, 'pattern'>): Promise<void> => {
-    const task = runOnce(schedule)
+  const start = (name: string, run: Run): Promise<void> => {
+    const task = runOnce(name, run)
     running.add(task)
     return task.finally(() => void running.delete(task))
   }
   const crons = [...SCHEDULES, ...listBackupSchedules(opened.app.config)].map(
-    (schedule) => new Cron(schedule.pattern, { timezone: 'UTC', protect: true, unref: true }, () => start(schedule)),
+    ([name, pattern, run]) =>
+      new Cron(pattern, { timezone: 'UTC', protect: true, unref: true }, () => start(name, run)),
   )
   const missed = clock.after(MISSED_BACKUP_DELAY_MS, () => {
-    void start({ name: 'write the missed backup', run: runMissedBackup })
+    void start('write the missed backup', runMissedBackup)
   })
   return {
     async stop() {

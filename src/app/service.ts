@@ -14,7 +14,8 @@ import { ensureBallast } from '#platform/disk/ballast.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { startAdminSocket } from '#platform/http/admin-socket.ts'
 import { createLog } from '#platform/log/log.ts'
-import { type Config, ConfigError, InUseError, type SettingReport, toPortAdvice } from '#platform/settings/config.ts'
+import { createListenError } from '#platform/net/listen-error.ts'
+import { type Config, ConfigError, type SettingReport } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort, toReachableUrl } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
@@ -25,7 +26,7 @@ import { type CreateOptions, type OpenedApp, openApp, RESTORE_REMEDY, toCorrupti
 import { Doctor } from './doctor/doctor.ts'
 import { createHttp, listenHttp } from './http.ts'
 import type { MetricsEndpoint } from './metrics/metrics.ts'
-import type { MetricSources } from './metrics/sources.ts'
+import type { MetricSources } from './metrics/table.ts'
 import { startSchedules } from './schedules.ts'
 import { startWhenPossible } from './start-when-possible.ts'
 import type { ServiceState } from './status-routes.ts'
@@ -212,21 +213,11 @@ async function listenOrExplain<T>(variable: string, address: string, listen: () 
   } catch (error) {
     const code = systemCodeOf(error)
     const endpoint = parseHostPort(address)
-    if (code === 'EADDRINUSE' && endpoint) {
-      throw new InUseError(
-        `${variable} is "${address}", but another program uses this port; ${toPortAdvice(endpoint.port)}, or use another port${variable === 'TASSIS_HTTP_ADDR' ? ' such as 127.0.0.1:8081' : ''}.`,
-      )
-    }
-    const sentence = LISTEN_FAILURES[code]
-    throw sentence === undefined ? error : new ConfigError(`${variable} is "${address}", ${sentence}.`)
+    throw endpoint && LISTEN_ERRORS.includes(code) ? createListenError(variable, endpoint, code) : error
   }
 }
 
-const LISTEN_FAILURES: Readonly<Record<string, string>> = {
-  EADDRNOTAVAIL: 'which is not an address of this machine; use one that is, such as 127.0.0.1:8080',
-  EACCES:
-    'but this user may not listen on it; use a port above 1023, or grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)',
-}
+const LISTEN_ERRORS = ['EADDRINUSE', 'EADDRNOTAVAIL', 'EACCES']
 
 const listenForMetrics = (metrics: MetricsEndpoint, { metricsAddr }: Config, sources: MetricSources) =>
   listenOrExplain('TASSIS_METRICS_ADDR', metricsAddr, () => {

@@ -7,7 +7,6 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import {
   createDataFolder,
-  PROGRAM,
   runTassis,
   runTassisJson,
   runTassisList,
@@ -75,7 +74,7 @@ test('a second serve on the same data directory exits with 1 and says why', asyn
 })
 
 test.each(['TASSIS_HTTP_ADDR', 'TASSIS_METRICS_ADDR', 'TASSIS_INBOUND_ADDR'])(
-  'a port in use for %s exits with 1 and names the program',
+  'a port in use for %s exits with 1 and names the command that finds the program',
   async (variable) => {
     using data = createDataFolder()
     const blocker = createServer()
@@ -85,12 +84,9 @@ test.each(['TASSIS_HTTP_ADDR', 'TASSIS_METRICS_ADDR', 'TASSIS_INBOUND_ADDR'])(
     const settings = { ...data.settings, [variable]: `127.0.0.1:${port}` }
     const { exitCode, stdout, stderr } = await runTassis(['serve'], settings)
     expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
-    expect(stderr).toMatch(
-      new RegExp(
-        `^tassis: ${variable} is "127\\.0\\.0\\.1:${port}", .*another program .*: ${PROGRAM} \\(pid ${process.pid}\\); stop it `,
-      ),
+    expect(stderr).toStartWith(
+      `tassis: ${variable} is "127.0.0.1:${port}", but another program uses the port; see which with \`ss -ltnp sport = :${port}\` as root, and stop it`,
     )
-    expect(stderr.includes('such as 127.0.0.1')).toBe(variable === 'TASSIS_HTTP_ADDR')
     blocker.close()
   },
 )

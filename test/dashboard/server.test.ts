@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { loadConfig } from '#app/settings.ts'
-import type { Finding } from '#app/status-model.ts'
+import type { Finding } from '#app/status-routes.ts'
 import { findAccount } from '#features/core/accounts/accounts.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'

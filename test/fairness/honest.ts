@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import { type SunkMessage, serveSmtp } from '#bench/sink.ts'
+import { type SunkMessage, serveSmtp } from '#bench/receiver.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { PASSWORD } from '#test/support/users.ts'
 import { HONEST_RECEIVER, HONEST_RECEIVER_ADDRESS, type Tenant } from './world.ts'

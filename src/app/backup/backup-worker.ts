@@ -1,21 +1,93 @@
-/** @module Worker that writes a backup. Only `run.ts` communicates with it. Changes nothing in the data directory. */
+/**
+ * @module Worker that makes one backup: writes a folder, sends it to S3, and removes backups beyond the number to keep.
+ * Changes nothing in the data directory but its lock.
+ */
+import { rm } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
+import { answerRequest } from '#platform/process/worker-answer.ts'
 import { systemClock } from '#platform/time/clock.ts'
+import { type BackupRequest, createBackup } from './create-backup.ts'
 import { BackupError } from './errors.ts'
-import { type BackupJob, type BackupReport, runJob } from './job.ts'
+import { listNeededKeys, type Manifest } from './manifest.ts'
+import { removeOldBackups, toBackupName } from './names.ts'
+import { S3Backups, type S3Target } from './s3.ts'
 
-declare const self: Worker
+export interface BackupJob extends BackupRequest {
+  /** Backups to keep in each place, the new one included; undefined: all. */
+  readonly keep?: number | undefined
+  readonly s3?: S3Target | undefined
+  /** Whether the folder serves only for the upload: the backup in it is deleted afterwards. */
+  readonly isStaging?: boolean | undefined
+}
 
-export type BackupMessage =
-  | { readonly kind: 'done'; readonly report: BackupReport }
-  | { readonly kind: 'failed'; readonly message: string; readonly isExplained: boolean }
+/** What was written, as `tassis backup --json` prints it; travels between threads. */
+export interface BackupReport {
+  readonly path: string
+  readonly taken_at: string
+  readonly files: number
+  readonly total_bytes: number
+  /** Bytes that are not shared with the previous backup. */
+  readonly written_bytes: number
+  /** Bytes sent to S3; null when none is used. */
+  readonly sent_bytes: number | null
+  readonly has_key: boolean
+  /** Fingerprints of all master keys that the backup needs, the newest first. */
+  readonly master_keys: readonly string[]
+  readonly removed: readonly string[]
+  readonly duration_ms: number
+  readonly warnings: readonly string[]
+}
 
-const post = (message: BackupMessage): void => self.postMessage(message)
+/** `problem`: what the operator must do. */
+export type BackupAnswer = { readonly report: BackupReport } | { readonly problem: string }
 
-self.onmessage = async ({ data }: MessageEvent<BackupJob>) => {
+answerRequest(async (job: BackupJob): Promise<BackupAnswer> => {
   try {
-    post({ kind: 'done', report: await runJob(data, systemClock) })
+    return { report: await runJob(job) }
   } catch (error) {
-    const message = error instanceof Error ? (error instanceof BackupError ? error.message : error.stack) : undefined
-    post({ kind: 'failed', message: message ?? String(error), isExplained: error instanceof BackupError })
+    if (error instanceof BackupError) return { problem: error.message }
+    throw error
+  }
+})
+
+/** @throws BackupError that says what to do */
+async function runJob(job: BackupJob): Promise<BackupReport> {
+  const clock = systemClock
+  const startedAtMs = clock.monotonicMs()
+  const hold = holdDeletion(job.dataDir)
+  const { path, manifest, totalBytes, writtenBytes } = await createBackup(job, clock).finally(() => hold.release())
+  // Before the upload: a storage that fails for weeks must not fill this disk.
+  const removed = job.keep === undefined ? [] : removeOldBackups(job.folder, job.keep, hostname(), clock.now())
+  const uploaded = await upload(job, path, manifest)
+  return {
+    path: uploaded.path ?? path,
+    taken_at: manifest.taken_at,
+    files: manifest.files.length,
+    total_bytes: totalBytes,
+    written_bytes: writtenBytes,
+    sent_bytes: uploaded.sentBytes,
+    has_key: manifest.has_key,
+    master_keys: listNeededKeys(manifest),
+    removed: [...removed, ...uploaded.removed],
+    duration_ms: Math.round(clock.monotonicMs() - startedAtMs),
+    warnings: manifest.warnings,
+  }
+}
+
+async function upload(
+  { s3, keep, isStaging }: BackupJob,
+  path: string,
+  manifest: Manifest,
+): Promise<{ path?: string; sentBytes: number | null; removed: string[] }> {
+  if (!s3) return { sentBytes: null, removed: [] }
+  const backups = new S3Backups(s3)
+  try {
+    const name = toBackupName(Date.parse(manifest.taken_at), new Set(await backups.names()))
+    const sentBytes = await backups.upload(path, name, manifest)
+    const removed = keep === undefined ? [] : await backups.removeOld(keep)
+    return { sentBytes, removed: removed.map((old) => `s3:${old}`), ...(isStaging && { path: `s3:${name}` }) }
+  } finally {
+    if (isStaging) await rm(path, { recursive: true, force: true })
   }
 }

@@ -23,7 +23,6 @@ import { formatSize } from '#platform/settings/setting-kinds.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { MiB } from '#platform/units.ts'
 import { formatVersion } from '../version.ts'
-import { DATABASES, FOLDERS, KEY_FILE, listFolderFiles, MAIN_DATABASE } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import {
   checkDatabase,
@@ -38,9 +37,14 @@ import {
 import { findMissingKeys, formatKeys } from './key.ts'
 import {
   type BackupFile,
+  DATABASES,
+  FOLDERS,
   FORMAT,
   formatManifest,
+  KEY_FILE,
+  listFolderFiles,
   listNeededKeys,
+  MAIN_DATABASE,
   MANIFEST_FILE,
   type Manifest,
   readManifest,

@@ -5,8 +5,8 @@ import { shortenFingerprint } from '#app/key-meta.ts'
 import { KeyRing, parseMasterKeys } from '#platform/crypto/crypto.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { KEY_FILE } from './contents.ts'
 import { BackupError } from './errors.ts'
+import { KEY_FILE } from './manifest.ts'
 
 type KeyConfig = Pick<Config, 'dataDir' | 'masterKey' | 'masterKeyFile'>
 

@@ -1,13 +1,51 @@
 /**
- * @module The manifest of a backup: what the backup holds, with size and SHA-256 of each file. A directory backup is
+ * @module Which files of a data directory a backup holds, and its manifest, with size and SHA-256 of each file. A directory backup is
  * complete when it has its manifest, which is written last.
  */
-import { readFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { readFileSync, statSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import { listNames } from '#platform/content/files.ts'
 import { type AppliedMigration, OtherVersionError, requireKnown } from '#platform/db/migrate.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { migrations } from '../migrations.ts'
 import { BackupError } from './errors.ts'
+import { checkDatabase, digest, type FileDigest, readChunks } from './files.ts'
+import { findBackups } from './names.ts'
+
+export const MAIN_DATABASE = 'tassis.db'
+export const KEY_FILE = 'master.key'
+
+/** Copied as databases, and always. */
+export const DATABASES = [MAIN_DATABASE, 'capture.db'] as const
+/** Folders of files that never change once they are complete. */
+export const FOLDERS = ['imports'] as const
+
+/**
+ * Entries of a data directory that no backup holds: they belong to the process, hold what is still arriving, or are
+ * created again at a start. The master key is held only on request.
+ */
+export const NOT_HELD = [
+  'admin.sock',
+  'backup-lock',
+  'backup-staging',
+  'backup-state.json',
+  'ballast',
+  'certificates',
+  'first-key',
+  'https-tls.pem',
+  'inbound-tls.pem',
+  'instance.json',
+  'lock',
+  'lost+found',
+  'restore-in-progress',
+  'submission',
+  KEY_FILE,
+] as const
+
+export const listFolderFiles = (dataDir: string, folder: string): string[] =>
+  listNames(join(dataDir, folder))
+    .sort()
+    .map((name) => `${folder}/${name}`)
 
 export const MANIFEST_FILE = 'manifest.json'
 
@@ -125,4 +163,67 @@ export function requireKnownSchema({ schema, tassis }: Manifest, name: string): 
     if (error instanceof OtherVersionError) throw new BackupError(`${name} is of Tassis ${tassis}. ${error.message}`)
     throw error
   }
+}
+
+/** Opens a folder. Throws BackupError when it is no backup, or its manifest is damaged. */
+export function openBackup(path: string): BackupReader {
+  const absolute = resolve(path)
+  const stat = statSync(absolute, { throwIfNoEntry: false })
+  if (stat === undefined) throw new BackupError(`There is no backup at ${absolute}.`)
+  if (!stat.isDirectory())
+    throw new BackupError(`${absolute} is not a backup, which is a folder; unpack the file if it holds one.`)
+  const inside = findBackups(absolute)
+  const newest = inside.at(-1)
+  if (newest !== undefined)
+    throw new BackupError(
+      `${absolute} holds ${inside.length} backup${inside.length === 1 ? '' : 's'}; name one of them. The newest is ${join(absolute, newest)}.`,
+    )
+  const manifest = readManifest(absolute)
+  return {
+    name: basename(absolute),
+    manifest,
+    async *entries() {
+      for (const { path } of manifest.files) {
+        const file = join(absolute, path)
+        if (statSync(file, { throwIfNoEntry: false }) !== undefined) yield { path, chunks: readChunks(file) }
+      }
+    },
+    check: () => checkDatabase(join(absolute, MAIN_DATABASE)).map((problem) => `${MAIN_DATABASE}: ${problem}`),
+  }
+}
+
+/** Reads or writes the bytes of an entry; resolves with what it read. */
+export type Consume = (entry: BackupEntry) => Promise<FileDigest>
+
+/**
+ * Passes each file to `consume` and compares what it read with the manifest.
+ * @returns what is wrong, by file; empty when the backup is as it was written
+ */
+export async function compareFiles(
+  { manifest, entries }: BackupReader,
+  consume: Consume = ({ chunks }) => digest(chunks),
+  maxProblems = 20,
+): Promise<string[]> {
+  const expected = new Map(manifest.files.map((file) => [file.path, file]))
+  const problems: string[] = []
+  try {
+    for await (const entry of entries()) {
+      const file = expected.get(entry.path)
+      if (!file) continue
+      expected.delete(entry.path)
+      const problem = compare(file, await consume(entry))
+      if (problem !== undefined) problems.push(problem)
+      if (problems.length >= maxProblems) return problems
+    }
+  } catch (error) {
+    if (!(error instanceof BackupError)) throw error
+    return [...problems, error.message]
+  }
+  for (const path of [...expected.keys()].slice(0, maxProblems - problems.length)) problems.push(`${path} is missing`)
+  return problems
+}
+
+function compare({ path, size, sha256 }: BackupFile, read: FileDigest): string | undefined {
+  if (read.size !== size) return `${path} has ${read.size} bytes instead of ${size}`
+  return read.sha256 === sha256 ? undefined : `${path} is not as it was written (its SHA-256 differs)`
 }

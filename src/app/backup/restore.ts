@@ -15,12 +15,19 @@ import { openReadOnly } from '#platform/db/open.ts'
 import { giveToOwner, requireUsableData } from '#platform/disk/data-owner.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
 import { RESTORE_MARKER } from '../create.ts'
-import { DATABASES, FOLDERS, KEY_FILE, MAIN_DATABASE } from './contents.ts'
 import { BackupError, explainWriteError } from './errors.ts'
 import { checkDatabase, digest, writeChunks, writeText } from './files.ts'
 import { findMissingKeys, formatKeys } from './key.ts'
-import { type BackupReader, listNeededKeys, requireKnownSchema } from './manifest.ts'
-import { compareFiles } from './reader.ts'
+import {
+  type BackupReader,
+  compareFiles,
+  DATABASES,
+  FOLDERS,
+  KEY_FILE,
+  listNeededKeys,
+  MAIN_DATABASE,
+  requireKnownSchema,
+} from './manifest.ts'
 
 export interface RestoreRequest {
   readonly reader: BackupReader

@@ -6,13 +6,13 @@ import { join, resolve } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
 import { readFence } from '#features/core/fence/restored.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { askWorker } from '#platform/process/workers.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import type { OpenedApp } from '../create.ts'
+import type { BackupAnswer, BackupJob, BackupReport } from './backup-worker.ts'
 import { BackupError } from './errors.ts'
-import type { BackupJob, BackupReport } from './job.ts'
-import { runBackup } from './run.ts'
 import { readS3Target } from './s3.ts'
 import { isBackupScheduled, readBackupState, recordFailure, recordSuccess } from './state.ts'
 
@@ -110,4 +110,14 @@ export async function runConfiguredBackup(
   const report = await runBackup({ ...createScheduledJob(config), ...options }, signal)
   recordSuccess(config.dataDir, clock.now(), report)
   return report
+}
+
+/**
+ * Resolves when the backup is complete. Throws BackupError that says what to do.
+ * @param signal aborting it ends the backup; the next one removes what it left
+ */
+export async function runBackup(job: BackupJob, signal?: AbortSignal): Promise<BackupReport> {
+  const answer = await askWorker<BackupAnswer>('backup', job, signal)
+  if ('problem' in answer) throw new BackupError(answer.problem)
+  return answer.report
 }

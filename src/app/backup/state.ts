@@ -5,12 +5,13 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { attempt } from '#platform/attempt.ts'
+import { giveFileToOwner } from '#platform/disk/data-owner.ts'
 import { replaceFileSync } from '#platform/disk/replace-file.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Config } from '#platform/settings/config.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
-import type { BackupReport } from './job.ts'
+import type { BackupReport } from './backup-worker.ts'
 
 /** What a scheduled backup that succeeded leaves. */
 type Success = Pick<BackupReport, 'path' | 'total_bytes' | 'duration_ms' | 'warnings'>
@@ -30,8 +31,10 @@ const toPath = (dataDir: string): string => join(dataDir, 'backup-state.json')
 export const readBackupState = (dataDir: string): BackupState =>
   attempt(() => JSON.parse(readFileSync(toPath(dataDir), 'utf8')) as BackupState) ?? {}
 
-const store = (dataDir: string, state: BackupState): void =>
+function store(dataDir: string, state: BackupState): void {
   replaceFileSync(toPath(dataDir), `${JSON.stringify(state)}\n`)
+  giveFileToOwner(dataDir, toPath(dataDir))
+}
 
 export const recordSuccess = (dataDir: string, at: Millis, report: Success): void => {
   const { path, total_bytes, duration_ms, warnings } = report

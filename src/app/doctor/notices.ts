@@ -9,8 +9,8 @@ import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
-import type { Finding } from '../status-model.ts'
-import { isBad } from './finding.ts'
+import type { Finding } from '../status-routes.ts'
+import { isBad } from './context.ts'
 
 interface Reported extends Pick<Finding, 'status' | 'message'> {
   readonly at: Millis

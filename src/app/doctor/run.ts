@@ -1,6 +1,6 @@
 /** @module The list of checks of `tassis doctor`, and how they run: at the same time, each with a time limit. */
 import { seconds } from '#platform/units.ts'
-import type { Finding } from '../status-model.ts'
+import type { Finding } from '../status-routes.ts'
 import { checkCertificates } from './checks/certificates.ts'
 import { checkDisk, checkFileLimit, checkMemory, checkOwners } from './checks/machine.ts'
 import { checkAddresses, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
@@ -17,8 +17,7 @@ import {
   checkService,
   checkWebhooks,
 } from './checks/state.ts'
-import type { Check, DoctorContext } from './context.ts'
-import { type Found, skipped } from './finding.ts'
+import { type Check, type DoctorContext, type Found, skipped } from './context.ts'
 
 /** All checks by name, in the order in which they are shown. Names are public: metrics and notices use them. */
 export const CHECKS = {

@@ -7,7 +7,7 @@ import { createReadiness } from '#features/setup/health/readiness.ts'
 import { countOpenDescriptors, readDescriptorLimit } from '#platform/process/descriptors.ts'
 import { type Millis, systemClock, type Timer } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { countBy, type Reader } from './sources.ts'
+import { countBy, type Reader } from './table.ts'
 
 const MICROSECONDS_PER_SECOND = 1_000_000
 

@@ -10,7 +10,7 @@ import { seconds } from '#platform/units.ts'
 import { createCounters, createDelayHistogram } from './counters.ts'
 import { measureEventLoop, readCertificates, readFindings, readProcess, readReadiness, readStorage } from './machine.ts'
 import { readInbound, readProviders, readQueue, readSubmission, readWebhooks } from './queue.ts'
-import { formatReadings, type MetricSources, type Reader } from './sources.ts'
+import { formatReadings, type MetricSources, type Reader } from './table.ts'
 
 /** A new part of the service adds its own. */
 const READERS: readonly Reader[] = [

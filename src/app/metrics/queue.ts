@@ -7,7 +7,7 @@ import type { OpenLane } from '#features/sending/queue/queue.ts'
 import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { countBy, type LabelledValue, type Reader } from './sources.ts'
+import { countBy, type LabelledValue, type Reader } from './table.ts'
 
 /** How long a scrape waits for a reading of the queue; a longer one is used by a later scrape. */
 const MAX_READ_WAIT_MS = seconds(1)

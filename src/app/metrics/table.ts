@@ -1,4 +1,7 @@
 /** @module All metrics with their help texts, as in docs/metrics.md. Those that end in `_total` are counters. */
+import type { RunningInbound } from '#features/receiving/inbound/start.ts'
+import type { OpenedApp } from '../create.ts'
+import type { ServiceState } from '../status-routes.ts'
 
 /** Read at each scrape. */
 export const READ = {
@@ -69,3 +72,39 @@ export const COUNTED = {
   tassis_event_loop_delay_seconds:
     'How late timers of the main thread run, sampled 20 times a second: how long a request waits for its turn.',
 } as const
+
+export interface MetricSources extends ServiceState {
+  readonly opened: OpenedApp
+  /** Undefined until it has started. */
+  readonly inbound: () => RunningInbound | undefined
+}
+
+export type LabelledValue = readonly [labels: Readonly<Record<string, string>>, value: number]
+
+/** Values by name; a metric without labels has one. */
+export type Readings = Readonly<Partial<Record<keyof typeof READ, number | readonly LabelledValue[]>>>
+
+/** Prepares the readings of a part of the service; the function that it returns makes them at each scrape. */
+export type Reader = (sources: MetricSources) => () => Readings | Promise<Readings>
+
+/** The text format of Prometheus, in which label values are escaped as in JSON. */
+export function formatReadings(readings: Readings): string {
+  const lines = Object.entries(readings).flatMap(([name, values]) => [
+    `# HELP ${name} ${READ[name as keyof typeof READ]}`,
+    `# TYPE ${name} ${name.endsWith('_total') ? 'counter' : 'gauge'}`,
+    ...(typeof values === 'number' ? [[{}, values] as const] : values).map(([labels, value]) => {
+      const pairs = Object.entries(labels).map(([label, text]) => `${label}=${JSON.stringify(text)}`)
+      return `${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}`
+    }),
+  ])
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+/** The number of items with the same labels. */
+export function countBy<T>(
+  items: readonly T[],
+  toLabels: (item: T) => Readonly<Record<string, string>>,
+): LabelledValue[] {
+  const groups = Map.groupBy(items.map(toLabels), (labels) => Object.values(labels).join('\n'))
+  return [...groups.values()].map((group) => [group[0] ?? {}, group.length])
+}

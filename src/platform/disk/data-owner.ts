@@ -64,6 +64,12 @@ export function runAsCaller<T>(use: () => T): T {
   }
 }
 
+/** Gives a file that root wrote in the data directory to the owner of the directory. */
+export function giveFileToOwner(dataDir: string, path: string): void {
+  const { uid, gid } = findOwner(dataDir)
+  if (process.geteuid?.() === 0 && uid > 0) lchownSync(path, uid, gid)
+}
+
 /** Gives what root wrote in the data directory to the owner of the directory. */
 export function giveToOwner(dataDir: string): void {
   const { uid, gid } = findOwner(dataDir)
@@ -81,7 +87,7 @@ const LOST_AND_FOUND = 'lost+found'
 
 /** What Tassis opens in a data directory and in its content stores. */
 const OWN_ENTRIES =
-  /^(?:(?:tassis|capture|\d{4}-\d{2})\.db(?:-wal|-shm)?|(?:content|raw-mail)(?:\.ids)?|\d{4}-\d{2}|incoming|lock|instance\.json|[a-z]+-tls\.pem|master\.key)$/
+  /^(?:(?:tassis|capture|\d{4}-\d{2})\.db(?:-wal|-shm)?|(?:content|raw-mail)(?:\.ids)?|\d{4}-\d{2}|incoming|(?:backup-)?lock|(?:instance|backup-state)\.json|[a-z]+-tls\.pem|master\.key)$/
 
 /**
  * Throws ConfigError with the command to run when this process may not use an entry of the data directory.

@@ -32,13 +32,15 @@ export const startWorker = (name: WorkerName): Worker =>
     return new Worker(toUrl(workerEntries[name]), options)
   })
 
-/** Starts a Worker for one request, and ends it, which frees its memory. Rejects if it throws or dies. */
-export function askWorker<Answer>(name: WorkerName, request: unknown): Promise<Answer> {
+/** Starts a Worker for one request, and ends it, which frees its memory. Rejects if it throws, dies or is aborted. */
+export async function askWorker<Answer>(name: WorkerName, request: unknown, signal?: AbortSignal): Promise<Answer> {
+  signal?.throwIfAborted()
   const worker = startWorker(name)
   return new Promise<Answer>((resolve, reject) => {
     worker.onmessage = ({ data }: MessageEvent<WorkerAnswer<Answer>>) =>
       'error' in data ? reject(new Error(data.error)) : resolve(data.answer)
     worker.onerror = (event) => reject(new Error(event.message))
+    signal?.addEventListener('abort', () => reject(signal.reason), { once: true })
     worker.postMessage(request)
   }).finally(() => worker.terminate())
 }

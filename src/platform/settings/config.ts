@@ -12,10 +12,6 @@ export class ConfigError extends Error {}
 /** Another process holds what a start needs, such as a port: the settings may be right. */
 export class InUseError extends ConfigError {}
 
-/** What to do about a port in use: the rest of a sentence. */
-export const toPortAdvice = (port: number): string =>
-  `see which with \`ss -ltnp sport = :${port}\` as root, and stop it`
-
 /** Device and inode of the journal's socket, as systemd passes them to services. */
 export const readJournalStream = (): string | undefined => process.env['JOURNAL_STREAM']
 

@@ -233,7 +233,7 @@ describe('a backup of a running service', () => {
   })
 
   test('names every entry of a data directory as held or not held', async () => {
-    const { DATABASES, FOLDERS, NOT_HELD } = await import('#app/backup/contents.ts')
+    const { DATABASES, FOLDERS, NOT_HELD } = await import('#app/backup/manifest.ts')
     const { STORES } = await import('#platform/content/files.ts')
     const known = [...DATABASES, ...STORES, ...STORES.map((store) => `${store}.ids`), ...FOLDERS, ...NOT_HELD]
     const found = readdirSync(data.path).filter((name) => !/-(wal|shm)$/.test(name))

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BackupError } from '#app/backup/errors.ts'
-import { compareFiles } from '#app/backup/reader.ts'
+import { compareFiles } from '#app/backup/manifest.ts'
 import { S3Backups } from '#app/backup/s3.ts'
 import { CommandError } from '#app/cli/errors.ts'
 import { parseS3Url } from '#platform/settings/s3-url.ts'

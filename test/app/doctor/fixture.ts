@@ -1,8 +1,13 @@
 /** @module What the checks of `tassis doctor` get, for tests: settings, and a resolver that asks a fixture. */
-import { createDoctorResolver, type DoctorContext, listDnsServers } from '#app/doctor/context.ts'
-import type { Found, NewFinding } from '#app/doctor/finding.ts'
+import {
+  createDoctorResolver,
+  type DoctorContext,
+  type Found,
+  listDnsServers,
+  type NewFinding,
+} from '#app/doctor/context.ts'
 import { loadConfig } from '#app/settings.ts'
-import type { Finding } from '#app/status-model.ts'
+import type { Finding } from '#app/status-routes.ts'
 import { SourceNames } from '#features/sending/delivery/providers/outbound-sources.ts'
 import { createLog } from '#platform/log/log.ts'
 import { systemClock } from '#platform/time/clock.ts'

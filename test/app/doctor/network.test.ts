@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net'
 import { checkAddresses, checkHostname, checkPublicUrl, checkReverseDns } from '#app/doctor/checks/names.ts'
 import { checkOutgoingPort, checkPorts, checkRelay } from '#app/doctor/checks/network.ts'
 import { checkBlockLists, checkClock, checkResolver } from '#app/doctor/checks/resolver.ts'
-import { isBad } from '#app/doctor/finding.ts'
+import { isBad } from '#app/doctor/context.ts'
 import { runChecks } from '#app/doctor/run.ts'
 import { days } from '#platform/units.ts'
 import { startBlackHole } from '#test/support/black-hole.ts'
@@ -183,17 +183,17 @@ test('a port that another program uses is a failure', async () => {
     {
       status: 'failure',
       subject: 'TASSIS_METRICS_ADDR',
-      message: expect.stringContaining('another program uses the port.'),
-      fix: expect.stringMatching(/^To free the port, see which .+ and stop it, or use another port\.$/),
+      message: expect.stringContaining('another program uses the port'),
+      fix: expect.stringMatching(/^See which .+ and stop it, or use another port\.$/),
     },
     {
       status: 'failure',
       subject: 'TASSIS_INBOUND_ADDR',
-      message: expect.stringContaining('another program uses the port.'),
+      message: expect.stringContaining('another program uses the port'),
       // Mail arrives at port 25 and at no other.
       fix: expect.stringMatching(/ and stop it\.$/),
     },
-    { status: 'failure', subject: 'TASSIS_SUBMISSION_ADDR', message: expect.stringContaining('does not have') },
+    { status: 'failure', subject: 'TASSIS_SUBMISSION_ADDR', message: expect.stringContaining('not an address') },
   ])
 })
 

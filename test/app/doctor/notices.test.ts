@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
 import { createReporter } from '#app/doctor/notices.ts'
-import type { Finding } from '#app/status-model.ts'
+import type { Finding } from '#app/status-routes.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'

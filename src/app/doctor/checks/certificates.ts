@@ -7,8 +7,18 @@ import { isoTime } from '#platform/http/envelope.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { days } from '#platform/units.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
-import { type DoctorContext, findConnectProblem, findNetworkObstacle, mayConnect } from '../context.ts'
-import { failure, isBad, type NewFinding, ok, skipped, warning } from '../finding.ts'
+import {
+  type DoctorContext,
+  failure,
+  findConnectProblem,
+  findNetworkObstacle,
+  isBad,
+  mayConnect,
+  type NewFinding,
+  ok,
+  skipped,
+  warning,
+} from '../context.ts'
 
 const FIX =
   'Mend the cause (docs/certificates.md lists the reasons), then run `tassis certificates retry`; `tassis certificates list` shows the result.'

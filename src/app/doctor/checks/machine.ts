@@ -7,8 +7,7 @@ import { describeOwner, findForeignEntry } from '#platform/disk/data-owner.ts'
 import { countOpenDescriptors, readDescriptorLimit } from '#platform/process/descriptors.ts'
 import { formatSize } from '#platform/settings/setting-kinds.ts'
 import { GiB, MiB } from '#platform/units.ts'
-import type { DoctorContext } from '../context.ts'
-import { type Found, failure, ok, skipped, warning } from '../finding.ts'
+import { type DoctorContext, type Found, failure, ok, skipped, warning } from '../context.ts'
 
 /** Below this multiple of TASSIS_MIN_FREE_DISK, new mail will soon be refused. */
 const LOW_FACTOR = 4

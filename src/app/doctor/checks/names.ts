@@ -4,8 +4,17 @@ import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import { findPublicUrlWarnings } from '../../cli/setting-warnings.ts'
-import { type DoctorContext, forDirectDelivery, NOT_DIRECT } from '../context.ts'
-import { type Found, failure, failWithAdvice, ok, skipped, warning } from '../finding.ts'
+import {
+  type DoctorContext,
+  type Found,
+  failure,
+  failWithAdvice,
+  forDirectDelivery,
+  NOT_DIRECT,
+  ok,
+  skipped,
+  warning,
+} from '../context.ts'
 
 export function checkHostname({ config }: DoctorContext): Found {
   if (config.delivery !== 'direct') return skipped(NOT_DIRECT)

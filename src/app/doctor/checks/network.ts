@@ -3,14 +3,26 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { connect, createServer, isIP, isIPv6 } from 'node:net'
 import { dirname } from 'node:path'
 import { requireUsableData } from '#platform/disk/data-owner.ts'
-import { ConfigError, toPortAdvice } from '#platform/settings/config.ts'
+import { explainListenError } from '#platform/net/listen-error.ts'
+import { ConfigError } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
-import { type DoctorContext, findConnectProblem, forDirectDelivery, mayConnect, onNetwork } from '../context.ts'
-import { type Found, failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
+import {
+  type DoctorContext,
+  type Found,
+  failure,
+  findConnectProblem,
+  forDirectDelivery,
+  mayConnect,
+  type NewFinding,
+  ok,
+  onNetwork,
+  skipped,
+  warning,
+} from '../context.ts'
 
 interface DialTarget {
   readonly ip: string
@@ -148,27 +160,14 @@ function tryListening(variable: string, { host, port }: { host: string; port: nu
   const server = createServer((socket) => socket.destroy())
   return new Promise((resolve) => {
     server.once('error', ({ code = '' }: NodeJS.ErrnoException) => {
-      const listening = `Listening on ${host}, port ${port} (${variable}),`
-      if (code === 'EADDRINUSE') {
-        const other = variable === 'TASSIS_INBOUND_ADDR' ? '' : ', or use another port'
-        const fix = `To free the port, ${toPortAdvice(port)}${other}.`
-        return resolve(failure(`${listening} is not possible, because another program uses the port.`, fix, variable))
-      }
-      const [reason, fix] = LISTEN_FAILURES[code] ?? [`fails with ${code}`, 'Use another address.']
-      resolve(failure(`${listening} ${reason}.`, fix, variable))
+      const { problem, fix } = explainListenError(variable, { host, port }, code)
+      const advice = `${fix.charAt(0).toUpperCase()}${fix.slice(1)}.`
+      resolve(failure(`${variable}: ${problem} (${host}, port ${port}).`, advice, variable))
     })
     server.listen(port, host, () =>
       server.close(() => resolve(ok(`Port ${port} (${variable}) can be used.`, variable))),
     )
   })
-}
-
-const LISTEN_FAILURES: Readonly<Record<string, readonly [string, string]>> = {
-  EACCES: [
-    'is not allowed for this user',
-    'Give the service the right CAP_NET_BIND_SERVICE (in a systemd unit: AmbientCapabilities=CAP_NET_BIND_SERVICE), or use a port above 1023. If this is not the user of the service, run the command as that user.',
-  ],
-  EADDRNOTAVAIL: ['is not possible: this machine does not have the address', 'Use an address of this machine.'],
 }
 
 export function checkPrivileges({ config: { dataDir }, service }: DoctorContext): Found {

@@ -12,12 +12,17 @@ import { toPrintable } from '../../cli/output.ts'
 import {
   createDoctorResolver,
   type DoctorContext,
+  type Found,
+  failure,
   forDirectDelivery,
   listDnsServers,
   mayConnect,
+  type NewFinding,
+  ok,
   onNetwork,
+  skipped,
+  warning,
 } from '../context.ts'
-import { type Found, failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
 import { listPublicSources } from './names.ts'
 
 /** Asked for its mail hosts when no domain is configured. */

@@ -15,8 +15,7 @@ import { hours } from '#platform/units.ts'
 import { findBackupProblems, isBackupScheduled, readBackupState } from '../../backup/state.ts'
 import { formatCount, toPrintable } from '../../cli/output.ts'
 import { findFenceProblem } from '../../fence/release.ts'
-import { type DoctorContext, withData } from '../context.ts'
-import { type Found, failure, type NewFinding, ok, skipped, warning } from '../finding.ts'
+import { type DoctorContext, type Found, failure, type NewFinding, ok, skipped, warning, withData } from '../context.ts'
 
 interface LostDomain {
   readonly domain: string

@@ -5,6 +5,8 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { attempt } from '#platform/attempt.ts'
+import { giveFileToOwner } from '#platform/disk/data-owner.ts'
 import { isLocked, shareLock } from '#platform/disk/lock.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
@@ -18,6 +20,7 @@ const MAX_HOLD_MS = hours(6)
 export function holdDeletion(dataDir: string): { release(): void } {
   const lock = shareLock(toPath(dataDir))
   if (!lock) throw new Error(`the lock ${toPath(dataDir)} is not free`)
+  giveFileToOwner(dataDir, toPath(dataDir))
   return lock
 }
 
@@ -25,7 +28,8 @@ export function holdDeletion(dataDir: string): { release(): void } {
 export function createHoldReader(dataDir: string, clock: Pick<Clock, 'monotonicMs'>): () => boolean {
   let sinceMs: number | undefined
   return () => {
-    const isHeld = existsSync(toPath(dataDir)) && isLocked(toPath(dataDir))
+    // Root has perhaps just created it and not yet given it to us.
+    const isHeld = existsSync(toPath(dataDir)) && (attempt(() => isLocked(toPath(dataDir))) ?? true)
     sinceMs = isHeld ? (sinceMs ?? clock.monotonicMs()) : undefined
     return sinceMs !== undefined && clock.monotonicMs() - sinceMs < MAX_HOLD_MS
   }

@@ -619,7 +619,7 @@ describe('the Worker', () => {
     const second = startTestListener({ port: fixture.port })
     // Never another port: mail arrives at port 25.
     expect(await second.catch((error: Error) => error.message)).toBe(
-      `TASSIS_INBOUND_ADDR is "127.0.0.1:${fixture.port}", which another program already uses; see which with \`ss -ltnp sport = :${fixture.port}\` as root, and stop it.`,
+      `TASSIS_INBOUND_ADDR is "127.0.0.1:${fixture.port}", but another program uses the port; see which with \`ss -ltnp sport = :${fixture.port}\` as root, and stop it.`,
     )
   })
 

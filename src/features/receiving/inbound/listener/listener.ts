@@ -9,9 +9,10 @@ import { join } from 'node:path'
 import type { CompleteMessage, Destination, ListenerHandlers, Rejection } from '#features/receiving/received/message.ts'
 import { isStorageFailure } from '#platform/disk/storage-errors.ts'
 import type { Log } from '#platform/log/log.ts'
+import { createListenError } from '#platform/net/listen-error.ts'
 import { countDescriptors } from '#platform/process/descriptors.ts'
 import { startWorker } from '#platform/process/workers.ts'
-import { type Config, ConfigError, InUseError, toPortAdvice } from '#platform/settings/config.ts'
+import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { type Clock, type Timer, yieldToEventLoop } from '#platform/time/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import {
@@ -261,18 +262,8 @@ class InboundListener implements Listener {
   }
 
   #createListenError({ endpoint, code, reason }: Extract<FromListener, { type: 'failed' }>): ConfigError {
-    const { host = '', port = 0 } = this.endpoints[endpoint] ?? {}
-    const setting = this.#options.endpoints[endpoint]?.setting
-    // Mail arrives at port 25 and at no other.
-    const isFixed = setting === 'TASSIS_INBOUND_ADDR'
-    const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
-    const why =
-      code === 'EADDRINUSE'
-        ? `which another program already uses; ${toPortAdvice(port)}${isFixed ? '' : ', or choose another address'}`
-        : code === 'EACCES'
-          ? `which this user may not listen on; ${isFixed ? '' : 'choose a port above 1023, or '}grant low ports, in a systemd unit with AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)`
-          : `which cannot be used (${reason}); choose an address of this machine`
-    return new (code === 'EADDRINUSE' ? InUseError : ConfigError)(`${setting} is "${address}", ${why}.`)
+    const { setting = '' } = this.#options.endpoints[endpoint] ?? {}
+    return createListenError(setting, this.endpoints[endpoint] ?? { host: '', port: 0 }, code || reason)
   }
 
   #onWorkerDied(reason: string): void {
