@@ -133,7 +133,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: readConfirmedTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
-    const stores = openStores({ config, log, clock, disk, metrics, checkpointer }, db, databasePath)
+    const stores = openStores({ config, log, clock, disk, metrics }, checkpointer, db, databasePath)
     const network = openNetwork(config, clock, authorities, options.resolver)
     const parser = createParser({ config, clock, log, resolver: network.senderResolver })
     const renderer = new WorkerRenderer({ clock, log })
@@ -192,20 +192,12 @@ function fenceAndOpenInstance(db: Database, { dataDir }: Config, log: Log, now: 
   return openInstance(db, dataDir, now)
 }
 
-interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk' | 'metrics'> {
-  readonly checkpointer: ReturnType<typeof createCheckpointer>
-}
-
-interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime' | 'eventsRecorded'> {
-  readonly captures: CaptureStore
-  close(): Promise<unknown>
-}
-
 function openStores(
-  { config, clock, log, disk, metrics, checkpointer }: StoreDependencies,
+  { config, clock, log, disk, metrics }: Pick<App, 'config' | 'clock' | 'log' | 'disk' | 'metrics'>,
+  checkpointer: ReturnType<typeof createCheckpointer>,
   db: Database,
   databasePath: string,
-): Stores {
+) {
   const committerOptions = (store: CommittedStore): CommitterOptions => ({
     disk,
     clock,
@@ -261,25 +253,19 @@ function openStores(
   return { commit, content, rawMail, captures, eventTime, eventsRecorded, close }
 }
 
-/** DNS clients and outgoing HTTP. */
-interface Network extends Pick<App, 'resolver' | 'freshResolver' | 'fetch' | 'ownPorts'> {
-  readonly senderResolver: DnsClient
-  close(): void
-}
-
 /** Whether to believe what the DNS servers say about DNSSEC: see the setting `dane`. */
 function trustsDnssec({ dane, delivery }: Config, servers: readonly string[]): boolean {
   if (dane === 'off' || delivery !== 'direct') return false
   return dane === 'on' || servers.every((server) => isLoopback(parseServer(server).host))
 }
 
-/** @param override replaces all resolvers, in tests */
+/** DNS clients and outgoing HTTP. @param override replaces all resolvers, in tests */
 function openNetwork(
   config: Config,
   clock: Clock,
   authorities: ReturnType<typeof readCertificateAuthorities>,
   override: DnsClient | undefined,
-): Network {
+) {
   const servers = config.dnsServers.length > 0 ? config.dnsServers : readSystemServers()
   const dns = {
     servers,
@@ -322,8 +308,8 @@ function composeApp(
   > & {
     readonly clock: TrustedClock
   },
-  { captures, close: _close, ...stores }: Stores,
-  { resolver, freshResolver, fetch, ownPorts }: Network,
+  { captures, close: _close, ...stores }: ReturnType<typeof openStores>,
+  { resolver, freshResolver, fetch, ownPorts }: ReturnType<typeof openNetwork>,
 ): App {
   const { config, clock } = parts
   const { commit, content, rawMail } = stores

@@ -25,7 +25,7 @@ export interface BenchMail {
 
 /** Creates the patterns of all emails, which differ only in their number. */
 export function createMailPatterns(): BenchMail[] {
-  const random = createSequence(1)
+  const random = createSequence()
   const words = Array.from({ length: WORD_COUNT }, () => makeWord(random))
   const word = () => words[Math.floor(random() * words.length)] ?? ''
   return Array.from({ length: BODY_COUNT }, () => ({
@@ -125,11 +125,8 @@ const makeWord = (random: () => number): string =>
     '',
   )
 
-/** Creates a deterministic pseudorandom generator of numbers in [0, 1): linear congruential, modulo 2^32. */
-function createSequence(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
+/** Creates a generator of numbers in [0, 1), which are the same in each run. */
+function createSequence(): () => number {
+  let count = 0
+  return () => Number(Bun.hash(String(count++)) & 0xffffffffn) / 2 ** 32
 }

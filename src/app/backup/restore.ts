@@ -10,7 +10,6 @@ import { join } from 'node:path'
 import { readNewestKey } from '#app/key-meta.ts'
 import { STORES } from '#platform/content/files.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
-import { parseMasterKeys } from '#platform/crypto/crypto.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { giveToOwner, requireUsableData } from '#platform/disk/data-owner.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
@@ -135,10 +134,8 @@ function chooseKey(
     { text: configuredKey, source: 'the settings' },
     { text: existsSync(file) ? readFileSync(file, 'utf8') : undefined, source: file },
   ]
-  for (const { text, source } of candidates) {
-    if (text === undefined) continue
-    if (!parseMasterKeys(text))
-      throw new BackupError(`The key of ${source} is not a master key: it must be 32 bytes in base64.`)
+  const given = candidates.flatMap(({ text, source }) => (text === undefined ? [] : [{ text: text.trim(), source }]))
+  for (const { text, source } of given) {
     const missing = findMissingKeys(text, needed)
     if (missing.includes(manifest.key_fingerprint))
       throw new BackupError(
@@ -148,15 +145,14 @@ function chooseKey(
       throw new BackupError(
         `The key of ${source} lacks the former ${formatKeys(missing)}: ${name} was written while secrets were being sealed again under a new key, so it needs the ${formatKeys(needed)}. Use the key file of that time, or add the former key as a line below the newest.`,
       )
-    if (key !== undefined && text.trim() !== key.trim())
+    if (key !== undefined && text !== key.trim())
       throw new BackupError(`The key of ${source} is used, not that of --key, and they differ; remove one of them.`)
   }
-  if (key === undefined && configuredKey === undefined && !existsSync(file) && !manifest.has_key)
+  if (given.length === 0 && !manifest.has_key)
     throw new BackupError(
       `${name} holds no master key, and needs the ${formatKeys(needed)}; name its file with --key, or put it into ${file}.`,
     )
-  if (configuredKey !== undefined || existsSync(file)) return undefined
-  return key
+  return given.length === 1 ? key : undefined
 }
 
 /** Writes all files and compares them with the manifest. Throws BackupError that names the damaged file. */

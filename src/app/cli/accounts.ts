@@ -128,11 +128,7 @@ export function addKeyCommands(program: Command): void {
     add(usage, description, meanings)
       .account()
       .requiredOption('--name <name>', 'name of the key')
-      .option(
-        '--scope <scope>',
-        `scope of the key; repeat for several; default: all, that is ${SCOPES.join(', ')}`,
-        collectOption,
-      )
+      .option('--scope <scope>', `scope; repeat for several; default: all: ${SCOPES.join(', ')}`, collectOption)
   addNew('create', 'create an API key; it is shown only once').run(async ({ api, options }: Context<NewKeyOptions>) => {
     const created = await api.apiKeys.create({ name: options.name, scopes: options.scope })
     const { key, name, scopes } = created.data

@@ -41,9 +41,7 @@ export function addBackupCommand(program: Command): void {
       createWholeNumberParser(1, 10_000),
     )
     .addOption(
-      new Option('--verify', 'compare an existing backup with its manifest; exit code 1 if it is damaged').conflicts(
-        'list',
-      ),
+      new Option('--verify', 'compare a backup with its manifest; exit code 1 if it is damaged').conflicts('list'),
     )
     .option('--list', 'list the backups in the folder, or in the places of scheduled backups')
     .action(async (path: string | undefined, options: BackupOptions) => {

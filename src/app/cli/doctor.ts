@@ -24,10 +24,7 @@ const SERVICE_TIMEOUT_MS = seconds(30)
 
 export function addDoctorCommand(program: Command): void {
   program
-    .add(
-      'doctor',
-      'check names, network, machine and service, and say how to mend what is wrong; exit code 1 if a check failed',
-    )
+    .add('doctor', 'check names, network, machine and service, and say what to mend; exit code 1 if a check failed')
     .option('-a, --all', 'also show what is well or was not checked')
     .action(async (options: JsonOption & { readonly all?: boolean }) => {
       const report = await examine(loadConfig().config)

@@ -61,10 +61,7 @@ export function addDomainCommands(program: Command): void {
           : joinParagraphs(...warnings, formatRecords(data), describeState(data), formatFormer(data)),
       )
     })
-  add(
-    'rotate-dkim [domain]',
-    'create new DKIM keys, which sign once their DNS records are found; the present ones sign until then',
-  )
+  add('rotate-dkim [domain]', 'create new DKIM keys; the present ones sign until the records of the new are found')
     .option('--all', 'all verified domains of the account')
     .answer(
       async ({ api: all, options }: Context<{ all?: boolean }>, name?: string) => {
@@ -86,10 +83,7 @@ export function addDomainCommands(program: Command): void {
           .join('\n\n') || 'The account has no verified domain, so there are no DKIM keys to rotate.',
     )
   add('verify <domain>', 'check DNS now; exit code 1 if a record needed to send is missing')
-    .option(
-      '--without-dns',
-      'mark a domain verified without a DNS check, for testing; expires 72 hours after a check that finds no records',
-    )
+    .option('--without-dns', 'for testing: verified without a DNS check, until 72 hours after one that fails')
     .run(async ({ api: all, options }: Context<{ withoutDns?: boolean }>, name) => {
       const { api, id, account_id: account } = await findOne(all, 'domain', name, options)
       if (options.withoutDns)
@@ -115,10 +109,7 @@ export function addDomainCommands(program: Command): void {
         ),
       )
     })
-  add(
-    'remove <domain>',
-    'remove a domain: nothing more is sent or received for it, and its scheduled mail is cancelled',
-  )
+  add('remove <domain>', 'remove a domain: nothing is sent or received for it, and its scheduled mail is cancelled')
     .option('--yes', 'do not ask')
     .answer(
       async ({ api: all, options }: Context<{ yes?: boolean }>, name) => {

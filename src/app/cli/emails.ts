@@ -46,11 +46,8 @@ export function addEmailCommands(program: Command): void {
       '--query <words>',
       'only with all of these: how an address, its domain, or a word of a name or subject begins',
     )
-    .option(
-      '--to <address>',
-      'only to this address, in To, Cc or Bcc; @example.com: to any address there; bob: to any that begins so',
-    )
-    .option('--from <address>', 'only from this address; @example.com and the beginning of an address as for --to')
+    .option('--to <address>', 'only to this address, to any @example.com, or to any that begins so')
+    .option('--from <address>', 'only from this address, from any @example.com, or from any that begins so')
     .option('--subject <words>', 'only with all of these words in the subject')
     .option('--tag <tag>', 'only with this tag')
     .option('--stream <slug>', 'only in this message stream')
@@ -130,7 +127,7 @@ function addEmailActionCommands(emails: Command): void {
   emails
     .add(
       'cancel <id>',
-      'cancel an email that is scheduled or waits; no bounce, and its quota is given back',
+      'cancel an email that is scheduled or waits: no bounce; its quota is given back',
       EMAIL_ARGUMENT,
     )
     .answer(
@@ -287,7 +284,7 @@ const readSelection = async (api: CommandApi, options: SelectOptions) => ({
 export function addDeadLetterCommands(program: Command): void {
   const addToGroup = program.group(
     'dead-letters',
-    'list recipients whose delivery expired, failed or is uncertain, and try them again',
+    'list recipients whose delivery expired, failed or is uncertain, and retry them',
     { id: 'ID of a dead letter, as shown by `tassis dead-letters list`' },
   )
   const add = (usage: string, description: string): Command =>

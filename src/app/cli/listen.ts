@@ -143,10 +143,7 @@ export function addListenCommand(program: Command): void {
     .requiredOption('--forward <url>', 'where to post, such as http://127.0.0.1:3000/hooks')
     .option('--url <url>', 'base URL of the service; default: the service on this machine')
     .option('--key <key>', 'API key with the scopes emails:read and webhooks:read; visible in the process list')
-    .option(
-      '--key-file <path>',
-      'file with the API key; default: TASSIS_API_KEY, else the file that scripts/start leaves',
-    )
+    .option('--key-file <path>', 'file with the API key; default: TASSIS_API_KEY, else what scripts/start left')
     .option('--event <name>', 'only this event; repeat for several; default: all', collectOption)
     .addOption(new Option('--format <format>', 'form of the payloads').choices(PAYLOAD_FORMATS).default('tassis'))
     .option(

@@ -101,10 +101,7 @@ function addActions(queue: Command): void {
       .option('--provider <name>', 'mail to the domains of this provider, as `tassis providers` shows it')
       .option('--yes', 'do not ask')
   const addForEmail = (name: string, description: string): Command =>
-    add(name, description).option(
-      '--email <id>',
-      'this email alone: its ID, or the beginning as shown by `tassis emails list`',
-    )
+    add(name, description).option('--email <id>', 'this email alone: its ID, or the beginning of it')
 
   addForEmail('hold', 'hold mail, now and in future, until it is released; it does not expire')
     .option('--reason <sentence>', 'why; `tassis queue` shows it')
@@ -130,7 +127,7 @@ function addActions(queue: Command): void {
     .option('--reason <sentence>', 'why; `tassis queue` shows it')
     .requiredOption(
       '--to <destination>',
-      'example.com (its MX hosts), [mx.example.com] or an IP address, each with :PORT or without',
+      'example.com (its MX hosts), [mx.example.com] or an IP address; :PORT may follow',
     )
     .answer(
       async (context: MailContext) => {
@@ -280,11 +277,9 @@ const VERB_DESCRIPTIONS = {
 } as const
 
 export function addOperationCommands(program: Command): void {
-  const add = program.group(
-    'operations',
-    'show the progress of batches, imports and broadcasts; pause, resume or cancel a broadcast',
-    { id: 'operation ID, as shown by `tassis operations`' },
-  )
+  const add = program.group('operations', 'show batches, imports and broadcasts; pause, resume or cancel a broadcast', {
+    id: 'operation ID, as shown by `tassis operations`',
+  })
   add('list', 'list the newest operations of all accounts', {}, { isDefault: true })
     .accountFilter()
     .limit('operations', 20)

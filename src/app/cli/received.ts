@@ -55,11 +55,9 @@ async function* readUnparsed(api: CommandApi) {
 const GONE_MESSAGE = 'The message is no longer stored; only its entry in `tassis mail list` is left.'
 
 export function addMailCommands(program: Command): void {
-  const add = program.group(
-    'mail',
-    'list, show or retry mail to postmaster and abuse, and reports that could not be parsed',
-    { id: 'message ID, as shown by `tassis mail list`' },
-  )
+  const add = program.group('mail', 'list, show or retry mail to postmaster and abuse, and unparsed reports', {
+    id: 'message ID, as shown by `tassis mail list`',
+  })
   add('list', 'list the newest messages')
     .limit('messages', 30)
     .choice('--kind <kind>', 'only of this kind', OPERATOR_MAIL_KINDS)

@@ -47,10 +47,7 @@ export function addWebhookCommands(program: Command): void {
   })
     .account('with `inbound`: the account; required only if there are several')
     .addOption(new Option('--reveal', 'show the secret').conflicts('rotate'))
-    .option(
-      '--rotate',
-      'replace the secret; later attempts are signed with the new one, and for a day with the old one too',
-    )
+    .option('--rotate', 'replace the secret; for a day, attempts are signed with the old one too')
     .run(async ({ api, options }: Context<SecretOptions>, id) => {
       if (!options.rotate && !options.reveal)
         throw new UsageError('Use --reveal to show the secret, or --rotate to replace it.')

@@ -49,22 +49,17 @@ function renderWordingPreview(
   })
   const subject = { listName: LIST, address: READER, senderDomain: SENDER }
   const subscription = { address: READER, senderDomain: SENDER, isOfPart: true, partName: LIST }
-  switch (place) {
-    case 'mail': {
-      const mail = { ...subject, url: `https://${SENDER}/confirm`, days: CONFIRMATION_DAYS }
-      return renderConfirmationMail(texts, mail).html
-    }
-    case 'confirm':
-      return linkPage(texts, 'question', subject).text
-    case 'confirmed':
-      return linkPage(texts, 'confirmed', subject).text
-    case 'unsubscribe':
-      return askPage(texts, subscription).text
-    case 'unsubscribed':
-      return stoppedPage(texts, subscription).text
-    default:
-      throw new AppError(404, 'preview_not_found', 'There is no such mail or page.')
-  }
+  const mail = { ...subject, url: `https://${SENDER}/confirm`, days: CONFIRMATION_DAYS }
+  const places = new Map([
+    ['mail', () => renderConfirmationMail(texts, mail).html],
+    ['confirm', () => linkPage(texts, 'question', subject).text],
+    ['confirmed', () => linkPage(texts, 'confirmed', subject).text],
+    ['unsubscribe', () => askPage(texts, subscription).text],
+    ['unsubscribed', () => stoppedPage(texts, subscription).text],
+  ])
+  const render = places.get(place)
+  if (!render) throw new AppError(404, 'preview_not_found', 'There is no such mail or page.')
+  return render()
 }
 
 /** Only our own pages may frame it. */
@@ -116,12 +111,12 @@ interface MailFrameOptions {
 
 type Html = string | null | undefined
 
-interface Frame {
-  readonly path: string
-  readonly scope: string
-  /** Throws 404 for what the account does not have. */
-  read(actor: Actor, params: Readonly<Record<string, string>>, query: Static<typeof QUERY>): Html | Promise<Html>
-}
+/** Throws 404 for what the account does not have. */
+type Read = (
+  actor: Actor,
+  params: Readonly<Record<string, string>>,
+  query: Static<typeof QUERY>,
+) => Html | Promise<Html>
 
 const QUERY = Type.Object({
   images: Type.Optional(Type.String()),
@@ -129,58 +124,57 @@ const QUERY = Type.Object({
   language: Type.Optional(Type.String()),
 })
 
-function listFrames(app: App, { captures, previews, renderBodies }: MailFrameOptions): readonly Frame[] {
-  const readStored = (ref: number | null) => createBodyReader(app).read(ref)
-  return [
-    {
-      path: '/app/mail/:id/html',
-      scope: 'emails:read',
-      read: async ({ accountId }, { id = '' }) =>
-        (await readEmailBodies(app, getEmail(app.db, accountId, id), renderBodies)).html,
+const listFrames = (
+  app: App,
+  { captures, previews, renderBodies }: MailFrameOptions,
+): readonly (readonly [path: string, scope: string, read: Read])[] => [
+  [
+    '/app/mail/:id/html',
+    'emails:read',
+    async ({ accountId }, { id = '' }) =>
+      (await readEmailBodies(app, getEmail(app.db, accountId, id), renderBodies)).html,
+  ],
+  [
+    '/app/captured/:id/html',
+    'emails:read',
+    ({ accountId }, { id = '' }) => readCapturedHtml(app, captures, accountId, id),
+  ],
+  [
+    '/app/inbound/:id/html',
+    'inbound:read',
+    ({ accountId }, { id = '' }) => createBodyReader(app).read(getInbound(app.db, accountId, id).htmlRef),
+  ],
+  [
+    '/app/inbound/mailboxes/:id/messages/:message/html',
+    'mailboxes:read',
+    ({ accountId }, { id = '', message = '' }) =>
+      createBodyReader(app).read(getMessage(app.db, getMailbox(app.db, accountId, id), message).htmlRef),
+  ],
+  [
+    '/app/newsletters/:id/html',
+    'contacts:read',
+    async (actor, { id = '' }, query) => (await previewNewsletter(app, actor, id, query.contact_email)).parts.html,
+  ],
+  [
+    '/app/wording/:place',
+    'account:read',
+    (actor, { place = '' }, query) => renderWordingPreview(app, actor, place, query.language),
+  ],
+  [
+    '/app/previews/:id',
+    'templates:read',
+    ({ accountId }, { id = '' }) => {
+      const html = previews.find(accountId, id)
+      if (html !== undefined) return html
+      throw new AppError(404, 'preview_not_found', 'This preview has expired. Change the text to render it again.')
     },
-    {
-      path: '/app/captured/:id/html',
-      scope: 'emails:read',
-      read: ({ accountId }, { id = '' }) => readCapturedHtml(app, captures, accountId, id),
-    },
-    {
-      path: '/app/inbound/:id/html',
-      scope: 'inbound:read',
-      read: ({ accountId }, { id = '' }) => readStored(getInbound(app.db, accountId, id).htmlRef),
-    },
-    {
-      path: '/app/inbound/mailboxes/:id/messages/:message/html',
-      scope: 'mailboxes:read',
-      read: ({ accountId }, { id = '', message = '' }) =>
-        readStored(getMessage(app.db, getMailbox(app.db, accountId, id), message).htmlRef),
-    },
-    {
-      path: '/app/newsletters/:id/html',
-      scope: 'contacts:read',
-      read: async (actor, { id = '' }, query) =>
-        (await previewNewsletter(app, actor, id, query.contact_email)).parts.html,
-    },
-    {
-      path: '/app/wording/:place',
-      scope: 'account:read',
-      read: (actor, { place = '' }, query) => renderWordingPreview(app, actor, place, query.language),
-    },
-    {
-      path: '/app/previews/:id',
-      scope: 'templates:read',
-      read({ accountId }, { id = '' }) {
-        const html = previews.find(accountId, id)
-        if (html !== undefined) return html
-        throw new AppError(404, 'preview_not_found', 'This preview has expired. Change the text to render it again.')
-      },
-    },
-  ]
-}
+  ],
+]
 
 export function mailFrames(app: App, options: MailFrameOptions) {
   const { auth } = options
   const routes = new Elysia()
-  for (const { path, scope, read } of listFrames(app, options))
+  for (const [path, scope, read] of listFrames(app, options))
     routes.get(
       path,
       async ({ request, params, query }) => {
