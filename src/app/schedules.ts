@@ -1,23 +1,43 @@
 /**
- * @module Every recurring task and its schedule. A task that is still running at its next time is not started again.
- * A failed task is logged and runs again at its next time, or after a minute if a full disk or a lock was the cause.
+ * @module Every recurring task and its schedule, and every background loop outside the mail queue. A task that is still
+ * running at its next time is not started again. A failed task is logged and runs again at its next time, or after a
+ * minute if a full disk or a lock was the cause.
  */
 import { Cron } from 'croner'
+import { startImporter } from '#features/audience/contact-lists/importer.ts'
 import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
+import { createSubscriptionKinds } from '#features/audience/contact-lists/subscription-notices.ts'
 import { removeOrphanedForms } from '#features/audience/signup-forms/signup-forms.ts'
+import type { App } from '#features/core/app/app.ts'
+import { startSweeper } from '#features/core/content-gc/sweep.ts'
+import { startNotices } from '#features/core/notices/loop.ts'
+import { startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
+import { startErasureLoop } from '#features/lifecycle/privacy/erase.ts'
 import { dropRawMail, purgeExpired } from '#features/lifecycle/retention/expired.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { reconcileAll } from '#features/people/billing/reconcile.ts'
+import { createOwnerKind } from '#features/people/owner-notices/owner-notices.ts'
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/removal.ts'
 import { purgeReports } from '#features/receiving/domain-reports/store.ts'
 import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
+import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
+import { PAUSE_NOTICE } from '#features/reporting/abuse/pause.ts'
+import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
+import { BroadcastEnqueuer } from '#features/sending/broadcasts/enqueue.ts'
+import { startDeadlineLoop } from '#features/sending/delivery/attempt/claim.ts'
+import { startHeldMailReleaser } from '#features/sending/delivery/verdict/held-mail.ts'
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
+import { followBroadcast } from '#features/sending/newsletters/states.ts'
+import { startEmailIndexing } from '#features/sending/queue/search.ts'
 import { sendTlsReports } from '#features/sending/transport-security/reports.ts'
+import { LOSS_NOTICE, ROTATION_NOTICE } from '#features/setup/domains/notices.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
+import { DEACTIVATION_NOTICE } from '#features/webhooks/webhooks/deliver/deactivation-notice.ts'
 import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
 import { ensureBallast } from '#platform/disk/ballast.ts'
 import { isTransientError } from '#platform/disk/storage-errors.ts'
+import type { DueLoop } from '#platform/queue/due-loop.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { minutes } from '#platform/units.ts'
 import { runMissedBackup, runScheduledBackup, toPatterns } from './backup/scheduled.ts'
@@ -103,6 +123,39 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
       missed.cancel()
       shutdown.abort()
       await Promise.all(running)
+    },
+  }
+}
+
+const OWNER_NOTICES = [PAUSE_NOTICE, DEACTIVATION_NOTICE, LOSS_NOTICE, ROTATION_NOTICE]
+
+const LOOPS: readonly ((app: App) => DueLoop)[] = [
+  (app) =>
+    startNotices(app, [
+      ...createSubscriptionKinds(app),
+      ...OWNER_NOTICES.map((notice) => createOwnerKind(app, notice)),
+    ]),
+  startImporter,
+  startSweeper,
+  startAccountRemoval,
+  startErasureLoop,
+  startHeldMailReleaser,
+  startDeadlineLoop,
+  startAbuseWatch,
+  (app) => new ContentWatch(app),
+  startEmailIndexing,
+]
+
+/**
+ * Starts all loops. A loop is woken by a signal of `App`, and also runs once a minute; after a restart, it continues where
+ * it stopped. `stop` prevents new work and waits for running work.
+ * @param broadcastAhead emails of a broadcast in the mail queue, for tests
+ */
+export function startBackground(app: App, broadcastAhead?: number): { stop(): Promise<void> } {
+  const loops = [...LOOPS.map((start) => start(app)), new BroadcastEnqueuer(app, followBroadcast, broadcastAhead)]
+  return {
+    async stop() {
+      await Promise.all(loops.map((loop) => loop.stop()))
     },
   }
 }

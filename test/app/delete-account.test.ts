@@ -2,7 +2,7 @@
 import { Database } from 'bun:sqlite'
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
-import { startBackground } from '#app/background.ts'
+import { startBackground } from '#app/schedules.ts'
 import { listOpenDeletions } from '#features/lifecycle/privacy/delete-account.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'

@@ -19,7 +19,7 @@ import {
   checkService,
   checkWebhooks,
 } from '#app/doctor/checks/state.ts'
-import { runChecks } from '#app/doctor/run.ts'
+import { runChecks } from '#app/doctor/doctor.ts'
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import { endFence } from '#features/core/fence/restored.ts'

@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startBackground } from '#app/background.ts'
+import { startBackground } from '#app/schedules.ts'
 import { listOpenDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/process/decide.ts'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { createTransport } from 'nodemailer'
-import { startBackground } from '#app/background.ts'
+import { startBackground } from '#app/schedules.ts'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { addFinding } from '#features/reporting/abuse/findings.ts'

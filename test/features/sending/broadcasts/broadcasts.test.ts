@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startBackground } from '#app/background.ts'
+import { startBackground } from '#app/schedules.ts'
 import { days, hours } from '#platform/units.ts'
 import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
