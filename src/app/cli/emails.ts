@@ -25,6 +25,8 @@ import {
 } from './output.ts'
 import { formatChanged } from './queue.ts'
 
+type Add = ReturnType<Command['group']>
+
 const EMAIL_ARGUMENT = { id: 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID' }
 
 type Filter = 'query' | 'to' | 'from' | 'subject' | 'tag' | 'stream' | 'domain' | 'messageId' | 'since' | 'until'
@@ -37,9 +39,8 @@ const MAX_ADDRESS_LENGTH = 21
 const MAX_SUBJECT_LENGTH = 15
 
 export function addEmailCommands(program: Command): void {
-  const emails = program.command('emails').description('find emails, explain them, and retry, cancel or resend one')
-  emails
-    .add('list', 'list the newest emails of all accounts, by any of these filters')
+  const add = program.group('emails', 'find emails, explain them, and retry, cancel or resend one', EMAIL_ARGUMENT)
+  add('list', 'list the newest emails of all accounts, by any of these filters')
     .accountFilter()
     .limit('emails', 30)
     .option(
@@ -80,14 +81,15 @@ export function addEmailCommands(program: Command): void {
         return formatPage(page, isOfSeveral ? `${columns} account` : columns, cells, 'There is none.')
       },
     )
-  emails
-    .add('show <id>', 'show an email: its recipients, the replies of their servers, its events', EMAIL_ARGUMENT)
-    .answer(async ({ api: all }: Context, text: string) => {
+  add('show <id>', 'show an email: its recipients, the replies of their servers, its events').answer(
+    async ({ api: all }: Context, text: string) => {
       const { api, id } = await findOne(all, 'email', text)
       return api.emails.get(id)
-    }, formatEmail)
-  addExplainCommand(emails)
-  addEmailActionCommands(emails)
+    },
+    formatEmail,
+  )
+  addExplainCommand(add)
+  addEmailActionCommands(add)
 }
 
 function formatEmail({ data }: { readonly data: Email }): string {
@@ -109,36 +111,27 @@ interface ResendOptions {
   readonly yes?: boolean
 }
 
-function addEmailActionCommands(emails: Command): void {
-  emails
-    .add('retry <id>', 'make an email due now that waits for another attempt; what is held stays held', EMAIL_ARGUMENT)
-    .answer(
-      async ({ api }: Context, text: string) => {
-        const { id, status, scheduled_at: at } = await readOpenEmail(api, text)
-        if (status === 'scheduled')
-          throw new CommandError(
-            `The email is scheduled for ${formatUtc(at ?? '')}, so there is nothing to retry; \`tassis emails cancel ${id}\` cancels it.`,
-            'email_scheduled',
-          )
-        return api.operator.retryQueue({ email_id: id })
-      },
-      (done, { api }) => `${formatChanged(done)}${formatIfStopped(api)}`,
-    )
-  emails
-    .add(
-      'cancel <id>',
-      'cancel an email that is scheduled or waits: no bounce; its quota is given back',
-      EMAIL_ARGUMENT,
-    )
-    .answer(
-      async ({ api }: Context, text: string) => {
-        const { id, status, account_id: account } = await readOpenEmail(api, text)
-        return status === 'scheduled' ? api.as(account).emails.cancel(id) : api.operator.dropQueue({ email_id: id })
-      },
-      ({ data }) => ('changed' in data ? formatChanged({ data }) : 'Cancelled: nothing of it is sent.'),
-    )
-  emails
-    .add('resend <id>', 'send a stored email that has ended again, as a new email', EMAIL_ARGUMENT)
+function addEmailActionCommands(add: Add): void {
+  add('retry <id>', 'make an email due now that waits for another attempt; what is held stays held').answer(
+    async ({ api }: Context, text: string) => {
+      const { id, status, scheduled_at: at } = await readOpenEmail(api, text)
+      if (status === 'scheduled')
+        throw new CommandError(
+          `The email is scheduled for ${formatUtc(at ?? '')}, so there is nothing to retry; \`tassis emails cancel ${id}\` cancels it.`,
+          'email_scheduled',
+        )
+      return api.operator.retryQueue({ email_id: id })
+    },
+    (done, { api }) => `${formatChanged(done)}${formatIfStopped(api)}`,
+  )
+  add('cancel <id>', 'cancel an email that is scheduled or waits: no bounce; its quota is given back').answer(
+    async ({ api }: Context, text: string) => {
+      const { id, status, account_id: account } = await readOpenEmail(api, text)
+      return status === 'scheduled' ? api.as(account).emails.cancel(id) : api.operator.dropQueue({ email_id: id })
+    },
+    ({ data }) => ('changed' in data ? formatChanged({ data }) : 'Cancelled: nothing of it is sent.'),
+  )
+  add('resend <id>', 'send a stored email that has ended again, as a new email')
     .option('--to <address>', 'only to this recipient of the email; repeat for several', collectOption)
     .option('--yes', 'do not ask, although a recipient may get it twice')
     .answer(
@@ -192,12 +185,11 @@ interface ExplainOptions {
   readonly all?: boolean | undefined
 }
 
-/** @param parent the program, or the group `tassis emails` */
-export function addExplainCommand(parent: Command): void {
-  parent
-    .add('explain <id>', 'explain an email: its attempts, what comes next, who must act', {
-      id: `${EMAIL_ARGUMENT.id}; or an address or its beginning, for the newest email to it`,
-    })
+/** @param add adds it to the program, or to the group `tassis emails` */
+export function addExplainCommand(add: Add): void {
+  add('explain <id>', 'explain an email: its attempts, what comes next, who must act', {
+    id: `${EMAIL_ARGUMENT.id}; or an address or its beginning, for the newest email to it`,
+  })
     .limit('recipients', 10)
     .option('--all', 'show the dialogue of each attempt, not only of the last')
     .answer(

@@ -120,7 +120,7 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   addDomainCommands(program)
   addSendCommand(program)
   addEmailCommands(program)
-  addExplainCommand(program)
+  addExplainCommand((...given) => program.add(...given))
   addQueueCommand(program)
   addDeadLetterCommands(program)
   addFenceCommands(program)
