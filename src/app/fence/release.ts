@@ -23,41 +23,33 @@ import {
   releaseRestored,
 } from '#features/sending/delivery/control/queue-control.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
-import type { MailSelector } from '#features/sending/queue/queue-rules.ts'
 import { parseDateRange } from '#platform/http/date-filter.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
 import type { Fence, FenceDrop, FenceRelease, FenceSelector } from './model.ts'
-
-/** Part of what waits: of an account, to a domain, accepted at a time or later. */
-export interface FenceSelection extends Pick<MailSelector, 'accountId' | 'domain'> {
-  readonly since?: Millis | undefined
-}
-
-/** Throws 422 for an invalid domain or date, 404 for an unknown account. */
-export function parseFenceSelection(app: App, selector: FenceSelector): FenceSelection {
-  const { domain, account_id } = selector
-  const named = domain === undefined && account_id === undefined ? {} : parseSelector(app, { domain, account_id })
-  return { accountId: named.accountId, domain: named.domain, since: parseDateRange(selector).from }
-}
 
 const EVERYTHING: ReleasedScope = { accountId: null, domain: null, fromEmailId: 0 }
 
-/** Undefined if no email is that new. */
-function toScope(app: App, { accountId = undefined, domain, since }: FenceSelection): ReleasedScope | undefined {
+/**
+ * What a selector selects; undefined if no email is that new. Throws 422 for an invalid domain or date, 404 for an unknown
+ * account.
+ */
+function parseScope(app: App, selector: FenceSelector): ReleasedScope | undefined {
+  const { domain, account_id } = selector
+  const named = domain === undefined && account_id === undefined ? {} : parseSelector(app, { domain, account_id })
+  const since = parseDateRange(selector).from
   const fromEmailId = since === undefined ? 0 : findFirstSince(app, since)
   if (fromEmailId === undefined) return undefined
-  return { accountId: accountId ?? null, domain: domain ?? null, fromEmailId }
+  return { accountId: named.accountId ?? null, domain: named.domain ?? null, fromEmailId }
 }
 
 const MAX_GROUPS = 1000
 
 /** What waits since the data were restored; undefined if nothing does. */
-export async function readFenceView(app: App, selection: FenceSelection = {}): Promise<Fence | undefined> {
+export async function readFenceView(app: App, selector: FenceSelector = {}): Promise<Fence | undefined> {
+  const scope = parseScope(app, selector)
   const fence = readFence(app.db)
   if (!fence) return undefined
-  const scope = toScope(app, selection)
   const groups = scope ? await countRestored(app, scope) : []
   // What has no domain and no email is released and dropped as a whole.
   const isAll = scope !== undefined && isEverything(scope)
@@ -87,22 +79,17 @@ export async function readFenceView(app: App, selection: FenceSelection = {}): P
   }
 }
 
-function writeAudit(app: App, actor: AuditActor, action: string, { accountId, domain, since }: FenceSelection) {
-  const account = accountId === undefined ? undefined : findAccount(app.config, app.db, accountId)
-  const named = {
-    ...(account && { account_id: formatUuid(account.uuid) }),
-    ...(domain !== undefined && { domain }),
-    ...(since !== undefined && { since: isoTime(since) }),
-  }
-  return (tx: Parameters<typeof audit>[1]) => audit(app, tx, actor, { action, resourceType: 'queue', metadata: named })
-}
+const writeAudit =
+  (app: App, actor: AuditActor, action: string, { account_id, domain, from_date }: FenceSelector) =>
+  (tx: Parameters<typeof audit>[1]) =>
+    audit(app, tx, actor, { action, resourceType: 'queue', metadata: { account_id, domain, from_date } })
 
 /** Releases what is selected; `due` of the released recipients had been held, and are sent now. */
-export async function releaseFence(app: App, actor: AuditActor, selection: FenceSelection): Promise<FenceRelease> {
-  const scope = toScope(app, selection)
+export async function releaseFence(app: App, actor: AuditActor, selector: FenceSelector): Promise<FenceRelease> {
+  const scope = parseScope(app, selector)
   if (!scope || !readFence(app.db)) return { released: 0, due: 0, is_ended: readFence(app.db) === undefined }
   const released = (await countRestored(app, scope)).reduce((sum, { recipients }) => sum + recipients, 0)
-  const due = await releaseRestored(app, scope, writeAudit(app, actor, 'restored.released', selection))
+  const due = await releaseRestored(app, scope, writeAudit(app, actor, 'restored.released', selector))
   return { released, due, is_ended: await endFenceIfEmpty(app) }
 }
 
@@ -114,14 +101,13 @@ export async function releaseFence(app: App, actor: AuditActor, selection: Fence
 export async function dropFence(
   app: App,
   actor: AuditActor,
-  selection: FenceSelection,
-  cursor?: string,
+  { cursor, ...selector }: FenceSelector & { readonly cursor?: string | undefined },
 ): Promise<FenceDrop> {
   const after = parsePlace(cursor)
-  const scope = toScope(app, selection)
+  const scope = parseScope(app, selector)
   if (!scope || !readFence(app.db)) return { dropped: 0, next_cursor: null, is_ended: readFence(app.db) === undefined }
   // Before the first change, so that a crash leaves no change without its entry.
-  if (!after) await app.commit.writeFromReserve(writeAudit(app, actor, 'restored.dropped', selection))
+  if (!after) await app.commit.writeFromReserve(writeAudit(app, actor, 'restored.dropped', selector))
   if (!after && scope.domain === null && scope.fromEmailId === 0)
     await dropRestoredBroadcasts(app, scope.accountId, followBroadcast)
   const { changed, next_cursor } = await dropRestored(app, scope, after)

@@ -6,7 +6,7 @@ import { recordView, toServiceActor } from '#features/core/audit-logs/view-log.t
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody, Nullable } from '#platform/http/schemas.ts'
 import { Fence, FenceDrop, FenceDropRequest, FenceRelease, FenceSelector } from './model.ts'
-import { dropFence, parseFenceSelection, readFenceView, releaseFence } from './release.ts'
+import { dropFence, readFenceView, releaseFence } from './release.ts'
 
 const ERRORS = { 404: ['account_not_found', 'No account has this id.'] } as const
 
@@ -17,7 +17,7 @@ export const operatorFenceRoutes = (app: App) =>
       '/',
       async ({ actor, query }) => {
         await recordView(app, actor, { name: 'fence' })
-        return dataBody((await readFenceView(app, parseFenceSelection(app, query))) ?? null)
+        return dataBody((await readFenceView(app, query)) ?? null)
       },
       {
         query: FenceSelector,
@@ -29,31 +29,21 @@ export const operatorFenceRoutes = (app: App) =>
         ),
       },
     )
-    .post(
-      '/release',
-      async ({ actor, body }) =>
-        dataBody(await releaseFence(app, toServiceActor(actor), parseFenceSelection(app, body))),
-      {
-        body: FenceSelector,
-        response: DataBody(FenceRelease),
-        detail: operatorRoute(
-          'Release what waits since the data were restored',
-          'It is sent, although some of it may have been sent before the restore.',
-          ERRORS,
-        ),
-      },
-    )
-    .post(
-      '/drop',
-      async ({ actor, body }) =>
-        dataBody(await dropFence(app, toServiceActor(actor), parseFenceSelection(app, body), body.cursor)),
-      {
-        body: FenceDropRequest,
-        response: DataBody(FenceDrop),
-        detail: operatorRoute(
-          'Drop what waits since the data were restored',
-          'Mail is cancelled with an event and its quota is given back; broadcasts are cancelled. Without a selection, mail to contacts and imports end, too.',
-          ERRORS,
-        ),
-      },
-    )
+    .post('/release', async ({ actor, body }) => dataBody(await releaseFence(app, toServiceActor(actor), body)), {
+      body: FenceSelector,
+      response: DataBody(FenceRelease),
+      detail: operatorRoute(
+        'Release what waits since the data were restored',
+        'It is sent, although some of it may have been sent before the restore.',
+        ERRORS,
+      ),
+    })
+    .post('/drop', async ({ actor, body }) => dataBody(await dropFence(app, toServiceActor(actor), body)), {
+      body: FenceDropRequest,
+      response: DataBody(FenceDrop),
+      detail: operatorRoute(
+        'Drop what waits since the data were restored',
+        'Mail is cancelled with an event and its quota is given back; broadcasts are cancelled. Without a selection, mail to contacts and imports end, too.',
+        ERRORS,
+      ),
+    })
