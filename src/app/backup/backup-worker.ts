@@ -9,7 +9,7 @@ import { answerRequest } from '#platform/process/worker-answer.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { type BackupRequest, createBackup } from './create-backup.ts'
 import { BackupError } from './errors.ts'
-import { listNeededKeys, type Manifest } from './manifest.ts'
+import { describeManifest, type Manifest } from './manifest.ts'
 import { removeOldBackups, toBackupName } from './names.ts'
 import { S3Backups, type S3Target } from './s3.ts'
 
@@ -22,21 +22,14 @@ export interface BackupJob extends BackupRequest {
 }
 
 /** What was written, as `tassis backup --json` prints it; travels between threads. */
-export interface BackupReport {
+export interface BackupReport extends ReturnType<typeof describeManifest> {
   readonly path: string
-  readonly taken_at: string
-  readonly files: number
-  readonly total_bytes: number
   /** Bytes that are not shared with the previous backup. */
   readonly written_bytes: number
   /** Bytes sent to S3; null when none is used. */
   readonly sent_bytes: number | null
-  readonly has_key: boolean
-  /** Fingerprints of all master keys that the backup needs, the newest first. */
-  readonly master_keys: readonly string[]
   readonly removed: readonly string[]
   readonly duration_ms: number
-  readonly warnings: readonly string[]
 }
 
 /** `problem`: what the operator must do. */
@@ -56,22 +49,17 @@ async function runJob(job: BackupJob): Promise<BackupReport> {
   const clock = systemClock
   const startedAtMs = clock.monotonicMs()
   const hold = holdDeletion(job.dataDir)
-  const { path, manifest, totalBytes, writtenBytes } = await createBackup(job, clock).finally(() => hold.release())
+  const { path, manifest, writtenBytes } = await createBackup(job, clock).finally(() => hold.release())
   // Before the upload: a storage that fails for weeks must not fill this disk.
   const removed = job.keep === undefined ? [] : removeOldBackups(job.folder, job.keep, hostname(), clock.now())
   const uploaded = await upload(job, path, manifest)
   return {
     path: uploaded.path ?? path,
-    taken_at: manifest.taken_at,
-    files: manifest.files.length,
-    total_bytes: totalBytes,
+    ...describeManifest(manifest),
     written_bytes: writtenBytes,
     sent_bytes: uploaded.sentBytes,
-    has_key: manifest.has_key,
-    master_keys: listNeededKeys(manifest),
     removed: [...removed, ...uploaded.removed],
     duration_ms: Math.round(clock.monotonicMs() - startedAtMs),
-    warnings: manifest.warnings,
   }
 }
 

@@ -38,6 +38,7 @@ import { findMissingKeys, formatKeys } from './key.ts'
 import {
   type BackupFile,
   DATABASES,
+  describeManifest,
   FOLDERS,
   FORMAT,
   formatManifest,
@@ -61,19 +62,11 @@ export interface BackupRequest {
   readonly masterKey?: string | undefined
 }
 
-export interface BackupResult {
-  readonly path: string
-  readonly manifest: Manifest
-  /** Bytes of all files, and those of them that this backup does not share with the previous one. */
-  readonly totalBytes: number
-  readonly writtenBytes: number
-}
-
 /**
- * Writes a backup. A failure leaves nothing.
+ * Writes a backup; `writtenBytes` are those that it does not share with the previous one. A failure leaves nothing.
  * @throws BackupError that says what to do
  */
-export async function createBackup(request: BackupRequest, clock: Pick<Clock, 'now'>): Promise<BackupResult> {
+export async function createBackup(request: BackupRequest, clock: Pick<Clock, 'now'>) {
   const { dataDir, folder } = request
   try {
     await createFolder(folder)
@@ -88,8 +81,7 @@ export async function createBackup(request: BackupRequest, clock: Pick<Clock, 'n
     const copier = new Copier(dataDir, partial, findPrevious(folder), clock)
     const manifest = await fill(copier, request, clock)
     const path = await nameBackup(partial, folder, Date.parse(manifest.taken_at))
-    const totalBytes = manifest.files.reduce((sum, { size }) => sum + size, 0)
-    return { path, manifest, totalBytes, writtenBytes: totalBytes - copier.linkedBytes }
+    return { path, manifest, writtenBytes: describeManifest(manifest).total_bytes - copier.linkedBytes }
   } catch (error) {
     await rm(partial, { recursive: true, force: true })
     throw explainWriteError(error, folder, 'nothing of the backup was kept')

@@ -105,6 +105,18 @@ export const listNeededKeys = ({
   former_key_fingerprints: former = [],
 }: Pick<Manifest, 'key_fingerprint' | 'former_key_fingerprints'>): string[] => [newest, ...former]
 
+/** What operators see of a backup. */
+export const describeManifest = (manifest: Manifest) => ({
+  taken_at: manifest.taken_at,
+  tassis: manifest.tassis,
+  hostname: manifest.hostname,
+  files: manifest.files.length,
+  total_bytes: manifest.files.reduce((sum, { size }) => sum + size, 0),
+  has_key: manifest.has_key,
+  master_keys: listNeededKeys(manifest),
+  warnings: manifest.warnings,
+})
+
 const hash = (text: string): string => new Bun.CryptoHasher('sha256').update(text).digest('hex')
 
 /** The text of a manifest. Its last member is the SHA-256 of the others. */

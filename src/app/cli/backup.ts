@@ -11,7 +11,7 @@ import { systemClock } from '#platform/time/clock.ts'
 import type { BackupReport } from '../backup/backup-worker.ts'
 import { BackupError } from '../backup/errors.ts'
 import { findMissingKeys, formatKeys, readConfiguredKey, readKeyFile, readKeyText } from '../backup/key.ts'
-import { type BackupReader, compareFiles, listNeededKeys, openBackup } from '../backup/manifest.ts'
+import { type BackupReader, compareFiles, describeManifest, listNeededKeys, openBackup } from '../backup/manifest.ts'
 import { findBackups } from '../backup/names.ts'
 import { restoreBackup } from '../backup/restore.ts'
 import { readS3Target, S3Backups } from '../backup/s3.ts'
@@ -91,11 +91,6 @@ const formatReport = ({ warnings, removed, has_key: hasKey, master_keys: keys, .
     ...removed.map((name) => `  removed the old backup ${name}`),
   ].join('\n')
 
-const describeManifest = ({ taken_at, tassis, hostname, files, warnings }: BackupReader['manifest']) => ({
-  ...{ taken_at, tassis, hostname, warnings, files: files.length },
-  total_bytes: files.reduce((sum, { size }) => sum + size, 0),
-})
-
 /** The keys of a backup that the settings do not provide; null where they name no readable key. */
 const findMissingHere = (fingerprints: readonly string[]): string[] | null =>
   attempt(() => findMissingKeys(readKeyText(loadConfig().config), fingerprints)) ?? null
@@ -111,8 +106,6 @@ async function verify(path: string | undefined, options: BackupOptions): Promise
     ok: problems.length === 0,
     path: formatBackupPath(path),
     ...describeManifest(manifest),
-    has_key: manifest.has_key,
-    master_keys: listNeededKeys(manifest),
     missing_master_keys: manifest.has_key ? [] : findMissingHere(listNeededKeys(manifest)),
     problems,
   }
