@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { readNewestKey } from '#app/key-meta.ts'
 import { STORES } from '#platform/content/files.ts'
 import { syncFolder } from '#platform/content/synced-files.ts'
+import { parseMasterKeys } from '#platform/crypto/crypto.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { giveToOwner, requireUsableData } from '#platform/disk/data-owner.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
@@ -136,6 +137,8 @@ function chooseKey(
   ]
   const given = candidates.flatMap(({ text, source }) => (text === undefined ? [] : [{ text: text.trim(), source }]))
   for (const { text, source } of given) {
+    if (!parseMasterKeys(text))
+      throw new BackupError(`The key of ${source} is not a master key: it must be 32 bytes in base64.`)
     const missing = findMissingKeys(text, needed)
     if (missing.includes(manifest.key_fingerprint))
       throw new BackupError(

@@ -5,8 +5,9 @@ import { dirname } from 'node:path'
 import { attempt } from '#platform/attempt.ts'
 import { describeOwner, findForeignEntry } from '#platform/disk/data-owner.ts'
 import { countOpenDescriptors, readDescriptorLimit } from '#platform/process/descriptors.ts'
-import { formatSize } from '#platform/settings/setting-kinds.ts'
-import { GiB, MiB } from '#platform/units.ts'
+import { formatSize as formatSetting } from '#platform/settings/setting-kinds.ts'
+import { MiB } from '#platform/units.ts'
+import { formatSize } from '../../cli/output.ts'
 import { type DoctorContext, type Found, failure, ok, skipped, warning } from '../context.ts'
 
 /** Below this multiple of TASSIS_MIN_FREE_DISK, new mail will soon be refused. */
@@ -17,17 +18,17 @@ export function checkDisk({ config }: DoctorContext): Found {
   const folder = findExisting(config.dataDir)
   const { bsize, blocks, bavail, files, ffree } = statfsSync(folder)
   const freeBytes = bavail * bsize
-  const free = `${formatBytes(freeBytes)} of ${formatBytes(blocks * bsize)} are free on the disk of ${config.dataDir}`
+  const free = `${formatSize(freeBytes)} of ${formatSize(blocks * bsize)} are free on the disk of ${config.dataDir}`
   const fix = 'Free space on it, use a larger disk, or lower TASSIS_DATA_MAX_BYTES; `tassis disk` shows what uses it.'
   const space =
     freeBytes < config.minFreeDisk
       ? failure(
-          `${free}: new mail is refused (TASSIS_MIN_FREE_DISK is ${formatSize(config.minFreeDisk)}).`,
+          `${free}: new mail is refused (TASSIS_MIN_FREE_DISK is ${formatSetting(config.minFreeDisk)}).`,
           fix,
           'space',
         )
       : freeBytes < config.minFreeDisk * LOW_FACTOR
-        ? warning(`Only ${free}; below ${formatSize(config.minFreeDisk)} new mail is refused.`, fix, 'space')
+        ? warning(`Only ${free}; below ${formatSetting(config.minFreeDisk)} new mail is refused.`, fix, 'space')
         : ok(`${free}.`, 'space')
   // Some file systems have no fixed number of files, and say 0.
   const areFilesScarce = files > 0 && ffree / files < MIN_FREE_FILES_FRACTION
@@ -69,21 +70,21 @@ const MAX_USED_FRACTION = 0.8
 /** Memory of the machine or container, against the budget and the use of the service. */
 export function checkMemory({ config, service }: DoctorContext): Found {
   const totalBytes = readMemoryLimit()
-  const total = formatBytes(totalBytes)
+  const total = formatSize(totalBytes)
   const usedBytes = process.memoryUsage.rss()
   if (service && usedBytes > totalBytes * MAX_USED_FRACTION)
     return failure(
-      `The service uses ${formatBytes(usedBytes)} of ${total} memory, so the system may end it.`,
+      `The service uses ${formatSize(usedBytes)} of ${total} memory, so the system may end it.`,
       'Give the machine or container more memory, or lower TASSIS_MEMORY_BUDGET.',
     )
   if (totalBytes < MIN_MEMORY_BYTES * 0.9)
-    return warning(`There is ${total} of memory; the service wants ${formatBytes(MIN_MEMORY_BYTES)}.`, 'Add memory.')
+    return warning(`There is ${total} of memory; the service wants ${formatSize(MIN_MEMORY_BYTES)}.`, 'Add memory.')
   if (config.memoryBudget > totalBytes * MAX_BUDGET_FRACTION)
     return warning(
-      `TASSIS_MEMORY_BUDGET is ${formatSize(config.memoryBudget)}, more than half of the ${total} of memory.`,
-      `Set TASSIS_MEMORY_BUDGET to ${formatSize(Math.max(16, Math.floor(totalBytes / 4 / MiB)) * MiB)}, or add memory.`,
+      `TASSIS_MEMORY_BUDGET is ${formatSetting(config.memoryBudget)}, more than half of the ${total} of memory.`,
+      `Set TASSIS_MEMORY_BUDGET to ${formatSetting(Math.max(16, Math.floor(totalBytes / 4 / MiB)) * MiB)}, or add memory.`,
     )
-  return ok(`${total} of memory${service ? `, of which the service uses ${formatBytes(usedBytes)}` : ''}.`)
+  return ok(`${total} of memory${service ? `, of which the service uses ${formatSize(usedBytes)}` : ''}.`)
 }
 
 /** The limit of the container (cgroup v2), if it has one, else the memory of the machine. */
@@ -107,7 +108,3 @@ export function checkFileLimit({ service }: DoctorContext): Found {
     ? warning(`Only ${max} files and sockets may be open at the same time.`, fix)
     : ok(`${max} files and sockets may be open${service ? `, ${used} are` : ''}.`)
 }
-
-/** `69.9GiB`, `512MiB` */
-const formatBytes = (bytes: number): string =>
-  bytes >= GiB ? `${Number((bytes / GiB).toFixed(1))}GiB` : `${Math.floor(bytes / MiB)}MiB`
