@@ -142,6 +142,7 @@ list  certificates list
 one   certificates retry ! 2 x
 one   audit verify ! 2 --expect x
 list  audit list ! 2 --since soon
+list  logs ! 1 --account none
 one   backup : BACKUPS --with-key ! 2 BACKUPS --keep 0
 one   restore : BACKUPS/* --into RESTORED ! 1 NONE
 one   disk
