@@ -119,13 +119,21 @@ describe('notices', () => {
   test('are about webhooks that failures deactivated, not about those that somebody disabled', () => {
     const webhook = (fields: object) => ({ id: 'w', url: 'https://a.example', events: [], ...fields }) as unknown
     const webhooks = [
-      webhook({ is_active: false, failure_count: 10, last_failure_reason: 'It failed.', last_failure_at: 'T' }),
+      webhook({
+        is_active: false,
+        failure_count: 10,
+        last_failure_reason: 'deactivated after 10 failures',
+        last_failure_at: 'T',
+      }),
       webhook({ is_active: false, failure_count: 0 }),
       webhook({ is_active: true, failure_count: 3 }),
     ] as Webhook[]
     const notices = listNotices({ ...NOTHING, webhooks })
     expect(notices.map(({ action, text }) => [action.target, text])).toEqual([
-      [{ to: '/webhooks/$id', params: { id: 'w' } }, 'https://a.example gets no events. It failed.'],
+      [
+        { to: '/webhooks/$id', params: { id: 'w' } },
+        'https://a.example gets no events: deactivated after 10 failures.',
+      ],
     ])
   })
 

@@ -88,9 +88,9 @@ function listWebhookNotices({
       key: `webhook-${id}`,
       level: 'problem',
       title: 'A webhook was deactivated',
-      text: `${url} gets no events. ${reason ?? ''}`.trim(),
+      text: `${url} gets no events${reason ? `: ${reason.replace(/\.$/, '')}` : ''}.`,
       ...(at && { at: { label: 'Last failure', iso: at } }),
-      action: { label: 'See why, and activate it', target: { to: '/webhooks/$id', params: { id } } },
+      action: { label: 'See why', target: { to: '/webhooks/$id', params: { id } } },
     },
   ]
 }
