@@ -1,5 +1,5 @@
 /** @module The versions of a template: who saved them, what they would change, and restoring one. */
-import { Group, Stack, Text, Title } from '@mantine/core'
+import { Stack, Text } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { TeamMember, Template, TemplateVersion, TemplateVersionSummary } from '#client/api.ts'
@@ -8,7 +8,7 @@ import { useData } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
 import { CodeEditor } from '../parts/code-editor.tsx'
 import { ConfirmButton } from '../parts/dialog.tsx'
-import { TextLink } from '../parts/links.tsx'
+import { NameLink } from '../parts/links.tsx'
 import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
@@ -65,21 +65,17 @@ function VersionTable({ rows, template }: VersionTableProps) {
       width: '10rem',
       cell: ({ version }) =>
         version === template.version ? (
-          <Group gap="xs">
-            <TextLink to="/templates/$id" params={{ id: template.id }}>
-              {version}
-            </TextLink>
+          <>
+            <NameLink to="/templates/$id" params={{ id: template.id }} name={`Version ${version}`} />{' '}
             <StatusLabel tone="good">Current</StatusLabel>
-          </Group>
+          </>
         ) : (
-          <TextLink
+          <NameLink
             to="/templates/$id/versions"
             params={{ id: template.id }}
             search={{ version }}
-            aria-label={`Version ${version}`}
-          >
-            {version}
-          </TextLink>
+            name={`Version ${version}`}
+          />
         ),
     },
     { header: 'Subject', phone: 'none', cell: ({ subject }) => <bdi title={subject}>{subject}</bdi> },
@@ -118,15 +114,9 @@ function ShownVersion({ template, version }: ShownVersionProps) {
     staleTime: Number.POSITIVE_INFINITY,
   })
   return (
-    <Stack component="section" aria-labelledby="version" gap="sm">
-      <Group justify="space-between">
-        <Title order={2} size="h3" id="version">
-          Version {version}
-        </Title>
-        {query.data && <Restore template={template} version={version} />}
-      </Group>
+    <Section title={`Version ${version}`} action={query.data && <Restore template={template} version={version} />}>
       <QueryView query={query}>{(shown) => <Contents template={template} shown={shown} />}</QueryView>
-    </Stack>
+    </Section>
   )
 }
 
