@@ -104,7 +104,7 @@ describeInBrowser('broadcasts in the dashboard', (open) => {
     const { page, goTo } = dashboard
     await goTo('/broadcasts')
     await heading(page, 'Your broadcasts will appear here')
-    await page.getByRole('button', { name: 'New broadcast' }).click()
+    await page.getByRole('button', { name: 'Create a broadcast' }).click()
     await page.getByRole('combobox', { name: 'List' }).selectOption({ label: 'News (200 contacts)' })
     await page.getByRole('button', { name: 'Continue' }).click()
 
@@ -169,7 +169,7 @@ describeInBrowser('broadcasts in the dashboard', (open) => {
 
     await page.getByRole('button', { name: 'Resume' }).click()
     await state(page, 'done')
-    await page.getByText('199 of 199 recipients are accepted for sending.').waitFor()
+    await page.getByText('To 199 recipients of').waitFor()
     await eventually(() => service.sink.messages.length === 201)
     expect(new Set(service.sink.messages.map(({ rcptTo }) => rcptTo.join())).size).toBe(201)
     await page.locator('.figures').first().getByText('199', { exact: true }).waitFor()
@@ -192,7 +192,7 @@ describeInBrowser('broadcasts in the dashboard', (open) => {
     await page.getByRole('textbox', { name: 'Subject' }).fill('Summer')
     await page.getByRole('button', { name: 'Save the draft' }).click()
     await heading(page, 'Draft: Summer')
-    await page.getByRole('link', { name: 'Send', exact: true }).click()
+    await page.getByRole('link', { name: '4. Send', exact: true }).click()
     await page.getByText('3 recipients of 3 contacts get it.').waitFor()
     await page.getByRole('radio', { name: 'Later' }).click()
     expect(await page.getByRole('button', { name: 'Schedule to 3' }).getAttribute('aria-disabled')).toBe('true')

@@ -1,5 +1,5 @@
 /** @module A draft of a broadcast, in steps: list, content, test email, send. */
-import { Alert, Anchor, Button, Group, Stack, Text, TextInput } from '@mantine/core'
+import { Button, Group, Stack, Text, TextInput } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Newsletter, NewsletterPreview } from '#client/api.ts'
@@ -10,10 +10,12 @@ import { ActionButton } from '../parts/buttons.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { bindText, Form } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
-import { TextLink } from '../parts/links.tsx'
+import { InlineLink, TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
+import { Notice } from '../parts/notice.tsx'
 import { Facts, LoadingState, RecordPage, Section } from '../parts/page.tsx'
+import { Tabs } from '../parts/tabs.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
 import { SendStep } from './broadcasts/send-step.tsx'
@@ -34,6 +36,7 @@ export default function BroadcastDraftScreen() {
       list={{ to: '/broadcasts' }}
       listName="All broadcasts"
       query={query}
+      action={data?.status === 'draft' && <DeleteDraft id={data.id} />}
       missing="This account has no draft with this id. It may have been deleted, or belong to another account."
       onEscape={() => undefined}
     >
@@ -41,6 +44,19 @@ export default function BroadcastDraftScreen() {
     </RecordPage>
   )
 }
+
+const DeleteDraft = ({ id }: Pick<Newsletter, 'id'>) => (
+  <DeleteButton
+    label="Delete the draft"
+    title="Delete this draft?"
+    confirm="Delete the draft"
+    remove={() => api.newsletters.delete(id)}
+    refreshes={[['newsletters', 'list']]}
+    leadsTo={{ to: '/broadcasts' }}
+  >
+    <Text>Its text is lost. Test emails that were sent stay.</Text>
+  </DeleteButton>
+)
 
 const Sent = ({ draft }: { readonly draft: Newsletter }) => (
   <Stack align="flex-start">
@@ -63,7 +79,7 @@ function DraftView({ draft }: { readonly draft: Newsletter }) {
       <StepList current={step} draftId={draft.id} />
       {step === 'list' && <ListStep draft={draft} onDone={() => goTo('content')} />}
       {step === 'content' && (
-        <>
+        <div className="template-editor">
           <ContentForm
             key={draft.updated_at}
             listId={draft.list_id}
@@ -73,7 +89,7 @@ function DraftView({ draft }: { readonly draft: Newsletter }) {
           <Section title="Preview">
             <DraftPreview draft={draft} contact={contact} onContact={setContact} />
           </Section>
-        </>
+        </div>
       )}
       {step === 'test' && (
         <>
@@ -84,19 +100,6 @@ function DraftView({ draft }: { readonly draft: Newsletter }) {
         </>
       )}
       {step === 'send' && <SendStep draft={draft} />}
-      <Group>
-        <DeleteButton
-          label="Delete the draft"
-          size="xs"
-          title="Delete this draft?"
-          confirm="Delete the draft"
-          remove={() => api.newsletters.delete(draft.id)}
-          refreshes={[['newsletters', 'list']]}
-          leadsTo={{ to: '/broadcasts' }}
-        >
-          <Text>Its text is lost. Test emails that were sent stay.</Text>
-        </DeleteButton>
-      </Group>
     </Stack>
   )
 }
@@ -121,8 +124,7 @@ function TestStep({ draft, contact, onDone }: TestStepProps) {
   return (
     <Stack align="flex-start" gap="sm">
       <Text>
-        Sends the email below to your own address, {user.email}, with [Test] before its subject. Its link to unsubscribe
-        leads nowhere.
+        Sends the email below to {user.email}, with [Test] before its subject. Its link to unsubscribe leads nowhere.
       </Text>
       <Group>
         <ActionButton
@@ -139,12 +141,12 @@ function TestStep({ draft, contact, onDone }: TestStepProps) {
       </Group>
       <div role="status">
         {sentId !== undefined && (
-          <Alert color="green">
+          <Notice tone="good">
             The test email is on its way.{' '}
-            <TextLink to="/emails/$id" params={{ id: sentId }} underline="always">
+            <InlineLink to="/emails/$id" params={{ id: sentId }}>
               See what happens to it
-            </TextLink>
-          </Alert>
+            </InlineLink>
+          </Notice>
         )}
       </div>
       <FormError error={send.error} />
@@ -200,10 +202,13 @@ interface RenderedProps extends Pick<DraftPreviewProps, 'draft' | 'contact'> {
 }
 
 function Rendered({ draft, contact, preview }: RenderedProps) {
-  const [isTextShown, setIsTextShown] = useState(false)
+  const [view, setView] = useState<'html' | 'text'>('html')
   const { html_body: html, text_body: text, subject, contact_email: email } = preview
   const src = `/app/newsletters/${encodeURIComponent(draft.id)}/html${contact === '' ? '' : `?contact_email=${encodeURIComponent(contact)}`}`
-  const hasBoth = html !== null && text !== null
+  const shown = {
+    html: html !== null && <MailFrame key={`${draft.updated_at} ${contact}`} html={html} src={src} />,
+    text: text !== null && <LongText label="Text of the email" text={text} />,
+  }
   return (
     <Stack gap="sm" data-preview="">
       <Facts
@@ -213,36 +218,18 @@ function Rendered({ draft, contact, preview }: RenderedProps) {
           ['Subject', subject],
         ]}
       />
-      {hasBoth && (
-        <Group gap="md">
-          <Anchor
-            component="button"
-            type="button"
-            size="sm"
-            aria-pressed={!isTextShown}
-            underline={isTextShown ? 'hover' : 'always'}
-            onClick={() => setIsTextShown(false)}
-          >
-            HTML
-          </Anchor>
-          <Anchor
-            component="button"
-            type="button"
-            size="sm"
-            aria-pressed={isTextShown}
-            underline={isTextShown ? 'always' : 'hover'}
-            onClick={() => setIsTextShown(true)}
-          >
-            Text
-          </Anchor>
-        </Group>
-      )}
-      {html === null && text === null ? (
-        <Text>It has no content yet.</Text>
-      ) : html !== null && !(hasBoth && isTextShown) ? (
-        <MailFrame key={`${draft.updated_at} ${contact}`} html={html} src={src} />
+      {html === null || text === null ? (
+        shown.html || shown.text || <Text>It has no content yet.</Text>
       ) : (
-        <LongText label="Text of the email" text={text ?? ''} />
+        <Tabs
+          label="Content"
+          value={view}
+          onChange={setView}
+          tabs={[
+            { name: 'html', label: 'HTML', panel: shown.html },
+            { name: 'text', label: 'Text', panel: shown.text },
+          ]}
+        />
       )}
     </Stack>
   )

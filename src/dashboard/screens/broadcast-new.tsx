@@ -15,8 +15,7 @@ export default function BroadcastNewScreen() {
   const { list } = route.useSearch()
   const navigate = route.useNavigate()
   return (
-    <Page title="New broadcast">
-      <TextLink to="/broadcasts">All broadcasts</TextLink>
+    <Page title="Create a broadcast" back={{ label: 'All broadcasts', target: { to: '/broadcasts' } }}>
       <StepList current={list === undefined ? 'list' : 'content'} />
       {list === undefined ? (
         <ChooseList run={({ list_id: chosen }) => navigate({ search: { list: chosen } })} />

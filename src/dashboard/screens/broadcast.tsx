@@ -1,6 +1,6 @@
 /** @module One broadcast: how far it is, what came of it, and pausing, resuming and cancelling it. */
-import { Alert, Group, Paper, Progress, Stack, Text } from '@mantine/core'
-import { getRouteApi } from '@tanstack/react-router'
+import { Progress, Stack, Text } from '@mantine/core'
+import { getRouteApi, linkOptions } from '@tanstack/react-router'
 import type { Broadcast } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
@@ -9,8 +9,9 @@ import { ActionButton } from '../parts/buttons.tsx'
 import { ConfirmButton } from '../parts/dialog.tsx'
 import { type Figure, Figures } from '../parts/figures.tsx'
 import { FormError } from '../parts/form-error.tsx'
-import { toTitle } from '../parts/format.ts'
-import { NameLink, TextLink } from '../parts/links.tsx'
+import { formatCount, toTitle } from '../parts/format.ts'
+import { InlineLink, TextLink } from '../parts/links.tsx'
+import { Notice } from '../parts/notice.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
 import { isMoving, POLL_MS, SLOW_POLL_MS } from './broadcasts/queries.ts'
@@ -40,6 +41,13 @@ export default function BroadcastScreen() {
       list={{ to: '/broadcasts' }}
       listName="All broadcasts"
       query={query}
+      status={
+        <span role="status" data-state={query.data?.state}>
+          {query.data && <BroadcastStateLabel broadcast={query.data} />}
+        </span>
+      }
+      description={query.data && <Summary broadcast={query.data} />}
+      action={query.data && <Actions broadcast={query.data} />}
       missing="This account has no broadcast with this id. It may have been deleted with its emails, or belong to another account."
     >
       {(broadcast) => <BroadcastView broadcast={broadcast} />}
@@ -47,37 +55,38 @@ export default function BroadcastScreen() {
   )
 }
 
+const Summary = ({ broadcast }: { readonly broadcast: Broadcast }) => (
+  <>
+    To {formatCount(broadcast.total_recipients, 'recipient')} of <ListLink {...broadcast} /> ·{' '}
+    <Time iso={broadcast.begins_at} isRelative />
+  </>
+)
+
 const BroadcastView = ({ broadcast }: { readonly broadcast: Broadcast }) => (
   <Stack gap="lg">
-    <Paper withBorder p="md">
-      <Stack gap="sm">
-        <Text component="div" role="status" data-state={broadcast.state}>
-          <BroadcastStateLabel broadcast={broadcast} />
-        </Text>
-        <Progress.Root size="lg">
+    {!isOver(broadcast.state) && (
+      <Stack gap="xs">
+        <Progress.Root size="md">
           <Progress.Section value={toPercent(broadcast)} aria-label="Recipients accepted for sending or skipped" />
         </Progress.Root>
-        <Text size="sm">
-          {describeProgress(broadcast)} recipients are accepted for sending{broadcast.skipped > 0 && ' or skipped'}.
+        <Text c="dimmed">
+          {describeProgress(broadcast)} recipients accepted for sending{broadcast.skipped > 0 && ' or skipped'}
         </Text>
-        {broadcast.message !== null && <Text dir="auto">{broadcast.message}</Text>}
-        {broadcast.sandbox && (
-          <Alert color="yellow">
-            Its emails are captured and not sent, because the domain of the sender is not verified.
-          </Alert>
-        )}
-        <Actions broadcast={broadcast} />
       </Stack>
-    </Paper>
+    )}
+    {broadcast.message !== null && (
+      <Notice tone={toBroadcastState(broadcast.state).tone === 'bad' ? 'bad' : 'warning'}>
+        <span dir="auto">{broadcast.message}</span>
+      </Notice>
+    )}
+    {broadcast.sandbox && (
+      <Notice tone="warning">Its emails are captured and not sent: the domain of the sender is not verified.</Notice>
+    )}
     <Results broadcast={broadcast} />
     <Section title="Details">
       <Facts
         facts={[
-          ['Subject', broadcast.subject],
           ['Sender', broadcast.from_address],
-          ['List', <ListLink key="list" {...broadcast} />],
-          ['Recipients', broadcast.total_recipients.toLocaleString()],
-          ['Begins', <Time key="begins" iso={broadcast.begins_at} />],
           ['Accepted', <Time key="accepted" iso={broadcast.created_at} />],
           ['Last progress', <Time key="updated" iso={broadcast.updated_at} />],
           ['Id', broadcast.id],
@@ -93,7 +102,9 @@ const ListLink = ({ list_id: id, list_name: name, list_deleted: isDeleted }: Bro
       <bdi>{name}</bdi> (deleted)
     </>
   ) : (
-    <NameLink to="/audience/lists/$id" params={{ id }} name={name} />
+    <InlineLink to="/audience/lists/$id" params={{ id }}>
+      <bdi>{name}</bdi>
+    </InlineLink>
   )
 
 function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
@@ -105,56 +116,55 @@ function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
   const { verbs } = toBroadcastState(broadcast.state)
   if (verbs.length === 0) return null
   return (
-    <Stack gap="xs">
-      <Group gap="xs">
-        {(['pause', 'resume'] as const).map(
-          (verb) =>
-            verbs.includes(verb) && (
-              <ActionButton
-                key={verb}
-                needs="developer"
-                loading={control.isPending}
-                onClick={() => control.mutate(verb)}
-              >
-                {verb === 'pause' ? 'Pause' : 'Resume'}
-              </ActionButton>
-            ),
-        )}
-        <ConfirmButton
-          label="Cancel"
-          needs="developer"
-          title="Cancel this broadcast?"
-          confirm="Cancel the broadcast"
-          refreshes={['broadcasts', 'newsletters']}
-          run={() => api.operations.cancel(broadcast.id)}
-        >
-          <Text>
-            Emails that were not attempted yet are not sent. What was sent cannot be taken back. If nothing was sent
-            yet, it becomes a draft again.
-          </Text>
-        </ConfirmButton>
-      </Group>
+    <>
       <FormError error={control.error} />
-    </Stack>
+      {(['pause', 'resume'] as const).map(
+        (verb) =>
+          verbs.includes(verb) && (
+            <ActionButton
+              key={verb}
+              variant="default"
+              needs="developer"
+              loading={control.isPending}
+              onClick={() => control.mutate(verb)}
+            >
+              {verb === 'pause' ? 'Pause' : 'Resume'}
+            </ActionButton>
+          ),
+      )}
+      <ConfirmButton
+        label="Cancel"
+        needs="developer"
+        title="Cancel this broadcast?"
+        confirm="Cancel the broadcast"
+        refreshes={['broadcasts', 'newsletters']}
+        run={() => api.operations.cancel(broadcast.id)}
+      >
+        <Text>Emails that were not attempted yet are not sent. If nothing was sent, it becomes a draft again.</Text>
+      </ConfirmButton>
+    </>
   )
 }
 
 function Results({ broadcast }: { readonly broadcast: Broadcast }) {
   const delivered = broadcast.emails['sent'] ?? 0
   return (
-    <Section title="Results">
-      <Figures
-        figures={toResults(broadcast).map(({ label, count, status }) => ({
-          ...toFigure(label, count, broadcast.total_recipients),
-          ...(status !== undefined && count > 0 && { to: '/emails', search: { operation_id: broadcast.id, status } }),
-        }))}
-      />
-      {delivered > 0 && !broadcast.sandbox && <Engagement broadcast={broadcast} delivered={delivered} />}
-      <Group>
+    <Section
+      title="Results"
+      action={
         <TextLink to="/emails" search={{ operation_id: broadcast.id }}>
           All emails of this broadcast
         </TextLink>
-      </Group>
+      }
+    >
+      <Figures
+        figures={toResults(broadcast).map(({ label, count, status }) => ({
+          ...toFigure(label, count, broadcast.total_recipients),
+          ...(status !== undefined &&
+            count > 0 && { target: linkOptions({ to: '/emails', search: { operation_id: broadcast.id, status } }) }),
+        }))}
+      />
+      {delivered > 0 && !broadcast.sandbox && <Engagement broadcast={broadcast} delivered={delivered} />}
     </Section>
   )
 }
@@ -179,7 +189,7 @@ function Engagement({ broadcast, delivered }: { readonly broadcast: Broadcast; r
       <FormError error={query.error} />
     ) : (
       <Text size="sm" role="status">
-        What readers did is being counted.
+        Opens and clicks are being counted.
       </Text>
     )
   const { opened, clicked, complained, unsubscribed } = query.data
@@ -193,9 +203,8 @@ function Engagement({ broadcast, delivered }: { readonly broadcast: Broadcast; r
           toFigure('Spam complaints', complained, delivered),
         ]}
       />
-      <Text size="sm" c="dimmed">
-        These shares are of the delivered emails, those above of all recipients. Opens and clicks are known only of mail
-        with tracking, and many programs hide opens.
+      <Text size="xs" c="dimmed">
+        Shares of the delivered emails; those above are of all recipients. Many programs hide opens.
       </Text>
     </Stack>
   )

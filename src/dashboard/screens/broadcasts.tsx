@@ -1,6 +1,7 @@
 /** @module The broadcasts of the account, with their progress, and the drafts. */
-import { Progress, Stack, Text } from '@mantine/core'
+import { Stack, Text } from '@mantine/core'
 import { useSearch } from '@tanstack/react-router'
+import type { ComponentProps, ReactNode } from 'react'
 import type { BroadcastSummary, NewsletterSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { NameLink, TextLink } from '../parts/links.tsx'
@@ -10,7 +11,7 @@ import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { isMoving, POLL_MS, SLOW_POLL_MS, useDrafts } from './broadcasts/queries.ts'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
-import { describeProgress, toPercent } from './broadcasts/states.ts'
+import { describeProgress, isOver } from './broadcasts/states.ts'
 
 /** Drafts shown above the broadcasts. */
 const SHOWN_DRAFTS = 5
@@ -19,24 +20,28 @@ export default function BroadcastsScreen() {
   const { show } = useSearch({ from: '/broadcasts' })
   const create = (
     <ActionLink needs="developer" to="/broadcasts/new">
-      New broadcast
+      Create a broadcast
     </ActionLink>
   )
   return show === 'drafts' ? <AllDrafts create={create} /> : <Overview create={create} />
 }
 
 interface PartProps {
-  readonly create: React.ReactNode
+  readonly create: ReactNode
 }
+
+const DraftsFrame = (props: Omit<ComponentProps<typeof Page>, 'back'>) => (
+  <Page {...props} back={{ label: 'All broadcasts', target: { to: '/broadcasts' } }} />
+)
 
 const AllDrafts = ({ create }: PartProps) => (
   <ListScreen
     {...DRAFT_TABLE}
     title="Drafts"
+    frame={DraftsFrame}
     list={useList({ read: (query) => read.newsletters.list({ ...query, status: 'draft' }) })}
     noun="draft"
     action={create}
-    above={<TextLink to="/broadcasts">All broadcasts</TextLink>}
     empty={<Text>There is no draft.</Text>}
   />
 )
@@ -54,12 +59,12 @@ function Overview({ create }: PartProps) {
       {isEmpty ? (
         <EmptyState
           title="Your broadcasts will appear here"
-          text="A broadcast is one message to all subscribed contacts of a list, written for each of them: with their name, and with a link to leave the list. You see how far it is, pause it, and read what came of it."
+          text="A broadcast is one message to all subscribed contacts of a list, with their name and a link to leave. You see its progress and its results, and can pause it."
         >
           {create}
         </EmptyState>
       ) : (
-        <Stack gap="xl">
+        <Stack gap="lg">
           {list.isFirstPage && (
             <QueryView query={drafts}>
               {({ data, pagination }) =>
@@ -96,8 +101,8 @@ const DRAFT_COLUMNS: readonly Column<NewsletterSummary>[] = [
     header: 'Subject',
     cell: ({ id, subject }) => <NameLink to="/broadcasts/drafts/$id" params={{ id }} name={subject} title={subject} />,
   },
-  { header: 'Sender', width: '30%', cell: ({ from_address: from }) => <bdi>{from}</bdi> },
-  { header: 'Changed', width: '18%', cell: ({ updated_at: at }) => <Time iso={at} /> },
+  { header: 'Sender', width: '30%', phone: 'bare', cell: ({ from_address: from }) => <bdi title={from}>{from}</bdi> },
+  { header: 'Changed', width: '9rem', phone: 'aside', cell: ({ updated_at: at }) => <Time iso={at} /> },
 ]
 
 const DRAFT_TABLE = { label: 'Drafts, newest first', columns: DRAFT_COLUMNS }
@@ -109,23 +114,13 @@ const BROADCAST_COLUMNS: readonly Column<BroadcastSummary>[] = [
       <NameLink to="/broadcasts/$id" params={{ id }} name={subject || '(no subject)'} title={subject} />
     ),
   },
-  { header: 'List', width: '18%', cell: ({ list_name: name }) => <bdi>{name}</bdi> },
+  { header: 'List', width: '18%', phone: 'bare', cell: ({ list_name: name }) => <bdi title={name}>{name}</bdi> },
+  { header: 'Status', width: '10rem', phone: 'bare', cell: (row) => <BroadcastStateLabel broadcast={row} /> },
   {
-    header: 'State',
-    width: '17%',
-    cell: (row) => <BroadcastStateLabel broadcast={row} />,
+    header: 'Recipients',
+    width: '9rem',
+    isNumeric: true,
+    cell: (row) => (isOver(row.state) ? row.total_recipients.toLocaleString() : describeProgress(row)),
   },
-  {
-    header: 'Progress',
-    width: '18%',
-    cell: (broadcast) => (
-      <>
-        <Text size="sm">{describeProgress(broadcast)}</Text>
-        <Progress.Root size="sm">
-          <Progress.Section value={toPercent(broadcast)} aria-label="Recipients accepted for sending or skipped" />
-        </Progress.Root>
-      </>
-    ),
-  },
-  { header: 'Begins', width: '16%', cell: ({ begins_at: at }) => <Time iso={at} /> },
+  { header: 'Begins', width: '9rem', phone: 'aside', cell: ({ begins_at: at }) => <Time iso={at} /> },
 ]

@@ -1,5 +1,5 @@
 /** @module The last step: who gets it, when, and the confirmation by typing their number. */
-import { Alert, Button, Group, List, Radio, Stack, Text, TextInput } from '@mantine/core'
+import { Button, Group, List, Radio, Stack, Text, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { ContactListRecipient, Newsletter } from '#client/api.ts'
@@ -10,6 +10,7 @@ import { ActionButton } from '../../parts/buttons.tsx'
 import { ConfirmDialog } from '../../parts/dialog.tsx'
 import { bindText } from '../../parts/form.tsx'
 import { formatCount } from '../../parts/format.ts'
+import { Notice } from '../../parts/notice.tsx'
 import { ErrorState, Facts } from '../../parts/page.tsx'
 import { formatTime } from '../../parts/time.tsx'
 import { describeLeftOut } from './states.ts'
@@ -38,7 +39,7 @@ export function SendStep({ draft }: { readonly draft: Newsletter }) {
       {!data && count.error && <ErrorState error={count.error} onRetry={() => count.refetch()} />}
       {!data && !count.error && <Text role="status">The recipients are being counted.</Text>}
       {data && <Recipients count={data} isCounting={count.isFetching} onRecount={() => void count.refetch()} />}
-      {!hasContent && <Alert color="yellow">It has no content yet. Write it in the step Content.</Alert>}
+      {!hasContent && <Notice tone="warning">It has no content yet. Write it in the step Content.</Notice>}
       <Radio.Group label="When" value={isLater ? 'later' : 'now'} onChange={(value) => setIsLater(value === 'later')}>
         <Group mt={4}>
           <Radio value="now" label="Now" />
@@ -110,7 +111,7 @@ function Recipients({ count, isCounting, onRecount }: RecipientsProps) {
   const leftOut = describeLeftOut(count)
   return (
     <Stack gap="xs" align="flex-start">
-      <Text size="lg" fw={600} role="status">
+      <Text fw={600} role="status">
         {formatCount(count.recipients, 'recipient')} of {count.contacts.toLocaleString()} contacts get it.
       </Text>
       {leftOut.length > 0 && (
