@@ -41,7 +41,7 @@ export function AccountMenu({ onHelp }: { onHelp(): void }) {
           <div className="popover-section">
             <AppLink to="/settings/profile" className="menu-item" onClick={close}>
               <IconUser {...ICON} />
-              Your profile
+              Your sign-in
             </AppLink>
             <a href="/docs" className="menu-item">
               <IconBook {...ICON} />
