@@ -1,6 +1,6 @@
 /** @module What operators see of the demo: checks, settings, a paused account, mail to postmaster, a DMARC report. */
 import { loadConfig } from '#app/settings.ts'
-import type { Finding } from '#app/status-model.ts'
+import type { Finding } from '#app/status-routes.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { addFinding } from '#features/reporting/abuse/findings.ts'
