@@ -231,7 +231,7 @@ function describe(state: State, facts: Facts): Said {
     case 'rejected':
       return {
         who: 'sender',
-        sentence: `It was not sent. ${toSentence(lastError ?? 'The address is suppressed, or its data were erased')}`,
+        sentence: `It was not sent. ${toSentence(lastError?.replace(SUPPRESSED, nameSuppression) ?? 'The address is suppressed, or its data were erased')}`,
         advice: facts.suppression ? adviseOnSuppression(facts.suppression.reason) : undefined,
       }
     case 'cancelled':
@@ -240,6 +240,18 @@ function describe(state: State, facts: Facts): Said {
       return UNCERTAIN
   }
 }
+
+/** As `queue/insert.ts` words it. */
+const SUPPRESSED = /^The address is on the suppression list \((.+)\), so nothing is sent to it\.$/
+const SUPPRESSION_CAUSES: Readonly<Record<string, string>> = {
+  [HARD_BOUNCE]: 'earlier mail bounced, because there is no such mailbox',
+  [COMPLAINT]: 'the recipient reported earlier mail as spam',
+  [UNSUBSCRIBE]: 'the recipient unsubscribed',
+  manual: 'somebody of the account put it there',
+}
+
+const nameSuppression = (_: string, reason: string): string =>
+  `The address is on the suppression list: ${(Object.hasOwn(SUPPRESSION_CAUSES, reason) ? SUPPRESSION_CAUSES[reason] : undefined) ?? reason}`
 
 const SUPPRESSION_ADVICE: Readonly<Record<string, string>> = {
   [HARD_BOUNCE]: 'If the address works again, remove its suppression, then send it again.',
@@ -342,12 +354,12 @@ function describeFurtherMail(state: State, suppression: Facts['suppression']): s
     return state === 'bounced' || state === 'complained' || state === 'rejected'
       ? 'Further mail of this kind is sent to the address: it is not suppressed.'
       : null
-  const { reason, stops, stream } = suppression
+  const { stops, stream } = suppression
   const mail =
     stops === 'all'
       ? 'No further mail'
       : `No further mail that is not transactional${stream === null ? '' : ` of the stream ${stream}`}`
-  return `${mail} is sent to the address, until its suppression (${reason}) is removed.`
+  return `${mail} is sent to the address, until it is removed from the suppression list.`
 }
 
 /** `Of 3 recipients: 2 sent, 1 bounced (bob@example.com).` */
