@@ -1,6 +1,6 @@
 /** @module The filters of a list: a search box, selects beside it, the others in a panel, and those in use as chips. */
 import { Button, Checkbox, NativeSelect, Pill, TextInput } from '@mantine/core'
-import { useDisclosure } from '@mantine/hooks'
+import { useDisclosure, useMediaQuery } from '@mantine/hooks'
 import { useEffect, useId, useState } from 'react'
 import type { Filter, Filters, FilterValues } from './filters.ts'
 import { bindText, Form } from './form.tsx'
@@ -8,7 +8,7 @@ import { findFieldError } from './form-error.tsx'
 import { IconFilter, IconSearch, IconX } from './icons.ts'
 import { SEARCH_MARK } from './keyboard.tsx'
 
-/** What a filter may be, in words, by its name: for what only the account knows. */
+/** What a filter may be, in words, by its name: for what only the account knows. Without any it is not shown. */
 export type Choices = Readonly<Record<string, ReadonlyMap<string, string>>>
 
 interface FilterFormProps {
@@ -22,6 +22,9 @@ interface FilterFormProps {
 
 /** With more, the texts after the first are in the panel. */
 const MAX_BESIDE = 3
+/** On a phone, where with more all but the first are in the panel. */
+const MAX_BESIDE_NARROW = 2
+const NARROW = '(max-width: 47.99em)'
 
 const isText = ([name, { words }]: readonly [string, Filter], choices: Choices): boolean =>
   words === undefined && choices[name] === undefined
@@ -29,11 +32,18 @@ const isText = ([name, { words }]: readonly [string, Filter], choices: Choices):
 /** Texts take effect with Enter, choices at once. */
 export function FilterForm({ filters, values, choices = {}, error, onChange }: FilterFormProps) {
   const [typed, setTyped] = useState<FilterValues>({})
-  const shown = Object.entries(filters).filter(([, { isHidden }]) => !isHidden)
-  const beside =
-    shown.length <= MAX_BESIDE ? shown : shown.filter((entry, index) => index === 0 || !isText(entry, choices))
+  const shown = Object.entries(filters).filter(
+    ([name, { isHidden, only }]) =>
+      !isHidden && choices[name]?.size !== 0 && (only === undefined || values[only[0]] === only[1]),
+  )
+  const isNarrow = useMediaQuery(NARROW, undefined, { getInitialValueInEffect: false })
+  const beside = isNarrow
+    ? shown.slice(0, shown.length <= MAX_BESIDE_NARROW ? MAX_BESIDE_NARROW : 1)
+    : shown.length <= MAX_BESIDE
+      ? shown
+      : shown.filter((entry, index) => index === 0 || entry[1].only || !isText(entry, choices))
   const others = shown.filter((entry) => !beside.includes(entry))
-  const [isOpen, panel] = useDisclosure(others.some(([name]) => values[name] !== undefined))
+  const [isOpen, panel] = useDisclosure(!isNarrow && others.some(([name]) => values[name] !== undefined))
   const panelId = useId()
   const url = JSON.stringify(values)
   // biome-ignore lint/correctness/useExhaustiveDependencies: what was typed is gone once the URL has other filters
@@ -133,6 +143,7 @@ interface FieldProps {
 
 function Field({ name, filter, isFirst, isBeside, value, choices, error, onType, onChoose }: FieldProps) {
   const { label, words, placeholder, maxLength = 320 } = filter
+  const isDay = name.endsWith('_date')
   const options = choices ?? (words && new Map(Object.entries(words)))
   if (!options)
     return (
@@ -145,9 +156,9 @@ function Field({ name, filter, isFirst, isBeside, value, choices, error, onType,
                 leftSection: <IconSearch size="1rem" aria-hidden />,
               }),
               'aria-label': label,
-              type: 'search',
+              type: isDay ? 'date' : 'search',
               placeholder: isFirst ? (placeholder ?? label) : label,
-              rightSection: value !== '' && (
+              rightSection: !isDay && value !== '' && (
                 <button
                   type="button"
                   className="icon-button"
@@ -160,10 +171,10 @@ function Field({ name, filter, isFirst, isBeside, value, choices, error, onType,
             }
           : {
               label,
-              type: name.endsWith('_date') ? 'date' : 'text',
+              type: isDay ? 'date' : 'text',
               ...(placeholder !== undefined && { placeholder }),
             })}
-        {...bindText(value, onType)}
+        {...bindText(value, isDay && isBeside ? onChoose : onType)}
         error={error}
         maxLength={maxLength}
         autoComplete="off"

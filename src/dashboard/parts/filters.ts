@@ -12,6 +12,8 @@ export interface Filter {
   readonly maxLength?: number
   /** Whether it comes from links only. */
   readonly isHidden?: true
+  /** Another filter, beside which it is shown while that has this value. */
+  readonly only?: readonly [name: string, value: string]
 }
 
 /** By the names that `/v1` has for them; the form has them in this order. */

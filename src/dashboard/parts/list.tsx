@@ -22,7 +22,7 @@ const NO_FILTERS: Filters = {}
 
 interface ListOptions<Row> extends PageOptions<PageOf<Row>> {
   /** Reads a page; the names of the filters are those of its query. */
-  read(query: object): Read<PromiseLike<PageOf<Row>>>
+  read(query: Readonly<Record<string, string | undefined>>): Read<PromiseLike<PageOf<Row>>>
   readonly filters?: Filters
   /** Whether the rows stay where they are while the list is read again. */
   readonly isSteady?: boolean
@@ -98,6 +98,8 @@ interface ListViewProps<Row> {
   readonly empty: ReactNode
   /** Advice when nothing matches the filters. */
   readonly advice?: string
+  /** What is said then instead. */
+  readonly noMatch?: ReactNode
   readonly choices?: Choices
 }
 
@@ -124,12 +126,12 @@ export const ListFilters = <Row,>({ list, choices = {} }: { readonly list: List<
     />
   )
 
-interface ListBodyProps<Row> extends Pick<ListViewProps<Row>, 'list' | 'noun' | 'empty' | 'advice'> {
+interface ListBodyProps<Row> extends Pick<ListViewProps<Row>, 'list' | 'noun' | 'empty' | 'advice' | 'noMatch'> {
   readonly children: (rows: readonly Row[]) => ReactNode
 }
 
 /** The rows of a list with its pages; and what it shows while it is loaded, read again, or empty. */
-export function ListBody<Row>({ list, noun, empty, advice, children }: ListBodyProps<Row>) {
+export function ListBody<Row>({ list, noun, empty, advice, noMatch, children }: ListBodyProps<Row>) {
   const { query, page, isEmpty } = list
   const isErrorShown = Object.keys(list.filters).some((name) => findFieldError(query.error, name) !== undefined)
   return (
@@ -142,8 +144,10 @@ export function ListBody<Row>({ list, noun, empty, advice, children }: ListBodyP
       ) : (
         <div className="list" style={{ opacity: query.isPlaceholderData ? 0.6 : 1 }}>
           {list.isSteady && list.isFirstPage && <NewRows list={list} />}
-          {page.data.length === 0 ? <NoMatch list={list} noun={noun} advice={advice} /> : children(page.data)}
-          <ListPages list={list} noun={noun} />
+          {page.data.length > 0
+            ? children(page.data)
+            : (list.isFirstPage && noMatch) || <NoMatch list={list} noun={noun} advice={advice} />}
+          {(page.data.length > 0 || !list.isFirstPage) && <ListPages list={list} noun={noun} />}
         </div>
       )}
     </>

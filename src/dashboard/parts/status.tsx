@@ -76,9 +76,11 @@ const STATES: Readonly<Record<string, KnownState>> = {
 /** The word for a status or event type; unknown ones are shown as they are. */
 export const toStatusWord = (status: string): string => STATES[status]?.word ?? status
 
+export const toTone = (status: string): Tone => STATES[status]?.tone ?? 'neutral'
+
 /** The badge of a status or event type. */
 export const StatusBadge = ({ status, title }: { readonly status: string; readonly title?: string }) => (
-  <StatusLabel tone={STATES[status]?.tone ?? 'neutral'} {...(title !== undefined && { title })}>
+  <StatusLabel tone={toTone(status)} {...(title !== undefined && { title })}>
     {toStatusWord(status)}
   </StatusLabel>
 )
