@@ -342,6 +342,18 @@ export async function startDemo(): Promise<Demo> {
   await tell('sandbox', 'Bob Brown <bob.brown@gmail.com>', 'Test from a new domain', {
     from: 'news@news.acme-shop.example',
   })
+  const team = (kind: string, count: number) =>
+    Array.from({ length: count }, (_, n) => `team${n}${kind}@company.example`)
+  bob['many'] = String(
+    (
+      await data('POST', '/v1/emails', {
+        from: `Acme Shop <orders@${DOMAIN}>`,
+        to: [...team('', 40), ...team('.full', 7), ...team('.gone', 3)],
+        subject: 'Maintenance on Sunday',
+        text_body: 'The shop is closed on Sunday morning.',
+      })
+    )['id'],
+  )
   await pass(minutes(30), minutes(2))
   const letter = {
     list_id: list,

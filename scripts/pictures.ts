@@ -16,7 +16,11 @@ const { service, ids } = demo
 const paths: readonly (readonly [name: string, path: string])[] = [
   ['overview', '/'],
   ['emails', '/emails'],
-  ['emails-none', '/emails?to=nobody@gmail.com'],
+  ['emails-found', '/emails?q=bob'],
+  ['emails-none', '/emails?q=bob.brwon@gmail.com'],
+  ...['bob.brown@gmail.com', 'bob.brown.old@gmail.com', 'bob.brown.work@outlook.com', 'nobody@gmail.com'].map(
+    (address) => [`person-${address.split('@')[0]}`, `/people/${address}`] as const,
+  ),
   ...[
     'delivered',
     'bounced',
@@ -29,6 +33,8 @@ const paths: readonly (readonly [name: string, path: string])[] = [
     'expired',
     'scheduled',
     'sandbox',
+    'notSeen',
+    'many',
   ].flatMap((name) => (ids[name] ? [[`email-${name}`, `/emails/${ids[name]}`] as const] : [])),
   ['domains', '/domains'],
   ['domain-new', '/domains/new'],

@@ -115,6 +115,7 @@ const UUID = /^[0-9a-f-]{36}$/i
 const routeTree = root.addChildren([
   screen('/', () => import('./screens/overview.tsx')),
   list('/emails', () => import('./screens/emails.tsx'), EMAIL_FILTERS),
+  screen('/people/$address', () => import('./screens/person.tsx')),
   filtered('/emails/$id', () => import('./screens/email.tsx'), withTab(EMAIL_TABS)),
   list('/domains', () => import('./screens/domains.tsx'), NONE),
   screen('/domains/new', () => import('./screens/domain-new.tsx')),
@@ -178,11 +179,14 @@ const routeTree = root.addChildren([
     ({ purchase }) => keep('purchase', readKnown(['done', 'cancelled'], purchase)),
   ),
   list('/settings/audit', () => import('./screens/settings/audit.tsx'), AUDIT_FILTERS),
-  // The erasure whose progress is shown.
+  // The erasure whose progress is shown, or the person whose data are wanted.
   filtered(
     '/settings/privacy',
     () => import('./screens/settings/privacy.tsx'),
-    ({ operation }) => keep('operation', UUID.exec(readText(operation) ?? '')?.[0]),
+    ({ operation, person }) => ({
+      ...keep('operation', UUID.exec(readText(operation) ?? '')?.[0]),
+      ...keep('person', readText(person)),
+    }),
   ),
   screen('/parts', () => import('./screens/parts.tsx')),
   screen('/server', () => import('./screens/server.tsx')),

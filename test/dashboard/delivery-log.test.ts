@@ -1,4 +1,4 @@
-/** @module The delivery log of an email in the dashboard. */
+/** @module The timeline of an email in the dashboard. */
 import { expect, test } from 'bun:test'
 import { formatDialogue, formatTimings } from '#dashboard/screens/emails/format.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -27,7 +27,7 @@ test('timings say whether the session was reused', () => {
 })
 
 describeInBrowser('in a browser', (open) => {
-  test('the delivery log is loaded on a click, and hostile text of a server is only text', async () => {
+  test('the dialogue is loaded on a click, and hostile text of a server is only text', async () => {
     const hostile = '<script>parent.ran=1</script><img src=x onerror=ran=1>\u202e{{7*7}}'
     await using server = await startScriptedSmtp({ rcpt: `450 4.2.0 ${hostile}`, greeting: `220 mx ${hostile}` })
     await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
@@ -57,14 +57,14 @@ describeInBrowser('in a browser', (open) => {
     const { page, goTo, requested } = dashboard
     const requests = () => requested.filter((url) => url.includes('/attempts')).length
     await goTo(`/emails/${id}`)
-    await page.getByRole('heading', { name: 'Delivery log' }).waitFor()
+    const dialogue = page.locator('summary', { hasText: 'Dialogue' })
+    await dialogue.waitFor()
     expect(requests()).toBe(0)
-    await page.getByRole('button', { name: 'Show attempts' }).click()
+    await dialogue.click()
     const attempt = page.locator('[data-attempt]')
     await attempt.waitFor()
     await eventually(() => requests() === 1)
-    await attempt.getByText('receiver.test [127.0.0.1]', { exact: true }).waitFor()
-    await attempt.getByText('SMTP dialogue').click()
+    await page.locator('.timeline').getByText('receiver.test [127.0.0.1]', { exact: true }).waitFor()
     const shown = await attempt.locator('pre').textContent()
     expect(shown).toContain('> RCPT TO:<bob@receiver.test>')
     expect(shown).toContain('<script>parent.ran=1</script>')

@@ -135,7 +135,7 @@ describeInBrowser('the emails in the dashboard', (open) => {
     await page.keyboard.press('/')
     await page.keyboard.type('bob@gmail.com')
     await page.keyboard.press('Enter')
-    await page.waitForURL(/to=bob/)
+    await page.waitForURL(/q=bob/)
     await page.getByText('For Carol').waitFor({ state: 'detached' })
 
     await goTo('/emails?tag=42')
@@ -206,7 +206,8 @@ describeInBrowser('the emails in the dashboard', (open) => {
     await using owner = await open(service, ADA)
     const { page, goTo } = owner
     await goTo(`/emails/${id}`)
-    await page.getByRole('button', { name: 'Suppress a recipient' }).click()
+    await page.getByRole('button', { name: 'More actions' }).click()
+    await page.getByRole('menuitem', { name: 'Suppress the recipient' }).click()
     await page.getByRole('button', { name: 'Suppress', exact: true }).click()
     await page.getByText('bob@gmail.com is on the suppression list.').waitFor()
     await page.getByRole('button', { name: 'Cancel', exact: true }).click()

@@ -21,8 +21,16 @@ import { createTestUser } from '#test/support/users.ts'
 const ADA = 'ada@people.test'
 const VIEWER = 'vera@people.test'
 const SUPPORT = 'sue@people.test'
+const PERSON = '/people/gone@receiver.test'
 /** Read completely by the role support. */
-const SUPPORT_SCREENS: readonly string[] = ['/emails', '/domains', '/suppressions', '/analytics', '/settings/streams']
+const SUPPORT_SCREENS: readonly string[] = [
+  '/emails',
+  PERSON,
+  '/domains',
+  '/suppressions',
+  '/analytics',
+  '/settings/streams',
+]
 const TAGS = '<script>parent.ran = 1</script><img src="https://evil.test/x.png" onerror="parent.ran = 1">\u202e'
 const HOSTILE = `${TAGS}${'😀'.repeat(200)}`
 const NAME = `${TAGS}${'😀'.repeat(20)}`
@@ -145,12 +153,9 @@ type Screen = readonly [path: string, text: string, forbidden?: readonly string[
 const listScreens = (): readonly Screen[] => [
   ['/', 'Last 24 hours'],
   ['/emails', '<script>'],
-  [`/emails/${ids['email']}`, 'Captured', ['Send again', 'Reschedule', 'Send now', 'Cancel', 'Suppress a recipient']],
-  [
-    `/emails/${ids['scheduled']}`,
-    'Reschedule',
-    ['Send again', 'Reschedule', 'Send now', 'Cancel', 'Suppress a recipient'],
-  ],
+  [`/emails/${ids['email']}`, 'Captured', ['Send again']],
+  [`/emails/${ids['scheduled']}`, 'Reschedule', ['Reschedule', 'Send now', 'Cancel']],
+  [PERSON, '<script>', ['Remove from the list: gone@receiver.test']],
   ['/domains', 'a-long-name', ['Add a domain']],
   ['/domains/new', 'Continue', ['Continue']],
   [`/domains/${ids['pending']}`, 'Check now', ['Delete this domain']],
@@ -422,6 +427,7 @@ const listKinds = (): readonly (readonly [kind: string, path: string, text: stri
   ['figures', '/', 'Last 24 hours'],
   ['list with filters', '/emails', '<script>'],
   ['detail with tabs and a frame', `/emails/${ids['email']}`, 'Captured'],
+  ['person', PERSON, '<script>'],
   ['form', '/keys/new', 'Create the key'],
   ['steps with texts to copy', `/domains/${ids['pending']}`, 'Check now'],
   ['request of the log', `/logs/${ids['log']}`, 'Same errors'],

@@ -21,3 +21,12 @@ export async function download(url: string): Promise<void> {
   link.download = ''
   link.click()
 }
+
+/** Has the browser save a text that was made here. */
+export function saveText(text: string, name: string, type: string): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob([text], { type }))
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href))
+}

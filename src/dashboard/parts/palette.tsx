@@ -26,6 +26,8 @@ export const Palette = ({ isOpen, onClose }: PaletteProps) => (
   </Modal>
 )
 
+const HINT = 'An address, a name, words of a subject, an id, a domain, a template, a setting.'
+
 /** The input keeps the focus; the arrows choose one of the options, as in a combobox. */
 function PaletteBody({ onClose }: Pick<PaletteProps, 'onClose'>) {
   const navigate = useNavigate()
@@ -36,9 +38,7 @@ function PaletteBody({ onClose }: Pick<PaletteProps, 'onClose'>) {
   const wanted = text.trim()
   const { groups, note } = useSearch(wanted)
   const places: Found = { label: 'Go to', items: findPlaces(wanted, user.is_operator) }
-  const shown = (wanted.includes('@') ? [...groups, places] : [places, ...groups]).filter(
-    ({ items }) => items.length > 0,
-  )
+  const shown = [places, ...groups].filter(({ items }) => items.length > 0)
   const items = shown.flatMap((group) => group.items)
   const current = items[Math.min(at, items.length - 1)]
   const go = (target: Target | undefined) => {
@@ -72,7 +72,7 @@ function PaletteBody({ onClose }: Pick<PaletteProps, 'onClose'>) {
           {...(current && { 'aria-activedescendant': `${id}-${items.indexOf(current)}` })}
           placeholder="Search for mail, people and screens"
           value={text}
-          maxLength={320}
+          maxLength={998}
           onChange={({ currentTarget: { value } }) => {
             setText(value)
             setAt(0)
@@ -112,7 +112,7 @@ function PaletteBody({ onClose }: Pick<PaletteProps, 'onClose'>) {
         ))}
       </div>
       <p className="palette-note" role="status">
-        {note ?? (items.length === 0 && 'Nothing found.')}
+        {note ?? (wanted === '' ? HINT : items.length === 0 && 'Nothing found.')}
       </p>
     </form>
   )

@@ -1,20 +1,22 @@
-/** @module One email: what happened to it, what happens next, its content, and what can be done. */
-import { Paper, Stack, Text } from '@mantine/core'
+/** @module One email: what happened to it and what to do, beside what it looks like; its timeline and details. */
+import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
-import type { Email } from '#client/api.ts'
+import type { Email, EmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { useData } from '../api/data.ts'
+import { type PageOf, useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
+import { Copy } from '../parts/copy.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
-import { TextLink } from '../parts/links.tsx'
-import { Mailbox } from '../parts/mailbox.tsx'
+import { IconChevronLeft, IconChevronRight } from '../parts/icons.ts'
+import { AppLink, TextLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section, useBack } from '../parts/page.tsx'
+import { PersonLink } from '../parts/person-link.tsx'
 import { StatusBadge } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
-import { EmailActions } from './emails/actions.tsx'
+import { EmailMenu } from './emails/actions.tsx'
+import { Answer } from './emails/answer.tsx'
 import { EmailContent } from './emails/content.tsx'
-import { DeliveryLog } from './emails/delivery-log.tsx'
-import { Timeline } from './emails/timeline.tsx'
+import { toShownState } from './emails/format.ts'
 
 const route = getRouteApi('/emails/$id')
 
@@ -23,74 +25,130 @@ export default function EmailScreen() {
   const { id } = route.useParams()
   const query = useData(read.emails.get(id))
   useReadAgainAfter(query, (event) => event.email_id === id, REFRESH_INTERVAL_MS)
+  const email = query.data
   return (
     <RecordPage
-      title={query.data ? toTitle(query.data.subject) : 'Email'}
+      title={email ? toTitle(email.subject) : 'Email'}
       list={{ to: '/emails' }}
       listName="All emails"
       query={query}
       missing="This account has no email with this id. It may have been deleted, or belong to another account."
       onEscape={useBack({ to: '/emails' })}
+      {...(email && {
+        status: <StatusBadge status={toShownState(email, email.state)} />,
+        description: <Envelope email={email} />,
+      })}
+      action={
+        <>
+          <Neighbours id={id} />
+          {email && <EmailMenu email={email} />}
+        </>
+      }
     >
-      {(email) => <EmailView key={email.id} email={email} />}
+      {(data) => <EmailView key={data.id} email={data} />}
     </RecordPage>
   )
 }
 
+/** To whom, from whom, when. */
+function Envelope({ email: { recipients, from_address: from, created_at: at } }: { readonly email: Email }) {
+  const [first, ...others] = recipients
+  return (
+    <>
+      To {first ? <PersonLink address={first.address} /> : 'nobody'}
+      {others.length > 0 && ` and ${others.length} more`}
+      {' · from '}
+      <bdi>{from.replace(/^.*<(.*)>$/, '$1')}</bdi>
+      {' · '}
+      <Time iso={at} isRelative />
+    </>
+  )
+}
+
+/** The emails before and after it in the list that was shown last, if it is in one. */
+function Neighbours({ id }: { readonly id: string }) {
+  const queries = useQueryClient()
+  const [latest] = queries
+    .getQueriesData<PageOf<EmailSummary>>({ queryKey: ['emails', 'list'] })
+    .flatMap(([key, page]) => {
+      const { dataUpdatedAt = 0 } = queries.getQueryState(key) ?? {}
+      return page?.data.some((row) => row.id === id) ? [{ rows: page.data, dataUpdatedAt }] : []
+    })
+    .sort((a, b) => b.dataUpdatedAt - a.dataUpdatedAt)
+  if (!latest) return null
+  const place = latest.rows.findIndex((row) => row.id === id)
+  return (
+    <nav aria-label="Emails before and after" className="neighbours">
+      <Neighbour row={latest.rows[place - 1]} label="Previous email" icon={IconChevronLeft} />
+      <Neighbour row={latest.rows[place + 1]} label="Next email" icon={IconChevronRight} />
+    </nav>
+  )
+}
+
+interface NeighbourProps {
+  readonly row: EmailSummary | undefined
+  readonly label: string
+  readonly icon: typeof IconChevronLeft
+}
+
+const Neighbour = ({ row, label, icon: Icon }: NeighbourProps) =>
+  row && (
+    <AppLink
+      to="/emails/$id"
+      params={{ id: row.id }}
+      // The list is one step back, however many were read.
+      replace
+      className="icon-button"
+      aria-label={label}
+      title={`${label}: ${row.to_address}, ${row.subject}`}
+    >
+      <Icon size="1.125rem" aria-hidden />
+    </AppLink>
+  )
+
 const EmailView = ({ email }: { readonly email: Email }) => (
-  <Stack gap="lg">
-    <Paper withBorder p="md">
-      <Stack gap="xs">
-        <StatusBadge status={email.state} />
-        <Text size="lg" role="status" data-sentence="">
-          {email.sentence}
-        </Text>
-        <EmailActions email={email} />
-      </Stack>
-    </Paper>
-    <Section title="Timeline">
-      <Timeline email={email} />
-    </Section>
-    <Section title="Delivery log">
-      <DeliveryLog id={email.id} />
-    </Section>
-    <Section title="Content">
+  <div className="email-panes" data-single={email.content === 'hidden' || undefined}>
+    <div className="pane">
+      <Answer email={email} />
+    </div>
+    <div className="pane">
       <EmailContent email={email} />
-    </Section>
-    <Section title="Details">
-      <EmailFacts email={email} />
-    </Section>
-  </Stack>
+    </div>
+    <div className="pane">
+      <Section title="Details">
+        <EmailFacts email={email} />
+      </Section>
+    </div>
+  </div>
 )
 
 const EmailFacts = ({ email }: { readonly email: Email }) => (
   <Facts
     facts={[
-      ['Subject', email.subject],
-      ['From', <Mailbox key="from" text={email.from_address} />],
-      ['To', email.to],
-      ['Cc', email.cc.join(', ')],
-      ['Bcc', email.bcc.join(', ')],
-      ['Accepted', <Time key="accepted" iso={email.created_at} />],
+      ['Subject', email.subject === toTitle(email.subject) ? null : email.subject],
+      ['Accepted', <Time key="accepted" iso={email.created_at} hasSeconds />],
       ['Scheduled for', email.scheduled_at && <Time iso={email.scheduled_at} />],
       ['Deadline', email.expires_at && <Time iso={email.expires_at} />],
       ['Tags', email.tags.join(', ')],
       ['Attachments', email.attachments?.map(({ filename, size }) => `${filename} (${formatBytes(size)})`).join(', ')],
-      ['Message-ID', email.message_id],
-      ['Id', email.id],
-      ['Repeats', toOriginalLink(email)],
+      ['Message-ID', <Copied key="message-id" text={email.message_id} what="Message-ID" />],
+      ['Id', <Copied key="id" text={email.id} what="id" />],
+      [
+        'Repeats',
+        email.resend_of !== null && (
+          <TextLink to="/emails/$id" params={{ id: email.resend_of }}>
+            {email.resend_of}
+          </TextLink>
+        ),
+      ],
       ['Idempotency key', email.idempotency_key],
       ['Metadata', Object.keys(email.metadata).length > 0 && JSON.stringify(email.metadata)],
     ]}
   />
 )
 
-function toOriginalLink(email: Email) {
-  const { resend_of: original } = email as { readonly resend_of?: unknown }
-  if (typeof original !== 'string') return null
-  return (
-    <TextLink to="/emails/$id" params={{ id: original }}>
-      {original}
-    </TextLink>
-  )
-}
+const Copied = ({ text, what }: { readonly text: string; readonly what: string }) => (
+  <>
+    <bdi>{text}</bdi> <Copy value={text} what={what} />
+  </>
+)

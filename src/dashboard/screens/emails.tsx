@@ -1,37 +1,140 @@
-/** @module The list of emails: newest first, with filters, live. */
-import { Badge, Group, Text, VisuallyHidden } from '@mantine/core'
+/** @module The list of emails: newest first, with one search box and filters, live. */
+import { Text } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
 import type { EmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
+import { type PageOf, useChange, useData } from '../api/data.ts'
+import { saveText } from '../api/download.ts'
+import { ActionButton } from '../parts/buttons.tsx'
 import { toSendCommand } from '../parts/commands.ts'
-import { NameLink } from '../parts/links.tsx'
-import { ListScreen, useList } from '../parts/list.tsx'
-import { EmptyState } from '../parts/page.tsx'
-import { StatusBadge } from '../parts/status.tsx'
-import type { Column } from '../parts/table.tsx'
-import { Time } from '../parts/time.tsx'
+import { formatCount } from '../parts/format.ts'
+import { type List, ListScreen, useList } from '../parts/list.tsx'
+import { EmptyState, useSay } from '../parts/page.tsx'
+import { PersonLink } from '../parts/person-link.tsx'
+import { formatDay } from '../parts/time.tsx'
 import { useStreams } from './analytics/queries.ts'
 import { useExampleDomain } from './domains/queries.ts'
+import { toColumns } from './emails/cells.tsx'
+import { toCsv, toEmailQuery } from './emails/query.ts'
 import { EMAIL_FILTERS } from './filters.ts'
 
 export default function EmailsScreen() {
   const list = useList({
-    read: read.emails.list,
+    read: (query) => read.emails.list(toEmailQuery(query)),
     filters: EMAIL_FILTERS,
     isSteady: true,
     isCapped: () => true,
     isConcerned: ({ email_id: id }) => id !== null,
   })
   const { data: streams = [] } = useStreams().data ?? {}
+  const rows = list.page?.data ?? []
   return (
     <ListScreen
       title="Emails"
       list={list}
       label="Emails"
-      columns={toColumns(new Map(streams.map(({ id, slug }) => [id, slug])))}
+      columns={toColumns(rows, new Map(streams.map(({ id, slug }) => [id, slug])))}
       noun="email"
+      action={<Export list={list} />}
+      choices={{ ...useKnown(list.values), stream: new Map(streams.map(({ slug, name }) => [slug, name])) }}
       empty={<NoEmailYet />}
-      advice="A recipient or sender is a whole address, or @example.com for all of a domain; a subject is searched by whole words."
+      {...(list.values['q'] !== undefined && { noMatch: <NotFound q={list.values['q']} list={list} /> })}
     />
+  )
+}
+
+/** Senders and tags of the emails that were listed, to choose from. */
+function useKnown({ from, tag }: List<unknown>['values']) {
+  const queries = useQueryClient()
+  const rows = queries
+    .getQueriesData<PageOf<EmailSummary>>({ queryKey: ['emails', 'list'] })
+    .flatMap(([, page]) => page?.data ?? [])
+  const toChoices = (values: readonly (string | undefined)[]) => {
+    const known = [...new Set(values)].flatMap((value) => value ?? []).sort()
+    return new Map(known.slice(0, MAX_KNOWN).map((value) => [value, value]))
+  }
+  const senders = toChoices([from, ...rows.map(({ from_address: sender }) => sender)])
+  return {
+    from: senders.size > 1 || from !== undefined ? senders : toChoices([]),
+    tag: toChoices([tag, ...rows.flatMap(({ tags }) => tags)]),
+  }
+}
+
+const MAX_KNOWN = 50
+
+const MAX_EXPORTED = 10_000
+
+/** The emails of the list, with its filters, as a CSV file that the browser makes. */
+function Export({ list }: { readonly list: List<EmailSummary> }) {
+  const say = useSay()
+  const save = useChange(async () => {
+    const { isFiltered, values } = list
+    const query = toEmailQuery(values)
+    const rows: EmailSummary[] = []
+    for await (const row of read.emails.list({ ...query, per_page: 100 }).call(AbortSignal.timeout(EXPORT_MS)))
+      if (rows.push(row) >= MAX_EXPORTED) break
+    saveText(toCsv(rows), isFiltered ? 'emails-found.csv' : 'emails.csv', 'text/csv')
+    const isCut = rows.length >= MAX_EXPORTED
+    say(
+      `${isCut ? 'The newest ' : ''}${formatCount(rows.length, 'email')} ${rows.length === 1 ? 'is' : 'are'} in the file.`,
+    )
+  })
+  return (
+    <ActionButton
+      variant="default"
+      loading={save.isPending}
+      onClick={() => save.mutate(undefined, { onError: (error) => say(error.message) })}
+    >
+      Export
+    </ActionButton>
+  )
+}
+
+const EXPORT_MS = 300_000
+
+/** A mail that never existed is told from a typing error. */
+function NotFound({ q, list }: { readonly q: string; readonly list: List<EmailSummary> }) {
+  const others = Object.keys(list.values).length - 1
+  const { data: found } = useData(read.search.search({ q }))
+  const [local = ''] = q.split('@')
+  const isUnknown = found?.closest.length === 0 && found.people.length === 0
+  const similar = useData(read.search.search({ q: local }), {
+    enabled: isUnknown && q.includes('@') && local.length > 1,
+  })
+  const people = [
+    ...new Set([...(found?.closest ?? []), ...(similar.data?.people.map(({ address }) => address) ?? [])]),
+  ]
+  const since = found?.since ? ` since ${formatDay(new Date(found.since))}` : ''
+  if (others > 0 && found && found.emails.length > 0)
+    return (
+      <EmptyState title={`Nothing for “${q}” with these filters`}>
+        <ActionButton variant="default" onClick={() => list.filter({ q })}>
+          Remove the other filters
+        </ActionButton>
+      </EmptyState>
+    )
+  return (
+    <EmptyState
+      title={q.includes('@') ? `No mail to ${q}${since}` : `No mail with “${q}”${since}`}
+      text={people.length > 0 ? undefined : 'It was never sent from this account, or is older than what is stored.'}
+    >
+      {people.length > 0 && (
+        <Text>
+          Closest:{' '}
+          {people.map((address, index) => (
+            <span key={address}>
+              {index > 0 && ', '}
+              <PersonLink address={address} />
+            </span>
+          ))}
+        </Text>
+      )}
+      {found?.people.map(({ address }) => (
+        <Text key={address}>
+          <PersonLink address={address} /> is known, and got no mail.
+        </Text>
+      ))}
+    </EmptyState>
   )
 }
 
@@ -47,52 +150,3 @@ function NoEmailYet() {
     </EmptyState>
   )
 }
-
-const toColumns = (slugs: ReadonlyMap<string, string>): readonly Column<EmailSummary>[] => [
-  { header: 'Recipient', width: '30%', cell: (row) => <Recipient row={row} /> },
-  {
-    header: 'Subject',
-    phone: 'bare',
-    cell: ({ subject }) => <bdi title={subject}>{subject || '(no subject)'}</bdi>,
-  },
-  { header: 'Status', width: '9rem', phone: 'bare', cell: ({ state }) => <StatusBadge status={state} /> },
-  { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
-  {
-    header: 'Stream, tags',
-    width: '16%',
-    phone: 'none',
-    cell: ({ stream_id: id, tags }) => <Labels stream={id ? slugs.get(id) : undefined} tags={tags} />,
-  },
-]
-
-/** `to` joins the addresses; their names are not in it. */
-const countRecipients = ({ to, cc, bcc }: EmailSummary): number =>
-  (to === '' ? 0 : to.split(', ').length) + cc.length + bcc.length
-
-function Recipient({ row }: { readonly row: EmailSummary }) {
-  const more = countRecipients(row) - 1
-  return (
-    <>
-      <NameLink to="/emails/$id" params={{ id: row.id }} title={row.to} name={row.to_address || '(no recipient)'} />
-      {more > 0 && (
-        <>
-          {' '}
-          <span aria-hidden="true">+{more}</span>
-          <VisuallyHidden>and {more} more</VisuallyHidden>
-        </>
-      )}
-    </>
-  )
-}
-
-const Labels = ({ stream, tags }: { readonly stream: string | undefined; readonly tags: readonly string[] }) => (
-  <Group gap={4}>
-    {stream && <Text size="sm">{stream}</Text>}
-    {tags.map((tag) => (
-      <Badge key={tag} variant="default" size="sm" tt="none" fw={500} maw="100%" title={tag}>
-        {tag}
-      </Badge>
-    ))}
-    {!stream && tags.length === 0 && '–'}
-  </Group>
-)

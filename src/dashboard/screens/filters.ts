@@ -15,29 +15,36 @@ const MAX_WORDS_LENGTH = 200
 const toWords = (states: Readonly<Record<string, { readonly word: string }>>): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries(states).map(([name, { word }]) => [name, word]))
 
-/** Some statuses are shown divided, but are one to `/v1`. */
+/** With what recipients did; some statuses are shown divided, but are one to `/v1`. */
 const EMAIL_STATUSES = {
+  sent: 'Delivered or captured',
+  opened: 'Opened',
+  clicked: 'Clicked',
+  complained: 'Spam complaint',
+  bounced: 'Bounced',
   queued: 'Queued or deferred',
   scheduled: 'Scheduled',
   processing: 'Sending',
-  sent: 'Delivered or captured',
-  bounced: 'Bounced',
-  failed: 'Failed',
   rejected: 'Suppressed',
-  cancelled: 'Cancelled',
+  failed: 'Failed',
   uncertain: 'Uncertain',
+  cancelled: 'Cancelled',
 }
 
+const CUSTOM = ['range', 'custom'] as const
+
 export const EMAIL_FILTERS = {
-  to: { label: 'Recipient', placeholder: 'bob@example.com or @example.com' },
+  q: { label: 'Search', placeholder: 'Address, name, subject or id' },
   status: { label: 'Status', words: EMAIL_STATUSES },
-  from: { label: 'Sender', placeholder: 'ada@example.com' },
-  subject: { label: 'Subject', placeholder: 'Whole words' },
-  tag: { label: 'Tag', placeholder: 'welcome' },
-  stream: { label: 'Stream', placeholder: 'transactional' },
-  domain: { label: 'Domain', placeholder: 'example.com' },
-  from_date: { label: 'From day' },
-  to_date: { label: 'Until day' },
+  range: { label: 'Time', words: { '1': 'Today', '7': 'Last 7 days', '30': 'Last 30 days', custom: 'Custom days' } },
+  from_date: { label: 'From day', only: CUSTOM },
+  to_date: { label: 'Until day', only: CUSTOM },
+  from: { label: 'Sender' },
+  stream: { label: 'Stream' },
+  tag: { label: 'Tag' },
+  to: { label: 'Recipient', isHidden: true },
+  subject: { label: 'Subject', isHidden: true },
+  domain: { label: 'Domain', isHidden: true },
   operation_id: { label: 'Broadcast', isHidden: true },
 } as const satisfies Filters
 

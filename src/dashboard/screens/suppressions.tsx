@@ -1,15 +1,13 @@
 /** @module The suppression list: who gets no mail of this account, and why. */
-import { Button, Code, List, Text } from '@mantine/core'
+import { Button, Code, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { Suppression } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useData } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
 import { ButtonLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
-import { Notice } from '../parts/notice.tsx'
-import { EmptyState, LoadingState } from '../parts/page.tsx'
+import { EmptyState } from '../parts/page.tsx'
 import { StatusLabel } from '../parts/status.tsx'
 import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
@@ -19,66 +17,21 @@ import {
   describeScope,
   findReason,
   isErased,
-  listWarnings,
   MANUAL,
   OTHER,
   OTHER_OPTION,
   REASON_OPTIONS,
   UNSUBSCRIBE,
 } from './suppressions/reasons.ts'
+import { RemoveSuppression } from './suppressions/remove.tsx'
 
 interface DialogProps {
   onDone(): unknown
   onClose(): void
 }
 
-function RemoveDialog({ address, ...dialog }: DialogProps & { readonly address: string }) {
-  const suppressions = useData(read.suppressions.list({ email: address, per_page: 100 }), { staleTime: 0 })
-  const rows = suppressions.data ?? []
-  const warnings = listWarnings(rows)
-  const name = isErased(address) ? 'an erased person' : address
-  return (
-    <ConfirmDialog
-      title="Send mail to this address again?"
-      confirm="Remove from the list"
-      isDangerous={warnings.length > 0}
-      error={suppressions.error}
-      isIncomplete={suppressions.data === undefined}
-      refreshes={['suppressions']}
-      run={() => api.suppressions.delete(address)}
-      done={`Mail to ${name} is sent again.`}
-      {...dialog}
-    >
-      <Text fw={600}>
-        <bdi>{name}</bdi>
-      </Text>
-      {suppressions.isPending ? (
-        <LoadingState rows={1} />
-      ) : (
-        <>
-          <Text>{rows.length === 1 ? 'This is removed:' : 'All suppressions of the address are removed:'}</Text>
-          <List size="sm">
-            {rows.map((row) => (
-              <List.Item key={row.id}>
-                <bdi>{findReason(row.reason)?.word ?? row.reason}</bdi>: {describeScope(row)}
-              </List.Item>
-            ))}
-          </List>
-        </>
-      )}
-      {warnings.map((warning) => (
-        <Notice key={warning} tone="warning">
-          {warning}
-        </Notice>
-      ))}
-      <Text size="sm">Contacts that were stopped by this become active again.</Text>
-    </ConfirmDialog>
-  )
-}
-
 export default function SuppressionsScreen() {
   const reason = useAllowed('developer')
-  const removeReason = useAllowed('support')
   const list = useList({
     read: read.suppressions.list,
     filters: SUPPRESSION_FILTERS,
@@ -96,7 +49,7 @@ export default function SuppressionsScreen() {
       title="Suppressions"
       list={list}
       label="Suppressions, newest first"
-      columns={toColumns(removeReason, reload)}
+      columns={toColumns(reload)}
       noun="suppression"
       action={
         <>
@@ -136,7 +89,7 @@ const Nothing = ({ add }: { readonly add: ReactNode }) => (
 
 const ADDS_ROWS: readonly string[] = ['bounced', 'complained', 'unsubscribed']
 
-const toColumns = (reason: string | undefined, onRemoved: () => void): readonly Column<Suppression>[] => [
+const toColumns = (onRemoved: () => void): readonly Column<Suppression>[] => [
   { header: 'Address', cell: ({ email_address: address }) => <Address address={address} /> },
   { header: 'Reason', width: '28%', phone: 'bare', cell: (row) => <Reason row={row} /> },
   {
@@ -158,15 +111,7 @@ const toColumns = (reason: string | undefined, onRemoved: () => void): readonly 
     width: '6.5rem',
     phone: 'aside',
     cell: ({ email_address: address }) => (
-      <DialogButton
-        label="Remove"
-        size="compact-sm"
-        variant="default"
-        reason={reason}
-        aria-label={`Remove ${isErased(address) ? 'an erased person' : address}`}
-      >
-        {(close) => <RemoveDialog address={address} onDone={onRemoved} onClose={close} />}
-      </DialogButton>
+      <RemoveSuppression address={address} label="Remove" size="compact-sm" onDone={onRemoved} />
     ),
   },
 ]
@@ -189,7 +134,7 @@ const Address = ({ address }: { readonly address: string }) =>
   isErased(address) ? (
     <span title={address}>Erased person</span>
   ) : (
-    <NameLink to="/emails" search={{ to: address }} title={`Emails to ${address}`}>
+    <NameLink to="/people/$address" params={{ address }} title={`All about ${address}`}>
       {address}
     </NameLink>
   )

@@ -1,102 +1,140 @@
-/** @module What can be done with an email: cancel, reschedule, send again, suppress a recipient. */
+/** @module What can be done with an email now: retry, send again, reschedule, cancel; suppress a recipient. */
 import { Alert, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { Email, ResendEmailRequest, UpdateEmailRequest } from '#client/api.ts'
+import type { Email, EmailAction, ResendEmailRequest, UpdateEmailRequest } from '#client/api.ts'
 import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
+import { useChange } from '../../api/data.ts'
+import { ActionButton } from '../../parts/buttons.tsx'
 import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import type { Input, Values } from '../../parts/fields.ts'
-import { toStatusWord } from '../../parts/status.tsx'
+import { FormError } from '../../parts/form-error.tsx'
+import { useSay } from '../../parts/page.tsx'
+import { Menu } from '../../parts/popover.tsx'
 
 interface EmailActionsProps {
   readonly email: Email
 }
 
-const OPEN: readonly string[] = ['queued', 'scheduled', 'processing']
+const BUTTON = { size: 'xs', needs: 'developer' } as const
 
+/** Only what can be done now. What is for one recipient is beside it. */
 export function EmailActions({ email }: EmailActionsProps) {
   const { id, scheduled_at: scheduledAt } = email
-  const status = toStatusWord(email.state).toLowerCase()
-  const scheduledReason =
-    email.status === 'scheduled' ? undefined : `Only a scheduled email can be changed; this one is ${status}.`
-  const resendReason = OPEN.includes(email.status)
-    ? `This email is still ${status}; it can be sent again when that has ended.`
-    : undefined
-  const addresses = listAddresses(email)
-  const button = { size: 'xs', needs: 'developer' } as const
+  const say = useSay()
+  const retry = useChange(() => api.emails.retry(id), 'emails', 'people')
+  const can = (wanted: EmailAction['name']) => email.actions.some(({ name }) => name === wanted)
+  if (email.actions.every(({ recipient }) => recipient !== null)) return null
   return (
-    <Group gap="xs">
-      <DialogButton label="Send again" variant="default" reason={resendReason} {...button}>
-        {(close) => <ResendDialog email={email} onClose={close} />}
-      </DialogButton>
-      <ConfirmButton
-        label="Reschedule"
-        reason={scheduledReason}
-        title="Reschedule this email"
-        confirm="Reschedule"
-        isDangerous={false}
-        fields={[
-          {
-            name: 'send_at',
-            label: 'Send at',
-            kind: 'time',
-            hint: 'In the time zone of this browser.',
-            isRequired: true,
-          },
-        ]}
-        initial={{ send_at: scheduledAt }}
-        refreshes={['emails']}
-        run={(body: UpdateEmailRequest) => api.emails.update(id, body)}
-        done="The email was rescheduled."
-        {...button}
-      />
-      <ConfirmButton
-        label="Send now"
-        reason={scheduledReason}
-        title="Send this email now?"
-        confirm="Send now"
-        isDangerous={false}
-        refreshes={['emails']}
-        run={() => api.emails.update(id, { send_at: null })}
-        done="The email is sent now."
-        {...button}
-      >
-        <Text>It does not wait for its time.</Text>
-      </ConfirmButton>
-      <ConfirmButton
-        label="Cancel"
-        reason={scheduledReason}
-        title="Cancel this email?"
-        confirm="Cancel the email"
-        refreshes={['emails']}
-        run={() => api.emails.cancel(id)}
-        done="The email was cancelled."
-        {...button}
-      >
-        <Text>None of its recipients will get it. This cannot be undone.</Text>
-      </ConfirmButton>
-      <ConfirmButton
-        label="Suppress a recipient"
-        title="Suppress a recipient?"
-        confirm="Suppress"
-        fields={[
-          {
-            name: 'email_address',
-            label: 'Recipient',
-            kind: 'choice',
-            options: addresses.length === 1 ? addresses : [{ value: '', label: 'Choose a recipient' }, ...addresses],
-            isRequired: true,
-          },
-        ]}
-        refreshes={['emails', 'suppressions']}
-        run={api.suppressions.create}
-        done={({ data }) => `${data.email_address} is on the suppression list.`}
-        {...button}
-      >
-        <Text>No email of this account is sent to a suppressed address, until it is removed from the list.</Text>
-      </ConfirmButton>
+    <Group gap="xs" mt="sm">
+      {can('retry') && (
+        <ActionButton
+          {...BUTTON}
+          loading={retry.isPending}
+          onClick={() => retry.mutate(undefined, { onSuccess: () => say('It is tried again now.') })}
+        >
+          Retry now
+        </ActionButton>
+      )}
+      {can('resend') && (
+        <DialogButton label="Send again" variant="default" {...BUTTON}>
+          {(close) => <ResendDialog email={email} onClose={close} />}
+        </DialogButton>
+      )}
+      {can('reschedule') && (
+        <>
+          <ConfirmButton
+            label="Reschedule"
+            title="Reschedule this email"
+            confirm="Reschedule"
+            isDangerous={false}
+            fields={[
+              {
+                name: 'send_at',
+                label: 'Send at',
+                kind: 'time',
+                hint: 'In the time zone of the account menu.',
+                isRequired: true,
+              },
+            ]}
+            initial={{ send_at: scheduledAt }}
+            refreshes={['emails']}
+            run={(body: UpdateEmailRequest) => api.emails.update(id, body)}
+            done="The email was rescheduled."
+            {...BUTTON}
+          />
+          <ConfirmButton
+            label="Send now"
+            title="Send this email now?"
+            confirm="Send now"
+            isDangerous={false}
+            refreshes={['emails']}
+            run={() => api.emails.update(id, { send_at: null })}
+            done="The email is sent now."
+            {...BUTTON}
+          >
+            <Text>It does not wait for its time.</Text>
+          </ConfirmButton>
+        </>
+      )}
+      {can('cancel') && (
+        <ConfirmButton
+          label="Cancel"
+          title="Cancel this email?"
+          confirm="Cancel the email"
+          refreshes={['emails']}
+          run={() => api.emails.cancel(id)}
+          done="The email was cancelled."
+          {...BUTTON}
+        >
+          <Text>None of its recipients will get it. This cannot be undone.</Text>
+        </ConfirmButton>
+      )}
+      <FormError error={retry.error} />
     </Group>
+  )
+}
+
+/** What is seldom done. */
+export function EmailMenu({ email }: EmailActionsProps) {
+  const [isOpen, setIsOpen] = useState(false)
+  const addresses = listAddresses(email)
+  return (
+    <>
+      <Menu
+        label="More actions"
+        actions={[
+          {
+            label: addresses.length === 1 ? 'Suppress the recipient' : 'Suppress a recipient',
+            needs: 'developer',
+            onClick: () => setIsOpen(true),
+          },
+        ]}
+      />
+      {isOpen && (
+        <ConfirmDialog
+          title="Suppress a recipient?"
+          confirm="Suppress"
+          isDangerous
+          fields={[
+            {
+              name: 'email_address',
+              label: 'Recipient',
+              kind: 'choice',
+              options: addresses.length === 1 ? addresses : [{ value: '', label: 'Choose a recipient' }, ...addresses],
+              isRequired: true,
+            },
+          ]}
+          refreshes={['emails', 'suppressions', 'people']}
+          run={api.suppressions.create}
+          done={({ data }) => `${data.email_address} is on the suppression list.`}
+          onClose={() => setIsOpen(false)}
+        >
+          <Text>No email of this account is sent to a suppressed address, until it is removed from the list.</Text>
+        </ConfirmDialog>
+      )}
+    </>
   )
 }
 
@@ -117,7 +155,7 @@ function ResendDialog({ email, onClose }: EmailActionsProps & { onClose(): void 
           : []
       }
       initial={{ to: addresses }}
-      refreshes={['emails']}
+      refreshes={['emails', 'people']}
       run={({ to = addresses }: ResendEmailRequest) =>
         api.emails.resend(email.id, to.length < addresses.length ? { to } : {}, { idempotencyKey })
       }

@@ -1,14 +1,14 @@
-/** @module How the screens of emails show who must act, and the dialogue and timings of an attempt. Pure. */
-import type { EmailAttempt, RecipientExplanation } from '#client/api.ts'
+/** @module How the screens of emails show their state, who must act, and the dialogue and timings of an attempt. Pure. */
+import type { EmailAttempt, EmailSummary, RecipientExplanation } from '#client/api.ts'
 
 type DialogueLine = NonNullable<EmailAttempt['dialogue']>[number]
 type Responsible = RecipientExplanation['who_must_act']
 
 export const RESPONSIBLE_LABELS: Readonly<Record<Responsible, string>> = {
   nobody: 'Nobody',
-  recipient: 'The recipient, or the operator of the receiving server',
+  recipient: 'The recipient or their mail provider',
   sender: 'You',
-  operator: 'The operator of this service',
+  operator: 'The operator of this server',
 }
 
 const MARKS: Readonly<Record<DialogueLine['from'], string>> = { client: '>', server: '<', note: '*' }
@@ -29,3 +29,13 @@ export const formatTimings = (timings: Readonly<Record<string, number>>): string
     ...(timings['connect'] === undefined ? ['session reused'] : []),
     ...Object.entries(timings).map(([phase, ms]) => `${phase} ${ms} ms`),
   ].join(', ')
+
+/** Of delivered mail, what the recipient did last. @param state of the email, or of one of its recipients */
+export function toShownState({ engagement }: Pick<EmailSummary, 'engagement'>, state: EmailSummary['state']): string {
+  if (state !== 'sent') return state
+  return (['complained', 'clicked', 'opened'] as const).find((name) => engagement.includes(name)) ?? state
+}
+
+/** `to` joins the addresses; their names are not in it. */
+export const countRecipients = ({ to, cc, bcc }: Pick<EmailSummary, 'to' | 'cc' | 'bcc'>): number =>
+  (to === '' ? 0 : to.split(', ').length) + cc.length + bcc.length

@@ -1,137 +1,170 @@
-/** @module What happened to an email, recipient by recipient. */
-import { Accordion, Button, Group, Stack, Text } from '@mantine/core'
-import { useState } from 'react'
-import type { Email, EmailRecipient, RecipientExplanation } from '#client/api.ts'
-import { toEventData } from '../../parts/format.ts'
-import { Facts } from '../../parts/page.tsx'
-import { EventBadge, StatusBadge } from '../../parts/status.tsx'
+/** @module What happened to the copy of one recipient: equal attempts together, their dialogues folded. */
+import { Button, Code, Text } from '@mantine/core'
+import { type ReactNode, useState } from 'react'
+import type { Email, EmailAttempt, EmailEvent } from '#client/api.ts'
+import { read } from '../../api/client.ts'
+import { useAll } from '../../api/data.ts'
+import { formatCount, toEventData } from '../../parts/format.ts'
+import { Facts, QueryView } from '../../parts/page.tsx'
+import { EventBadge } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { RESPONSIBLE_LABELS } from './format.ts'
+import { formatDialogue, formatTimings } from './format.ts'
+import { type EventGroup, groupEvents, toEventText } from './groups.ts'
 
-type Event = Email['events'][number]
-
-/** Events shown at first: an email that many people open has thousands. */
-const MAX_EVENTS = 40
-/** Recipients with a problem whose timelines are open from the start. */
-const MAX_OPENED = 3
-
-export function Timeline({ email }: { readonly email: Email }) {
-  const [only] = email.recipients
-  if (email.recipients.length === 1 && only)
-    return <RecipientTimeline email={email} recipient={only} explanation={email.explanations[0]} />
-  const opened = email.recipients
-    .flatMap(({ status }, index) => (status === 'sent' ? [] : [String(index)]))
-    .slice(0, MAX_OPENED)
-  return (
-    <Accordion multiple variant="contained" order={3} defaultValue={opened} keepMounted={false}>
-      {email.recipients.map((recipient, index) => (
-        <Accordion.Item key={`${recipient.kind} ${recipient.address}`} value={String(index)}>
-          <Accordion.Control>
-            <Group gap="xs" justify="space-between">
-              <Text size="sm">
-                <bdi>{recipient.address}</bdi>
-                {recipient.kind !== 'to' && ` (${recipient.kind === 'cc' ? 'Cc' : 'Bcc'})`}
-              </Text>
-              <StatusBadge status={email.explanations[index]?.state ?? recipient.status} />
-            </Group>
-          </Accordion.Control>
-          <Accordion.Panel>
-            <Text size="sm">{email.explanations[index]?.sentence}</Text>
-            <RecipientTimeline email={email} recipient={recipient} explanation={email.explanations[index]} />
-          </Accordion.Panel>
-        </Accordion.Item>
-      ))}
-    </Accordion>
-  )
-}
-
-interface RecipientTimelineProps {
+interface TimelineProps {
   readonly email: Email
-  readonly recipient: EmailRecipient
-  readonly explanation: RecipientExplanation | undefined
+  readonly address: string
 }
 
-function RecipientTimeline({ email, recipient, explanation }: RecipientTimelineProps) {
+/** Entries shown at first: an email that many people open has thousands. */
+const MAX_SHOWN = 40
+
+export function Timeline({ email, address }: TimelineProps) {
   const [hasAll, setHasAll] = useState(false)
-  const events = toTimelineEvents(email, recipient)
-  const shown = hasAll ? events : events.slice(0, MAX_EVENTS)
+  const groups = groupEvents(email.events, address)
+  const shown = hasAll ? groups : groups.slice(0, MAX_SHOWN)
+  if (groups.length === 0) return <Text>No event of this recipient is stored.</Text>
   return (
-    <Stack gap="xs">
-      {explanation && (
-        <Facts
-          facts={[
-            ['What to do', explanation.advice],
-            ['Who must act', RESPONSIBLE_LABELS[explanation.who_must_act]],
-            ['Next', explanation.next_at && <Time iso={explanation.next_at} />],
-          ]}
-        />
-      )}
-      <ol className="timeline" aria-label={`Events of ${recipient.address}`}>
-        {shown.map((event) => (
-          <li key={event.id}>
-            <EventEntry event={event} />
+    <>
+      <ol className="timeline" aria-label={`Events of ${address}`}>
+        {shown.map((group) => (
+          <li key={group.first.id}>
+            <Entry group={group} id={email.id} address={address} />
           </li>
         ))}
-        {events.length === 0 && (
-          <li>
-            <Text size="sm">No event of this recipient is stored.</Text>
-          </li>
-        )}
       </ol>
-      {events.length > shown.length && (
+      {groups.length > shown.length && (
         <Button variant="default" size="xs" onClick={() => setHasAll(true)}>
-          Show all {events.length} events
+          Show all {groups.length}
         </Button>
       )}
-    </Stack>
+    </>
   )
 }
 
-/** Without `sent`, which says nothing beside the `delivered` that comes with it. */
-function toTimelineEvents(email: Email, { address }: EmailRecipient): Event[] {
-  const events = email.events.filter(({ recipient }) => recipient === null || recipient === address)
-  const isDelivered = events.some(({ event_type: type }) => type === 'delivered')
-  return isDelivered ? events.filter(({ event_type: type }) => type !== 'sent') : events
+/** Types of events that end an attempt. */
+const ATTEMPTS: readonly string[] = ['delivered', 'deferred', 'bounced', 'failed', 'uncertain']
+
+interface EntryProps {
+  readonly group: EventGroup
+  readonly id: string
+  readonly address: string
 }
 
-function EventEntry({ event }: { readonly event: Event }) {
-  const { event_type: type, created_at: at } = event
+function Entry({ group: { type, events, first, last }, id, address }: EntryProps) {
+  const isAttempt = ATTEMPTS.includes(type) && last.recipient !== null
+  const count = events.length
+  const text = toEventText(last)
+  const facts = toFacts(last)
+  const noun = isAttempt ? 'attempt' : 'time'
   return (
-    <Stack gap={4}>
-      <Group gap="sm">
-        <EventBadge type={toEventData(event)['captured'] ? 'captured' : type} />
-        <Text size="sm" c="dimmed" component="span">
-          <Time iso={at} hasSeconds />
-        </Text>
-      </Group>
-      <Facts facts={toFacts(event)} />
-    </Stack>
+    <>
+      <div className="event-head">
+        <EventBadge type={toEventData(last)['captured'] ? 'captured' : type} />
+        {count > 1 && (
+          <span>
+            {formatCount(count, noun)}
+            {isAttempt && text !== undefined && (toEventData(last)['smtp_response'] ? ', same reply' : ', same result')}
+          </span>
+        )}
+        <span className="event-time">
+          {count > 1 && (
+            <>
+              <Time iso={first.created_at} hasSeconds /> to{' '}
+            </>
+          )}
+          <Time iso={last.created_at} hasSeconds />
+        </span>
+      </div>
+      {text !== undefined && (
+        <p className="event-text">
+          <bdi>{text}</bdi>
+        </p>
+      )}
+      {(isAttempt || facts.some(([, value]) => value)) && (
+        <Details label={isAttempt ? `Dialogue${count > 1 ? 's' : ''}` : 'Details'}>
+          {() => (
+            <>
+              <Facts facts={facts} />
+              {isAttempt && <Attempts id={id} address={address} times={events.map(({ created_at: at }) => at)} />}
+            </>
+          )}
+        </Details>
+      )}
+    </>
   )
 }
 
-/** What the event has of reply, server, encryption and cause; only texts, whoever wrote them. */
-function toFacts(event: Event): [string, string | null | undefined][] {
+/** What it shows is made, and read, when it is opened. */
+function Details({ label, children }: { readonly label: string; children(): ReactNode }) {
+  const [isOpen, setIsOpen] = useState(false)
+  return (
+    <details className="event-details" onToggle={({ currentTarget: { open } }) => setIsOpen(open)}>
+      <summary>{label}</summary>
+      {isOpen && children()}
+    </details>
+  )
+}
+
+/** What the event has besides its line; only texts, whoever wrote them. */
+function toFacts(event: EmailEvent): [string, string | null | undefined][] {
   const text = (name: string): string | undefined => {
     const value = toEventData(event)[name]
     return typeof value === 'string' && value !== '' ? value : undefined
   }
   const isReaction = ['opened', 'clicked', 'complained', 'unsubscribed'].includes(event.event_type)
-  const reply = text('smtp_response')
   const reason = text('reason')
-  const next = text('next_retry_at')
   return [
+    ['Reason', reason === toEventText(event) || reason === 'suppressed' ? undefined : reason],
     ['Category', event.bounce_category],
     ['Bounce', event.bounce_type],
-    ['Reply', reply],
-    ['Reason', reason === reply ? undefined : reason],
-    ['Suppressed for', text('suppression')],
     ['Server', event.remote_mta],
     ['TLS', text('tls')],
     [isReaction ? 'Client address' : 'Sent from', event.ip_address],
-    ['Link', event.link_url],
     ['Client', event.user_agent],
-    ['Report', text('feedback_type')],
-    ['Stopped', text('scope')],
-    ['Next attempt', next && new Date(next).toLocaleString()],
   ]
+}
+
+interface AttemptsProps {
+  readonly id: string
+  readonly address: string
+  readonly times: readonly string[]
+}
+
+function Attempts({ id, address, times }: AttemptsProps) {
+  const query = useAll(read.emails.listAttempts(id, { per_page: 100 }))
+  return (
+    <QueryView query={query}>
+      {(attempts) => {
+        const own = attempts.filter(({ recipient, ended_at: at }) => recipient === address && times.includes(at))
+        return own.length === 0 ? (
+          <Text>The dialogue is no longer stored.</Text>
+        ) : (
+          own.map((attempt) => <Attempt key={`${attempt.attempt} ${attempt.ended_at}`} attempt={attempt} />)
+        )
+      }}
+    </QueryView>
+  )
+}
+
+function Attempt({ attempt: { attempt, ended_at: at, timings, rule, dialogue } }: { readonly attempt: EmailAttempt }) {
+  const text = dialogue && formatDialogue(dialogue)
+  return (
+    <div className="attempt" data-attempt={attempt}>
+      <div>
+        Attempt {attempt} · <Time iso={at} hasSeconds />
+        <span className="dimmed">
+          {timings && ` · ${formatTimings(timings)}`}
+          {rule && ` · rule ${rule}`}
+        </span>
+      </div>
+      {text ? (
+        <Code block tabIndex={0} style={{ whiteSpace: 'pre-wrap' }}>
+          {text}
+        </Code>
+      ) : (
+        <Text c="dimmed">The dialogue is no longer stored.</Text>
+      )}
+    </div>
+  )
 }

@@ -127,8 +127,8 @@ function countRows(metadata: unknown): number {
 
 function PersonData() {
   const roleReason = useAllowed('admin')
-  const [email, setEmail] = useState('')
-  const { operation } = useSearch({ from: '/settings/privacy' })
+  const { operation, person = '' } = useSearch({ from: '/settings/privacy' })
+  const [email, setEmail] = useState(person)
   const navigate = useNavigate()
   const save = useChange(() => download(read.gdpr.export({ email: email.trim() }).url))
   const reason = roleReason ?? (email.trim() === '' ? 'Enter an address first.' : undefined)

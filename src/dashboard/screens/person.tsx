@@ -1,0 +1,232 @@
+/** @module One recipient: whether mail reaches the address, what became of the last ones, its lists, what it sent. */
+import { getRouteApi } from '@tanstack/react-router'
+import type { Person, PersonEmail, PersonSuppression } from '#client/api.ts'
+import { read } from '../api/client.ts'
+import { useData } from '../api/data.ts'
+import { useReadAgainAfter } from '../api/live.tsx'
+import { useAllowed } from '../api/session.tsx'
+import { formatCount } from '../parts/format.ts'
+import { ButtonLink, InlineLink, NameLink, TextLink } from '../parts/links.tsx'
+import { Notice } from '../parts/notice.tsx'
+import { EmptyState, Facts, RecordPage, Section, useBack } from '../parts/page.tsx'
+import { StatusBadge, StatusLabel, toStatusWord } from '../parts/status.tsx'
+import { type Column, DataTable } from '../parts/table.tsx'
+import { Time } from '../parts/time.tsx'
+import { ContactStatusLabel } from './audience/parts.tsx'
+import { countRecipients, toShownState } from './emails/format.ts'
+import { findReason } from './suppressions/reasons.ts'
+import { RemoveSuppression } from './suppressions/remove.tsx'
+
+const route = getRouteApi('/people/$address')
+
+export default function PersonScreen() {
+  const { address } = route.useParams()
+  const query = useData(read.people.get(address))
+  useReadAgainAfter(query, ({ recipient }) => recipient?.toLowerCase() === address.toLowerCase())
+  const person = query.data
+  const isPrivate = useAllowed('admin') === undefined
+  return (
+    <RecordPage
+      title={person?.address ?? address}
+      list={{ to: '/emails' }}
+      listName="All emails"
+      query={query}
+      missing="This is not an address."
+      onEscape={useBack({ to: '/emails' })}
+      {...(person && { status: <Answer person={person} />, description: describe(person) })}
+      action={
+        isPrivate && (
+          <ButtonLink variant="default" to="/settings/privacy" search={{ person: person?.address ?? address }}>
+            Export or erase
+          </ButtonLink>
+        )
+      }
+    >
+      {(data) => <PersonView person={data} />}
+    </RecordPage>
+  )
+}
+
+const describe = ({ display_names: [name, ...others] }: Person) =>
+  name !== undefined && (
+    <>
+      <bdi>{name}</bdi>
+      {others.length > 0 && <> · also {others.join(', ')}</>}
+    </>
+  )
+
+const isStoppedInPart = ({ can_receive: isReached, suppressions }: Person) => isReached && suppressions.length > 0
+
+const Answer = ({ person }: { readonly person: Person }) =>
+  person.erasure ? (
+    <StatusLabel tone="neutral">{person.erasure.state === 'running' ? 'Is being erased' : 'Erased'}</StatusLabel>
+  ) : !person.can_receive ? (
+    <StatusLabel tone="bad">Gets no mail</StatusLabel>
+  ) : isStoppedInPart(person) ? (
+    <StatusLabel tone="warning">Gets some mail</StatusLabel>
+  ) : (
+    <StatusLabel tone="good">May get mail</StatusLabel>
+  )
+
+function PersonView({ person }: { readonly person: Person }) {
+  const { address, emails, recent_emails: recent, suppressions, lists, received, mailboxes } = person
+  return (
+    <>
+      {suppressions.length > 0 && (
+        <Notice
+          tone={person.can_receive ? 'warning' : 'bad'}
+          title={person.sentence}
+          action={<RemoveSuppression address={address} />}
+        >
+          {suppressions.map((suppression) => (
+            <Cause key={suppression.id} suppression={suppression} />
+          ))}
+        </Notice>
+      )}
+      <Section
+        title="Emails"
+        description={emails.total > 0 && <Counts emails={emails} />}
+        action={
+          emails.total > recent.length && (
+            <TextLink to="/emails" search={{ to: address }}>
+              All {emails.total.toLocaleString()}
+            </TextLink>
+          )
+        }
+      >
+        {recent.length === 0 ? (
+          <EmptyState title="No mail was sent to this address" text="Or it is no longer stored." />
+        ) : (
+          <DataTable label="Newest emails" columns={EMAILS} rows={recent} toKey={({ id }) => id} />
+        )}
+      </Section>
+      {lists && lists.length > 0 && (
+        <Section title="Lists">
+          <DataTable label="Lists" columns={toListColumns(address)} rows={lists} toKey={({ id }) => id} />
+        </Section>
+      )}
+      {received && received.length > 0 && (
+        <Section title="Received from this address">
+          <DataTable label="Received" columns={RECEIVED} rows={received} toKey={({ id }) => id} />
+        </Section>
+      )}
+      {mailboxes && mailboxes.length > 0 && (
+        <Section title="Mailboxes">
+          <Facts
+            facts={mailboxes.map(({ id, address: mailbox, messages, last_message_at: at }) => [
+              mailbox,
+              <span key={id}>
+                <TextLink to="/inbound/mailboxes/$id" params={{ id }}>
+                  {formatCount(messages, 'message')}
+                </TextLink>
+                , last <Time iso={at} />
+              </span>,
+            ])}
+          />
+        </Section>
+      )}
+    </>
+  )
+}
+
+/** Since when an address is suppressed, and by what. */
+function Cause({ suppression }: { readonly suppression: PersonSuppression }) {
+  const { reason, created_at: since, source_email: source, added_by: by } = suppression
+  return (
+    <div>
+      <bdi>{findReason(reason)?.word ?? reason}</bdi> since <Time iso={since} isRelative />
+      {source && (
+        <>
+          {', by the email '}
+          <InlineLink to="/emails/$id" params={{ id: source.id }}>
+            <bdi>{source.subject || '(no subject)'}</bdi>
+          </InlineLink>
+        </>
+      )}
+      {by && by.type !== 'system' && <>, added by {by.type === 'recipient' ? 'the recipient' : (by.name ?? by.type)}</>}
+      .
+    </div>
+  )
+}
+
+/** How many since when, what became of the newest of them, and what the person did last. */
+function Counts({ emails }: Pick<Person, 'emails'>) {
+  const { total, counted, first_at: first, by_state: states, last_opened_at: opened, last_clicked_at: clicked } = emails
+  const outcomes = Object.entries(states).map(
+    ([state, count]) => `${count.toLocaleString()} ${toStatusWord(state).toLowerCase()}`,
+  )
+  return (
+    <>
+      {total > MAX_TOTAL ? `More than ${formatCount(MAX_TOTAL, 'email')}` : formatCount(total, 'email')}
+      {first && (
+        <>
+          {' '}
+          since <Time iso={first} />
+        </>
+      )}
+      {counted < total ? `. Of the newest ${counted}: ` : ': '}
+      {outcomes.join(', ')}.
+      {opened && (
+        <>
+          {' '}
+          Last opened <Time iso={opened} isRelative />.
+        </>
+      )}
+      {clicked && (
+        <>
+          {' '}
+          Last clicked <Time iso={clicked} isRelative />.
+        </>
+      )}
+    </>
+  )
+}
+
+const MAX_TOTAL = 10_000
+
+/** A complaint is only known of the email: whoever else got it may have made it. */
+const toState = (row: PersonEmail): string =>
+  countRecipients(row) === 1 ? toShownState(row, row.recipient_state) : row.recipient_state
+
+const EMAILS: readonly Column<PersonEmail>[] = [
+  {
+    header: 'Subject',
+    cell: ({ id, subject }) => (
+      <NameLink to="/emails/$id" params={{ id }} title={subject} name={subject || '(no subject)'} />
+    ),
+  },
+  { header: 'Status', width: '12rem', phone: 'bare', cell: (row) => <StatusBadge status={toState(row)} /> },
+  { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+]
+
+type ListOf = NonNullable<Person['lists']>[number]
+
+const toListColumns = (email: string): readonly Column<ListOf>[] => [
+  {
+    header: 'List',
+    cell: ({ id, name }) => (
+      <NameLink to="/audience/lists/$id/contacts/$email" params={{ id, email }}>
+        {name}
+      </NameLink>
+    ),
+  },
+  { header: 'Status', width: '12rem', phone: 'bare', cell: ({ status }) => <ContactStatusLabel status={status} /> },
+  {
+    header: 'Since',
+    width: '9rem',
+    phone: 'aside',
+    cell: ({ subscribed_at: since, unsubscribed_at: left }) => <Time iso={left ?? since} />,
+  },
+]
+
+const RECEIVED: readonly Column<NonNullable<Person['received']>[number]>[] = [
+  {
+    header: 'Subject',
+    cell: ({ id, subject }) => (
+      <NameLink to="/inbound/$id" params={{ id }}>
+        {subject || '(no subject)'}
+      </NameLink>
+    ),
+  },
+  { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+]

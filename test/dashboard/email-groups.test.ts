@@ -1,0 +1,72 @@
+/** @module What the screens of emails put together, leave out and export. */
+import { expect, test } from 'bun:test'
+import type { EmailEvent, EmailRecipient, EmailSummary, RecipientExplanation } from '#client/api.ts'
+import { toShownState } from '#dashboard/screens/emails/format.ts'
+import { groupEvents, groupOutcomes } from '#dashboard/screens/emails/groups.ts'
+import { toCsv, toEmailQuery } from '#dashboard/screens/emails/query.ts'
+
+const event = (type: string, recipient: string | null, reply?: string) =>
+  ({ id: `${type}${reply}`, type, recipient, raw_payload: reply ? { smtp_response: reply } : null }) as EmailEvent
+
+test('attempts that follow each other with the same reply are one entry', () => {
+  const full = Array.from({ length: 400 }, () => event('deferred', 'bob@a.test', '452 full'))
+  const events = [event('queued', null), ...full, event('deferred', 'eve@a.test', '452 full')]
+  const groups = groupEvents(
+    [...events, event('deferred', 'bob@a.test', '450 grey'), full[0] as EmailEvent],
+    'bob@a.test',
+  )
+  expect(groups.map(({ type, events: { length } }) => [type, length])).toEqual([
+    ['queued', 1],
+    ['deferred', 400],
+    ['deferred', 1],
+    ['deferred', 1],
+  ])
+  const delivered = [event('sent', 'bob@a.test'), event('delivered', 'bob@a.test', '250')]
+  expect(groupEvents(delivered, 'bob@a.test').map(({ type }) => type)).toEqual(['delivered'])
+  expect(groupEvents(delivered.slice(0, 1), 'bob@a.test').map(({ type }) => type)).toEqual(['sent'])
+})
+
+test('recipients of whom the same is said are one group, those to look at first', () => {
+  const explanations = (['sent', 'bounced', 'sent', 'deferred', 'complained'] as const).map(
+    (state, index) => ({ state, sentence: state, address: `${index}@a.test` }) as RecipientExplanation,
+  )
+  const recipients = explanations.map(({ address }) => ({ address, kind: 'cc' }) as EmailRecipient)
+  const groups = groupOutcomes({ explanations, recipients })
+  expect(groups.map(({ outcome: { state }, recipients: { length } }) => [state, length])).toEqual([
+    ['bounced', 1],
+    ['complained', 1],
+    ['deferred', 1],
+    ['sent', 2],
+  ])
+})
+
+test('the state of mail that was reported is never delivered', () => {
+  const row = { engagement: ['opened', 'complained'] } as const
+  expect(toShownState(row, 'sent')).toBe('complained')
+  expect(toShownState({ engagement: ['opened', 'clicked'] }, 'sent')).toBe('clicked')
+  expect(toShownState(row, 'bounced')).toBe('bounced')
+})
+
+test('a range of days and what recipients did are filters of /v1', () => {
+  const now = new Date('2026-11-21T15:00:00')
+  expect(toEmailQuery({ status: 'opened', q: 'bob', cursor: 'c' }, now)).toMatchObject({
+    engagement: 'opened',
+    q: 'bob',
+  })
+  expect(toEmailQuery({ status: 'bounced' }, now)).toMatchObject({ status: 'bounced' })
+  const starts = ['1', '7', '30'].map((range) => toEmailQuery({ range, from_date: '2020-01-01' }, now)['from_date'])
+  expect(starts).toEqual(
+    ['2026-11-21', '2026-11-15', '2026-10-23'].map((day) => new Date(`${day}T00:00:00`).toISOString()),
+  )
+  const custom = toEmailQuery({ range: 'custom', from_date: '2026-11-01' }, now)
+  expect(custom['from_date']).toBe(new Date('2026-11-01T00:00:00').toISOString())
+  expect(Object.keys(custom)).not.toContain('range')
+})
+
+test('no cell of the file runs as a formula of a spreadsheet', () => {
+  const row = { subject: '=HYPERLINK("x")', to: '@a', cc: ['b', 'c'], tags: [], engagement: [], state: 'sent' } as const
+  const csv = toCsv([
+    { ...row, created_at: 't', from_address: '-1', id: 'i', message_id: '<m>' } as never as EmailSummary,
+  ])
+  expect(csv.split('\r\n')[1]).toBe(`"t","sent","'@a","b, c","'-1","'=HYPERLINK(""x"")","","","i","<m>"`)
+})
