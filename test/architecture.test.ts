@@ -65,24 +65,24 @@ const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features])
 
 /** At most so many lines of TypeScript. A limit is raised only in a commit that says why; lower it when code goes. */
 const MAX_LINES: Readonly<Record<string, number>> = {
-  core: 5250,
-  setup: 9550,
-  sending: 25600,
-  people: 5300,
+  core: 5350,
+  setup: 9600,
+  sending: 26700,
+  people: 6700,
   receiving: 12250,
   audience: 6550,
-  reporting: 4150,
+  reporting: 5000,
   webhooks: 6650,
-  lifecycle: 3900,
-  'drop-in': 5650,
-  app: 11850,
+  lifecycle: 4300,
+  'drop-in': 5800,
+  app: 11500,
   bench: 1450,
-  dashboard: 20850,
-  platform: 16750,
-  protocols: 10150,
+  dashboard: 23850,
+  platform: 16500,
+  protocols: 9800,
   client: 1150,
-  src: 145850,
-  test: 125350,
+  src: 152000,
+  test: 127600,
 }
 
 /** Programs, not modules: a process or a Worker starts with such a file, so importing it may start something. */

@@ -41,8 +41,8 @@ function ContactView({ contact }: { readonly contact: Contact }) {
   return (
     <>
       <Group gap="xs">
-        <ButtonLink size="xs" variant="default" to="/emails" search={{ to: contact.email }}>
-          Emails to this address
+        <ButtonLink size="xs" variant="default" to="/people/$address" params={{ address: contact.email }}>
+          All about this person
         </ButtonLink>
         {contact.status === 'pending' && (
           <SmallAction

@@ -38,7 +38,9 @@ const completed = (service: EmailApi, answer: { body: unknown }) =>
   })
 
 const newList = async ({ api }: EmailApi, ...emails: string[]): Promise<string> => {
-  const id = String(at((await api('POST', '/v1/contact-lists', { name: `List of ${emails.length}` })).body, 'data', 'id'))
+  const id = String(
+    at((await api('POST', '/v1/contact-lists', { name: `List of ${emails.length}` })).body, 'data', 'id'),
+  )
   await api('POST', `/v1/contact-lists/${id}/contacts`, { contacts: emails.map((email) => ({ email })) })
   return id
 }
