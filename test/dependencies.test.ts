@@ -10,7 +10,7 @@ const dependencies = await readDependencies()
 
 /** Used by tests only, unchanged, and part of nothing that is distributed: axe-core is MPL-2.0. */
 const TEST_TOOLS_OF_OTHER_LICENCES = ['axe-core']
-/** Licences that require only a notice. The maintainers must approve any other one first. */
+/** Licences that require only a notice; OFL-1.1, of fonts, also that the font is not sold alone. The maintainers must approve any other one first. */
 const PERMISSIVE = [
   '(MIT OR EUPL-1.1+)',
   'Apache-2.0',
@@ -20,6 +20,7 @@ const PERMISSIVE = [
   'MIT',
   'MIT OR Apache-2.0',
   'MIT-0',
+  'OFL-1.1',
   'Unlicense',
 ]
 

@@ -407,6 +407,8 @@ describe('a waiting request', () => {
     const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const all = Array.from({ length: 300 }, () => waiting(longPolls, service, mailbox))
+    // The request that created the mailbox is written to the log after a second.
+    service.clock.advance(seconds(1))
     await settle(service)
     let writes = 0
     const { commit } = service.app

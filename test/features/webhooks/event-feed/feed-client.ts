@@ -2,9 +2,10 @@
  * @module A reader of the event feed for tests: pages, and streams parsed according to the HTML Standard, section
  * 9.2.6. Shares no code with the service.
  */
+import { connect, type Socket } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
 import { type EventType, record } from '#features/core/events/record.ts'
-import { type ApiClient, at } from '#test/support/api.ts'
+import { type ApiClient, at, type TestApi } from '#test/support/api.ts'
 
 export interface FeedPage {
   readonly data: readonly (Record<string, unknown> & { seq: number; type: string })[]
@@ -178,4 +179,16 @@ export function seedEvents(app: App, accountId: number, count: number, type = 0,
     [accountId, from + count - 1],
   )
   db.run('COMMIT')
+}
+
+/** A client that requests a stream and never reads the response. */
+export async function openUnread({ url, key }: Pick<TestApi, 'url' | 'key'>): Promise<Socket> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.on('error', () => {})
+  await new Promise((resolve) => socket.once('connect', resolve))
+  socket.pause()
+  socket.write(
+    `GET /v1/events?after=0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nAccept: text/event-stream\r\n\r\n`,
+  )
+  return socket
 }
