@@ -437,7 +437,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
               // At the lower edge its first line is enough.
               const LINE_PX = 24
               return {
-                isSeen: box.y >= 0 && box.y + LINE_PX <= screen.height,
+                // A window scrolls by whole pixels, and boxes have fractions.
+                isSeen: Math.round(box.y) >= 0 && box.y + LINE_PX <= screen.height,
                 isPageWhereItWas: (await page.evaluate<number>('scrollY')) === scrolled,
               }
             }
