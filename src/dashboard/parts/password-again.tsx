@@ -1,6 +1,6 @@
 /**
- * @module Asks for the password again when `/v1` requires it: the request is repeated afterwards, so screens need not
- * know when that is.
+ * @module Asks for the password again, or for a second factor, when `/v1` requires it: the request is repeated
+ * afterwards, so screens need not know when that is.
  */
 import { Anchor, Text, TextInput } from '@mantine/core'
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from 'react'
@@ -10,25 +10,36 @@ import { useSession } from '../api/session.tsx'
 import { ConfirmDialog } from './dialog.tsx'
 import { confirmByPasskey, UsePasskey } from './use-passkey.tsx'
 
-/** Resolves with whether the user typed the password. */
-type AskPassword = () => Promise<boolean>
+/** The codes of a 403 after which the user can prove more. */
+const NEEDS = ['password_required', 'second_factor_required'] as const
+type Need = (typeof NEEDS)[number]
 
-const AskContext = createContext<AskPassword>(() => Promise.resolve(false))
+/** Resolves with whether the user proved it. */
+type Ask = (need: Need) => Promise<boolean>
+
+const AskContext = createContext<Ask>(() => Promise.resolve(false))
 
 /**
- * Returns a function that runs a request. When the response is 403 `password_required`, it asks for the password and
- * repeats the request. Throws the error of the request, and one with the same code when the user did not type it.
+ * Returns a function that runs a request. When the response is 403 `password_required` or `second_factor_required`, it
+ * asks for that and repeats the request. Throws the error of the request, and one with the same code when the user did
+ * not prove it.
  */
 export function usePasswordAgain(): <T>(work: () => PromiseLike<T>) => Promise<T> {
   const ask = useContext(AskContext)
   return useCallback(
     async (work) => {
-      try {
-        return await work()
-      } catch (error) {
-        if (!(error instanceof TassisError) || error.code !== 'password_required') throw error
-        if (await ask()) return await work()
-        throw new TassisError(403, { code: error.code, message: 'Nothing was done, because this needs your password.' })
+      const asked = new Set<string>()
+      for (;;) {
+        try {
+          return await work()
+        } catch (error) {
+          const need = error instanceof TassisError && NEEDS.find((code) => code === error.code && !asked.has(code))
+          if (!need) throw error
+          asked.add(need)
+          if (await ask(need)) continue
+          const message = 'Nothing was done, because you did not confirm that it is you.'
+          throw new TassisError(403, { code: need, message })
+        }
       }
     },
     [ask],
@@ -39,27 +50,38 @@ const PASSWORD = [
   { name: 'password', label: 'Password', kind: 'password', autoComplete: 'current-password', isRequired: true },
 ] as const
 
+/** What asks for the second factor. */
+export const CODE = [
+  {
+    name: 'code',
+    label: 'Code',
+    hint: 'Six digits of the app, or a recovery code.',
+    autoComplete: 'one-time-code',
+    isRequired: true,
+  },
+] as const
+
 /** Requests that wait at the same time share one dialog. */
 export function PasswordAgainProvider({ children }: { readonly children: ReactNode }) {
   const { user, sign_on_name: signOnName } = useSession()
-  const [isOpen, setIsOpen] = useState(false)
+  const [need, setNeed] = useState<Need>()
   const waiting = useRef<((isTyped: boolean) => void)[]>([])
-  const ask = useCallback<AskPassword>(
-    () =>
+  const ask = useCallback<Ask>(
+    (asked) =>
       new Promise((resolve) => {
         waiting.current.push(resolve)
-        setIsOpen(true)
+        setNeed(asked)
       }),
     [],
   )
   const close = (isTyped: boolean) => {
-    setIsOpen(false)
+    setNeed(undefined)
     for (const resolve of waiting.current.splice(0)) resolve(isTyped)
   }
   return (
     <AskContext value={ask}>
       {children}
-      {isOpen && (
+      {need === 'password_required' && (
         <ConfirmDialog
           title={user.has_password ? 'Enter your password' : 'Confirm that it is you'}
           confirm={user.has_password ? 'Continue' : 'Use a passkey'}
@@ -83,6 +105,19 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
               </Text>
             )
           )}
+        </ConfirmDialog>
+      )}
+      {need === 'second_factor_required' && (
+        <ConfirmDialog
+          title="Confirm that it is you"
+          confirm={user.totp_enabled ? 'Continue' : 'Use a passkey'}
+          fields={user.totp_enabled ? CODE : []}
+          run={user.totp_enabled ? api.auth.confirmSessionCode : confirmByPasskey}
+          onDone={() => close(true)}
+          onClose={() => close(false)}
+          footer={() => user.totp_enabled && user.passkeys > 0 && <UsePasskey onDone={() => close(true)} />}
+        >
+          <Text>You signed in without a code of your authenticator app, and without a passkey.</Text>
         </ConfirmDialog>
       )}
     </AskContext>

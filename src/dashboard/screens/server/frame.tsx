@@ -9,6 +9,7 @@ import { Authenticator } from '../../parts/authenticator.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { quote } from '../../parts/format.ts'
 import { AreaNavigation, EmptyState, ErrorState, Page, QueryView } from '../../parts/page.tsx'
+import { CODE } from '../../parts/password-again.tsx'
 import type { Target } from '../../parts/target.ts'
 import { Time } from '../../parts/time.tsx'
 import { UsePasskey } from '../../parts/use-passkey.tsx'
@@ -148,13 +149,3 @@ function NeedsCode() {
     </EmptyState>
   )
 }
-
-const CODE = [
-  {
-    name: 'code',
-    label: 'Code',
-    hint: 'Six digits of the app, or a recovery code.',
-    autoComplete: 'one-time-code',
-    isRequired: true,
-  },
-] as const

@@ -9,6 +9,7 @@ import { ConfirmButton } from '../../parts/dialog.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
 import { Notice } from '../../parts/notice.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
+import { CODE } from '../../parts/password-again.tsx'
 import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
@@ -122,7 +123,7 @@ function SecondFactor() {
           title="Renew the recovery codes?"
           confirm="Renew"
           isDangerous={false}
-          fields={user.has_password ? FACTORS : FACTORS.slice(1)}
+          fields={user.has_password ? FACTORS : CODE}
           refreshes={[SESSION]}
           run={api.auth.renewRecoveryCodes}
           onDone={({ data: { recovery_codes: codes } }) =>
@@ -136,7 +137,7 @@ function SecondFactor() {
           size="xs"
           title="Turn the authenticator app off?"
           confirm="Turn it off"
-          fields={user.has_password ? FACTORS : FACTORS.slice(1)}
+          fields={user.has_password ? FACTORS : CODE}
           refreshes={[SESSION]}
           run={api.auth.deleteTotp}
         >
@@ -150,13 +151,7 @@ function SecondFactor() {
 /** Both factors are asked for before a change. */
 const FACTORS = [
   { name: 'password', label: 'Password', kind: 'password', autoComplete: 'current-password', isRequired: true },
-  {
-    name: 'code',
-    label: 'Code',
-    hint: 'Six digits of the app, or a recovery code.',
-    autoComplete: 'one-time-code',
-    isRequired: true,
-  },
+  ...CODE,
 ] as const
 
 function Sessions() {

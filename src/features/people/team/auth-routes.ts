@@ -39,7 +39,7 @@ import {
   TotpFactors,
   TotpSecret,
 } from './model.ts'
-import { listSessions, requireSessionId, toCookieHeader } from './sessions.ts'
+import { listSessions, requireSessionId, SECOND_FACTOR_REQUIRED, toCookieHeader } from './sessions.ts'
 import { listMemberships, type Membership } from './users.ts'
 
 const tags = ['People']
@@ -157,7 +157,11 @@ export const authRoutes = (app: App, auth: AuthContext) =>
       detail: own(
         'Start to set up an authenticator app',
         'Signing in requires codes only after one has been confirmed.',
-        errorResponses({ 409: ['totp_enabled', 'An app is already in use.'], 429: RATE_LIMITED }),
+        errorResponses({
+          403: SECOND_FACTOR_REQUIRED,
+          409: ['totp_enabled', 'An app is already in use.'],
+          429: RATE_LIMITED,
+        }),
       ),
     })
     .post(
@@ -170,6 +174,7 @@ export const authRoutes = (app: App, auth: AuthContext) =>
           'Enable the authenticator app',
           undefined,
           errorResponses({
+            403: SECOND_FACTOR_REQUIRED,
             409: ['totp_not_begun', 'No secret has been created yet, or an app is already in use.'],
             429: RATE_LIMITED,
           }),

@@ -16,6 +16,7 @@ import {
   forgetSecondFactors,
   recordPassword,
   recordSecondFactor,
+  requireOwnSecondFactor,
   requireSessionId,
 } from './sessions.ts'
 import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
@@ -70,7 +71,7 @@ export async function changePassword(
 
 /**
  * Creates a secret for an authenticator app; no code is required before `confirmTotp`. Throws 409 when the user already
- * has a second factor.
+ * has an app, 403 when the user has a passkey that this session has not shown.
  */
 export async function startTotp(
   app: App,
@@ -83,6 +84,7 @@ export async function startTotp(
   await app.commit.write((tx) => {
     if (requireActorUser(app, actor, tx.db).totpEnabledAt !== null)
       throw conflict('totp_enabled', 'An authenticator app is already in use; disable it before you set up another.')
+    requireOwnSecondFactor(tx.db, actor)
     storeTotp(tx, user.id, { secret: sealed }, app.eventTime())
   })
   return shown
@@ -96,6 +98,7 @@ export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: st
     if (user.totpEnabledAt !== null) throw conflict('totp_enabled', 'An authenticator app is already in use.')
     if (user.totpSecret === null)
       throw conflict('totp_not_begun', 'First request a secret with POST /v1/auth/totp and enter it in the app.')
+    requireOwnSecondFactor(tx.db, actor)
     const step = findCodeStep(app.keys, user, code, app.clock.now())
     if (step === undefined) throw invalidCode()
     const { codes, hashes } = createRecoveryCodes()

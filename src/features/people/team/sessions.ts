@@ -44,6 +44,13 @@ type LiveSessionRow = Readonly<
     role: TeamRole
   }
 >
+type FactorsRow = Readonly<
+  Pick<typeof sessions.$inferSelect, 'secondFactorAt'> & {
+    operatorAt: number | null
+    totpEnabledAt: number | null
+    hasPasskey: number
+  }
+>
 type EndedSession = Readonly<Pick<typeof sessions.$inferSelect, 'uuid' | 'accountId'>>
 
 /** How often the last use is stored. */
@@ -78,10 +85,7 @@ const sql = prepareStatements((db) => ({
     `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, password_at, ends_at, expires_at, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
-  operator: db.prepare<
-    { operatorAt: number | null; totpEnabledAt: number | null; secondFactorAt: number | null; hasPasskey: number },
-    [number]
-  >(
+  factors: db.prepare<FactorsRow, [number]>(
     `SELECT operator_at AS operatorAt, totp_enabled_at AS totpEnabledAt, second_factor_at AS secondFactorAt,
      EXISTS (SELECT 1 FROM passkeys WHERE passkeys.user_id = users.id) AS hasPasskey FROM sessions JOIN users ON users.id = user_id WHERE sessions.id = ?`,
   ),
@@ -312,7 +316,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
  * undefined for an operator who has.
  */
 function findOperatorRefusal(db: Database, { sessionId }: Actor): AppError | undefined {
-  const row = sessionId === undefined ? undefined : sql(db).operator.get(sessionId)
+  const row = sessionId === undefined ? undefined : sql(db).factors.get(sessionId)
   if (!row || row.operatorAt === null)
     return new AppError(
       403,
@@ -325,12 +329,26 @@ function findOperatorRefusal(db: Database, { sessionId }: Actor): AppError | und
       'authenticator_required',
       'An operator needs an authenticator app or a passkey; set one up, then try again.',
     )
-  // A code that was accepted before belongs to an app that is no longer in use.
-  if (row.secondFactorAt === null || row.secondFactorAt < (row.totpEnabledAt ?? 0))
-    return new AppError(
-      403,
-      'second_factor_required',
-      'This session has shown no second factor; send a code to POST /v1/auth/session/code, or use a passkey.',
-    )
-  return undefined
+  return hasShownFactor(row) ? undefined : noSecondFactor()
+}
+
+// A code that was accepted before belongs to an app that is no longer in use.
+const hasShownFactor = ({ secondFactorAt, totpEnabledAt }: FactorsRow): boolean =>
+  secondFactorAt !== null && secondFactorAt >= (totpEnabledAt ?? 0)
+
+const noSecondFactor = (): AppError => new AppError(403, ...SECOND_FACTOR_REQUIRED)
+
+/** For the `errorResponses` of routes that call `requireOwnSecondFactor`. */
+export const SECOND_FACTOR_REQUIRED = [
+  'second_factor_required',
+  'This session has shown no second factor; send a code to POST /v1/auth/session/code, or use a passkey.',
+] as const
+
+/**
+ * Throws 403 `second_factor_required` when the user has an authenticator app or a passkey and the session has shown
+ * none: who has only the password must not be able to set up another factor.
+ */
+export function requireOwnSecondFactor(db: Database, actor: Actor): void {
+  const row = sql(db).factors.get(requireSessionId(actor))
+  if (row && (row.totpEnabledAt !== null || row.hasPasskey === 1) && !hasShownFactor(row)) throw noSecondFactor()
 }

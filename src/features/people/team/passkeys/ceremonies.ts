@@ -18,7 +18,13 @@ import type { Attempts } from '../attempts.ts'
 import { requireRecentPassword } from '../credentials.ts'
 import { createFlowCookie } from '../flow-cookie.ts'
 import { auditInAccounts, type Browser, onlyByProvider, requireActorUser, type SignedIn, signIn } from '../login.ts'
-import { forgetSecondFactors, recordPassword, recordSecondFactor, requireSessionId } from '../sessions.ts'
+import {
+  forgetSecondFactors,
+  recordPassword,
+  recordSecondFactor,
+  requireOwnSecondFactor,
+  requireSessionId,
+} from '../sessions.ts'
 import { findUser, listMemberships, type User } from '../users.ts'
 import {
   deletePasskey,
@@ -73,6 +79,11 @@ const toRefusal = (error: unknown): never => {
 }
 
 export function createCeremonies(app: App, attempts: Attempts) {
+  /** A recent password, and a second factor of those that the user has. */
+  const requireBothFactors = (actor: Actor, db = app.db): void => {
+    requireRecentPassword({ clock: app.clock, db }, actor)
+    requireOwnSecondFactor(db, actor)
+  }
   const cookie = createFlowCookie<Challenge>(app, 'tassis_passkey', VALID_MS)
   const take = (request: Request, purpose: Challenge['purpose'], session: number | undefined): string => {
     const found = cookie.take(request)
@@ -122,9 +133,9 @@ export function createCeremonies(app: App, attempts: Attempts) {
     return done.result
   }
   return {
-    /** Options for adding a passkey, and the cookie that goes with them. Throws 403 without a recent password. */
+    /** Options for adding a passkey, and the cookie that goes with them. Throws 403 without both factors. */
     async beginAdding(actor: Actor) {
-      requireRecentPassword(app, actor)
+      requireBothFactors(actor)
       const { id: rpID } = requireRelyingParty(app)
       const user = requireActorUser(app, actor)
       const known = listPasskeys(app.db, user.id)
@@ -145,7 +156,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
     },
     /** Adds the passkey that the browser made. The session has then shown a second factor. */
     async add(actor: Actor, request: Request, name: string, response: RegistrationResponseJSON): Promise<Passkey> {
-      requireRecentPassword(app, actor)
+      requireBothFactors(actor)
       const { id: expectedRPID, origin: expectedOrigin } = requireRelyingParty(app)
       const expectedChallenge = attempt(() => take(request, 'add', requireSessionId(actor))) ?? ''
       const { verifyRegistrationResponse } = await loadWebAuthn()
@@ -158,6 +169,7 @@ export function createCeremonies(app: App, attempts: Attempts) {
       const { id, publicKey, counter, transports = [] } = info.credential
       const credentialId = new Uint8Array(Buffer.from(id, 'base64url'))
       return app.commit.write((tx) => {
+        requireOwnSecondFactor(tx.db, actor)
         const user = requireActorUser(app, actor, tx.db)
         requireCapacity(listPasskeys(tx.db, user.id))
         if (findPasskey(tx.db, credentialId)) throw conflict('passkey_exists', 'This passkey was added already.')
@@ -169,10 +181,10 @@ export function createCeremonies(app: App, attempts: Attempts) {
         return insertPasskey(tx, { ...own, ...key })
       })
     },
-    /** Removes one of the actor's passkeys. Throws 404, and 403 without a recent password. */
+    /** Removes one of the actor's passkeys. Throws 404, and 403 without both factors. */
     remove(actor: Actor, id: string): Promise<void> {
-      requireRecentPassword(app, actor)
       return app.commit.writeFromReserve((tx) => {
+        requireBothFactors(actor, tx.db)
         const user = requireActorUser(app, actor, tx.db)
         const uuid = parseUuid(id)
         if (!uuid || !deletePasskey(tx, user.id, uuid)) throw notFound('passkey_not_found', 'Passkey not found.')

@@ -68,6 +68,10 @@ const LIMITED = { 429: ['rate_limited', 'Too many attempts; wait as long as Retr
 const UNAVAILABLE = {
   409: ['passkeys_unavailable', 'TASSIS_PUBLIC_URL is not a URL for which browsers have passkeys.'],
 } as const
+const FACTORS_REQUIRED = [
+  PASSWORD_REQUIRED[0],
+  `${PASSWORD_REQUIRED[1]} Or \`second_factor_required\`: the user has a second factor, which this session has not shown.`,
+] as const
 const NOT_ACCEPTED = {
   401: ['invalid_passkey', 'The passkey is unknown, or its signature is not that of this browser, host and challenge.'],
 } as const
@@ -138,7 +142,7 @@ export const passkeyRoutes = (app: App, auth: AuthContext) => {
       {
         response: DataBody(Options),
         detail: own('Start to add a passkey', 'The response sets a cookie, valid once within five minutes.', {
-          403: PASSWORD_REQUIRED,
+          403: FACTORS_REQUIRED,
           409: ['passkeys_unavailable', 'Browsers have no passkeys for TASSIS_PUBLIC_URL, or the user has 20.'],
         }),
       },
@@ -154,7 +158,7 @@ export const passkeyRoutes = (app: App, auth: AuthContext) => {
         body: NewPasskey,
         response: { 201: DataBody(PasskeyRecord) },
         detail: own('Add a passkey', 'It then signs the user in alone, in place of password and code.', {
-          403: PASSWORD_REQUIRED,
+          403: FACTORS_REQUIRED,
           409: ['passkey_exists', 'It was added already, or the user has 20.'],
         }),
       },
@@ -162,7 +166,7 @@ export const passkeyRoutes = (app: App, auth: AuthContext) => {
     .delete('/passkeys/:id', ({ actor, params }) => ceremonies.remove(actor, params.id), {
       params: Type.Object({ id: Type.String({ description: 'Id of the passkey.' }) }),
       detail: own('Remove a passkey', 'Other sessions of the user must show a second factor again.', {
-        403: PASSWORD_REQUIRED,
+        403: FACTORS_REQUIRED,
       }),
     })
     .post(

@@ -6,7 +6,7 @@ import { at } from '#test/support/api.ts'
 import { type Authenticator, createAuthenticator } from '#test/support/authenticator.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { createCode, signInAsOperator } from '#test/support/operator.ts'
-import { ask, type BrowserSession, createTestUser, signIn } from '#test/support/users.ts'
+import { ask, type BrowserSession, createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
 const ORIGIN = 'https://mail.example.test'
 const ADA = 'ada@people.test'
@@ -169,4 +169,33 @@ test('there are no passkeys under an IP address, nor as a way in where only the 
   const provider = { TASSIS_OIDC_ISSUER: 'https://id.example.test', TASSIS_OIDC_CLIENT_ID: 'tassis' }
   await using closed = await createService({ ...provider, TASSIS_LOCAL_SIGN_IN: 'false' })
   expect((await useAt(closed, LOGIN, createAuthenticator())).code).toBe('local_sign_in_off')
+})
+
+// Proves: user-25
+test('who has a second factor must show it before another is added or one is removed', async () => {
+  await using service = await createService()
+  await createTestUser(service.app, service.actor, ADA, 'owner')
+  const session = await signIn(service, ADA)
+  const { authenticator, body } = await addPasskey(service, session)
+  // The password alone, as somebody has who saw it typed.
+  const thief = await signIn(service, ADA)
+  const remove = (by: BrowserSession) => by.ask('DELETE', `/v1/auth/passkeys/${at(body, 'data', 'id')}`)
+  const codes = [
+    await thief.ask('POST', '/v1/auth/passkeys/options'),
+    await remove(thief),
+    await thief.ask('POST', '/v1/auth/totp', { password: PASSWORD }),
+  ].map((answer) => [answer.status, at(answer.body, 'code')])
+  expect(codes).toEqual(Array(3).fill([403, 'second_factor_required']))
+  // A secret, and options, of the session that has shown the passkey are of no use in the other.
+  const secret = String(at((await session.ask('POST', '/v1/auth/totp', { password: PASSWORD })).body, 'data', 'secret'))
+  const confirm = (by: BrowserSession) =>
+    by.ask('POST', '/v1/auth/totp/confirm', { code: createCode(secret, service.clock.now()) })
+  expect([(await confirm(thief)).status, (await addPasskey(service, session)).status]).toEqual([403, 201])
+  expect((await useAt(service, '/v1/auth/session/passkey', authenticator, { session: thief })).status).toBe(204)
+  service.clock.advance(minutes(1))
+  expect([(await confirm(thief)).status, (await remove(session)).status]).toEqual([200, 403])
+  service.clock.advance(minutes(1))
+  const code = createCode(secret, service.clock.now())
+  expect((await session.ask('POST', '/v1/auth/session/code', { code })).status).toBe(204)
+  expect((await remove(session)).status).toBe(204)
 })
