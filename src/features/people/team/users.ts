@@ -256,8 +256,11 @@ export function removeTeam(tx: Tx, accountId: number): void {
   for (const member of statements.members.all(accountId)) deleteMembership(tx, accountId, member)
 }
 
-/** Stores a new password; every link that could set another becomes invalid. */
-export function storePassword(tx: Tx, userId: number, passwordHash: string, now: Millis): void {
+/**
+ * Stores a new password; every link that could set another becomes invalid.
+ * @param passwordHash null: the user has none any more
+ */
+export function storePassword(tx: Tx, userId: number, passwordHash: string | null, now: Millis): void {
   sql(tx.db).setPassword.run(passwordHash, now, userId)
   sql(tx.db).deleteResets.run(userId)
 }

@@ -15,7 +15,10 @@ import { hours } from '#platform/units.ts'
 import type { Attempts } from '../attempts.ts'
 import { findIdentity, hasIdentity, insertIdentity } from '../identities.ts'
 import { consumeInvitation, findInvitation } from '../invitations.ts'
+import { SIGN_ON_PATH } from '../links.ts'
 import { auditInAccounts, type Browser, type SignedIn, signIn } from '../login.ts'
+import { deletePasskeys } from '../passkeys/passkeys.ts'
+import { endOtherSessions, listSessions } from '../sessions.ts'
 import { findFirstAccount } from '../setup.ts'
 import {
   addMember,
@@ -32,6 +35,8 @@ import {
   parseUserEmail,
   setMemberRole,
   storeEmail,
+  storePassword,
+  storeTotp,
   type User,
 } from '../users.ts'
 import { findGrants } from './grants.ts'
@@ -80,6 +85,15 @@ function signOnWithin(app: App, attempts: Attempts, tx: Tx, { identity, browser,
   // An address that was given to somebody else at the provider must not open what its former owner has here.
   if (known && !linked && hasIdentity({ db: tx.db, config: app.config }, known))
     return refuse('address_taken', `${address} belongs to a user who is somebody else at ${provider}.`, known)
+  if (known && !linked && !isOwnSession(app, tx, known, browser)) {
+    if (known.operatorAt !== null)
+      return refuse(
+        'operator_not_linked',
+        `You are an operator of this service: sign in as before, then open ${SIGN_ON_PATH} in the same browser.`,
+        known,
+      )
+    removeCredentials(app, tx, known, browser)
+  }
   const grants = listGrants(app, tx, { identity, address, invitation })
   const user = known ?? createFirst(app, tx, { email: address, name: identity.name, grant: grants[0] }, browser)
   if (user && !linked) {
@@ -94,6 +108,23 @@ function signOnWithin(app: App, attempts: Attempts, tx: Tx, { identity, browser,
     return refuse('no_role', `${provider} knows you as ${address}, but gives you no role here.`, current)
   const proof = { how: 'single_sign_on', hasPassword: identity.isFresh, hasSecondFactor: false } as const
   return signIn(app, tx, current, membership, browser, { ...proof, maxMs: SESSION_MAX_MS })
+}
+
+/** Whether the browser is signed in as the user. */
+const isOwnSession = ({ clock }: App, tx: Tx, user: User, { sessionId }: Browser): boolean =>
+  listSessions(tx.db, user.id, clock.now()).some(({ id }) => id === sessionId)
+
+/**
+ * Somebody may have created the user with an address that is not theirs, and wait for its owner: what they know or have
+ * lets nobody in any more.
+ */
+function removeCredentials(app: App, tx: Tx, user: User, { ipAddress }: Browser): void {
+  const now = app.eventTime()
+  storePassword(tx, user.id, null, now)
+  storeTotp(tx, user.id, {}, now)
+  deletePasskeys(tx, user.id)
+  endOtherSessions(app, tx, user.id)
+  auditInAccounts(app, tx, user, 'user.credentials_removed', ipAddress)
 }
 
 /** What the provider and the invitation give, in accounts that exist. */

@@ -11,7 +11,8 @@ import {
   startIdentityProvider,
   startRealProvider,
 } from '#test/support/identity-provider.ts'
-import { createTestUser, signIn } from '#test/support/users.ts'
+import { setUpTotp, signInAsOperator } from '#test/support/operator.ts'
+import { ask, createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
 const ADA = {
   sub: 'ada-1',
@@ -105,6 +106,7 @@ test('the verified address finds a user at the first time, whose role of here st
   expect(user.email).toBe('ada@example.com')
   expect((await listActions(service)).filter((action) => String(action).startsWith('user.'))).toEqual([
     'user.identity_linked',
+    'user.credentials_removed',
     'user.sign_on_refused',
     'user.created',
   ])
@@ -165,4 +167,34 @@ test('claims of the userinfo endpoint count, and an account is named where there
   Object.assign(first.app.config, { oidcAccount: other.accountUuid })
   const session = await signOnBy(first, provider)
   expect(at((await session.jar.get('/v1/auth/session')).body, 'data', 'account', 'id')).toBe(other.accountUuid)
+})
+
+// Proves: user-22
+test('a user who is found by address loses what somebody else may know; one who is signed in keeps it', async () => {
+  await using provider = startIdentityProvider()
+  await using service = await createService(provider)
+  const email = 'ada@example.com'
+  await createTestUser(service.app, service.actor, email, 'viewer')
+  const waiting = await signIn(service, email)
+  await setUpTotp(service, waiting)
+  service.app.db.run(
+    "INSERT INTO password_resets (user_id, token_hash, expires_at, created_at) SELECT id, x'00', 9e15, 1 FROM users",
+  )
+  provider.person = ADA
+  const ended = await signOnBy(service, provider)
+  const { body } = await ended.jar.get('/v1/auth/session')
+  expect(at(body, 'data', 'user')).toMatchObject({ email, has_password: false, totp_enabled: false, passkeys: 0 })
+  const login = await ask(service.url, 'POST', '/v1/auth/login', { email, password: PASSWORD })
+  expect([(await waiting.ask('GET', '/v1/auth/session')).status, login.status]).toEqual([401, 401])
+  expect(service.app.db.query('SELECT 1 FROM password_resets').all()).toEqual([])
+  // An operator has to prove to be one; then nothing is lost.
+  const operator = await signInAsOperator(service)
+  provider.person = { ...ADA, sub: 'olga-1', email: 'olga@people.test' }
+  const refused = await signOnBy(service, provider)
+  expect([refused.status, String(refused.body)]).toEqual([403, expect.stringContaining('sign in as before')])
+  const jar = createJar(service.url)
+  jar.cookies.set(...(operator.cookie.split('=') as [string, string]))
+  const linked = await signOnBy(service, provider, { jar })
+  const user = at((await linked.jar.get('/v1/auth/session')).body, 'data', 'user')
+  expect(user).toMatchObject({ email: 'olga@people.test', has_password: true, totp_enabled: true })
 })
