@@ -234,12 +234,13 @@ export function auditInAccounts(
   action: string,
   ipAddress?: string,
   actor?: AuditActor,
+  details?: Parameters<typeof auditChange>[5],
 ): void {
   for (const { accountId, uuid } of listMemberships(tx.db, user.id).slice(0, MAX_AUDITED_ACCOUNTS)) {
     const by = actor
       ? { scopes: new Set<string>(), ...actor, accountId, accountUuid: formatUuid(uuid) }
       : { ...createSystemActor({ accountId, accountUuid: uuid }), ...(ipAddress !== undefined && { ipAddress }) }
-    auditChange(app, tx, by, action, user.uuid)
+    auditChange(app, tx, by, action, user.uuid, details)
   }
 }
 

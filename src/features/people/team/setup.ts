@@ -29,11 +29,11 @@ type FirstAccount = Pick<typeof accounts.$inferSelect, 'id' | 'uuid' | 'name'>
 const sql = prepareStatements((db) => ({
   hasUser: db.prepare<{ one: number }, []>('SELECT 1 AS one FROM users LIMIT 1'),
   firstAccounts: db.prepare<FirstAccount, []>(
-    'SELECT id, uuid, name FROM accounts WHERE deleted_at IS NULL ORDER BY id LIMIT 2',
+    'SELECT id, uuid, name FROM accounts WHERE deleted_at IS NULL AND parent_id IS NULL ORDER BY id LIMIT 2',
   ),
 }))
 
-/** The only account; undefined when there is none, or several. */
+/** The only account, besides its sub-accounts; undefined when there is none, or several. */
 export function findFirstAccount(db: Database): FirstAccount | undefined {
   const [first, second] = sql(db).firstAccounts.all()
   return second ? undefined : first

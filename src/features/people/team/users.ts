@@ -193,6 +193,9 @@ export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: Ne
   return user
 }
 
+export const isTeamFull = (db: Database, accountId: number): boolean =>
+  (sql(db).countMembers.get(accountId)?.n ?? 0) >= MAX_MEMBERS
+
 /**
  * Adds a user to the team of the actor's account. Throws 409 when the user already belongs to it, or the team is full.
  */
@@ -202,7 +205,7 @@ export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: Team
       'already_member',
       'This user already belongs to the team; change the role with PATCH /v1/team/members/{id}.',
     )
-  if ((sql(tx.db).countMembers.get(actor.accountId)?.n ?? 0) >= MAX_MEMBERS)
+  if (isTeamFull(tx.db, actor.accountId))
     throw conflict('too_many_members', `A team can have at most ${MAX_MEMBERS} members; remove one first.`)
   sql(tx.db).insertMember.run(actor.accountId, user.id, role, isProvided ? 1 : 0, app.eventTime())
   auditChange(app, tx, actor, 'member.added', user.uuid, { role }, 'user')

@@ -36,23 +36,23 @@ const isObject = (value: unknown): value is Record<string, unknown> => typeof va
 /**
  * The highest role in each account, by the public id of the account.
  * @param values of the claim
- * @param address which the person is known to have
- * @param account where no other is named; undefined: nowhere
+ * @param email which the provider says is verified; undefined: rules for domains give nothing
+ * @param account where no other is named; undefined: it is not known, and a role there is that of `undefined`
  */
 export function findGrants(
   { oidcRoles }: Pick<Config, 'oidcRoles'>,
   values: readonly string[],
-  address: string,
+  email: string | undefined,
   account: string | undefined,
-): Map<string, TeamRole> {
+): Map<string | undefined, TeamRole> {
   const rules = oidcRoles.flatMap((text) => parseRoleRule(text) ?? [])
   if (rules.every(({ who }) => who.startsWith('@'))) {
     for (const role of ROLES) rules.push({ who: role, role, account: undefined })
   }
-  const domain = address.slice(address.lastIndexOf('@'))
-  const grants = new Map<string, TeamRole>()
+  const domain = email?.slice(email.lastIndexOf('@'))
+  const grants = new Map<string | undefined, TeamRole>()
   for (const { who, role, account: to = account } of rules) {
-    if (to === undefined || !(who.startsWith('@') ? who === domain : values.includes(who))) continue
+    if (!(who.startsWith('@') ? who === domain : values.includes(who))) continue
     const before = grants.get(to)
     if (before === undefined || ROLES.indexOf(role) < ROLES.indexOf(before)) grants.set(to, role)
   }

@@ -3,7 +3,7 @@
  * verified address. The provider gives, changes and takes away the roles that it gave; those that were given here stay.
  * All of a sign-in is one transaction, also when it ends without a session.
  */
-import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
+import { type Account, findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { auditChange, createSystemActor, SYSTEM_ACTOR } from '#features/core/audit-logs/audit.ts'
@@ -28,6 +28,7 @@ import {
   findUser,
   findUserByEmail,
   hasOtherOwner,
+  isTeamFull,
   listMemberships,
   listProvidedMemberships,
   type Membership,
@@ -85,6 +86,15 @@ function signOnWithin(app: App, attempts: Attempts, tx: Tx, { identity, browser,
   // An address that was given to somebody else at the provider must not open what its former owner has here.
   if (known && !linked && hasIdentity({ db: tx.db, config: app.config }, known))
     return refuse('address_taken', `${address} belongs to a user who is somebody else at ${provider}.`, known)
+  const grants = listGrants(app, tx, { identity, email, user: known })
+  if (grants === undefined) {
+    app.log.warn({ account: app.config.oidcAccount }, 'single sign-on refused: TASSIS_OIDC_ACCOUNT names no account')
+    return refuse(
+      'account_unknown',
+      `${provider} gives you a role here, but not in which account. The operator of this server must name it in TASSIS_OIDC_ACCOUNT.`,
+      known,
+    )
+  }
   if (known && !linked && !isOwnSession(app, tx, known, browser)) {
     if (known.operatorAt !== null)
       return refuse(
@@ -94,7 +104,7 @@ function signOnWithin(app: App, attempts: Attempts, tx: Tx, { identity, browser,
       )
     removeCredentials(app, tx, known, browser)
   }
-  const grants = listGrants(app, tx, { identity, address, invitation })
+  grants.push(...acceptInvitation(app, tx, { address, invitation, user: known, grants }))
   const user = known ?? createFirst(app, tx, { email: address, name: identity.name, grant: grants[0] }, browser)
   if (user && !linked) {
     insertIdentity(tx, { issuer, subject, userId: user.id }, app.eventTime())
@@ -127,24 +137,52 @@ function removeCredentials(app: App, tx: Tx, user: User, { ipAddress }: Browser)
   auditInAccounts(app, tx, user, 'user.credentials_removed', ipAddress)
 }
 
-/** What the provider and the invitation give, in accounts that exist. */
-function listGrants(
-  { config, clock }: App,
-  tx: Tx,
-  { identity, address, invitation: token }: Pick<SignOn, 'identity' | 'invitation'> & { readonly address: string },
-): Grant[] {
-  const invitation = findInvitation(tx.db, token, clock.now())
-  const isInvited = invitation && normaliseUserEmail(invitation.email) === address && consumeInvitation(tx, invitation)
-  const invited = isInvited
-    ? [{ accountId: invitation.accountId, uuid: invitation.accountUuid, role: invitation.role, isProvided: false }]
-    : []
-  const first = config.oidcAccount === '' ? findFirstAccount(tx.db)?.uuid : undefined
-  const account = first ? formatUuid(first) : config.oidcAccount.toLowerCase() || undefined
-  const provided = [...findGrants(config, identity.roles, address, account)].flatMap(([id, role]) => {
-    const found = findAccountByUuid(config, tx.db, parseUuid(id) ?? new Uint8Array())
-    return found ? [{ accountId: found.id, uuid: found.uuid, role, isProvided: true }] : []
+interface Granted {
+  readonly identity: ProvidedIdentity
+  /** Verified in this sign-in. */
+  readonly email: string | undefined
+  readonly user: User | undefined
+}
+
+/** What the provider gives, in accounts that exist; undefined: it does not say where, so nothing may be taken away. */
+function listGrants(app: App, tx: Tx, { identity, email, user }: Granted): Grant[] | undefined {
+  const { config } = app
+  const first = config.oidcAccount === '' ? findFirstAccount(tx.db)?.uuid : parseUuid(config.oidcAccount)
+  const account = first && findAccountByUuid(config, tx.db, first) ? formatUuid(first) : undefined
+  const found = findGrants(config, identity.roles, email, account)
+  if (found.has(undefined)) return undefined
+  return [...found].flatMap(([id = '', role]) => {
+    const to = findAccountByUuid(config, tx.db, parseUuid(id) ?? new Uint8Array())
+    return to && hasRoom(app, tx, to, user) ? [{ accountId: to.id, uuid: to.uuid, role, isProvided: true }] : []
   })
-  return [...invited, ...provided]
+}
+
+/** Whether the user is in the team, or can be: a full team is no reason to let nobody in elsewhere. */
+function hasRoom(
+  { log }: App,
+  { db }: Tx,
+  { id, uuid }: Pick<Account, 'id' | 'uuid'>,
+  user: User | undefined,
+): boolean {
+  if ((user && findMember(db, id, user.uuid)) || !isTeamFull(db, id)) return true
+  log.warn({ account: formatUuid(uuid) }, 'role of the identity provider not given: the team is full')
+  return false
+}
+
+interface Accepted {
+  readonly address: string
+  readonly invitation: string
+  readonly user: User | undefined
+  /** What the provider gives, which counts more. */
+  readonly grants: readonly Grant[]
+}
+
+function acceptInvitation(app: App, tx: Tx, { address, invitation: token, user, grants }: Accepted): Grant[] {
+  const invitation = findInvitation(tx.db, token, app.clock.now())
+  if (!invitation || normaliseUserEmail(invitation.email) !== address) return []
+  const { accountId, accountUuid: uuid, role } = invitation
+  if (!hasRoom(app, tx, { id: accountId, uuid }, user) || !consumeInvitation(tx, invitation)) return []
+  return grants.some((grant) => grant.accountId === accountId) ? [] : [{ accountId, uuid, role, isProvided: false }]
 }
 
 interface FirstGrant {
@@ -183,8 +221,8 @@ function applyGrants(app: App, tx: Tx, user: User, grants: readonly Grant[], bro
     const had = provided.get(accountId)
     provided.delete(accountId)
     if (!findMember(tx.db, accountId, user.uuid)) addMember(app, tx, actor, user, role, grant.isProvided)
-    if (!had || had.role === role || isOnlyOwner(app, tx, had, user)) continue
-    setMemberRole(tx, accountId, member, role, true)
+    if (!had || (had.role === role && grant.isProvided) || isOnlyOwner(app, tx, had, user)) continue
+    setMemberRole(tx, accountId, member, role, grant.isProvided)
     announceAccessChange(app, tx, accountId)
     auditChange(app, tx, actor, 'member.role_changed', user.uuid, { from: had.role, to: role }, 'user')
   }
@@ -212,7 +250,7 @@ interface Refusal {
 /** In the accounts of the user; for a stranger, in the account that people join, or else in that of the installation. */
 function auditRefusal(app: App, tx: Tx, { user, address, reason }: Refusal, { ipAddress }: Browser): void {
   if (user && listMemberships(tx.db, user.id).length > 0) {
-    auditInAccounts(app, tx, user, 'user.sign_on_refused', ipAddress)
+    auditInAccounts(app, tx, user, 'user.sign_on_refused', ipAddress, undefined, { reason })
     return
   }
   const uuid = parseUuid(app.config.oidcAccount) ?? findFirstAccount(tx.db)?.uuid

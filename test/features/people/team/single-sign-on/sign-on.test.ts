@@ -1,5 +1,6 @@
 /** @module Signing in by an identity provider: who is let in as whom, and with which role. */
 import { expect, test } from 'bun:test'
+import { createHash } from 'node:crypto'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import {
@@ -144,8 +145,8 @@ test('rules give roles by group and by domain, in the account that they name; th
     TASSIS_OIDC_ROLE_CLAIM: 'realm_access.roles',
     TASSIS_OIDC_ROLES: 'mail-admins=owner,@example.com=viewer',
   })
-  const signOnAs = async (roles: readonly string[], email: string) => {
-    provider.person = { sub: email, email, email_verified: 'true', realm_access: { roles } }
+  const signOnAs = async (roles: readonly string[], email: string, more = {}) => {
+    provider.person = { sub: email, email, email_verified: 'true', realm_access: { roles }, ...more }
     return (await readSession(service, await signOnBy(service, provider)))?.role
   }
   expect([
@@ -154,7 +155,9 @@ test('rules give roles by group and by domain, in the account that they name; th
     await signOnAs(['viewer'], 'eve@example.net'),
     await signOnAs([], 'eve@notexample.com'),
     await signOnAs([], 'ada@example.com'),
-  ]).toEqual(['owner', 'viewer', undefined, undefined, 'owner'])
+    // Without a word about the address, its domain says nothing.
+    await signOnAs([], 'ben@example.com', { email_verified: false }),
+  ]).toEqual(['owner', 'viewer', undefined, undefined, 'owner', undefined])
 })
 
 test('claims of the userinfo endpoint count, and an account is named where there are several', async () => {
@@ -197,4 +200,73 @@ test('a user who is found by address loses what somebody else may know; one who 
   const linked = await signOnBy(service, provider, { jar })
   const user = at((await linked.jar.get('/v1/auth/session')).body, 'data', 'user')
   expect(user).toMatchObject({ email: 'olga@people.test', has_password: true, totp_enabled: true })
+})
+
+// Proves: user-22
+test('while it is not known in which account a role is, nobody is signed in and nobody loses one', async () => {
+  await using provider = startIdentityProvider()
+  await using service = await createService(provider)
+  const signOnIn = async (oidcAccount: string) => {
+    Object.assign(service.app.config, { oidcAccount })
+    const ended = await signOnBy(service, provider)
+    return (
+      (await readSession(service, ended))?.role ?? [ended.status, String(ended.body).includes('TASSIS_OIDC_ACCOUNT')]
+    )
+  }
+  provider.person = ADA
+  const refused = [403, true]
+  // A sub-account is no other account.
+  const part = await service.newAccount()
+  service.app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [service.actor.accountId, part.accountId])
+  expect([await signOnIn(''), await signOnIn(crypto.randomUUID()), await signOnIn('mistyped')]).toEqual([
+    'developer',
+    refused,
+    refused,
+  ])
+  await service.newAccount()
+  expect(await signOnIn('')).toEqual(refused)
+  expect(await listActions(service)).not.toContain('member.removed')
+  const log = (await service.api('GET', '/v1/audit-logs?action=user.sign_on_refused')).body
+  expect(at(log, 'data', 0, 'metadata')).toEqual({ reason: 'account_unknown' })
+  expect(await signOnIn(service.actor.accountUuid)).toBe('developer')
+})
+
+// Proves: user-22
+test('a full team is skipped, and what was taken away elsewhere stays so; an invitation waits for room', async () => {
+  await using provider = startIdentityProvider()
+  await using service = await createService(provider)
+  const other = await service.newAccount()
+  Object.assign(service.app.config, {
+    oidcAccount: service.actor.accountUuid,
+    oidcRoles: [
+      'full=viewer',
+      `other=viewer@${other.accountUuid}`,
+      `third=viewer@${(await service.newAccount()).accountUuid}`,
+    ],
+  })
+  const signOnAs = async (groups: readonly string[], query = '') => {
+    provider.person = { ...ADA, groups }
+    const { jar } = await signOnBy(service, provider, { query })
+    const { body } = await jar.get('/v1/auth/session')
+    return (at(body, 'data', 'accounts') as object[]).map((account) => [at(account, 'id'), at(account, 'role')])
+  }
+  expect((await signOnAs(['other', 'third'])).length).toBe(2)
+  await service.api('POST', '/v1/team/invitations', { email: ADA.email, role: 'developer' })
+  const token = 'x'.repeat(43)
+  service.app.db.run('UPDATE invitations SET token_hash = ?', [createHash('sha256').update(token).digest()])
+  service.app.db.run(`WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 500)
+    INSERT INTO users (uuid, email, name, created_at, updated_at) SELECT randomblob(16), n || '@full.test', '', 1, 1 FROM n`)
+  service.app.db.run(
+    "INSERT INTO members (account_id, user_id, role, is_provided, created_at) SELECT ?, id, 'viewer', 0, 1 FROM users WHERE email LIKE '%@full.test'",
+    [service.actor.accountId],
+  )
+  const inOther = [other.accountUuid, 'viewer']
+  expect(await signOnAs(['full', 'other'], `?invitation=${token}`)).toEqual([inOther])
+  service.app.db.run("DELETE FROM members WHERE user_id = (SELECT id FROM users WHERE email = '7@full.test')")
+  // The role that the provider gives counts more than that of the invitation, and is its to take away.
+  expect(await signOnAs(['full', 'other'], `?invitation=${token}`)).toEqual([
+    [service.actor.accountUuid, 'viewer'],
+    inOther,
+  ])
+  expect(await signOnAs(['other'])).toEqual([inOther])
 })
