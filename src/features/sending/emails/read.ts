@@ -8,7 +8,13 @@ import type { RecordedEvent } from '#features/core/events/model.ts'
 import { type EventType, hourOf, toEventType } from '#features/core/events/record.ts'
 import { type TrackingChoice, toTrackingChoice } from '#features/sending/queue/email.ts'
 import { findRetryTime } from '#features/sending/queue/queue.ts'
-import { ENGAGEMENTS, type Engagement, engagementIndex, isEngagedSql } from '#features/sending/queue/settle.ts'
+import {
+  ENGAGEMENTS,
+  type Engagement,
+  engagementBit,
+  engagementIndex,
+  isEngagedSql,
+} from '#features/sending/queue/settle.ts'
 import {
   RECIPIENT_KINDS,
   type RecipientKind,
@@ -90,8 +96,9 @@ const prepareEngaged = <S>(status: string, prepare: (source: string, where: stri
     ]),
   ) as Record<Engagement, S>
 
+type OfOperation = [Uint8Array, number, status: number | null, from: Millis, to: Millis, bit: number | null]
 const OF_OPERATION = `operation_id = (SELECT id FROM operations WHERE uuid = ?1 AND account_id = ?2) AND status = coalesce(?3, status)
-  AND created_at BETWEEN ?4 AND ?5`
+  AND created_at BETWEEN ?4 AND ?5 AND (?6 IS NULL OR engagement & ?6 <> 0)`
 
 const engagedPages = prepareStatements((db) =>
   prepareEngaged('?8', (source, where) =>
@@ -120,12 +127,10 @@ const sql = prepareStatements((db) => ({
   pageByStatus: db.prepare<EmailRow, [number, number, number, number, number, number, number, number]>(
     selectPage('account_id = ?1 AND status = ?8 AND created_at BETWEEN ?2 AND ?3'),
   ),
-  pageOfOperation: db.prepare<EmailRow, [Uint8Array, number, number | null, number, number, number, number, number]>(
-    `${SELECT_EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${OF_OPERATION} AND id < ?8 ORDER BY id DESC LIMIT ?6 OFFSET ?7) ORDER BY emails.id DESC`,
+  pageOfOperation: db.prepare<EmailRow, [...OfOperation, number, number, number]>(
+    `${SELECT_EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${OF_OPERATION} AND id < ?9 ORDER BY id DESC LIMIT ?7 OFFSET ?8) ORDER BY emails.id DESC`,
   ),
-  countOfOperation: db.prepare<{ n: number }, [Uint8Array, number, number | null, number, number]>(
-    `SELECT COUNT(*) AS n FROM emails WHERE ${OF_OPERATION}`,
-  ),
+  countOfOperation: db.prepare<{ n: number }, OfOperation>(`SELECT COUNT(*) AS n FROM emails WHERE ${OF_OPERATION}`),
   newer: db.prepare<EmailRow, [number, number, number, number]>(
     `${SELECT_EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE account_id = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?) ORDER BY emails.created_at DESC, emails.id DESC`,
   ),
@@ -189,8 +194,8 @@ export function listEmails(
   page: RowWindow,
 ): { emails: StoredEmail[]; total: number } {
   const { status, engagement, from, to, operation } = filter
+  if (operation) return listEmailsOfOperation(db, accountId, { operation, status, engagement, from, to }, page)
   if (engagement) return listEngagedEmails(db, accountId, engagement, { status, from, to }, page)
-  if (operation) return listEmailsOfOperation(db, accountId, { operation, status, from, to }, page)
   const below = belowTimeAndId(page)
   // SQLite uses only one upper limit to enter the index. So `until` must not be later than the time of the position.
   const until = Math.min(to, below[0])
@@ -231,11 +236,13 @@ function listEngagedEmails(
 function listEmailsOfOperation(
   db: Database,
   accountId: number,
-  { operation, status, from, to }: EmailFilter & { readonly operation: UuidBytes },
+  { operation, status, engagement, from, to }: EmailFilter & { readonly operation: UuidBytes },
   page: RowWindow,
 ): { emails: StoredEmail[]; total: number } {
   const [, id] = belowTimeAndId(page)
-  const parameters = [operation, accountId, status === undefined ? null : statusCode(status), from, to] as const
+  const code = status === undefined ? null : statusCode(status)
+  const bit = engagement === undefined ? null : engagementBit(engagement)
+  const parameters = [operation, accountId, code, from, to, bit] as const
   return {
     emails: sql(db)
       .pageOfOperation.all(...parameters, page.limit, page.offset, id)

@@ -130,12 +130,8 @@ export async function findEmails(
 ): Promise<Omit<SearchResult, 'hasMore'> & Partial<SearchResult>> {
   const { from = ANY_TIME.from, to = ANY_TIME.to } = parseDateRange(query)
   const operation = parseOperationFilter(query.operation_id)
-  const { engagement } = query
-  const filter = { status: parseStatusFilter(query.status), engagement, from, to, operation }
-  // Nearly all with an engagement are `sent`. No index has another status or an operation, so the emails are searched.
-  const isRare = filter.status !== undefined && filter.status !== 'sent'
-  const isScanned = engagement !== undefined && (isRare || operation !== undefined)
-  const parsed = parseSearch(app.db, accountId, query) ?? (isScanned ? {} : undefined)
+  const filter = { status: parseStatusFilter(query.status), engagement: query.engagement, from, to, operation }
+  const parsed = parseSearch(app.db, accountId, query)
   if (parsed) return searchEmails(app, accountId, { filter, search: parsed }, page)
   const { emails, total } = listEmails(app.db, accountId, filter, page)
   return { emails, total, lastKey: timeKey(emails, ({ createdAt }) => createdAt) }

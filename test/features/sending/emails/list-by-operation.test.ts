@@ -1,5 +1,6 @@
 /** @module GET /v1/emails?operation_id=: the emails of one batch or broadcast. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { days, hours } from '#platform/units.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -11,6 +12,7 @@ import {
   waitForOperation,
 } from '#test/support/broadcasts.ts'
 import { createEmailApi, EMAIL, type EmailApi, NOW } from '#test/support/email-api.ts'
+import { readTrackedRecipient } from '#test/support/tracked-recipient.ts'
 
 let emails: EmailApi
 let batch: string
@@ -93,6 +95,22 @@ describe('the filter operation_id', () => {
     ])
     expect(await found(`operation_id=${broadcast}&from_date=${at(2)}`)).toEqual(['', 0])
     expect(await found(`operation_id=${broadcast}&to_date=${at(0)}`)).toEqual(['', 0])
+  })
+
+  test('can be combined with an engagement, also a status', async () => {
+    const { app } = emails
+    const [row] = app.db
+      .query<{ id: number }, []>(
+        "SELECT recipients.id FROM recipients JOIN emails ON emails.id = email_id WHERE emails.subject = 'c{{ contact.number }}' LIMIT 1",
+      )
+      .all()
+    await app.commit.write((tx) => {
+      const recipient = readTrackedRecipient(tx.db, row?.id ?? 0)
+      recordEngagement(app, tx, { recipient, url: undefined, visitor: 'human', ipAddress: null, userAgent: null })
+    })
+    expect(await found(`operation_id=${broadcast}&engagement=opened`)).toEqual(['c{{ contact.number }}', 1])
+    expect(await found(`operation_id=${broadcast}&engagement=opened&status=sent`)).toEqual(['', 0])
+    expect(await found(`operation_id=${batch}&engagement=opened`)).toEqual(['', 0])
   })
 
   test('returns nothing for an operation of another account or an unknown one', async () => {
