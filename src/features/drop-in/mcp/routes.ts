@@ -73,8 +73,10 @@ export const mcpRoutes = ({ version, fetch }: McpRouteOptions) =>
         return fetch(...inner)
       }, request)
       const response = await serveMcp(request, message, { version, tools, api })
-      // The log has the requests that a tool makes, and so this one only when the tool refused its input.
-      if (called && !hasRequested && context) {
+      // The log has the requests that a tool makes, and so this one only when the tool refused its input. A message
+      // without an id calls nothing, and has a response without a body.
+      const hasJson = response.headers.get('content-type')?.startsWith('application/json')
+      if (called && !hasRequested && context && hasJson) {
         const { result } = (await response.clone().json()) as { result?: { content?: readonly { text?: string }[] } }
         context.error = new AppError(422, 'validation_failed', result?.content?.[0]?.text ?? 'The tool was not called.')
       }

@@ -377,6 +377,11 @@ describe('bad input', () => {
     expect(body.error !== undefined || body.result?.isError === true).toBe(true)
   })
 
+  test('a call without an id has an empty response', async () => {
+    const response = await post({ ...callMessage('list_domains', {}), id: undefined })
+    expect([response.status, await response.text()]).toEqual([202, ''])
+  })
+
   // Proves: http-24
   test.each(['_meta', 'arguments'])('a thousand names in %s are answered, more are refused', async (field) => {
     const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`n${i}`, 1]))
