@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { type SuppressionRecord, suppressionWire } from '#features/audience/suppressions/model.ts'
-import { listSuppressions, type Suppression, toScope } from '#features/audience/suppressions/suppressions.ts'
+import { listSuppressions, type Suppression } from '#features/audience/suppressions/suppressions.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { SUPPORT_RIGHT } from '#features/core/app/http.ts'
@@ -20,7 +20,14 @@ import { statusName } from '#features/sending/queue/status.ts'
 import { listApiKeys } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { toContactStatus } from '#features/setup/contact-store/status.ts'
-import { COMPLAINT, HARD_BOUNCE, toSuppressionKey, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
+import {
+  COMPLAINT,
+  EVERY,
+  HARD_BOUNCE,
+  suppressionOf,
+  toSuppressionKey,
+  UNSUBSCRIBE,
+} from '#features/setup/suppression-store/check.ts'
 import { suppressionListKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
@@ -102,13 +109,15 @@ export async function readPerson(
   const listNames = new Map(lists.map(({ uuid, name }) => [formatUuid(uuid), name]))
   const { suppressions: rows } = listSuppressions(db, accountId, { address }, { limit: MAX_SUPPRESSIONS, offset: 0 })
   const suppressions = await Promise.all(rows.map((row) => toPersonSuppression(app, actor, row, listNames)))
-  const stops = suppressions.find(({ reason }) => toScope(reason) === 'all')
+  const stop = suppressionOf(db, { accountId, address, transactional: true, streamId: EVERY })
   const mayRead = (scope: string) => hasScope(actor.scopes, scope)
   return {
     address,
     ...(await readEmails(app, actor, mailbox.address, maxAttempts)),
-    can_receive: stops === undefined,
-    sentence: stops?.sentence ?? suppressions[0]?.sentence ?? 'No suppression stops mail to this address.',
+    can_receive: stop === undefined,
+    sentence: stop
+      ? describe({ reason: stop.reason, stream: null, list_id: null })
+      : (suppressions[0]?.sentence ?? 'No suppression stops mail to this address.'),
     suppressions,
     lists:
       mayRead('contacts:read') || mayRead(SUPPORT_RIGHT)
@@ -213,7 +222,10 @@ async function toPersonSuppression(
   }
 }
 
-function describe({ reason, stream, list_id: listId }: SuppressionRecord, listName?: string): string {
+function describe(
+  { reason, stream, list_id: listId }: Pick<SuppressionRecord, 'reason' | 'stream' | 'list_id'>,
+  listName?: string,
+): string {
   switch (reason) {
     case HARD_BOUNCE:
       return 'No mail is sent to this address, because its server said that there is no such mailbox.'

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { minutes } from '#platform/units.ts'
 import { endAttempts } from '#test/features/lifecycle/retention/year.ts'
 import { at } from '#test/support/api.ts'
@@ -100,6 +101,17 @@ test('a suppression says which mail it stops and who added it', async () => {
   expect(cara['sentence']).toContain('mail with transactional: false')
   expect(bob.suppressions[0]?.['added_by']).toMatchObject({ type: 'user', name: user.name })
   expect(cara.suppressions[0]?.['added_by']).toMatchObject({ type: 'api_key' })
+  await app.commit.write((tx) => {
+    for (let streamId = 1; streamId <= 20; streamId++)
+      suppress(app, tx, {
+        accountId: actor.accountId,
+        address: 'bob@receiver.test',
+        reason: 'unsubscribe',
+        covers: 'marketing',
+        streamId,
+      })
+  })
+  expect(await read('bob@receiver.test')).toMatchObject({ can_receive: false, sentence: bob['sentence'] })
 })
 
 // Proves: person-1
