@@ -26,6 +26,9 @@ const SHOWN = new Set(
 
 const isShown = (name: string): boolean => SHOWN.has(name.replaceAll(/[-_]/g, '').toLowerCase())
 
+/** What is shown of a value: of one without a name, only fields that are. */
+type Shown = 'values' | 'fields' | 'nothing'
+
 /** JSON of at most MAX_SUMMARY_LENGTH characters; undefined: there is no body. */
 export function summariseBody(body: unknown): string | undefined {
   if (body === undefined) return undefined
@@ -35,26 +38,26 @@ export function summariseBody(body: unknown): string | undefined {
     left -= length
     return left > 0
   }
-  const summarise = (value: unknown, isVisible: boolean, depth: number): unknown => {
+  const summarise = (value: unknown, shows: Shown, depth: number): unknown => {
     if (value === null || typeof value === 'boolean') return value
     if (value instanceof Uint8Array) return `[${value.length} bytes]`
     if (typeof value === 'string')
-      return isVisible && value.length <= MAX_VALUE_LENGTH ? value : `[${value.length} characters]`
+      return shows === 'values' && value.length <= MAX_VALUE_LENGTH ? value : `[${value.length} characters]`
     if (Array.isArray(value)) {
       if (depth === 0) return `[${value.length} items]`
       const shown = value.slice(0, MAX_ITEMS).flatMap((item) => {
-        const short = summarise(item, isVisible, depth - 1)
+        const short = summarise(item, shows, depth - 1)
         return take(sizeOf(short)) ? [short] : []
       })
       return shown.length < value.length ? [...shown, `[${value.length - shown.length} more]`] : shown
     }
-    if (!isJsonObject(value)) return isVisible ? value : `[${typeof value}]`
+    if (!isJsonObject(value)) return shows === 'values' ? value : `[${typeof value}]`
     const names = Object.keys(value)
     if (depth === 0) return `[${names.length} fields]`
     const shown: Record<string, unknown> = Object.create(null)
     let count = 0
     for (const name of names.slice(0, MAX_FIELDS)) {
-      const short = summarise(value[name], isVisible && isShown(name), depth - 1)
+      const short = summarise(value[name], shows !== 'nothing' && isShown(name) ? 'values' : 'nothing', depth - 1)
       const key = truncate(name, MAX_NAME_LENGTH)
       if (!take(key.length + 4 + sizeOf(short))) break
       shown[key] = short
@@ -63,7 +66,7 @@ export function summariseBody(body: unknown): string | undefined {
     if (count < names.length) shown['…'] = `[${names.length - count} more]`
     return shown
   }
-  return JSON.stringify(summarise(body, true, MAX_DEPTH))
+  return JSON.stringify(summarise(body, 'fields', MAX_DEPTH))
 }
 
 /** What a value adds to the length; that of objects and arrays was counted with their parts. */

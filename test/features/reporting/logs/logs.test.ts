@@ -77,6 +77,9 @@ test('a refused body is kept as its shape, without contents, data or secrets', a
   const [cut] = await list(service, `?request_id=${at(huge.body, 'request_id')}`)
   expect(JSON.stringify(cut?.['body']).length).toBeLessThan(2200)
   expect(at(cut, 'body', 'to', 5)).toBe('[995 more]')
+  const unnamed = await service.api('POST', '/v1/emails', ['horse', { to: 'bob@', text: 'horse' }])
+  const [nameless] = await list(service, `?request_id=${at(unnamed.body, 'request_id')}`)
+  expect(nameless?.['body']).toEqual(['[5 characters]', { to: 'bob@', text: '[5 characters]' }])
 })
 
 // Proves: logs-2
