@@ -111,6 +111,7 @@ import { operatorWebhookRoutes } from '#features/webhooks/inbound-routes/operato
 import { inboundDeliveryRoutes, inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
 import { webhookPayloadRoutes, webhookRoutes } from '#features/webhooks/webhooks/history/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/manage/webhooks.ts'
+import { attempt } from '#platform/attempt.ts'
 import type { BuiltFiles } from '#platform/http/built-files.ts'
 import type { Dialect } from '#platform/http/dialect.ts'
 import { iconRoute } from '#platform/http/icon.ts'
@@ -391,7 +392,8 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     requestKeys: createRequestKeys(app),
     onResponse(response, request) {
       app.metrics.responseSent(response.status)
-      recordRequest(response, request)
+      // The request was served: a client that got an error for it would repeat it.
+      attempt(() => recordRequest(response, request))
     },
     ...(screen && { screen }),
     routes: createRoutes(opened, {

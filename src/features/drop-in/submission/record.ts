@@ -2,6 +2,7 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { getRequestLog } from '#features/reporting/logs/request-log.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
+import { attempt } from '#platform/attempt.ts'
 import type { SmtpReply } from './replies.ts'
 
 export interface EndedCommand {
@@ -22,7 +23,11 @@ export interface EndedCommand {
 
 const ENHANCED_CODE = /^(\d\.\d{1,3}\.\d{1,3}) /
 
-export function recordCommand(
+/** Never throws: a client whose message was accepted would send it again. */
+export const recordCommand = (...parameters: Parameters<typeof record>): void =>
+  void attempt(() => record(...parameters))
+
+function record(
   app: App,
   { findOwner }: Pick<Authenticator, 'findOwner'>,
   { method, actor, password, sourceIp, helo, startedAtMs, reply, errorCode, emailId, body }: EndedCommand,

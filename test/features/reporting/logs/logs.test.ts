@@ -214,6 +214,17 @@ test('the oldest requests make way for new ones, and old ones go', async () => {
 })
 
 // Proves: logs-6
+test('a request that cannot be logged has its response nevertheless', async () => {
+  await using own = await startSubmissionFixture()
+  const client = await own.connectLoggedIn()
+  getRequestLog(own.app).add = () => {
+    throw new Error('broken')
+  }
+  expect((await own.send()).status).toBe(202)
+  expect(await sendMessage(client, createMessage())).toStartWith('250')
+})
+
+// Proves: logs-6
 test('a full disk drops entries and fails no request', async () => {
   let isFull = false
   await using own = await createEmailApi({
