@@ -196,6 +196,7 @@ export const RecipientExplanation = Type.Object(
             description: '`all` mail, or `marketing`: mail with `transactional: false`.',
           }),
           stream: Nullable(Type.String(), 'Only mail of the stream with this slug; null: of every stream.'),
+          list: Nullable(Type.String(), 'Only mail to the contact list with this name; null: to every list.'),
           created_at: Timestamp({ description: 'Since when.' }),
           source_email_id: Nullable(Uuid(), 'Email that caused it; null: none, or it is deleted.'),
         }),

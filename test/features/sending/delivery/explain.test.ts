@@ -5,6 +5,7 @@ import { RESTORED_REASON } from '#features/core/fence/restored.ts'
 import { adviseOnAttempt, explainEmail, type Wait } from '#features/sending/delivery/control/explain.ts'
 import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read.ts'
 import { toEmailState } from '#features/sending/emails/wire.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 
 const BOB = 'bob@receiver.test'
 const DUE = Date.UTC(2026, 2, 15, 14, 3)
@@ -115,6 +116,7 @@ test.each<[situation: string, Given, state: string, said: RegExp]>([
     'complained, sender',
     /, and the recipient reported it as spam\. \(Send only/,
   ],
+  ['complained, then opened it', sent(['complained'], ['opened']), 'complained, sender', /reported it as spam\./],
   ['was simulated', { ...sent(), ...IN_SANDBOX }, 'sent, nobody', /^The simulator accepted it, and nothing left/],
   [
     'was captured in the sandbox',
@@ -171,6 +173,14 @@ test.each<[situation: string, Given, state: string, said: RegExp]>([
   const [only] = explanations
   expect(`${only?.state}, ${only?.who_must_act}`).toBe(state)
   expect(`${sentence}${only?.advice ? ` (${only.advice})` : ''}`).toMatch(said)
+})
+
+test('further mail: none is said of an erased recipient', () => {
+  const recipients = [{ status: 'rejected' } as const, { status: 'rejected', address: ERASED_ADDRESS } as const]
+  expect(explain({ recipients }).explanations.map(({ further_mail }) => further_mail)).toEqual([
+    expect.stringContaining('is sent to the address'),
+    null,
+  ])
 })
 
 test.each([

@@ -84,6 +84,11 @@ describe('a link of mail to a list', () => {
       expect(readStops()).toEqual({ garden: true, gardenInNews: true, kitchen: false, plain: false, receipts: false })
       expect(await suppressed()).toEqual([['unsubscribe', null, garden.id]])
       expect(await statuses()).toEqual(['unsubscribed', 'active'])
+      const [email] = at((await service.api('GET', '/v1/emails')).body, 'data') as { id: string }[]
+      expect(at(await service.detail(email?.id ?? ''), 'explanations', 0)).toMatchObject({
+        suppression: { list: 'Garden & <b>more</b>', stream: null },
+        further_mail: expect.stringContaining('not transactional to the list Garden & <b>more</b> is sent'),
+      })
       expect(service.events()).toEqual([
         { emailId: 1, recipient: ADDRESS, data: { stream, list_id: garden.id, scope: 'list', reason: 'one-click' } },
       ])

@@ -26,6 +26,7 @@ import type { ExplanationContext } from './explain.ts'
 const sql = prepareStatements((db) => ({
   email: db.prepare<{ uuid: UuidBytes }, [number, number]>('SELECT uuid FROM emails WHERE id = ? AND account_id = ?'),
   stream: db.prepare<{ slug: string }, [number]>('SELECT slug FROM streams WHERE id = ?'),
+  list: db.prepare<{ name: string }, [number]>('SELECT name FROM contact_lists WHERE id = ?'),
 }))
 
 /** @param accountId of the email */
@@ -50,13 +51,14 @@ export function createExplanationContext(
 function suppressionWire(
   db: Database,
   accountId: number,
-  { reason, covers, streamId, sourceEmailId, createdAt }: NonNullable<ReturnType<typeof suppressionOf>>,
+  { reason, covers, streamId, listId, sourceEmailId, createdAt }: NonNullable<ReturnType<typeof suppressionOf>>,
 ): RecipientExplanation['suppression'] {
   const source = sourceEmailId === null ? undefined : sql(db).email.get(sourceEmailId, accountId)
   return {
     reason,
     stops: SUPPRESSION_SCOPES[covers] ?? 'all',
     stream: sql(db).stream.get(streamId)?.slug ?? null,
+    list: sql(db).list.get(listId)?.name ?? null,
     created_at: isoTime(createdAt),
     source_email_id: source ? formatUuid(source.uuid) : null,
   }

@@ -10,6 +10,7 @@ import type { StoredEmail, StoredRecipient } from '#features/sending/emails/read
 import { findHold, toRecipientState } from '#features/sending/emails/wire.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { BounceCategory } from '../protocol.ts'
@@ -273,7 +274,8 @@ function describeAccepted({ isSandbox, events }: Facts): Said {
   const isRelayed = events.some((event) => event.type === 'delivered' && parseData(event).relay)
   const server = isRelayed ? 'The smarthost of this service' : 'The receiving server'
   const accepted = isSandbox ? 'The simulator accepted it, and nothing left this machine' : `${server} accepted it`
-  const reaction = events.findLast(({ type }) => REACTIONS.has(type))?.type ?? ''
+  const reactions = events.map(({ type }) => type).filter((type) => REACTIONS.has(type))
+  const reaction = reactions.includes('complained') ? 'complained' : (reactions.at(-1) ?? '')
   const sentence = `${accepted}${REACTIONS.get(reaction) ?? ''}.`
   if (reaction === 'complained') return { who: 'sender', sentence, advice: 'Send only what the recipient asked for.' }
   return isSandbox || reaction !== '' ? { who: 'nobody', sentence } : { who: 'nobody', sentence, advice: NOT_SEEN }
@@ -344,7 +346,7 @@ function explainRecipient(facts: Facts, { findWait, findExpiry }: ExplanationCon
     server: (outcome && parseData(outcome).remote_mta) ?? null,
     reply: recipient.smtpResponse,
     suppression,
-    further_mail: describeFurtherMail(state, suppression),
+    further_mail: address === ERASED_ADDRESS ? null : describeFurtherMail(state, suppression),
   }
 }
 
@@ -354,11 +356,9 @@ function describeFurtherMail(state: State, suppression: Facts['suppression']): s
     return state === 'bounced' || state === 'complained' || state === 'rejected'
       ? 'Further mail of this kind is sent to the address: it is not suppressed.'
       : null
-  const { stops, stream } = suppression
-  const mail =
-    stops === 'all'
-      ? 'No further mail'
-      : `No further mail that is not transactional${stream === null ? '' : ` of the stream ${stream}`}`
+  const { stops, stream, list } = suppression
+  const part = list !== null ? ` to the list ${list}` : stream !== null ? ` of the stream ${stream}` : ''
+  const mail = stops === 'all' ? 'No further mail' : `No further mail that is not transactional${part}`
   return `${mail} is sent to the address, until it is removed from the suppression list.`
 }
 
