@@ -9,10 +9,12 @@ import type { FindAuditNames } from '#features/core/audit-logs/routes.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 
-/** Table and naming column of each kind of resource; those of `DELETED_LATER` stay for a while when deleted. */
+/**
+ * Table and naming column of each kind of resource that is found by an index, so not of contacts; those of
+ * `DELETED_LATER` stay for a while when deleted.
+ */
 const TABLES: Readonly<Record<string, readonly [table: string, name: string]>> = {
   api_key: ['api_keys', 'name'],
-  contact: ['contacts', 'email'],
   contact_list: ['contact_lists', 'name'],
   domain: ['domains', 'domain'],
   email: ['emails', 'subject'],
