@@ -1,29 +1,36 @@
 /**
  * @module Names what entries of the audit log refer to: users, keys and resources, by their tables; what was deleted,
- * by the last name in the log.
+ * by the last name in the log. What an entry itself holds is for all who read the log, a present name for those who may
+ * read the resource.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { findNameInLog } from '#features/core/audit-logs/read.ts'
 import type { FindAuditNames } from '#features/core/audit-logs/routes.ts'
+import { hasScope, type Scope } from '#features/setup/api-keys/scopes.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 
-/**
- * Table and naming column of each kind of resource that is found by an index, so not of contacts; those of
- * `DELETED_LATER` stay for a while when deleted.
- */
-const TABLES: Readonly<Record<string, readonly [table: string, name: string]>> = {
-  api_key: ['api_keys', 'name'],
-  contact_list: ['contact_lists', 'name'],
-  domain: ['domains', 'domain'],
-  email: ['emails', 'subject'],
-  invitation: ['invitations', 'email'],
-  newsletter: ['newsletters', 'subject'],
-  signup_form: ['signup_forms', 'title'],
-  stream: ['streams', 'name'],
-  template: ['templates', 'name'],
-  webhook: ['webhooks', 'url'],
+interface Named {
+  readonly table: string
+  /** The column that names a row. */
+  readonly name: string
+  /** Who may read the present name; undefined: whoever may read the log. */
+  readonly scope?: Scope
+}
+
+/** The kinds of resource that are found by an index, so not contacts; those of `DELETED_LATER` stay for a while. */
+const TABLES: Readonly<Record<string, Named>> = {
+  api_key: { table: 'api_keys', name: 'name' },
+  contact_list: { table: 'contact_lists', name: 'name', scope: 'contacts:read' },
+  domain: { table: 'domains', name: 'domain', scope: 'domains:read' },
+  email: { table: 'emails', name: 'subject', scope: 'emails:read' },
+  invitation: { table: 'invitations', name: 'email' },
+  newsletter: { table: 'newsletters', name: 'subject', scope: 'contacts:read' },
+  signup_form: { table: 'signup_forms', name: 'title', scope: 'contacts:read' },
+  stream: { table: 'streams', name: 'name', scope: 'emails:read' },
+  template: { table: 'templates', name: 'name', scope: 'templates:read' },
+  webhook: { table: 'webhooks', name: 'url', scope: 'webhooks:read' },
 }
 const DELETED_LATER: ReadonlySet<string> = new Set(['contact_lists', 'domains', 'streams', 'templates', 'webhooks'])
 
@@ -44,13 +51,18 @@ const findUser = (db: Database, id: Uint8Array): string | undefined =>
 const findAccount = (db: Database, id: Uint8Array, accountId: number): string | undefined =>
   findRow(db, 'SELECT name FROM accounts WHERE uuid = ? AND deleted_at IS NULL AND ? IN (id, parent_id)', id, accountId)
 
+const findKind = (type: string): Named | undefined => (Object.hasOwn(TABLES, type) ? TABLES[type] : undefined)
+
+const findScope = (type: string): Scope | undefined =>
+  type === 'sub_account' ? 'sub_accounts:manage' : findKind(type)?.scope
+
 /** The name of a resource that exists; undefined: it does not; null: its kind has no row of its own. */
 function findResource(db: Database, accountId: number, type: string | null, id: string): string | null | undefined {
   const uuid = parseUuid(id)
   if (type === null || !uuid) return null
   if (type === 'user') return findUser(db, uuid)
   if (type === 'account' || type === 'sub_account') return findAccount(db, uuid, accountId)
-  const [table, name] = Object.hasOwn(TABLES, type) ? (TABLES[type] ?? []) : []
+  const { table, name } = findKind(type) ?? {}
   if (table === undefined) return null
   const isThere = DELETED_LATER.has(table) ? ' AND deleted_at IS NULL' : ''
   return findRow(
@@ -63,7 +75,7 @@ function findResource(db: Database, accountId: number, type: string | null, id: 
 
 export const createAuditNames =
   ({ db }: Pick<App, 'db'>): FindAuditNames =>
-  (accountId) => {
+  ({ accountId, scopes }) => {
     const named = new Map<string, string | null>()
     /** Keys and names are looked up once for a page. */
     const findOnce = (id: string, find: () => string | null): string | null => {
@@ -85,10 +97,12 @@ export const createAuditNames =
       const actor_name = findOnce(`${actorType} ${actorId}`, () => nameActor(actorType, actorId))
       if (resourceId === null) return { actor_name, resource_name: null, resource_exists: null }
       const found = findResource(db, accountId, resourceType, resourceId)
+      const scope = findScope(resourceType ?? '')
+      const present = scope === undefined || hasScope(scopes, scope) ? found : undefined
       const logged = () => findNameInLog(db, accountId, resourceId) ?? (resourceId.includes('@') ? resourceId : null)
       return {
         actor_name,
-        resource_name: found ?? findOnce(`resource ${resourceId}`, logged),
+        resource_name: present ?? findOnce(`resource ${resourceId}`, logged),
         resource_exists: found === null ? null : found !== undefined,
       }
     }

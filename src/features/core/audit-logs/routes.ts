@@ -1,7 +1,7 @@
 /** @module Routes of /v1/audit-logs. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import type { App } from '#features/core/app/app.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
@@ -36,8 +36,8 @@ const toAuditFilter = (query: Static<typeof AuditLogQuery>): AuditFilter => ({
   ...parseDateRange(query),
 })
 
-/** Finds the names of what the entries of an account refer to. */
-export type FindAuditNames = (accountId: number) => (entry: StoredAuditEntry) => AuditNames
+/** Finds the names of what the entries of an account refer to, as far as the actor may read them. */
+export type FindAuditNames = (actor: Actor) => (entry: StoredAuditEntry) => AuditNames
 
 export const auditLogRoutes = (app: App, { findNames }: { readonly findNames: FindAuditNames }) =>
   new Elysia({ prefix: '/v1/audit-logs', tags: ['Audit log'] }).use(authenticated).get(
@@ -47,7 +47,7 @@ export const auditLogRoutes = (app: App, { findNames }: { readonly findNames: Fi
       const { entries, total } = await listAuditEntries(app.db, actor.accountId, toAuditFilter(query), page, () =>
         yieldFairly(request),
       )
-      const namesOf = findNames(actor.accountId)
+      const namesOf = findNames(actor)
       return pageBody(
         entries.map((entry) => toAuditLogWire(entry, actor.accountUuid, namesOf(entry))),
         { ...page, total },

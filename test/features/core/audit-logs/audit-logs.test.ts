@@ -86,6 +86,18 @@ test('an entry names who made the change and what was changed, also when these a
   expect(JSON.stringify(body)).not.toContain(key.slice(-20))
 })
 
+// Proves: audit-9
+test('a present name is shown only to those who may read the resource; without, the name that the log holds', async () => {
+  await using service = await createTestApi()
+  const { api, app, newKey } = service
+  const id = at((await api('POST', '/v1/streams', { slug: 'news', name: 'News' })).body, 'data', 'id')
+  app.db.run("UPDATE streams SET name = 'Unannounced' WHERE slug = 'news'")
+  const readEntry = async (...scopes: string[]) =>
+    at((await api('GET', `/v1/audit-logs?resource_id=${id}`, undefined, { key: await newKey(scopes) })).body, 'data', 0)
+  expect(await readEntry('account:read')).toMatchObject({ resource_name: 'News', resource_exists: true })
+  expect(await readEntry('account:read', 'emails:read')).toMatchObject({ resource_name: 'Unannounced' })
+})
+
 // Proves: audit-3
 test('a rejected change leaves no entry', async () => {
   await using service = await createTestApi()
