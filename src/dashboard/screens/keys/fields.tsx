@@ -100,11 +100,13 @@ function DomainChoice({ value, error, set, isReadOnly }: FieldState) {
         w="100%"
         label="Domain"
         description="What the key may send from."
+        error={!isTyped && error}
         disabled={isReadOnly}
         value={isTyped ? OTHER : first}
         onChange={({ currentTarget: { value: name } }) => {
           setIsOther(name === OTHER)
-          if (name !== OTHER) set(name === '' ? null : [name])
+          if (name === OTHER) setText(chosen.join(', '))
+          else set(name === '' ? null : [name])
         }}
         data={[
           { value: '', label: 'All domains' },
