@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requiresOrSupport } from '#features/core/app/http.ts'
+import { authenticated, requiresOrSupport, SUPPORT_RIGHT } from '#features/core/app/http.ts'
 import { findClosest, findOldestTime, findPeople } from '#features/sending/emails/find-people.ts'
 import { EmailRow } from '#features/sending/emails/model.ts'
 import { findEmails } from '#features/sending/emails/routes.ts'
@@ -115,7 +115,7 @@ async function searchAll(
   maxAttempts: MaxAttempts,
 ): Promise<Static<typeof SearchResults>> {
   const { accountId } = actor
-  const mayRead = (scope: Scope) => hasScope(actor.scopes, scope)
+  const mayRead = (scope: string) => hasScope(actor.scopes, scope)
   const isNamed = createNameTest(q)
   const find = (kind: keyof typeof KINDS) =>
     (mayRead(KINDS[kind][0]) ? sql(app.db)[kind].all(accountId) : [])
@@ -124,7 +124,9 @@ async function searchAll(
       .map(({ uuid, name, detail }) => ({ id: formatUuid(uuid as never), name, detail }))
   const page = { limit: MAX_FOUND, offset: 0 }
   const { emails } = await findEmails(app, accountId, { q }, page)
-  const sources = (['contacts', 'suppressions'] as const).filter((source) => mayRead(`${source}:read`))
+  const sources = (['contacts', 'suppressions'] as const).filter(
+    (source) => mayRead(`${source}:read`) || (source === 'suppressions' && mayRead(SUPPORT_RIGHT)),
+  )
   const people = await findPeople(app, accountId, q, { limit: MAX_FOUND, sources })
   const isAbsent = emails.length === 0 && people.length === 0
   return {

@@ -152,6 +152,8 @@ test('the role support removes a suppression, and adds none', async () => {
   const body = { email_address: 'eve@secret.test' }
   await service.api('POST', '/v1/suppressions', body)
   expectError(await support.ask('POST', '/v1/suppressions', body), 403, 'insufficient_role')
+  const found = at((await support.ask('GET', '/v1/search?q=eve@se')).body, 'data', 'people')
+  expect(found).toMatchObject([{ address: 'eve@secret.test', last_email_at: null }])
   expect((await support.ask('DELETE', '/v1/suppressions/eve@secret.test')).status).toBe(204)
   expect(at((await support.ask('GET', '/v1/people/eve@secret.test')).body, 'data', 'can_receive')).toBe(true)
   const entries = at((await service.api('GET', '/v1/audit-logs?action=suppression.deleted')).body, 'data')
