@@ -190,13 +190,17 @@ describeInBrowser('broadcasts in the dashboard', (open) => {
     await goTo('/broadcasts')
     await page.locator('[data-row] a', { hasText: 'Spring' }).click()
     await page.getByRole('textbox', { name: 'Subject' }).fill('Summer')
-    await page.getByRole('button', { name: 'Save the draft' }).click()
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
     await heading(page, 'Draft: Summer')
     await page.getByRole('link', { name: '4. Send', exact: true }).click()
     await page.getByText('3 recipients of 3 contacts get it.').waitFor()
     await page.getByRole('radio', { name: 'Later' }).click()
     expect(await page.getByRole('button', { name: 'Schedule to 3' }).getAttribute('aria-disabled')).toBe('true')
     const tomorrow = new Date(service.app.clock.now() + 86_400_000).toISOString().slice(0, 16)
+    // Of the zone of the account menu, which is not that of the browser.
+    await page.evaluate("localStorage.setItem('tassis-time-zone', 'Pacific/Kiritimati')")
+    await page.reload()
+    await page.getByRole('radio', { name: 'Later' }).click()
     await page.getByLabel('Begin at').fill(tomorrow)
     // Somebody joins in the meantime: more than were confirmed are not written to.
     await addContacts(service.app, list, [{ email: 'late@people.test' }])
@@ -209,6 +213,9 @@ describeInBrowser('broadcasts in the dashboard', (open) => {
     await page.getByLabel('Type 4 to confirm').fill('4')
     await page.keyboard.press('Enter')
     await state(page, 'waiting')
+    expect(at((await service.api('GET', '/v1/broadcasts')).body, 'data', '0', 'begins_at')).toBe(
+      new Date(`${tomorrow}+14:00`).toISOString(),
+    )
     await page.getByRole('button', { name: 'Cancel', exact: true }).click()
     await page.getByRole('button', { name: 'Cancel the broadcast' }).click()
     await state(page, 'cancelled')

@@ -54,7 +54,7 @@ export function ReplayDialog({ noun, undelivered, event, from, count, run, child
       isIncomplete={!found?.deliveries}
       run={(range: ReplayRange) => run({ ...range, ...(from_seq != null && to_seq != null && { from_seq, to_seq }) })}
       fields={[
-        { name: 'from', label: 'From', kind: 'time', hint: 'In the time zone of this browser.', isRequired: true },
+        { name: 'from', label: 'From', kind: 'time', hint: 'In the time zone of the account menu.', isRequired: true },
         { name: 'to', label: 'To', kind: 'time', hint: 'Empty: until now.', isEnd: true },
         ...(event ? [{ name: 'event', kind: 'choice', ...event } as const] : []),
         { name: 'undelivered', kind: 'check', ...undelivered },

@@ -65,7 +65,7 @@ export function ContentForm({ listId, draft, onSaved }: ContentFormProps) {
           Save and continue
         </ActionButton>
         <ActionButton reason={reason} variant="default" loading={work.isPending} onClick={() => save(false)}>
-          Save the draft
+          Save
         </ActionButton>
       </Group>
       <div role="status">{draft && isUnchanged && <Text size="sm">The draft is saved.</Text>}</div>

@@ -13,6 +13,7 @@ import { formatCount } from '../../parts/format.ts'
 import { Notice } from '../../parts/notice.tsx'
 import { ErrorState, Facts } from '../../parts/page.tsx'
 import { formatTime } from '../../parts/time.tsx'
+import { parseLocalTime } from '../../parts/zone.ts'
 import { describeLeftOut } from './states.ts'
 
 export function SendStep({ draft }: { readonly draft: Newsletter }) {
@@ -23,7 +24,7 @@ export function SendStep({ draft }: { readonly draft: Newsletter }) {
   const [isConfirming, setIsConfirming] = useState(false)
   const navigate = useNavigate()
   const reason = useAllowed('developer')
-  const at = isLater ? new Date(time) : undefined
+  const at = isLater ? parseLocalTime(time) : undefined
   const isTimeMissing = at !== undefined && Number.isNaN(at.getTime())
   const hasContent = draft.html_body !== null || draft.text_body !== null || draft.template_id !== null
   const { data } = count
@@ -50,7 +51,7 @@ export function SendStep({ draft }: { readonly draft: Newsletter }) {
         <TextInput
           type="datetime-local"
           label="Begin at"
-          description="In the time zone of this browser. The recipients are those of now; whoever joins later does not get it."
+          description="In the time zone of the account menu. The recipients are those of now; whoever joins later does not get it."
           {...bindText(time, setTime)}
           required
           maw={300}
