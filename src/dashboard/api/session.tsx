@@ -8,7 +8,7 @@ import { ErrorState, LoadingState } from '../parts/page.tsx'
 import { api, listenForForbidden, listenForSignOut, read, rememberCsrfToken } from './client.ts'
 import { readAgain } from './data.ts'
 
-const SessionContext = createContext<Session | undefined>(undefined)
+export const SessionContext = createContext<Session | undefined>(undefined)
 
 export function useSession(): Session {
   const session = useContext(SessionContext)
@@ -83,7 +83,7 @@ export function SessionProvider({ children }: { readonly children: ReactNode }) 
         {children}
         <SignInAgain
           email={state.user.email}
-          hasPassword={state.user.has_password}
+          hasPassword={state.user.has_password && state.local_sign_in}
           isOpen={hasEnded}
           onSignedIn={async (renewed) => {
             rememberCsrfToken(renewed.data.csrf_token)

@@ -70,6 +70,10 @@ export const SessionState = Type.Object({
     description: 'Whether the service delivers nothing: all mail is captured, and counted as delivered.',
   }),
   sign_on_name: TextOrNull('Name of the identity provider by which people may sign in; null: there is none.'),
+  local_sign_in: Type.Boolean({
+    description:
+      'Whether people may sign in with their passwords and passkeys here; false: only by the identity provider.',
+  }),
   csrf_token: Type.String({
     description: 'Send it in the header X-CSRF-Token of every request of this session that changes something.',
   }),
@@ -183,6 +187,7 @@ export const sessionWire = (
   accounts: listMemberships(app.db, user.id).map(membershipWire),
   captures_mail: app.config.delivery === 'capture',
   sign_on_name: app.config.oidcIssuer === '' ? null : app.config.oidcName,
+  local_sign_in: app.config.localSignIn,
   csrf_token: getCsrfToken(app, id),
 })
 

@@ -62,6 +62,7 @@ describe('signing in', () => {
           accounts: [account],
           captures_mail: false,
           sign_on_name: null,
+          local_sign_in: true,
           csrf_token: expect.stringMatching(/^[\w-]{43}$/),
         },
       },
