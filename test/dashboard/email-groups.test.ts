@@ -1,7 +1,7 @@
 /** @module What the screens of emails put together, leave out and export. */
 import { expect, test } from 'bun:test'
 import type { EmailEvent, EmailRecipient, EmailSummary, RecipientExplanation } from '#client/api.ts'
-import { toShownState } from '#dashboard/screens/emails/format.ts'
+import { toShownState } from '#dashboard/parts/status.tsx'
 import { groupEvents, groupOutcomes } from '#dashboard/screens/emails/groups.ts'
 import { toCsv, toEmailQuery } from '#dashboard/screens/emails/query.ts'
 

@@ -16,7 +16,7 @@ import {
   IconWebhook,
   IconWorld,
 } from './icons.ts'
-import { toStatusWord } from './status.tsx'
+import { toShownState, toStatusWord } from './status.tsx'
 import type { Target } from './target.ts'
 import { formatDay, formatTime } from './time.tsx'
 
@@ -109,10 +109,10 @@ function toGroups(found: Everything, all: FoundItem): readonly Found[] {
     {
       label: 'Emails',
       items: [
-        ...found.emails.map(({ id, subject, to_address: to, state, created_at: at }) => ({
+        ...found.emails.map(({ id, subject, to_address: to, state, engagement, created_at: at }) => ({
           key: id,
           label: `${subject || '(no subject)'} · ${to}`,
-          note: `${toStatusWord(state)} · ${formatTime(at)}`,
+          note: `${toStatusWord(toShownState({ engagement }, state))} · ${formatTime(at)}`,
           icon: IconMail,
           target: linkOptions({ to: '/emails/$id', params: { id } }),
         })),

@@ -11,12 +11,11 @@ import { IconChevronLeft, IconChevronRight } from '../parts/icons.ts'
 import { AppLink, TextLink } from '../parts/links.tsx'
 import { Facts, RecordPage, Section, useBack } from '../parts/page.tsx'
 import { PersonLink } from '../parts/person-link.tsx'
-import { StatusBadge } from '../parts/status.tsx'
+import { StatusBadge, toShownState } from '../parts/status.tsx'
 import { Time } from '../parts/time.tsx'
 import { EmailMenu } from './emails/actions.tsx'
 import { Answer } from './emails/answer.tsx'
 import { EmailContent } from './emails/content.tsx'
-import { toShownState } from './emails/format.ts'
 
 const route = getRouteApi('/emails/$id')
 

@@ -4,16 +4,16 @@ import type { Person, PersonEmail, PersonSuppression } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
-import { useAllowed } from '../api/session.tsx'
+import { useAllowed, useSession } from '../api/session.tsx'
 import { formatCount } from '../parts/format.ts'
 import { ButtonLink, InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { EmptyState, Facts, RecordPage, Section, useBack } from '../parts/page.tsx'
-import { StatusBadge, StatusLabel, toStatusWord } from '../parts/status.tsx'
+import { StatusBadge, StatusLabel, toShownState, toStatusWord } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { ContactStatusLabel } from './audience/parts.tsx'
-import { countRecipients, toShownState } from './emails/format.ts'
+import { countRecipients } from './emails/format.ts'
 import { findReason } from './suppressions/reasons.ts'
 import { RemoveSuppression } from './suppressions/remove.tsx'
 
@@ -70,6 +70,7 @@ const Answer = ({ person }: { readonly person: Person }) =>
 
 function PersonView({ person }: { readonly person: Person }) {
   const { address, emails, recent_emails: recent, suppressions, lists, received, mailboxes } = person
+  const { role } = useSession()
   return (
     <>
       {suppressions.length > 0 && (
@@ -102,7 +103,12 @@ function PersonView({ person }: { readonly person: Person }) {
       </Section>
       {lists && lists.length > 0 && (
         <Section title="Lists">
-          <DataTable label="Lists" columns={toListColumns(address)} rows={lists} toKey={({ id }) => id} />
+          <DataTable
+            label="Lists"
+            columns={toListColumns(address, role === 'support')}
+            rows={lists}
+            toKey={({ id }) => id}
+          />
         </Section>
       )}
       {received && received.length > 0 && (
@@ -201,14 +207,18 @@ const EMAILS: readonly Column<PersonEmail>[] = [
 
 type ListOf = NonNullable<Person['lists']>[number]
 
-const toListColumns = (email: string): readonly Column<ListOf>[] => [
+/** @param isPlain whether the reader may not open lists */
+const toListColumns = (email: string, isPlain: boolean): readonly Column<ListOf>[] => [
   {
     header: 'List',
-    cell: ({ id, name }) => (
-      <NameLink to="/audience/lists/$id/contacts/$email" params={{ id, email }}>
-        {name}
-      </NameLink>
-    ),
+    cell: ({ id, name }) =>
+      isPlain ? (
+        <bdi>{name}</bdi>
+      ) : (
+        <NameLink to="/audience/lists/$id/contacts/$email" params={{ id, email }}>
+          {name}
+        </NameLink>
+      ),
   },
   { header: 'Status', width: '12rem', phone: 'bare', cell: ({ status }) => <ContactStatusLabel status={status} /> },
   {

@@ -2,10 +2,10 @@
 import { VisuallyHidden } from '@mantine/core'
 import type { EmailSummary } from '#client/api.ts'
 import { NameLink } from '../../parts/links.tsx'
-import { StatusBadge } from '../../parts/status.tsx'
+import { StatusBadge, toShownState } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
-import { countRecipients, toShownState } from './format.ts'
+import { countRecipients } from './format.ts'
 
 type Row = EmailSummary
 

@@ -30,12 +30,6 @@ export const formatTimings = (timings: Readonly<Record<string, number>>): string
     ...Object.entries(timings).map(([phase, ms]) => `${phase} ${ms} ms`),
   ].join(', ')
 
-/** Of delivered mail, what the recipient did last. @param state of the email, or of one of its recipients */
-export function toShownState({ engagement }: Pick<EmailSummary, 'engagement'>, state: EmailSummary['state']): string {
-  if (state !== 'sent') return state
-  return (['complained', 'clicked', 'opened'] as const).find((name) => engagement.includes(name)) ?? state
-}
-
 /** `to` joins the addresses; their names are not in it. */
 export const countRecipients = ({ to, cc, bcc }: Pick<EmailSummary, 'to' | 'cc' | 'bcc'>): number =>
   (to === '' ? 0 : to.split(', ').length) + cc.length + bcc.length

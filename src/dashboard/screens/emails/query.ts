@@ -2,8 +2,8 @@
 import type { EmailSummary } from '#client/api.ts'
 import { toQuery } from '../../parts/filters.ts'
 import { keep } from '../../parts/search.ts'
+import { toShownState } from '../../parts/status.tsx'
 import { parseLocalTime, toLocalTime } from '../../parts/zone.ts'
-import { toShownState } from './format.ts'
 
 const ENGAGEMENTS: readonly unknown[] = ['opened', 'clicked', 'complained']
 

@@ -6,7 +6,7 @@ import { NameLink, TextLink } from '../../parts/links.tsx'
 import { NewRows } from '../../parts/list.tsx'
 import { EmptyState, QueryView, Section } from '../../parts/page.tsx'
 import { useSteadyRows } from '../../parts/rows.ts'
-import { StatusBadge } from '../../parts/status.tsx'
+import { StatusBadge, toShownState } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 
@@ -45,6 +45,11 @@ const COLUMNS: readonly Column<EmailSummary>[] = [
     ),
   },
   { header: 'Subject', phone: 'bare', cell: ({ subject }) => <bdi title={subject}>{subject || '(no subject)'}</bdi> },
-  { header: 'Status', width: '10rem', phone: 'bare', cell: ({ state }) => <StatusBadge status={state} /> },
+  {
+    header: 'Status',
+    width: '10rem',
+    phone: 'bare',
+    cell: (row) => <StatusBadge status={toShownState(row, row.state)} />,
+  },
   { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
