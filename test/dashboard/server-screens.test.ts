@@ -16,8 +16,10 @@ import {
   toRuleSelector,
 } from '#dashboard/screens/server/queue-format.ts'
 
-test('the navigation has the server only for operators', () => {
-  const labels = (isOperator: boolean) => listNavigation(isOperator).map(({ label }) => label)
+test('the navigation has the server only for operators, and for support what it may read', () => {
+  const labels = (isOperator: boolean, role = 'owner') =>
+    listNavigation({ role, user: { is_operator: isOperator } }).map(({ label }) => label)
+  expect(labels(false, 'support')).toEqual(['Overview', 'Emails', 'Analytics', 'Suppressions', 'Domains', 'Settings'])
   expect(labels(false)).not.toContain('Server')
   expect(labels(true)).toEqual([...labels(false), 'Server'])
 })

@@ -55,7 +55,7 @@ interface Dialog {
 
 export function Keyboard({ palette, help }: { readonly palette: Dialog; readonly help: Dialog }) {
   const navigate = useNavigate()
-  const navigation = listNavigation(useSession().user.is_operator)
+  const navigation = listNavigation(useSession())
   const goPressedAt = useRef(Number.NEGATIVE_INFINITY)
   useWindowEvent('click', ({ target }) => {
     const opened = target instanceof Element && target.closest<HTMLAnchorElement>('[data-row] a')

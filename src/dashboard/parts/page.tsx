@@ -18,6 +18,7 @@ import { useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { isMissing } from '../api/data.ts'
+import { SessionContext } from '../api/session.tsx'
 import { Copy } from './copy.tsx'
 import { IconArrowLeft } from './icons.ts'
 import { AppLink } from './links.tsx'
@@ -162,15 +163,19 @@ export function ErrorState({ error, onRetry }: { readonly error: unknown; onRetr
 }
 
 /** Leads to the request in the log. A plain link: also errors outside of the router have one. */
-export const RequestId = ({ id }: { readonly id: string | undefined }) =>
-  id ? (
+export function RequestId({ id }: { readonly id: string | undefined }) {
+  const role = useContext(SessionContext)?.role
+  return id ? (
     <Text size="sm">
       Request id: <Code>{id}</Code>{' '}
-      <Anchor inherit underline="always" href={`/app/logs?request_id=${encodeURIComponent(id)}`}>
-        Show in the logs
-      </Anchor>
+      {role !== 'support' && (
+        <Anchor inherit underline="always" href={`/app/logs?request_id=${encodeURIComponent(id)}`}>
+          Show in the logs
+        </Anchor>
+      )}
     </Text>
   ) : null
+}
 
 interface EmptyStateProps {
   /** What will appear here. */

@@ -31,13 +31,13 @@ const HINT = 'An address, a name, words of a subject, an id, a domain, a templat
 /** The input keeps the focus; the arrows choose one of the options, as in a combobox. */
 function PaletteBody({ onClose }: Pick<PaletteProps, 'onClose'>) {
   const navigate = useNavigate()
-  const { user } = useSession()
+  const session = useSession()
   const id = useId()
   const [text, setText] = useState('')
   const [at, setAt] = useState(0)
   const wanted = text.trim()
   const { groups, note } = useSearch(wanted)
-  const places: Found = { label: 'Go to', items: findPlaces(wanted, user.is_operator) }
+  const places: Found = { label: 'Go to', items: findPlaces(wanted, session) }
   const shown = [places, ...groups].filter(({ items }) => items.length > 0)
   const items = shown.flatMap((group) => group.items)
   const current = items[Math.min(at, items.length - 1)]

@@ -1,7 +1,7 @@
 /** @module The screens and settings that the palette finds by their words. */
 import { linkOptions } from '@tanstack/react-router'
 import { IconArrowRight } from './icons.ts'
-import { listNavigation } from './navigation.ts'
+import { listNavigation, type Reader } from './navigation.ts'
 import type { FoundItem } from './search-everything.ts'
 
 /** Below the screens of the navigation: label, other words for it, and where it is. */
@@ -32,14 +32,20 @@ const SETTINGS = [
   ['Privacy', 'export erase delete gdpr settings', linkOptions({ to: '/settings/privacy' })],
 ] as const
 
+/** What the role support may read. */
+export const SUPPORT_PLACES: readonly string[] = ['/settings', '/settings/profile']
+
 /** All words that were typed must be in the words of a place. */
-export function findPlaces(text: string, isOperator: boolean): readonly FoundItem[] {
+export function findPlaces(text: string, reader: Reader): readonly FoundItem[] {
   const typed = text.toLowerCase().split(/\s+/)
   const isFound = (words: string) => typed.every((word) => words.includes(word))
-  const screens = listNavigation(isOperator)
+  const screens = listNavigation(reader)
     .filter(({ label }) => isFound(label.toLowerCase()))
     .map(({ label, to, icon, key }) => ({ key: label, label, icon, note: `g ${key}`, target: { to } }))
   if (text === '') return screens
-  const settings = SETTINGS.filter(([label, words]) => isFound(`${label.toLowerCase()} ${words}`))
+  const settings = SETTINGS.filter(
+    ([label, words, { to }]) =>
+      isFound(`${label.toLowerCase()} ${words}`) && (reader.role !== 'support' || SUPPORT_PLACES.includes(to)),
+  )
   return [...screens, ...settings.map(([label, , target]) => ({ key: label, label, icon: IconArrowRight, target }))]
 }

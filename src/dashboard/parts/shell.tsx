@@ -75,8 +75,7 @@ const Brand = () => (
 )
 
 function Navigation({ path }: { readonly path: string }) {
-  const { user } = useSession()
-  return listNavigationGroups(user.is_operator).map(({ label: group, items }) => (
+  return listNavigationGroups(useSession()).map(({ label: group, items }) => (
     <div key={group ?? ''}>
       {group !== undefined && <p className="nav-group">{group}</p>}
       <ul className="nav-list">

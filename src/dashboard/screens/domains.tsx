@@ -1,6 +1,7 @@
 /** @module The list of domains. */
 import type { Domain } from '#client/api.ts'
 import { read } from '../api/client.ts'
+import { useSession } from '../api/session.tsx'
 import { NameLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState } from '../parts/page.tsx'
@@ -15,15 +16,21 @@ const toMissing = (domain: Domain): string =>
     .flatMap(({ key, isVerified }) => (isVerified ? [] : [RECORD_NAMES[key]]))
     .join(', ')
 
+/** Plain for the role support, which may read no more than the list. */
+const DomainName = ({ domain: { id, domain } }: { readonly domain: Domain }) =>
+  useSession().role === 'support' ? (
+    domain
+  ) : (
+    <NameLink to="/domains/$id" params={{ id }} title={domain}>
+      {domain}
+    </NameLink>
+  )
+
 const COLUMNS: readonly Column<Domain>[] = [
   {
     header: 'Domain',
     width: '28%',
-    cell: ({ id, domain }) => (
-      <NameLink to="/domains/$id" params={{ id }} title={domain}>
-        {domain}
-      </NameLink>
-    ),
+    cell: (domain) => <DomainName domain={domain} />,
   },
   { header: 'Status', isWrapped: true, phone: 'bare', cell: (domain) => <DomainStatus domain={domain} /> },
   { header: 'Missing records', isWrapped: true, cell: (domain) => toMissing(domain) || 'None' },

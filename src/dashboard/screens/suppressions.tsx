@@ -3,7 +3,7 @@ import { Button, Code, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import type { Suppression } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useAllowed } from '../api/session.tsx'
+import { useAllowed, useSession } from '../api/session.tsx'
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx'
 import { ButtonLink, NameLink, TextLink } from '../parts/links.tsx'
 import { ListScreen, useList } from '../parts/list.tsx'
@@ -32,6 +32,7 @@ interface DialogProps {
 
 export default function SuppressionsScreen() {
   const reason = useAllowed('developer')
+  const { role } = useSession()
   const list = useList({
     read: read.suppressions.list,
     filters: SUPPRESSION_FILTERS,
@@ -53,12 +54,16 @@ export default function SuppressionsScreen() {
       noun="suppression"
       action={
         <>
-          <ButtonLink variant="default" to="/suppressions/import">
-            Import
-          </ButtonLink>
-          <Button variant="default" component="a" href={read.suppressions.export().url} download="suppressions.csv">
-            Export
-          </Button>
+          {role !== 'support' && (
+            <>
+              <ButtonLink variant="default" to="/suppressions/import">
+                Import
+              </ButtonLink>
+              <Button variant="default" component="a" href={read.suppressions.export().url} download="suppressions.csv">
+                Export
+              </Button>
+            </>
+          )}
           {add}
         </>
       }

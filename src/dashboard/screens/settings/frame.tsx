@@ -3,8 +3,10 @@ import { Flex, Stack } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import { useRouterState } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { useSession } from '../../api/session.tsx'
 import { AppLink } from '../../parts/links.tsx'
 import { Page } from '../../parts/page.tsx'
+import { SUPPORT_PLACES } from '../../parts/places.ts'
 import type { Target } from '../../parts/target.ts'
 
 const SETTINGS = [
@@ -18,6 +20,8 @@ const SETTINGS = [
   { label: 'Audit log', to: '/settings/audit' },
   { label: 'Privacy and deletion', to: '/settings/privacy' },
 ] as const
+
+const listSettings = (role: string) => SETTINGS.filter(({ to }) => role !== 'support' || SUPPORT_PLACES.includes(to))
 
 const NARROW = '(max-width: 61.99em)'
 
@@ -50,7 +54,7 @@ export function SettingsPage({ list, children, ...page }: SettingsPageProps) {
 
 const SettingsNavigation = ({ path, isNarrow }: { readonly path: string; readonly isNarrow: boolean }) => (
   <nav aria-label="Settings" style={isNarrow ? undefined : { flex: '0 0 11rem' }}>
-    {SETTINGS.map(({ label, to }) => {
+    {listSettings(useSession().role).map(({ label, to }) => {
       const isHere = path === to || (to !== '/settings' && path.startsWith(`${to}/`))
       return (
         <AppLink
