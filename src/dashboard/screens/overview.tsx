@@ -15,9 +15,9 @@ import { hasDelivered, isMostlyDone, listSteps } from './overview/steps.ts'
 
 export default function OverviewScreen() {
   useRefreshByEvents()
-  const { user, captures_mail: capturesMail } = useSession()
+  const { user, role, captures_mail: capturesMail } = useSession()
   const canSetUp = useAllowed('developer') === undefined
-  const queries = useOverviewQueries(canSetUp)
+  const queries = useOverviewQueries(canSetUp, role === 'support')
   const { account, domains, keys, sent, webhooks, deadLetters } = queries
   const all: readonly UseQueryResult<unknown>[] = Object.values(queries)
   const failed = all.find(({ data, error }) => data === undefined && error && !isForbidden(error))
@@ -61,18 +61,17 @@ const MAX_ROWS = 100
 const MAX_DEAD_LETTERS = 200
 
 /** Keys and delivered mail matter only for the checklist. */
-const useOverviewQueries = (canSetUp: boolean) => ({
+const useOverviewQueries = (canSetUp: boolean, isSupport: boolean) => ({
   account: useQuery(read.account.get()),
   domains: useQuery(read.domains.list({ per_page: MAX_ROWS })),
-  /** 403 for roles that may not see keys. */
-  keys: useQuery({ ...read.apiKeys.list(), enabled: canSetUp }),
+  keys: useQuery({ ...read.apiKeys.list(), enabled: useAllowed('admin') === undefined }),
   /** Emails of status `sent`, until one of them was delivered: what it takes to know whether any was. */
   sent: useQuery({
     ...read.emails.list({ status: 'sent', per_page: MAX_ROWS }),
     enabled: ({ state }) => canSetUp && (!state.data || !hasDelivered(state.data.data)),
   }),
-  webhooks: useQuery(read.webhooks.list({ per_page: MAX_ROWS })),
-  deadLetters: useQuery(read.deadLetters.list({ count: MAX_DEAD_LETTERS })),
+  webhooks: useQuery({ ...read.webhooks.list({ per_page: MAX_ROWS }), enabled: !isSupport }),
+  deadLetters: useQuery({ ...read.deadLetters.list({ count: MAX_DEAD_LETTERS }), enabled: !isSupport }),
 })
 
 const isForbidden = (error: unknown): boolean => error instanceof TassisError && error.status === 403

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { AccountReputation, AnalyticsTimeseries } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
+import { useSession } from '../../api/session.tsx'
 import { Chart, Swatch } from '../../parts/chart.tsx'
 import { type Figure, Figures } from '../../parts/figures.tsx'
 import { TextLink } from '../../parts/links.tsx'
@@ -72,7 +73,7 @@ const OUTCOMES = ['delivered', 'bounced'] as const
 /** Nothing while there was no mail. */
 export function Month() {
   const days = useQuery(read.analytics.getTimeseries({ period: '30d', metrics: OUTCOMES.join(',') }))
-  const rates = useData(read.account.getReputation())
+  const rates = useData(read.account.getReputation(), { enabled: useSession().role !== 'support' })
   if (days.data && !hasActivity(days.data.data, OUTCOMES)) return null
   return (
     <div className="overview-columns">
