@@ -24,8 +24,8 @@ interface NameProps extends AnchorHTMLAttributes<HTMLAnchorElement> {
 }
 
 /** The name of a thing in a list: all of its row opens the screen of it. */
-export const NameLink = createLink(({ name, children, ...props }: NameProps) => (
-  <a className="row-link" {...props}>
+export const NameLink = createLink(({ name, children, className = '', ...props }: NameProps) => (
+  <a {...props} className={`row-link ${className}`}>
     <bdi>{name ?? children}</bdi>
   </a>
 ))

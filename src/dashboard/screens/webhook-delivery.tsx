@@ -184,7 +184,7 @@ function Response({ delivery: { status_code: code, response } }: { readonly deli
       {response ? (
         <>
           <LongText label="Body of the response" text={response} />
-          {response.length >= MAX_RESPONSE_LENGTH && (
+          {new TextEncoder().encode(response).length >= MAX_RESPONSE_BYTES && (
             <Text size="xs" c="dimmed">
               The first 1,000 bytes.
             </Text>
@@ -197,5 +197,5 @@ function Response({ delivery: { status_code: code, response } }: { readonly deli
   )
 }
 
-/** In characters, of those 1,000 bytes that are stored. */
-const MAX_RESPONSE_LENGTH = 250
+/** What is stored of a longer one. */
+const MAX_RESPONSE_BYTES = 1000

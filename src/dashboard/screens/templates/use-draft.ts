@@ -5,7 +5,7 @@ import type { RenderTemplateTextRequest, Template } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../../api/client.ts'
 import { useStore } from '../../api/data.ts'
-import { parseData } from './json-data.ts'
+import { parseData, toData } from './json-data.ts'
 import { EMPTY_FIELDS, findChanges, mergeFields, type TemplateFields, toFields } from './texts.ts'
 
 export interface DraftOptions {
@@ -125,6 +125,8 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
       save.reset()
       setBase(theirs)
       setFields(toFields(theirs))
+      setData(toData(theirs))
+      setSavedData(toData(theirs))
       setTheirs(undefined)
     },
     isFinished,
