@@ -54,9 +54,7 @@ test("send through a service prints the receiver's rejection and exits with 1", 
   expect(stdout).toMatch(
     /bounced +bob@receiver\.test {2}550 5\.1\.1 No such user here {2}\(mx\.receiver\.test \[127\.0\.0\.1\]/,
   )
-  expect(stdout.trimEnd()).toEndWith(
-    'the address does not exist, or its domain accepts no mail. The address was put on your suppression list.',
-  )
+  expect(stdout.trimEnd()).toEndWith('Not accepted: there is no such mailbox.')
 })
 
 test('send prints how many recipients were reached and which were not', async () => {

@@ -63,7 +63,7 @@ const ended = (lastError: string) => bounced({ bounce_category: 'expired' }, { l
 // Each with its state, who must act, and the sentence with what to do in brackets.
 test.each<[situation: string, Given, state: string, said: RegExp]>([
   ['waits for its first attempt', {}, 'queued, nobody', /^It waits for its first attempt\.$/],
-  ['is scheduled', one({ status: 'scheduled' }), 'scheduled, nobody', /^It is sent at its time\.$/],
+  ['is scheduled', one({ status: 'scheduled' }), 'scheduled, nobody', /^It will be sent at its time\.$/],
   ['is being sent', one({ status: 'processing' }), 'processing, nobody', /^It is being sent now\.$/],
   ['waits for a slow host', waiting('rate_limited'), 'queued, nobody', /^It waits: mx: 421 No\.$/],
   ['waits as our address is blocked', waiting('reputation'), 'queued, operator', /^It waits: mx: 421 No\.$/],
@@ -76,18 +76,18 @@ test.each<[situation: string, Given, state: string, said: RegExp]>([
     /^It is held: It is missing\.$/,
   ],
   ['waits as restored', one({ lastError: RESTORED_REASON }), 'held, operator', /^It is held: accepted before .* it\.$/],
-  ['is deferred', deferred(FULL), 'deferred, recipient', /^It was not accepted yet.* is full\. \(The recipient must/],
+  ['is deferred', deferred(FULL), 'deferred, recipient', /^Not accepted yet: .* is full\. \(The recipient must/],
   [
     'is greylisted',
     deferred({ bounce_category: 'rate_limited', rule: 'greylisting' }),
     'deferred, nobody',
-    /yet, and is retried: .* \(greylisting\)\.$/,
+    /yet: .* \(greylisting\)\. \(Wait: it is tried again\.\)$/,
   ],
   [
     'is deferred without a known reason',
     deferred({ bounce_category: 'unknown', smtp_response: `451 ${'x'.repeat(500)}` }),
     'deferred, nobody',
-    /: “451 x{156}…”\. \(Read its reply\.\)$/,
+    /: “451 x{156}…”\. \(Wait: it is tried again\.\)$/,
   ],
   [
     'is deferred without events',
@@ -135,7 +135,13 @@ test.each<[situation: string, Given, state: string, said: RegExp]>([
     'bounced and was suppressed',
     bounced({ bounce_category: 'inactive_mailbox', suppressed: true }),
     'bounced, sender',
-    /^It was not accepted, .* any more\. The address was put on your .* \(Stop sending to it\.\)$/,
+    /^Not accepted: .* any more\. \(Stop sending to it\.\)$/,
+  ],
+  [
+    'bounced for want of a mailbox',
+    bounced({ bounce_category: 'invalid_recipient', smtp_response: '550 5.1.1 Unknown' }),
+    'bounced, sender',
+    /^Not accepted: there is no such mailbox\. \(Correct/,
   ],
   [
     'bounced without events',
@@ -148,6 +154,19 @@ test.each<[situation: string, Given, state: string, said: RegExp]>([
     ended('Not delivered in time; 450 No'),
     'bounced, sender',
     /^Not delivered in time; 450 No\. \(Send it a/,
+  ],
+  [
+    'expired while its mailbox was full',
+    one(
+      {
+        status: 'bounced',
+        bounceCategory: 'expired',
+        lastError: 'Not delivered in time; the last attempt ended with: 452',
+      },
+      ['deferred', FULL],
+    ),
+    'bounced, sender',
+    /^Expired: the mailbox is full\. \(Send it a/,
   ],
   ['was ended by the operator', ended('Ended by the operator: Oops'), 'bounced, sender', /^Ended by .*\. \(Send it a/],
   [
@@ -162,8 +181,8 @@ test.each<[situation: string, Given, state: string, said: RegExp]>([
     'uncertain, sender',
     /may have the message\. \(Ask .* deliver it twice/,
   ],
-  ['was suppressed', one({ status: 'rejected', lastError: 'On the list.' }), 'rejected, sender', /not sent\. On the l/],
-  ['was erased', one({ status: 'rejected' }), 'rejected, sender', /^It was not sent\. .* its data were erased\.$/],
+  ['was suppressed', one({ status: 'rejected', lastError: 'On the list.' }), 'rejected, sender', /^Not sent: On the l/],
+  ['was erased', one({ status: 'rejected' }), 'rejected, sender', /^Not sent: .* its data were erased\.$/],
   ['was cancelled', one({ status: 'cancelled' }), 'cancelled, nobody', /^It was cancelled before it was sent\.$/],
   ['was dropped', one({ status: 'cancelled', lastError: 'Dropped.' }), 'cancelled, nobody', /^Dropped\.$/],
   ['waits for its turn', { ...deferred(FULL), wait: TO_MX }, 'deferred, recipient', /^It waits for a conn[^(]*\.$/],

@@ -57,7 +57,7 @@ const CAUSES: Readonly<Record<BounceCategory, Cause>> = {
   ),
   connection_failure: cause(
     'recipient',
-    'the receiving server cannot be reached, or broke off the connection',
+    'the connection to the receiving server failed',
     'The operator of that server must repair it.',
   ),
   tls_failure: cause('recipient', 'no TLS session with a valid certificate could be opened, so the mail was not sent'),
@@ -80,7 +80,7 @@ const PASSING_CAUSES: ReadonlySet<Cause> = new Set([
 ])
 
 /** What a rule, or who refused, says more precisely than the category. */
-const GREYLISTED = cause('nobody', 'the server delays mail from unknown senders (greylisting)')
+const GREYLISTED = cause('nobody', 'the server delays unknown senders (greylisting)')
 const GREYLISTING_RULES = /greylisting|^try-later$/
 const UNKNOWN_DOMAIN = cause(
   'sender',
@@ -88,6 +88,8 @@ const UNKNOWN_DOMAIN = cause(
   'Correct the address.',
 )
 const UNKNOWN_DOMAIN_RULES = /^(?:unknown-domain|X\.1\.2)$/
+const NO_MAILBOX = cause('sender', 'there is no such mailbox', CAUSES.invalid_recipient.advice)
+const NO_MAILBOX_REPLY = /^\d{3}[ -]5\.1\.1 /
 /** As `route.ts` words it. */
 const NO_SUCH_DOMAIN = /^550 5\.1\.2 The domain \S{1,255} does not exist/
 const SMARTHOST = cause('operator', 'the smarthost of this service cannot be reached or refuses the mail')
@@ -107,6 +109,7 @@ function findCause(data: EventData): Cause {
   if (data.relay && isFaultOfRoute(data)) return SMARTHOST
   if (name === 'rate_limited' && GREYLISTING_RULES.test(rule ?? '')) return GREYLISTED
   if (UNKNOWN_DOMAIN_RULES.test(rule ?? '') || NO_SUCH_DOMAIN.test(reason ?? reply ?? '')) return UNKNOWN_DOMAIN
+  if (name === 'invalid_recipient' && NO_MAILBOX_REPLY.test(reply ?? reason ?? '')) return NO_MAILBOX
   return Object.hasOwn(CAUSES, name) ? CAUSES[name as BounceCategory] : CAUSES.unknown
 }
 
@@ -121,7 +124,7 @@ interface Said {
 const UNCERTAIN: Said = {
   who: 'sender',
   sentence: 'The connection broke before the final reply, so the receiver may have the message.',
-  advice: 'Ask the recipient, and retry the dead letter only if it did not arrive: a retry may deliver it twice.',
+  advice: 'Ask the recipient. Retry it only if it did not arrive: a retry may deliver it twice.',
 }
 
 /** Who must act after an attempt, and what to do. @param statusNow the status of its recipient now */
@@ -187,7 +190,7 @@ function describe(state: State, facts: Facts): Said {
   const { lastError, bounceCategory } = recipient
   switch (state) {
     case 'scheduled':
-      return { who: 'nobody', sentence: 'It is sent at its time.' }
+      return { who: 'nobody', sentence: 'It will be sent at its time.' }
     case 'processing':
       return { who: 'nobody', sentence: 'It is being sent now.' }
     case 'held':
@@ -200,8 +203,9 @@ function describe(state: State, facts: Facts): Said {
     case 'deferred': {
       const data = findRefusal(facts, 'deferred')
       const found = findCause(data)
-      const sentence = `It was not accepted yet, and is retried: ${describeCause(found, data)}.`
-      return { who: whoWhileRetried(found), sentence, advice: found.advice }
+      const who = whoWhileRetried(found)
+      const sentence = `Not accepted yet: ${describeCause(found, data)}.`
+      return { who, sentence, advice: who === 'nobody' ? 'Wait: it is tried again.' : found.advice }
     }
     case 'sent':
     case 'complained':
@@ -215,24 +219,28 @@ function describe(state: State, facts: Facts): Said {
           }
         : { who: 'operator', sentence: 'It was captured, not sent: the delivery mode of this service is `capture`.' }
     case 'bounced': {
-      // The stored error names what it waited for, or the operator who ended it; the last attempt does not.
-      if (bounceCategory === 'expired' && lastError !== null)
-        return { who: 'sender', sentence: toSentence(lastError), advice: CAUSES.expired.advice }
+      // The stored error names the operator who ended it; the last attempt does not.
+      if (bounceCategory === 'expired' && lastError !== null) {
+        const data = findRefusal(facts, 'deferred')
+        const isKnown = lastError.startsWith(EXPIRED) && data.bounce_category != null
+        const sentence = isKnown ? `Expired: ${describeCause(findCause(data), data)}.` : toSentence(lastError)
+        return { who: 'sender', sentence, advice: CAUSES.expired.advice }
+      }
       const data = { bounce_category: bounceCategory, ...findRefusal(facts, 'bounced') }
       const found = findCause(data)
-      const suppressed = data.suppressed ? ' The address was put on your suppression list.' : ''
-      const sentence = `It was not accepted, and is not tried again: ${describeCause(found, data)}.${suppressed}`
-      return { who: found.who, sentence, advice: found.advice }
+      return { who: found.who, sentence: `Not accepted: ${describeCause(found, data)}.`, advice: found.advice }
     }
     case 'failed': {
       const why = lastError === null ? '' : `: ${quote(lastError)}`
-      const advice = 'The log says why; then retry the dead letter.'
+      const advice = 'The log says why. Then retry it.'
       return { who: 'operator', sentence: `This service could not compose the message${why}.`, advice }
     }
     case 'rejected':
       return {
         who: 'sender',
-        sentence: `It was not sent. ${toSentence(lastError?.replace(SUPPRESSED, nameSuppression) ?? 'The address is suppressed, or its data were erased')}`,
+        sentence: toSentence(
+          `Not sent: ${lastError?.replace(SUPPRESSED, nameSuppression) ?? 'the address is suppressed, or its data were erased'}`,
+        ),
         advice: facts.suppression ? adviseOnSuppression(facts.suppression.reason) : undefined,
       }
     case 'cancelled':
@@ -242,17 +250,19 @@ function describe(state: State, facts: Facts): Said {
   }
 }
 
+/** As `outcome.ts` words it. */
+const EXPIRED = 'Not delivered in time; the last attempt ended with'
 /** As `queue/insert.ts` words it. */
 const SUPPRESSED = /^The address is on the suppression list \((.+)\), so nothing is sent to it\.$/
 const SUPPRESSION_CAUSES: Readonly<Record<string, string>> = {
-  [HARD_BOUNCE]: 'earlier mail bounced, because there is no such mailbox',
+  [HARD_BOUNCE]: 'earlier mail bounced',
   [COMPLAINT]: 'the recipient reported earlier mail as spam',
   [UNSUBSCRIBE]: 'the recipient unsubscribed',
-  manual: 'somebody of the account put it there',
+  manual: 'your account added it',
 }
 
 const nameSuppression = (_: string, reason: string): string =>
-  `The address is on the suppression list: ${(Object.hasOwn(SUPPRESSION_CAUSES, reason) ? SUPPRESSION_CAUSES[reason] : undefined) ?? reason}`
+  `the address is suppressed: ${(Object.hasOwn(SUPPRESSION_CAUSES, reason) ? SUPPRESSION_CAUSES[reason] : undefined) ?? reason}`
 
 const SUPPRESSION_ADVICE: Readonly<Record<string, string>> = {
   [HARD_BOUNCE]: 'If the address works again, remove its suppression, then send it again.',
@@ -359,7 +369,7 @@ function describeFurtherMail(state: State, suppression: Facts['suppression']): s
   const { stops, stream, list } = suppression
   const part = list !== null ? ` to the list ${list}` : stream !== null ? ` of the stream ${stream}` : ''
   const mail = stops === 'all' ? 'No further mail' : `No further mail that is not transactional${part}`
-  return `${mail} is sent to the address, until it is removed from the suppression list.`
+  return `${mail} is sent to the address, until its suppression is removed.`
 }
 
 /** `Of 3 recipients: 2 sent, 1 bounced (bob@example.com).` */
