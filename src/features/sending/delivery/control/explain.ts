@@ -84,8 +84,8 @@ const GREYLISTED = cause('nobody', 'the server delays unknown senders (greylisti
 const GREYLISTING_RULES = /greylisting|^try-later$/
 const UNKNOWN_DOMAIN = cause(
   'sender',
-  'the domain of the address does not exist: probably a typing error',
-  'Correct the address.',
+  'the domain of the address does not exist',
+  'Correct the address: it is probably a typing error.',
 )
 const UNKNOWN_DOMAIN_RULES = /^(?:unknown-domain|X\.1\.2)$/
 const NO_MAILBOX = cause('sender', 'there is no such mailbox', CAUSES.invalid_recipient.advice)
@@ -222,7 +222,7 @@ function describe(state: State, facts: Facts): Said {
       // The stored error names the operator who ended it; the last attempt does not.
       if (bounceCategory === 'expired' && lastError !== null) {
         const data = findRefusal(facts, 'deferred')
-        const isKnown = lastError.startsWith(EXPIRED) && data.bounce_category != null
+        const isKnown = EXPIRED.test(lastError) && data.bounce_category != null
         const sentence = isKnown ? `Expired: ${describeCause(findCause(data), data)}.` : toSentence(lastError)
         return { who: 'sender', sentence, advice: CAUSES.expired.advice }
       }
@@ -250,8 +250,8 @@ function describe(state: State, facts: Facts): Said {
   }
 }
 
-/** As `outcome.ts` words it. */
-const EXPIRED = 'Not delivered in time; the last attempt ended with'
+/** As `outcome.ts` and `waiting-transitions.ts` word it. */
+const EXPIRED = /^Not delivered (?:in time|before its deadline);/
 /** As `queue/insert.ts` words it. */
 const SUPPRESSED = /^The address is on the suppression list \((.+)\), so nothing is sent to it\.$/
 const SUPPRESSION_CAUSES: Readonly<Record<string, string>> = {
