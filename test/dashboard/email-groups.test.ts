@@ -1,7 +1,9 @@
 /** @module What the screens of emails put together, leave out and export. */
 import { expect, test } from 'bun:test'
-import type { EmailEvent, EmailRecipient, EmailSummary, RecipientExplanation } from '#client/api.ts'
+import type { Email, EmailEvent, EmailRecipient, EmailSummary, RecipientExplanation } from '#client/api.ts'
+import { formatTime } from '#dashboard/parts/format.ts'
 import { toShownState } from '#dashboard/parts/status.tsx'
+import { isBestSentAgain, toAdvice, toHeadline } from '#dashboard/screens/emails/format.ts'
 import { groupEvents, groupOutcomes } from '#dashboard/screens/emails/groups.ts'
 import { toCsv, toEmailQuery } from '#dashboard/screens/emails/query.ts'
 
@@ -69,4 +71,49 @@ test('no cell of the file runs as a formula of a spreadsheet', () => {
     { ...row, created_at: 't', from_address: '-1', id: 'i', message_id: '<m>' } as never as EmailSummary,
   ])
   expect(csv.split('\r\n')[1]).toBe(`"t","sent","'@a","b, c","'-1","'=HYPERLINK(""x"")","","","i","<m>"`)
+})
+
+const AT = '2026-03-15T14:08:00.000Z'
+const deferredAt = {
+  ...event('deferred', 'bob@a.test', '450 4.7.1 Greylisted'),
+  created_at: '2026-03-15T14:00:00.000Z',
+}
+
+test.each<[Partial<RecipientExplanation>, EmailEvent[], line: string]>([
+  [{ state: 'scheduled', next_at: AT }, [], `Will be sent ${formatTime(AT)}`],
+  [
+    { state: 'sent', sentence: 'The receiving server accepted it.', at: AT, server: 'mx.a.test [192.0.2.1]' },
+    [deferredAt],
+    `Accepted by mx.a.test, ${formatTime(AT)}, 8 min late: greylisted.`,
+  ],
+  [
+    { state: 'bounced', sentence: 'Expired: the mailbox is full.', at: AT },
+    [],
+    `Expired at ${formatTime(AT)}: the mailbox is full.`,
+  ],
+])('the headline of %j has the time', (outcome, events, line) => {
+  expect(
+    toHeadline({ events } as unknown as Email, { next_at: null, at: null, ...outcome } as RecipientExplanation),
+  ).toBe(line)
+})
+
+test.each<[Partial<RecipientExplanation>, line: string]>([
+  [
+    { who_must_act: 'nobody', advice: 'Wait: it is tried again.', next_at: AT },
+    `Wait. Next attempt ${formatTime(AT)}.`,
+  ],
+  [{ who_must_act: 'sender', advice: 'Correct it.', next_at: null }, 'Correct it.'],
+  [{ who_must_act: 'operator', advice: 'Read it.', next_at: null }, 'The operator of this server must act. Read it.'],
+])('the advice of %j is one line', (outcome, line) => {
+  expect(toAdvice({ state: 'deferred', ...outcome } as RecipientExplanation)).toBe(line)
+})
+
+test('what bounced at a dead address is not offered to be sent again, what expired is', () => {
+  const isOffered = (bounce_category: string) =>
+    isBestSentAgain({
+      actions: [{ name: 'resend' }],
+      explanations: [{ state: 'bounced' }],
+      recipients: [{ bounce_category }],
+    } as unknown as Email)
+  expect([isOffered('dns_failure'), isOffered('expired')]).toEqual([false, true])
 })

@@ -155,7 +155,7 @@ const listScreens = (): readonly Screen[] => [
   ['/emails', '<script>'],
   [`/emails/${ids['email']}`, 'Captured', ['Send again']],
   [`/emails/${ids['scheduled']}`, 'Reschedule', ['Reschedule', 'Send now', 'Cancel']],
-  [PERSON, '<script>', ['Remove from the list: gone@receiver.test']],
+  [PERSON, '<script>', ['Remove suppression: gone@receiver.test']],
   ['/domains', 'a-long-name', ['Add a domain']],
   ['/domains/new', 'Continue', ['Continue']],
   [`/domains/${ids['pending']}`, 'Check now', ['Delete this domain']],
@@ -352,7 +352,7 @@ describeInBrowser('every screen', (open) => {
     await service.api('POST', '/v1/suppressions', { email_address: 'eve@receiver.test' })
     await dashboard.load('/suppressions')
     await page.getByRole('button', { name: 'Remove eve@receiver.test' }).click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Remove from the list' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove suppression' }).click()
     await page.getByText('Mail to eve@receiver.test is sent again.').waitFor()
     await dashboard.expectHarmless()
   })

@@ -114,7 +114,7 @@ const EmailView = ({ email }: { readonly email: Email }) => (
       <EmailContent email={email} />
     </div>
     <div className="pane">
-      <Section title="Details">
+      <Section title="Message">
         <EmailFacts email={email} />
       </Section>
     </div>

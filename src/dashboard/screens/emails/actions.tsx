@@ -1,7 +1,7 @@
 /** @module What can be done with an email now: retry, send again, reschedule, cancel; suppress a recipient. */
 import { Alert, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import type { Email, EmailAction, ResendEmailRequest, UpdateEmailRequest } from '#client/api.ts'
 import { newIdempotencyKey } from '#client/client.ts'
 import { api } from '../../api/client.ts'
@@ -10,8 +10,11 @@ import { ActionButton } from '../../parts/buttons.tsx'
 import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import type { Input, Values } from '../../parts/fields.ts'
 import { FormError } from '../../parts/form-error.tsx'
+import { ButtonLink } from '../../parts/links.tsx'
 import { useSay } from '../../parts/page.tsx'
-import { Menu } from '../../parts/popover.tsx'
+import { Menu, type MenuAction } from '../../parts/popover.tsx'
+import { RemoveDialog } from '../suppressions/remove.tsx'
+import { isBestFreed, isBestSentAgain } from './format.ts'
 
 interface EmailActionsProps {
   readonly email: Email
@@ -19,15 +22,23 @@ interface EmailActionsProps {
 
 const BUTTON = { size: 'xs', needs: 'developer' } as const
 
-/** Only what can be done now. What is for one recipient is beside it. */
-export function EmailActions({ email }: EmailActionsProps) {
-  const { id, scheduled_at: scheduledAt } = email
+/** What helps now. @param children what is done for its only recipient */
+export function EmailActions({ email, children }: EmailActionsProps & { readonly children?: ReactNode }) {
+  const { id, domain_id: domainId, scheduled_at: scheduledAt } = email
   const say = useSay()
   const retry = useChange(() => api.emails.retry(id), 'emails', 'people')
   const can = (wanted: EmailAction['name']) => email.actions.some(({ name }) => name === wanted)
-  if (email.actions.every(({ recipient }) => recipient !== null)) return null
   return (
-    <Group gap="xs" mt="sm">
+    <Group gap="xs">
+      {email.sandbox && email.state === 'captured' && (
+        <ButtonLink
+          size="xs"
+          {...(domainId ? { to: '/domains/$id', params: { id: domainId } } : { to: '/domains/new' })}
+        >
+          Verify the domain
+        </ButtonLink>
+      )}
+      {children}
       {can('retry') && (
         <ActionButton
           {...BUTTON}
@@ -37,7 +48,7 @@ export function EmailActions({ email }: EmailActionsProps) {
           Retry now
         </ActionButton>
       )}
-      {can('resend') && (
+      {isBestSentAgain(email) && (
         <DialogButton label="Send again" variant="default" {...BUTTON}>
           {(close) => <ResendDialog email={email} onClose={close} />}
         </DialogButton>
@@ -98,21 +109,31 @@ export function EmailActions({ email }: EmailActionsProps) {
 
 /** What is seldom done. */
 export function EmailMenu({ email }: EmailActionsProps) {
-  const [isOpen, setIsOpen] = useState(false)
-  const addresses = listAddresses(email)
+  const [open, setOpen] = useState<'resend' | 'suppress' | 'unsuppress'>()
+  const close = () => setOpen(undefined)
+  const [only, ...others] = email.explanations
+  const suppressed = others.length === 0 && only?.suppression && !isBestFreed(only) ? only.address : undefined
+  const stopped = email.explanations.flatMap(({ address, suppression }) =>
+    suppression?.stops === 'all' ? address : [],
+  )
+  const addresses = listAddresses(email).filter((address) => !stopped.includes(address))
+  const actions: MenuAction[] = []
+  if (email.actions.some(({ name }) => name === 'resend') && !isBestSentAgain(email))
+    actions.push({ label: 'Send again', needs: 'developer', onClick: () => setOpen('resend') })
+  if (addresses.length > 0)
+    actions.push({
+      label: addresses.length === 1 ? 'Suppress the recipient' : 'Suppress a recipient',
+      needs: 'developer',
+      onClick: () => setOpen('suppress'),
+    })
+  if (suppressed !== undefined)
+    actions.push({ label: 'Remove suppression', needs: 'support', onClick: () => setOpen('unsuppress') })
   return (
     <>
-      <Menu
-        label="More actions"
-        actions={[
-          {
-            label: addresses.length === 1 ? 'Suppress the recipient' : 'Suppress a recipient',
-            needs: 'developer',
-            onClick: () => setIsOpen(true),
-          },
-        ]}
-      />
-      {isOpen && (
+      {actions.length > 0 && <Menu label="More actions" actions={actions} />}
+      {open === 'resend' && <ResendDialog email={email} onClose={close} />}
+      {open === 'unsuppress' && suppressed !== undefined && <RemoveDialog address={suppressed} onClose={close} />}
+      {open === 'suppress' && (
         <ConfirmDialog
           title="Suppress a recipient?"
           confirm="Suppress"
@@ -129,9 +150,9 @@ export function EmailMenu({ email }: EmailActionsProps) {
           refreshes={['emails', 'suppressions', 'people']}
           run={api.suppressions.create}
           done={({ data }) => `${data.email_address} is on the suppression list.`}
-          onClose={() => setIsOpen(false)}
+          onClose={close}
         >
-          <Text>No email of this account is sent to a suppressed address, until it is removed from the list.</Text>
+          <Text>No email of this account is sent to a suppressed address, until its suppression is removed.</Text>
         </ConfirmDialog>
       )}
     </>
@@ -198,8 +219,8 @@ function Warnings({ email, to }: EmailActionsProps & Values) {
       )}
       {suppressed.length > 0 && (
         <Alert color="yellow" title="Suppressed addresses get none">
-          {suppressed.map(({ address }) => address).join(', ')} got no mail the first time. Remove the address from the
-          suppression list first.
+          {suppressed.map(({ address }) => address).join(', ')} got no mail the first time. Remove the suppression
+          first.
         </Alert>
       )}
     </>

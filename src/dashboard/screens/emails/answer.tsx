@@ -1,6 +1,6 @@
 /** @module The answer of an email: what happened, what to do, who must act; of several recipients, to each. */
-import { Button } from '@mantine/core'
-import { useState } from 'react'
+import { Button, Group, VisuallyHidden } from '@mantine/core'
+import { type ReactNode, useState } from 'react'
 import type { Email, RecipientExplanation } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
@@ -13,10 +13,11 @@ import { Facts, Section } from '../../parts/page.tsx'
 import { PersonLink } from '../../parts/person-link.tsx'
 import { StatusBadge, toTone } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
+import { useZone } from '../../parts/zone.ts'
 import { findReason } from '../suppressions/reasons.ts'
 import { RemoveSuppression } from '../suppressions/remove.tsx'
 import { EmailActions } from './actions.tsx'
-import { RESPONSIBLE_LABELS } from './format.ts'
+import { isBestFreed, isBestSentAgain, RESPONSIBLE_LABELS, toAdvice, toHeadline } from './format.ts'
 import { groupOutcomes, type OutcomeGroup } from './groups.ts'
 import { Timeline } from './timeline.tsx'
 
@@ -25,40 +26,91 @@ interface EmailProps {
 }
 
 export function Answer({ email }: EmailProps) {
+  useZone()
   const [only, ...others] = email.explanations
-  const isSingle = only !== undefined && others.length === 0
-  const [worst] = groupOutcomes(email)
+  return only !== undefined && others.length === 0 ? (
+    <SingleAnswer email={email} outcome={only} />
+  ) : (
+    <ManyAnswers email={email} />
+  )
+}
+
+function SingleAnswer({ email, outcome }: OutcomeProps) {
+  const { address, state } = outcome
+  const isUnseen = state === 'sent' && outcome.advice !== null
+  const advice = toAdvice(outcome)
   return (
     <>
       <Notice
-        tone={toTone(worst?.outcome.state ?? email.state)}
+        tone={toTone(state)}
         title={
           <span role="status" data-sentence="">
-            {email.sentence}
+            {toHeadline(email, outcome)}
           </span>
         }
       >
-        {isSingle && <OutcomeFacts email={email} outcome={only} />}
-        <EmailActions email={email} />
+        <div className="answer">
+          {advice !== '' && <p>{advice}</p>}
+          <EmailActions email={email}>
+            <RecipientActions email={email} outcome={outcome} />
+          </EmailActions>
+          {isUnseen ? <Unseen email={email} outcome={outcome} /> : <Folded facts={listFacts(email, outcome)} />}
+        </div>
       </Notice>
-      {isSingle ? (
-        <Section
-          title="Timeline"
-          action={
-            <TextLink to="/emails" search={{ to: only.address }}>
-              All mail to this person
-            </TextLink>
-          }
-        >
-          <Timeline email={email} address={only.address} />
-        </Section>
-      ) : (
-        <Section title="Recipients">
-          {groupOutcomes(email).map((group) => (
+      <Section
+        title="Timeline"
+        action={
+          <TextLink to="/emails" search={{ to: address }}>
+            All mail to this person
+          </TextLink>
+        }
+      >
+        <Timeline email={email} address={address} />
+      </Section>
+    </>
+  )
+}
+
+/** The counts of the outcomes; one that is pressed leaves the others out. */
+function ManyAnswers({ email }: EmailProps) {
+  const [state, setState] = useState<string>()
+  const groups = groupOutcomes(email)
+  return (
+    <>
+      <Notice
+        title={
+          <span role="status" data-sentence="">
+            <VisuallyHidden>{email.sentence}</VisuallyHidden>
+            <span aria-hidden="true">{formatCount(email.explanations.length, 'recipient')}</span>
+          </span>
+        }
+      >
+        <div className="answer">
+          <ul className="chips" aria-label="Outcomes">
+            {[...Map.groupBy(groups, ({ outcome }) => outcome.state)].map(([name, of]) => (
+              <li key={name}>
+                <Button
+                  variant={state === name ? 'light' : 'default'}
+                  size="compact-sm"
+                  aria-pressed={state === name}
+                  onClick={() => setState(state === name ? undefined : name)}
+                >
+                  <StatusBadge status={name} />
+                  &nbsp;{of.reduce((count, { recipients }) => count + recipients.length, 0).toLocaleString()}
+                </Button>
+              </li>
+            ))}
+          </ul>
+          <EmailActions email={email} />
+        </div>
+      </Notice>
+      <Section title="Recipients">
+        {groups
+          .filter(({ outcome }) => state === undefined || outcome.state === state)
+          .map((group) => (
             <Outcome key={`${group.outcome.state} ${group.outcome.sentence}`} email={email} group={group} />
           ))}
-        </Section>
-      )}
+      </Section>
     </>
   )
 }
@@ -67,35 +119,57 @@ interface OutcomeProps extends EmailProps {
   readonly outcome: RecipientExplanation
 }
 
-function OutcomeFacts({ email, outcome }: OutcomeProps) {
-  const { state, advice, who_must_act: who, next_at: next, tried_until: until, reply, server, suppression } = outcome
-  const isUnseen = state === 'sent' && advice !== null
-  const deadLetter = email.actions.find(
-    ({ name, recipient }) => name === 'retry_dead_letter' && recipient === outcome.address,
+type FactList = readonly (readonly [name: string, value: ReactNode])[]
+
+/** What is known besides the sentence and the advice. */
+const listFacts = (email: Email, outcome: RecipientExplanation): FactList =>
+  [
+    [
+      'Who must act',
+      outcome.who_must_act !== 'nobody' &&
+        outcome.who_must_act !== 'sender' &&
+        RESPONSIBLE_LABELS[outcome.who_must_act],
+    ],
+    [
+      'Tried until',
+      outcome.state !== 'scheduled' && outcome.tried_until && <Time iso={outcome.tried_until} isRelative />,
+    ],
+    ['Suppressed', outcome.suppression && <Suppressed email={email} outcome={outcome} />],
+    ['Further mail', outcome.further_mail],
+    ['Server', outcome.state !== 'captured' && outcome.state !== 'sent' && outcome.server],
+  ].flatMap(([name, value]): FactList => (typeof name === 'string' && value ? [[name, value]] : []))
+
+const Folded = ({ facts }: { readonly facts: FactList }) =>
+  facts.length > 0 && (
+    <details className="event-details">
+      <summary>Details</summary>
+      <Facts facts={facts} />
+    </details>
   )
+
+const Unseen = ({ email, outcome }: OutcomeProps) => (
+  <details className="event-details">
+    <summary>Recipient does not see it?</summary>
+    <p>
+      Look into the spam folder and the filters of the mailbox. The mail provider finds it by its Message-ID, time,
+      server and reply. <Copy value={toEvidence(email, outcome)} what="what the mail provider needs" />
+    </p>
+  </details>
+)
+
+/** What is done for one recipient. */
+function RecipientActions({ email, outcome }: OutcomeProps) {
+  const { address } = outcome
+  const deadLetter = email.actions.find(({ name, recipient }) => name === 'retry_dead_letter' && recipient === address)
+  const isSuppressed = email.actions.some(
+    ({ name, recipient }) => name === 'remove_suppression' && recipient === address,
+  )
+  const isSingle = email.explanations.length === 1
   return (
-    <Facts
-      facts={[
-        [isUnseen ? 'Not seen?' : 'What to do', advice],
-        ['Who must act', who !== 'nobody' ? RESPONSIBLE_LABELS[who] : next && 'Nobody'],
-        [state === 'scheduled' ? 'Sent at' : 'Next attempt', next && <Time iso={next} isRelative />],
-        ['Tried until', state !== 'scheduled' && until && <Time iso={until} isRelative />],
-        ['Suppressed', suppression && <Suppressed email={email} outcome={outcome} />],
-        ['Further mail', outcome.further_mail],
-        ['Reply', state !== 'complained' && reply],
-        ['Server', (isUnseen || reply === null) && server],
-        [
-          'For its provider',
-          isUnseen && (
-            <span className="fact-with-action">
-              Message-ID, time, server and reply
-              <Copy value={toEvidence(email, outcome)} what="what the mail provider needs" />
-            </span>
-          ),
-        ],
-        ['Kept', deadLetter && <DeadLetter path={deadLetter.path} />],
-      ]}
-    />
+    <>
+      {deadLetter && !isBestSentAgain(email) && <Retry path={deadLetter.path} />}
+      {isSuppressed && (isBestFreed(outcome) || !isSingle) && <RemoveSuppression address={address} />}
+    </>
   )
 }
 
@@ -103,26 +177,21 @@ function OutcomeFacts({ email, outcome }: OutcomeProps) {
 const toEvidence = ({ message_id: id }: Email, { address, at, server, reply }: RecipientExplanation): string =>
   [`Message-ID: ${id}`, `To: ${address}`, `Accepted: ${at} by ${server}`, `Reply: ${reply}`].join('\n')
 
-/** By what, since when, and the button that ends it. */
-function Suppressed({ email, outcome: { address, suppression } }: OutcomeProps) {
+/** By what, and since when. */
+function Suppressed({ email, outcome: { suppression } }: OutcomeProps) {
   if (suppression === null) return null
   const { reason, created_at: since, source_email_id: source } = suppression
   return (
-    <span className="fact-with-action">
-      <span>
-        <bdi>{findReason(reason)?.word ?? reason}</bdi> since <Time iso={since} />
-        {source === email.id && ', by this email'}
-        {source !== null && source !== email.id && (
-          <>
-            {', by the email '}
-            <SourceLink id={source} />
-          </>
-        )}
-      </span>
-      {email.actions.some(({ name, recipient }) => name === 'remove_suppression' && recipient === address) && (
-        <RemoveSuppression address={address} />
+    <>
+      <bdi>{findReason(reason)?.word ?? reason}</bdi> since <Time iso={since} />
+      {source === email.id && ', by this email'}
+      {source !== null && source !== email.id && (
+        <>
+          {', by the email '}
+          <SourceLink id={source} />
+        </>
       )}
-    </span>
+    </>
   )
 }
 
@@ -137,25 +206,22 @@ function SourceLink({ id }: { readonly id: string }) {
 }
 
 /** The same email is tried again, under its Message-ID. @param path of the request that does it */
-function DeadLetter({ path }: { readonly path: string }) {
+function Retry({ path }: { readonly path: string }) {
   const [, id = ''] = /([^/]+)\/retry$/.exec(path) ?? []
   return (
-    <span className="fact-with-action">
-      <span>As a dead letter, which can be retried.</span>
-      <ConfirmButton
-        label="Retry"
-        size="xs"
-        needs="developer"
-        title="Retry this email?"
-        confirm="Retry"
-        isDangerous={false}
-        refreshes={['emails', 'people']}
-        run={() => api.deadLetters.retry(id)}
-        done="It is tried again now."
-      >
-        The same email is tried again, with all of its time. If it may have arrived, it arrives twice.
-      </ConfirmButton>
-    </span>
+    <ConfirmButton
+      label="Retry"
+      size="xs"
+      needs="developer"
+      title="Retry this email?"
+      confirm="Retry"
+      isDangerous={false}
+      refreshes={['emails', 'people']}
+      run={() => api.deadLetters.retry(id)}
+      done="It is tried again now."
+    >
+      The same email is tried again, with all of its time. If it may have arrived, it arrives twice.
+    </ConfirmButton>
   )
 }
 
@@ -171,7 +237,7 @@ function Outcome({ email, group: { outcome, recipients } }: EmailProps & { reado
         <span className="dimmed">{formatCount(recipients.length, 'recipient')}</span>
       </div>
       <p>
-        {outcome.sentence} <span className="dimmed">{outcome.advice}</span>
+        {outcome.sentence} <span className="dimmed">{outcome.state !== 'sent' && outcome.advice}</span>
       </p>
       <ul className="plain-list">
         {shown.map(({ explanation, kind }) => (
@@ -206,7 +272,11 @@ function Recipient({ email, explanation, kind }: RecipientProps) {
       {isOpen && (
         <div className="recipient-body">
           <PersonLink address={address}>All about this person</PersonLink>
-          <OutcomeFacts email={email} outcome={explanation} />
+          {toAdvice(explanation)}
+          <Facts facts={listFacts(email, explanation)} />
+          <Group gap="xs">
+            <RecipientActions email={email} outcome={explanation} />
+          </Group>
           <Timeline email={email} address={address} />
         </div>
       )}

@@ -1,5 +1,6 @@
 /** @module How the screens of emails show their state, who must act, and the dialogue and timings of an attempt. Pure. */
-import type { EmailAttempt, EmailSummary, RecipientExplanation } from '#client/api.ts'
+import type { Email, EmailAttempt, EmailSummary, RecipientExplanation } from '#client/api.ts'
+import { formatTime, toEventData } from '../../parts/format.ts'
 
 type DialogueLine = NonNullable<EmailAttempt['dialogue']>[number]
 type Responsible = RecipientExplanation['who_must_act']
@@ -10,6 +11,59 @@ export const RESPONSIBLE_LABELS: Readonly<Record<Responsible, string>> = {
   sender: 'You',
   operator: 'The operator of this server',
 }
+
+/** What happened to the only recipient of an email, in a line. */
+export function toHeadline(email: Email, { state, sentence, next_at: next, at, server }: RecipientExplanation): string {
+  if (state === 'scheduled' && next !== null) return `Will be sent ${formatTime(next)}`
+  if (state === 'complained') return 'The recipient reported it as spam.'
+  if (at === null) return sentence
+  const host = server?.replace(/ \[.*$/, '')
+  return sentence
+    .replace(/^Expired:/, `Expired at ${formatTime(at)}:`)
+    .replace(
+      /^The receiving server accepted it\b/,
+      (said) => `${host ? `Accepted by ${host}` : said}, ${formatTime(at)}${describeDelay(email, at)}`,
+    )
+}
+
+const MIN_DELAY_MINUTES = 2
+
+/** How long after the first attempt it was accepted, and whether greylisting was why. */
+function describeDelay({ events }: Email, deliveredAt: string): string {
+  const first = events.find(({ type }) => type === 'deferred')
+  if (!first) return ''
+  const minutes = Math.round((Date.parse(deliveredAt) - Date.parse(first.created_at)) / 60_000)
+  if (minutes < MIN_DELAY_MINUTES) return ''
+  const { rule, smtp_response: reply } = toEventData(first)
+  const late = minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`
+  return `, ${late} late${/greylist/i.test(`${rule} ${reply}`) ? ': greylisted' : ''}`
+}
+
+/** What to do about a recipient, and until when nobody need do anything. */
+export function toAdvice({ state, advice, who_must_act: who, next_at: next }: RecipientExplanation): string {
+  const attempt = next !== null && state !== 'scheduled' ? `Next attempt ${formatTime(next)}.` : ''
+  if (who === 'nobody') return attempt && `Wait. ${attempt}`
+  const isNamed = who === 'sender' || (who === 'recipient' && advice !== null)
+  return [isNamed ? '' : `${RESPONSIBLE_LABELS[who]} must act.`, advice ?? '', attempt].filter(Boolean).join(' ')
+}
+
+/** Why sending the same again to the same address cannot help. */
+const DEAD: readonly unknown[] = ['invalid_recipient', 'inactive_mailbox', 'dns_failure']
+
+/** Whether sending it again is what helps now; otherwise it is in the menu. */
+export const isBestSentAgain = ({ actions, explanations, recipients, sandbox }: Email): boolean =>
+  actions.some(({ name }) => name === 'resend') &&
+  explanations.some(
+    ({ state }, index) =>
+      state === 'cancelled' ||
+      state === 'rejected' ||
+      (state === 'captured' && !sandbox) ||
+      (state === 'bounced' && !DEAD.includes(recipients[index]?.bounce_category)),
+  )
+
+/** Of a suppressed address to which the email was not sent; that of a complaint is better left. */
+export const isBestFreed = ({ state, suppression }: RecipientExplanation): boolean =>
+  state === 'rejected' && suppression !== null && suppression.reason !== 'complaint'
 
 const MARKS: Readonly<Record<DialogueLine['from'], string>> = { client: '>', server: '<', note: '*' }
 

@@ -17,9 +17,9 @@ const toText = (value: unknown): string | undefined => (typeof value === 'string
 export function toEventText(event: EmailEvent): string | undefined {
   const { smtp_response: reply, reason, suppression = '', feedback_type: report, scope } = toEventData(event)
   const suppressed = findReason(String(suppression))?.word
-  return (
-    toText(event.link_url) ?? toText(reply) ?? toText(suppressed) ?? toText(reason) ?? toText(report) ?? toText(scope)
-  )
+  // What nearly every report is says nothing beside the name of the event.
+  const rareReport = report === 'abuse' ? undefined : toText(report)
+  return toText(event.link_url) ?? toText(reply) ?? toText(suppressed) ?? toText(reason) ?? rareReport ?? toText(scope)
 }
 
 /** Events of a recipient, or of all, in which those that follow each other and say the same are one. */

@@ -19,7 +19,7 @@ interface RemoveButtonProps extends RemoveProps {
   readonly size?: 'compact-sm' | 'xs'
 }
 
-export const RemoveSuppression = ({ label = 'Remove from the list', size = 'xs', ...props }: RemoveButtonProps) => (
+export const RemoveSuppression = ({ label = 'Remove suppression', size = 'xs', ...props }: RemoveButtonProps) => (
   <DialogButton
     label={label}
     size={size}
@@ -31,7 +31,7 @@ export const RemoveSuppression = ({ label = 'Remove from the list', size = 'xs',
   </DialogButton>
 )
 
-function RemoveDialog({ address, onDone, onClose }: RemoveProps & { onClose(): void }) {
+export function RemoveDialog({ address, onDone, onClose }: RemoveProps & { onClose(): void }) {
   const suppressions = useData(read.suppressions.list({ email: address, per_page: 100 }), { staleTime: 0 })
   const rows = suppressions.data ?? []
   const warnings = listWarnings(rows)
@@ -39,7 +39,7 @@ function RemoveDialog({ address, onDone, onClose }: RemoveProps & { onClose(): v
   return (
     <ConfirmDialog
       title="Send mail to this address again?"
-      confirm="Remove from the list"
+      confirm="Remove suppression"
       isDangerous={warnings.length > 0}
       error={suppressions.error}
       isIncomplete={suppressions.data === undefined}
