@@ -1,8 +1,7 @@
 /** @module What the screens of emails put together, leave out and export. */
 import { expect, test } from 'bun:test'
 import type { Email, EmailEvent, EmailRecipient, EmailSummary, RecipientExplanation } from '#client/api.ts'
-import { formatTime } from '#dashboard/parts/format.ts'
-import { toShownState } from '#dashboard/parts/status.tsx'
+import { formatTime, toShownState } from '#dashboard/parts/format.ts'
 import { isBestSentAgain, toAdvice, toHeadline } from '#dashboard/screens/emails/format.ts'
 import { groupEvents, groupOutcomes } from '#dashboard/screens/emails/groups.ts'
 import { toCsv, toEmailQuery } from '#dashboard/screens/emails/query.ts'

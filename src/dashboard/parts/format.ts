@@ -1,5 +1,6 @@
 /** @module Numbers and times as text, times in the zone that the reader chose. */
 
+import type { EmailSummary } from '#client/api.ts'
 import { getZone, toLocalTime } from './zone.ts'
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
@@ -108,4 +109,10 @@ export function formatRelative(iso: string): string {
   const [unit, length] = TIME_UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? []
   if (unit === undefined) return seconds > 0 ? 'in a moment' : 'just now'
   return new Intl.RelativeTimeFormat('en').format(Math.trunc(seconds / length), unit)
+}
+
+/** Of delivered mail, what the recipient did last. @param state of the email, or of one of its recipients */
+export function toShownState({ engagement }: Pick<EmailSummary, 'engagement'>, state: EmailSummary['state']): string {
+  if (state !== 'sent') return state
+  return (['complained', 'clicked', 'opened'] as const).find((name) => engagement.includes(name)) ?? state
 }

@@ -5,6 +5,7 @@ import { linkOptions } from '@tanstack/react-router'
 import type { Search as Everything } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
+import { toShownState } from './format.ts'
 import {
   IconInbox,
   IconMail,
@@ -16,7 +17,7 @@ import {
   IconWebhook,
   IconWorld,
 } from './icons.ts'
-import { toShownState, toStatusWord } from './status.tsx'
+import { toStatusWord } from './status.tsx'
 import type { Target } from './target.ts'
 import { formatDay, formatTime } from './time.tsx'
 

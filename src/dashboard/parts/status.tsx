@@ -1,7 +1,6 @@
 /** @module States by word, shape and colour: readable without seeing colours. */
 
 import type { ReactNode } from 'react'
-import type { EmailSummary } from '#client/api.ts'
 import type { Tone } from './tone.ts'
 
 /** Outlines in a square of 16 units. */
@@ -76,12 +75,6 @@ const STATES: Readonly<Record<string, KnownState>> = {
 
 /** The word for a status or event type; unknown ones are shown as they are. */
 export const toStatusWord = (status: string): string => STATES[status]?.word ?? status
-
-/** Of delivered mail, what the recipient did last. @param state of the email, or of one of its recipients */
-export function toShownState({ engagement }: Pick<EmailSummary, 'engagement'>, state: EmailSummary['state']): string {
-  if (state !== 'sent') return state
-  return (['complained', 'clicked', 'opened'] as const).find((name) => engagement.includes(name)) ?? state
-}
 
 export const toTone = (status: string): Tone => STATES[status]?.tone ?? 'neutral'
 

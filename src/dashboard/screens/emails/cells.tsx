@@ -1,8 +1,9 @@
 /** @module What lists say about an email: its recipients, its state with what the recipient did, its stream and tags. */
 import { VisuallyHidden } from '@mantine/core'
 import type { EmailSummary } from '#client/api.ts'
+import { toShownState } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
-import { StatusBadge, toShownState } from '../../parts/status.tsx'
+import { StatusBadge } from '../../parts/status.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { countRecipients } from './format.ts'

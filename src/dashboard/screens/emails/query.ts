@@ -1,8 +1,8 @@
 /** @module The filters of the list of emails, as `/v1` takes them, and its rows as a file. Pure but for the clock. */
 import type { EmailSummary } from '#client/api.ts'
 import { toQuery } from '../../parts/filters.ts'
+import { toShownState } from '../../parts/format.ts'
 import { keep } from '../../parts/search.ts'
-import { toShownState } from '../../parts/status.tsx'
 import { parseLocalTime, toLocalTime } from '../../parts/zone.ts'
 
 const ENGAGEMENTS: readonly unknown[] = ['opened', 'clicked', 'complained']

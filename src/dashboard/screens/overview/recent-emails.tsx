@@ -2,11 +2,12 @@
 import { useQuery } from '@tanstack/react-query'
 import type { EmailSummary } from '#client/api.ts'
 import { read } from '../../api/client.ts'
+import { toShownState } from '../../parts/format.ts'
 import { NameLink, TextLink } from '../../parts/links.tsx'
 import { NewRows } from '../../parts/list.tsx'
 import { EmptyState, QueryView, Section } from '../../parts/page.tsx'
 import { useSteadyRows } from '../../parts/rows.ts'
-import { StatusBadge, toShownState } from '../../parts/status.tsx'
+import { StatusBadge } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 
