@@ -2,7 +2,7 @@
 import { Stack, Text } from '@mantine/core'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { SESSION } from '../../api/session.tsx'
+import { SESSION, useSession } from '../../api/session.tsx'
 import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
 import { QueryView } from '../../parts/page.tsx'
 import { createPasskey, hasPasskeys } from '../../parts/passkey.ts'
@@ -13,6 +13,7 @@ import { Time } from '../../parts/time.tsx'
 const REFRESHES = [SESSION, ['auth', 'listPasskeys']] as const
 
 export function Passkeys() {
+  const { user, sign_on_name: signOnName } = useSession()
   const query = useData(read.auth.listPasskeys())
   const again = usePasswordAgain()
   const add = async ({ name }: { readonly name: string }) => {
@@ -25,7 +26,9 @@ export function Passkeys() {
       {(data) => (
         <Stack gap="sm" align="flex-start">
           <Text size="sm" maw={640}>
-            Signs you in by fingerprint, face or PIN, in place of password and code.
+            {user.has_password || signOnName === null
+              ? 'Signs you in by fingerprint, face or PIN, in place of password and code.'
+              : `Confirms that it is you by fingerprint, face or PIN. You sign in with ${signOnName}.`}
           </Text>
           {data.length > 0 && (
             <DataTable

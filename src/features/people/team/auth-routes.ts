@@ -21,7 +21,15 @@ import {
   renewRecoveryCodes,
   startTotp,
 } from './credentials.ts'
-import { endOtherOwnSessions, endOwnSession, login, logout, requireActorUser, switchAccount } from './login.ts'
+import {
+  endOtherOwnSessions,
+  endOwnSession,
+  login,
+  logout,
+  ONLY_PROVIDED,
+  requireActorUser,
+  switchAccount,
+} from './login.ts'
 import {
   AccountChoice,
   CodeConfirmation,
@@ -50,7 +58,6 @@ const INVALID_LOGIN = [
 ] as const
 const RATE_LIMITED = ['rate_limited', 'Too many attempts; wait as long as Retry-After says.'] as const
 
-const LIMITED = errorResponses({ 429: RATE_LIMITED })
 const NO_APP = errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED })
 
 const own = (summary: string, description?: string, more?: object) =>
@@ -149,7 +156,11 @@ export const authRoutes = (app: App, auth: AuthContext) =>
     })
     .put('/password', ({ actor, body }) => changePassword(app, auth.attempts, actor, body), {
       body: PasswordChange,
-      detail: own('Change the password', 'Ends all other sessions of the user.', LIMITED),
+      detail: own(
+        'Change the password',
+        'Ends all other sessions of the user.',
+        errorResponses({ 403: ONLY_PROVIDED, 429: RATE_LIMITED }),
+      ),
     })
     .post('/totp', async ({ actor, body }) => dataBody(await startTotp(app, auth.attempts, actor, body.password)), {
       body: OwnPassword,

@@ -8,7 +8,8 @@ import type { Tx } from '#platform/db/commit.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { minutes } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
-import { auditInAccounts, consumeFactors, recordFailedLogin, requireActorUser } from './login.ts'
+import { isOnlyProvided } from './identities.ts'
+import { auditInAccounts, consumeFactors, onlyByProvider, recordFailedLogin, requireActorUser } from './login.ts'
 import { hashPassword, requireStrongPassword, verifyPassword } from './passwords.ts'
 import {
   endOtherSessions,
@@ -46,7 +47,7 @@ export async function requirePassword(
 const invalidCode = (): AppError =>
   invalid('code', 'This code is wrong, expired or already used; enter the one that the app shows now.', 'wrong_code')
 
-/** Sets a new password and ends all other sessions. */
+/** Sets a new password and ends all other sessions. Throws 403 for a user whom only the identity provider lets in. */
 export async function changePassword(
   app: App,
   attempts: Attempts,
@@ -55,6 +56,7 @@ export async function changePassword(
 ): Promise<void> {
   const { current_password: password } = input
   const checked = await requirePassword(app, attempts, actor, { password, field: 'current_password' })
+  if (isOnlyProvided(app, checked)) throw onlyByProvider(app.config)
   requireStrongPassword(input.password, checked.email)
   const passwordHash = await hashPassword(input.password, checked.email)
   await app.commit.write((tx) => {

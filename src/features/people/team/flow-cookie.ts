@@ -31,13 +31,16 @@ export function createFlowCookie<Facts extends object>(
       const value = Buffer.from(keys.seal(JSON.stringify(sealed), name)).toString('base64url')
       return formatCookie(value, validMs / seconds(1), options)
     },
-    /** What the first request stored; undefined when this browser made none in time, or has been here before. */
-    take({ headers }: Request): Facts | undefined {
+    /**
+     * What the first request stored; undefined when this browser made none in time, or has been here before, and when
+     * it was for something else, for which it stays usable.
+     */
+    take({ headers }: Request, isMeant: (facts: Facts) => boolean): Facts | undefined {
       const value = readCookie(headers, options, MAX_COOKIE_LENGTH)
       const opened = value && attempt(() => keys.unsealText(Buffer.from(value, 'base64url'), name))
       if (!opened) return undefined
       const facts = JSON.parse(opened) as Sealed<Facts>
-      return singleUse.use(facts.id, facts.createdAt) ? facts : undefined
+      return isMeant(facts) && singleUse.use(facts.id, facts.createdAt) ? facts : undefined
     },
     /** Set-Cookie that removes it. */
     end: formatCookie('', 0, options),

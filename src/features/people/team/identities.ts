@@ -25,6 +25,10 @@ export const findIdentity = (db: Database, issuer: string, subject: string): num
 export const hasIdentity = ({ db, config }: Pick<App, 'db' | 'config'>, { id }: Pick<User, 'id'>): boolean =>
   config.oidcIssuer !== '' && sql(db).has.get(id, config.oidcIssuer) !== null
 
+/** Whether the identity provider alone lets the user in, so that what it takes away is taken away here. */
+export const isOnlyProvided = (app: Pick<App, 'db' | 'config'>, user: Pick<User, 'id' | 'passwordHash'>): boolean =>
+  user.passwordHash === null && hasIdentity(app, user)
+
 export const insertIdentity = (
   tx: Tx,
   { issuer, subject, userId }: Omit<typeof identities.$inferSelect, 'createdAt'>,

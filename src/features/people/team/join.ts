@@ -6,7 +6,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Attempts } from './attempts.ts'
-import { hasIdentity } from './identities.ts'
+import { isOnlyProvided } from './identities.ts'
 import { consumeInvitation, findInvitation, type OpenInvitation } from './invitations.ts'
 import {
   type Browser,
@@ -47,7 +47,7 @@ export type Proof = 'new-password' | 'password' | 'session' | 'provider'
 export function findRequiredProof(app: App, { email }: OpenInvitation, signedIn: Actor | undefined): Proof {
   const user = findUserByEmail(app.db, email)
   if (user && signedIn?.id === formatUuid(user.uuid)) return 'session'
-  if (!app.config.localSignIn || (user?.passwordHash === null && hasIdentity(app, user))) return 'provider'
+  if (!app.config.localSignIn || (user && isOnlyProvided(app, user))) return 'provider'
   return !user || user.passwordHash === null ? 'new-password' : 'password'
 }
 

@@ -62,9 +62,12 @@ export const invalidLogin = ({ localSignIn, oidcName }: App['config']): AppError
       : `Sign in with ${oidcName} at /login. A password is accepted only within 24 hours after \`tassis users reset\` on the server.`,
   )
 
+/** For the `errorResponses` of routes that throw `onlyByProvider`. */
+export const ONLY_PROVIDED = ['local_sign_in_off', 'Only the identity provider lets the user in.'] as const
+
 /** The 403 for what only the identity provider can do. */
 export const onlyByProvider = ({ oidcName }: App['config']): AppError =>
-  new AppError(403, 'local_sign_in_off', `Passwords are not used here; sign in with ${oidcName}.`)
+  new AppError(403, 'local_sign_in_off', `Sign in with ${oidcName}: nothing else lets you in.`)
 
 /**
  * Signs a user in. Throws 401 `invalid_login`, 429 after too many attempts, 503 when too many people sign in at the

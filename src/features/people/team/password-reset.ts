@@ -11,7 +11,7 @@ import { AppError } from '#platform/errors.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
-import { hasIdentity } from './identities.ts'
+import { isOnlyProvided } from './identities.ts'
 import { createLinkToken, formatLink, hashLinkToken, RESET_PATH, toExpiryRange } from './links.ts'
 import { auditInAccounts } from './login.ts'
 import { hashPassword, requireStrongPassword } from './passwords.ts'
@@ -81,7 +81,7 @@ export function createResetRequester(
     const user = findUserByEmail(app.db, email)
     if (!user || listMemberships(app.db, user.id).length === 0 || !attempts.canSendMail(user.email)) return
     // Else the mailbox would let in whom the identity provider no longer does.
-    if (user.passwordHash === null && hasIdentity(app, user)) return
+    if (isOnlyProvided(app, user)) return
     const link = await app.commit.write((tx) => {
       auditInAccounts(app, tx, user, 'user.password_reset_requested', ipAddress)
       return createResetLink(app, tx, user, MAIL_LINK_MS)

@@ -8,7 +8,6 @@ import type {
   RegistrationResponseJSON,
 } from '@simplewebauthn/server'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { attempt } from '#platform/attempt.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, conflict, invalid, notFound } from '#platform/errors.ts'
 import { parseName } from '#platform/http/validation.ts'
@@ -17,6 +16,7 @@ import { minutes } from '#platform/units.ts'
 import type { Attempts } from '../attempts.ts'
 import { requireRecentPassword } from '../credentials.ts'
 import { createFlowCookie } from '../flow-cookie.ts'
+import { isOnlyProvided } from '../identities.ts'
 import { auditInAccounts, type Browser, onlyByProvider, requireActorUser, type SignedIn, signIn } from '../login.ts'
 import {
   forgetSecondFactors,
@@ -56,6 +56,8 @@ interface Challenge {
 const invalidPasskey = (): AppError =>
   new AppError(401, 'invalid_passkey', 'This passkey was not accepted; try again, or sign in in another way.')
 
+const notAdded = (): AppError => invalid('credential', 'This passkey was not accepted; try again.')
+
 const clonedPasskey = (): AppError =>
   new AppError(
     401,
@@ -85,15 +87,14 @@ export function createCeremonies(app: App, attempts: Attempts) {
     requireOwnSecondFactor(db, actor)
   }
   const cookie = createFlowCookie<Challenge>(app, 'tassis_passkey', VALID_MS)
-  const take = (request: Request, purpose: Challenge['purpose'], session: number | undefined): string => {
-    const found = cookie.take(request)
-    if (found?.purpose !== purpose || found.session !== (session ?? null)) throw invalidPasskey()
-    return found.challenge
-  }
+  /** The challenge; undefined when this browser has none for it. */
+  const take = (request: Request, purpose: Challenge['purpose'], session: number | null = null): string | undefined =>
+    cookie.take(request, (found) => found.purpose === purpose && found.session === session)?.challenge
   /** The passkey that signed the challenge of this browser, with its new counter. */
   const verify = async (request: Request, response: AuthenticationResponseJSON, session: number | undefined) => {
     const { id: expectedRPID, origin: expectedOrigin } = requireRelyingParty(app)
     const expectedChallenge = take(request, 'use', session)
+    if (expectedChallenge === undefined) throw invalidPasskey()
     const passkey = findPasskey(app.db, Buffer.from(response.id, 'base64url'))
     const user = passkey && findUser(app.db, passkey.userId)
     if (!passkey || !user) throw invalidPasskey()
@@ -158,14 +159,15 @@ export function createCeremonies(app: App, attempts: Attempts) {
     async add(actor: Actor, request: Request, name: string, response: RegistrationResponseJSON): Promise<Passkey> {
       requireBothFactors(actor)
       const { id: expectedRPID, origin: expectedOrigin } = requireRelyingParty(app)
-      const expectedChallenge = attempt(() => take(request, 'add', requireSessionId(actor))) ?? ''
+      const expectedChallenge = take(request, 'add', requireSessionId(actor))
+      if (expectedChallenge === undefined) throw notAdded()
       const { verifyRegistrationResponse } = await loadWebAuthn()
       const options = { response, expectedChallenge, expectedOrigin, expectedRPID, requireUserVerification: true }
       const { registrationInfo: info } = await verifyRegistrationResponse(options).catch((error: unknown) => {
         app.log.warn({ err: error }, 'passkey not added')
         return { registrationInfo: undefined }
       })
-      if (!info) throw invalid('credential', 'This passkey was not accepted; try again.')
+      if (!info) throw notAdded()
       const { id, publicKey, counter, transports = [] } = info.credential
       const credentialId = new Uint8Array(Buffer.from(id, 'base64url'))
       return app.commit.write((tx) => {
@@ -206,12 +208,13 @@ export function createCeremonies(app: App, attempts: Attempts) {
       const session = actor ? requireSessionId(actor) : null
       return { options, cookie: cookie.begin({ challenge: options.challenge, purpose: 'use', session }) }
     },
-    /** Signs a user in with a passkey alone. Throws 401, 403 where only the identity provider signs people in, 429. */
+    /** Signs a user in with a passkey alone. Throws 401, 403 where only the identity provider lets them in, 429. */
     async signIn(request: Request, response: AuthenticationResponseJSON, browser: Browser): Promise<SignedIn> {
       if (!app.config.localSignIn) throw onlyByProvider(app.config)
       attempts.requireNetwork(browser.ipAddress)
       const verified = await verify(request, response, browser.sessionId)
       return use(verified, browser.ipAddress, (tx, user) => {
+        if (isOnlyProvided({ db: tx.db, config: app.config }, user)) throw onlyByProvider(app.config)
         const [membership] = listMemberships(tx.db, user.id)
         if (!membership) throw invalidPasskey()
         const proof = { how: 'passkey', hasPassword: true, hasSecondFactor: true } as const

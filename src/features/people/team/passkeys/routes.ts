@@ -11,7 +11,7 @@ import { DataBody, PageBody, StrictObject, Text, TimeOrNull, Timestamp, Uuid } f
 import { toWire } from '#platform/http/wire.ts'
 import type { AuthContext } from '../auth-context.ts'
 import { PASSWORD_REQUIRED } from '../credentials.ts'
-import { requireActorUser } from '../login.ts'
+import { ONLY_PROVIDED, requireActorUser } from '../login.ts'
 import { SessionState, sessionWire } from '../model.ts'
 import { toCookieHeader } from '../sessions.ts'
 import { createCeremonies } from './ceremonies.ts'
@@ -116,7 +116,7 @@ export const passkeyRoutes = (app: App, auth: AuthContext) => {
           'Sign in with a passkey',
           publicRoute,
           'In place of the password and a code. The response sets a session cookie, as `POST /v1/auth/login` does.',
-          { ...setsCookie, ...errorResponses({ ...NOT_ACCEPTED, ...LIMITED, ...UNAVAILABLE }) },
+          { ...setsCookie, ...errorResponses({ ...NOT_ACCEPTED, 403: ONLY_PROVIDED, ...LIMITED, ...UNAVAILABLE }) },
         ),
       },
     )

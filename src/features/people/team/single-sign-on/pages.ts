@@ -40,10 +40,12 @@ export function singleSignOnPages(app: App, auth: AuthContext) {
       CALLBACK_PATH,
       follow(
         async ({ request }) => {
-          const flow = cookie.take(request)
+          const { search, searchParams } = new URL(request.url)
+          // Else any page could use up what the browser carries.
+          const flow = cookie.take(request, ({ state }) => state === searchParams.get('state'))
           if (!flow) throw stale()
           auth.attempts.requireNetwork(auth.readBrowser(request).ipAddress)
-          const identity = await provider.finish(new URL(request.url).search, flow)
+          const identity = await provider.finish(search, flow)
           const { invitation, next } = flow
           const signedIn = await signOn(app, auth.attempts, {
             identity,

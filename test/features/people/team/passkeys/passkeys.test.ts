@@ -5,6 +5,7 @@ import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { type Authenticator, createAuthenticator } from '#test/support/authenticator.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { createJar, signOnBy, startIdentityProvider } from '#test/support/identity-provider.ts'
 import { createCode, signInAsOperator } from '#test/support/operator.ts'
 import { ask, type BrowserSession, createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
@@ -135,6 +136,10 @@ test('a challenge belongs to one session, one purpose and five minutes', async (
   expect(await finish({ cookie }, ofSession.options)).toEqual(refused)
   const adding = await begin(service, '/v1/auth/passkeys/options', session)
   expect(await finish(adding.headers, { ...adding.options, rpId: 'mail.example.test' })).toEqual(refused)
+  // Without its cookie there is no challenge, not an empty one.
+  const credential = createAuthenticator().create({ ...adding.options, challenge: '' }, { origin: ORIGIN })
+  const added = await ask(service.url, 'POST', '/v1/auth/passkeys', { name: 'Key', credential }, session.headers)
+  expect([added.status, at(added.body, 'details', 0, 'field')]).toEqual([422, 'credential'])
   const late = await begin(service, '/v1/auth/passkeys/challenge')
   service.clock.advance(minutes(5))
   expect(await finish(late.headers, late.options)).toEqual(refused)
@@ -198,4 +203,27 @@ test('who has a second factor must show it before another is added or one is rem
   const code = createCode(secret, service.clock.now())
   expect((await session.ask('POST', '/v1/auth/session/code', { code })).status).toBe(204)
   expect((await remove(session)).status).toBe(204)
+})
+
+// Proves: user-24, user-26
+test('whom only the provider lets in confirms with a passkey, but neither signs in with it nor sets a password', async () => {
+  await using provider = startIdentityProvider()
+  await using service = await createService(provider.settings)
+  provider.person = { sub: 'ada-1', email: ADA, email_verified: true, groups: ['owner'] }
+  const { jar } = await signOnBy(service, provider, { jar: createJar(service.url), query: '?fresh=1' })
+  const cookie = [...jar.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
+  const csrfToken = String(at((await jar.get('/v1/auth/session')).body, 'data', 'csrf_token'))
+  const headers = { cookie, 'x-csrf-token': csrfToken }
+  const session: BrowserSession = {
+    cookie,
+    csrfToken,
+    headers,
+    setCookie: '',
+    ask: (method, path, body) => ask(service.url, method, path, body, headers),
+  }
+  const { authenticator, status } = await addPasskey(service, session)
+  expect([status, (await useAt(service, LOGIN, authenticator)).code]).toEqual([201, 'local_sign_in_off'])
+  const set = await session.ask('PUT', '/v1/auth/password', { current_password: '', password: 'other words that fit' })
+  expect([set.status, at(set.body, 'code')]).toEqual([403, 'local_sign_in_off'])
+  expect((await useAt(service, '/v1/auth/session/passkey', authenticator, { session })).status).toBe(204)
 })
