@@ -107,10 +107,13 @@ export function createProvider(app: Pick<App, 'clock' | 'config' | 'log'>) {
     })
     const claims = tokens.claims()
     if (!claims) throw new Error('no ID token')
-    const hasAddress = claims['email'] !== undefined && claims['email_verified'] !== undefined
+    const hasAddress = claims['email'] !== undefined && findVerification(claims) !== undefined
     const isComplete = hasAddress && (oidcRoleClaim === '' || readClaimValues(claims, oidcRoleClaim).length > 0)
     if (isComplete || server.serverMetadata().userinfo_endpoint === undefined) return claims
-    return { ...claims, ...(await oidc.fetchUserInfo(server, tokens.access_token, claims.sub)) }
+    const said = await oidc.fetchUserInfo(server, tokens.access_token, claims.sub)
+    // What one source says of an address is no word about the address of the other.
+    const { email, email_verified, xms_edov }: Record<string, unknown> = hasAddress ? claims : said
+    return { ...claims, ...said, ...({ email, email_verified, xms_edov } as Claims) }
   }
 
   return {
@@ -160,9 +163,13 @@ export function createProvider(app: Pick<App, 'clock' | 'config' | 'log'>) {
   }
 }
 
-/** Some providers send texts; `xms_edov` is what Microsoft Entra says. */
-function findVerifiedEmail({ email, email_verified: isSaid, ...claims }: Claims): string | undefined {
-  const said: unknown = isSaid ?? claims['xms_edov']
+/** `xms_edov` is what Microsoft Entra says. */
+const findVerification = (claims: Claims): unknown => claims['email_verified'] ?? claims['xms_edov']
+
+/** Some providers send texts. */
+function findVerifiedEmail(claims: Claims): string | undefined {
+  const { email } = claims
+  const said = findVerification(claims)
   return typeof email === 'string' && [true, 'true', 1, '1'].some((yes) => yes === said) ? email : undefined
 }
 

@@ -270,3 +270,22 @@ test('a full team is skipped, and what was taken away elsewhere stays so; an inv
   ])
   expect(await signOnAs(['other'])).toEqual([inOther])
 })
+
+// Proves: user-22
+test('an address and the word that it is verified come from one source; xms_edov is such a word', async () => {
+  await using provider = startIdentityProvider()
+  await using service = await createService(provider)
+  const { email, email_verified, ...ada } = ADA
+  const signOnAs = async (sub: string, token: object, userinfo: object) => {
+    provider.person = { ...ada, sub, ...token }
+    provider.userinfo = { ...userinfo }
+    const ended = await signOnBy(service, provider)
+    return (await readSession(service, ended))?.email ?? ended.status
+  }
+  expect([
+    await signOnAs('a', { email: 'boss@example.com' }, { email_verified }),
+    await signOnAs('b', { email_verified }, { email: 'boss@example.com' }),
+    await signOnAs('c', { email: 'c@example.com', email_verified, groups: [] }, { email, groups: ['viewer'] }),
+    await signOnAs('d', { email: 'd@example.com', xms_edov: '1' }, { email, email_verified }),
+  ]).toEqual([403, 403, 'c@example.com', 'd@example.com'])
+})
