@@ -33,8 +33,11 @@ export const Figures = ({ figures }: { readonly figures: readonly Figure[] }) =>
 
 const PERCENT = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 0, signDisplay: 'exceptZero' })
 
+/** Of fewer, a percentage says nothing. */
+const MIN_COMPARED = 50
+
 const Change = ({ change: { before, now, isGood } }: { readonly change: NonNullable<Figure['change']> }) => {
-  if (before === now || before === 0) return null
+  if (before === now || before < MIN_COMPARED) return null
   const tone = isGood === undefined ? 'neutral' : now > before === isGood ? 'good' : 'bad'
   return (
     <span className={`figure-change tone-${tone}`} title={`${before.toLocaleString()} before`}>

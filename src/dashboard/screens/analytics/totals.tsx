@@ -46,7 +46,7 @@ function toFigures(data: AnalyticsOverview, before: AnalyticsOverview | undefine
       label: 'Sent',
       value: data.sent,
       ...change('sent'),
-      ...(before && { note: `${before.sent.toLocaleString()} the period before` }),
+      note: `recipients${before ? `; ${before.sent.toLocaleString()} the period before` : ''}`,
     },
     {
       label: 'Delivered',
@@ -69,13 +69,13 @@ function toFigures(data: AnalyticsOverview, before: AnalyticsOverview | undefine
     {
       label: 'Opened',
       value: data.opens,
-      ...change('opens', true),
+      ...change('opens'),
       note: <Engagement rate={data.open_rate} machines={data.machine_opens} />,
     },
     {
       label: 'Clicked',
       value: data.clicks,
-      ...change('clicks', true),
+      ...change('clicks'),
       note: <Engagement rate={data.click_rate} machines={data.machine_clicks} />,
     },
     { label: 'Unsubscribed', value: data.total_unsubscribes },
@@ -114,7 +114,7 @@ const Outcomes = ({ outcomes }: { readonly outcomes: AnalyticsOverviewOutcomes }
   return (
     <Section
       title="Outcomes"
-      description={`Where ${formatCount(outcomes.accepted, 'email')} of this period ${outcomes.accepted === 1 ? 'is' : 'are'} now.`}
+      description={`Where ${formatCount(outcomes.accepted, 'email')} of this period ${outcomes.accepted === 1 ? 'is' : 'are'} now. One email may have several recipients.`}
     >
       <div className="shares" aria-hidden="true">
         {shown.map(([name]) => (

@@ -6,6 +6,7 @@ import { useData } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
 import { Chart, Swatch } from '../../parts/chart.tsx'
 import { type Figure, Figures } from '../../parts/figures.tsx'
+import { formatCount } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
 import { QueryView, Section } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
@@ -19,9 +20,9 @@ const DAY_MS = 86_400_000
 
 const toDay = (at: number): string => new Date(at).toISOString().slice(0, 10)
 
-export function LastDay() {
+function useHours() {
   const now = Date.now()
-  const hours = useQuery(
+  return useQuery(
     read.analytics.getTimeseries({
       // 48 hours begin two days ago.
       from: toDay(now - 2 * DAY_MS),
@@ -31,10 +32,16 @@ export function LastDay() {
       metrics: SHOWN_METRICS.join(','),
     }),
   )
+}
+
+export function LastDay() {
+  const hours = useHours()
   return (
     <Section title="Last 24 hours">
       <QueryView query={hours}>
-        {({ data }) => <Figures figures={SHOWN_METRICS.map((metric) => toFigure(metric, data))} />}
+        {({ data }) => (
+          <Figures figures={SHOWN_METRICS.map((metric) => toFigure(metric, data)).toSpliced(3, 0, ...listRest(data))} />
+        )}
       </QueryView>
     </Section>
   )
@@ -52,9 +59,12 @@ const LOOKS: Readonly<Record<ShownMetric, Look>> = {
   delivered: { label: 'Delivered' },
   bounced: { label: 'Bounced', isGood: false, target: { to: '/emails', search: { status: 'bounced' } } },
   complaints: { label: 'Complaints', isGood: false },
-  opens: { label: 'Opened', isGood: true },
-  clicks: { label: 'Clicked', isGood: true },
+  opens: { label: 'Opened' },
+  clicks: { label: 'Clicked' },
 }
+
+/** With fewer that have any, a line of the hours says nothing. */
+const MIN_HOURS = 6
 
 function toFigure(metric: ShownMetric, points: readonly AnalyticsTimeseries[]): Figure {
   const { label, isGood, target } = LOOKS[metric]
@@ -63,9 +73,17 @@ function toFigure(metric: ShownMetric, points: readonly AnalyticsTimeseries[]): 
     label,
     value: now,
     change: { before, now, ...(isGood !== undefined && { isGood }) },
-    ...(now + before > 0 && { series, note: `${before.toLocaleString()} the day before` }),
+    ...(series.filter((value) => value > 0).length >= MIN_HOURS && { series }),
+    ...(now + before > 0 && { note: `${before.toLocaleString()} the day before` }),
     ...(target && { target }),
   }
+}
+
+/** What was sent, and is neither delivered nor bounced. */
+function listRest(points: readonly AnalyticsTimeseries[]): readonly Figure[] {
+  const count = (metric: ShownMetric) => sumHours(points, metric).now
+  const value = count('sent') - count('delivered') - count('bounced')
+  return value > 0 ? [{ label: 'Waiting or failed', value }] : []
 }
 
 const OUTCOMES = ['delivered', 'bounced'] as const
@@ -74,13 +92,19 @@ const OUTCOMES = ['delivered', 'bounced'] as const
 export function Month() {
   const days = useQuery(read.analytics.getTimeseries({ period: '30d', metrics: OUTCOMES.join(',') }))
   const rates = useData(read.account.getReputation(), { enabled: useSession().role !== 'support' })
+  const hours = useHours().data?.data
   if (days.data && !hasActivity(days.data.data, OUTCOMES)) return null
   return (
     <div className="overview-columns">
       <Section title="Last 30 days" action={<TextLink to="/analytics">Analytics</TextLink>} isCard>
         <QueryView query={days}>{({ data, period }) => <Outcomes points={dropBefore(data, period)} />}</QueryView>
       </Section>
-      {rates.data && <Rates rates={rates.data} />}
+      {rates.data && (
+        <Rates
+          rates={rates.data}
+          notCounted={hours ? Math.max(0, sumHours(hours, 'complaints').now - rates.data.complained) : 0}
+        />
+      )}
     </div>
   )
 }
@@ -108,7 +132,8 @@ const Outcomes = ({ points }: { readonly points: readonly AnalyticsTimeseries[] 
   )
 }
 
-const Rates = ({ rates }: { readonly rates: AccountReputation }) => (
+/** @param notCounted complaints that are not verified */
+const Rates = ({ rates, notCounted }: { readonly rates: AccountReputation; readonly notCounted: number }) => (
   <Section title="Reputation" action={<span className="share-rate">Last {rates.period_hours} hours</span>} isCard>
     <div className="meters">
       <Rate
@@ -122,7 +147,8 @@ const Rates = ({ rates }: { readonly rates: AccountReputation }) => (
         label="Complaint rate"
         rate={rates.complaint_rate}
         limits={rates.limits.complaint_rate}
-        of={`${rates.complained} verified, of ${rates.delivered} delivered`}
+        of={`${rates.complained} verified of ${rates.delivered} delivered`}
+        {...(notCounted > 0 && { doubt: `${formatCount(notCounted, 'complaint')}, not verified: not counted.` })}
         canPause={rates.can_pause}
       />
     </div>
@@ -134,12 +160,15 @@ interface RateProps {
   readonly rate: number | null
   readonly limits: AccountReputation['limits']['bounce_rate']
   readonly of: string
+  /** Why a low rate may not be good. */
+  readonly doubt?: string
   readonly canPause: boolean
 }
 
-function Rate({ label, rate, limits: { warning, pause }, of, canPause }: RateProps) {
+function Rate({ label, rate, limits: { warning, pause }, of, doubt, canPause }: RateProps) {
   const toWidth = (part: number) => `${Math.min(100, (part / pause) * 100)}%`
-  const [tone, word] = toState(rate, warning, pause)
+  const state = toState(rate, warning, pause)
+  const [tone, word] = doubt && state[0] === 'good' ? (['neutral', 'Not verified'] as const) : state
   return (
     <div className="meter">
       <div className="meter-head">
@@ -154,6 +183,7 @@ function Rate({ label, rate, limits: { warning, pause }, of, canPause }: RatePro
         <span className={`meter-value tone-${tone}`} style={{ width: toWidth(rate ?? 0) }} />
         <span className="meter-limit" style={{ left: toWidth(warning) }} />
       </div>
+      {doubt && <span className="figure-note">{doubt}</span>}
       <span className="figure-note">
         Keep it below {formatRate(warning)}.{canPause && ` Sending is paused at ${formatRate(pause)}.`}
       </span>
