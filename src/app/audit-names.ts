@@ -13,7 +13,7 @@ import { perOwner } from '#platform/per-owner.ts'
 
 interface Named {
   readonly table: string
-  /** The column that names a row. */
+  /** The column, or the expression, that names a row. */
   readonly name: string
   /** Who may read the present name; undefined: whoever may read the log. */
   readonly scope?: Scope
@@ -30,7 +30,7 @@ const TABLES: Readonly<Record<string, Named>> = {
   signup_form: { table: 'signup_forms', name: 'title', scope: 'contacts:read' },
   stream: { table: 'streams', name: 'name', scope: 'emails:read' },
   template: { table: 'templates', name: 'name', scope: 'templates:read' },
-  webhook: { table: 'webhooks', name: 'url', scope: 'webhooks:read' },
+  webhook: { table: 'webhooks', name: "coalesce(nullif(description, ''), url)", scope: 'webhooks:read' },
 }
 const DELETED_LATER: ReadonlySet<string> = new Set(['contact_lists', 'domains', 'streams', 'templates', 'webhooks'])
 

@@ -117,7 +117,8 @@ describe('notices', () => {
   })
 
   test('are about webhooks that failures deactivated, not about those that somebody disabled', () => {
-    const webhook = (fields: object) => ({ id: 'w', url: 'https://a.example', events: [], ...fields }) as unknown
+    const webhook = (fields: object) =>
+      ({ id: 'w', url: 'https://a.example/b', description: null, events: [], ...fields }) as unknown
     const webhooks = [
       webhook({
         is_active: false,
@@ -130,10 +131,7 @@ describe('notices', () => {
     ] as Webhook[]
     const notices = listNotices({ ...NOTHING, webhooks })
     expect(notices.map(({ action, text }) => [action.target, text])).toEqual([
-      [
-        { to: '/webhooks/$id', params: { id: 'w' } },
-        'https://a.example gets no events: deactivated after 10 failures.',
-      ],
+      [{ to: '/webhooks/$id', params: { id: 'w' } }, 'a.example/b gets no events: deactivated after 10 failures.'],
     ])
   })
 

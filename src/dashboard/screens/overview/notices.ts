@@ -2,6 +2,7 @@
 import type { Account, DeadLetter, Domain, Webhook } from '#client/api.ts'
 import { UNLIMITED } from '../../parts/format.ts'
 import type { Target } from '../../parts/target.ts'
+import { toWebhookName } from '../webhooks/state.ts'
 
 export interface NoticeAction {
   readonly label: string
@@ -77,6 +78,7 @@ function listDomainNotices({ id, domain, lost_records: lost = [], sends_until: u
 function listWebhookNotices({
   id,
   url,
+  description,
   is_active,
   failure_count,
   last_failure_at: at,
@@ -88,7 +90,7 @@ function listWebhookNotices({
       key: `webhook-${id}`,
       level: 'problem',
       title: 'A webhook was deactivated',
-      text: `${url} gets no events${reason ? `: ${reason.replace(/\.$/, '')}` : ''}.`,
+      text: `${toWebhookName({ description, url })} gets no events${reason ? `: ${reason.replace(/\.$/, '')}` : ''}.`,
       ...(at && { at: { label: 'Last failure', iso: at } }),
       action: { label: 'See why', target: { to: '/webhooks/$id', params: { id } } },
     },
