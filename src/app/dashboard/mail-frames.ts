@@ -83,12 +83,15 @@ const RESOURCE_TAG = /<(?:link|meta|base|i?frame|object|embed)(?=[\s/>])/gi
 /** Turns tags that could open connections into `basefont`, which browsers ignore and which has no end tag either. */
 const disableResourceTags = (html: string): string => html.replace(RESOURCE_TAG, '<basefont')
 
+/** For text without a font, as in mail programs. It comes last, so that the mode of the page stays that of its author. */
+const FONT = '<style>:where(html){font-family:Arial,Helvetica,sans-serif}</style>'
+
 /**
  * A page for a frame of the dashboard: it runs no script, submits no form, opens no window, and loads nothing but, on
  * request, pictures.
  */
 const toMailResponse = (html: string, status: number, hasPictures = false): Response =>
-  new Response(disableResourceTags(html), {
+  new Response(disableResourceTags(html) + FONT, {
     status,
     headers: {
       'content-type': 'text/html; charset=utf-8',

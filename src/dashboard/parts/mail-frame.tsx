@@ -5,8 +5,10 @@ import { useState } from 'react'
 /** Anything by which HTML can name a picture elsewhere. */
 const REMOTE_PICTURE = /<(?:img|image|picture|video)\b|\bbackground\s*=|url\(/i
 
+const CHARACTERS_PER_REM = 50
+
 interface MailFrameProps {
-  /** Read only to decide whether the message may name remote pictures. */
+  /** Read only to decide whether the message may name remote pictures, and how high it may be. */
   readonly html: string
   /** URL of the frame below `/app`, whose policy allows no script and no request. */
   readonly src: string
@@ -34,6 +36,8 @@ export function MailFrame({ html, src }: MailFrameProps) {
         // A new element: changing the address of a frame would add to the history.
         key={`${src} ${hasPictures}`}
         className="mail-frame"
+        // A page can not read how high its content is: about what its text needs.
+        style={{ height: `clamp(10rem, ${Math.ceil(html.length / CHARACTERS_PER_REM)}rem, 70vh)` }}
         title="HTML of the email"
         sandbox=""
         referrerPolicy="no-referrer"

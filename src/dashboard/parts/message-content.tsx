@@ -35,9 +35,8 @@ interface MessageContentProps<Name extends Tab> {
 
 export function MessageContent<Name extends Tab>({ tabs, notes = {}, ...props }: MessageContentProps<Name>) {
   const navigate = useNavigate()
-  const { tab = props.html ? 'html' : 'text' }: { readonly tab?: Tab } = useSearch({
-    strict: false,
-  })
+  const first = tabs.find((name) => (name === 'html' && props.html) || (name === 'text' && props.text))
+  const { tab = first ?? 'text' }: { readonly tab?: Tab } = useSearch({ strict: false })
   const open = (next: Tab) =>
     void navigate({
       to: '.',

@@ -7,7 +7,7 @@ import { EVENT_NAMES, TEST_EVENT } from './webhooks/events.ts'
 import { DELIVERY_STATES } from './webhooks/state.ts'
 
 export const EMAIL_TABS = ['html', 'text', 'headers', 'source', 'links'] as const
-export const INBOUND_TABS = ['html', 'text', 'headers', 'source'] as const
+export const INBOUND_TABS = ['text', 'html', 'headers', 'source'] as const
 export const CAPTURED_TABS = ['html', 'text', 'headers', 'source', 'attachments', 'links'] as const
 
 const MAX_WORDS_LENGTH = 200
@@ -116,7 +116,7 @@ export const QUEUE_FILTERS = {
 
 export const ACCOUNT_FILTERS = {
   q: { label: 'Name, address or id', placeholder: 'acme' },
-  state: { label: 'State', words: { active: 'Active', paused: 'Paused', disabled: 'Disabled' } },
+  state: { label: 'Status', words: { active: 'Active', paused: 'Paused', disabled: 'Disabled' } },
 } as const satisfies Filters
 
 export const REPORT_FILTERS = { domain: { label: 'Domain', placeholder: 'example.com' } } as const satisfies Filters
