@@ -226,11 +226,17 @@ interface AreaNavigationProps {
   readonly links: readonly { readonly to: NonNullable<Target['to']>; readonly label: string }[]
 }
 
+/** On a narrow screen, where the row of links scrolls. */
+function showCurrent(row: HTMLElement | null) {
+  const current = row?.querySelector('[aria-current]')
+  if (row && current) row.scrollLeft += current.getBoundingClientRect().left - row.getBoundingClientRect().left
+}
+
 export function AreaNavigation({ label, links: [start, ...others] }: AreaNavigationProps) {
   const path = useRouterState({ select: ({ location }) => location.pathname })
   const current = others.find(({ to }) => path === to || path.startsWith(`${to}/`)) ?? start
   return (
-    <nav aria-label={label} className="tabs">
+    <nav ref={showCurrent} aria-label={label} className="tabs">
       {[start, ...others].map(
         (link) =>
           link && (

@@ -1,11 +1,11 @@
-/** @module The frame of a screen below Settings: heading, links to the other ones. On a phone these are a list. */
+/** @module The frame of a screen below Settings: heading, links to the other ones. On a phone these are tabs. */
 import { Flex, Stack } from '@mantine/core'
 import { useMediaQuery } from '@mantine/hooks'
 import { useRouterState } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { useSession } from '../../api/session.tsx'
 import { AppLink } from '../../parts/links.tsx'
-import { Page } from '../../parts/page.tsx'
+import { AreaNavigation, Page } from '../../parts/page.tsx'
 import { SUPPORT_PLACES } from '../../parts/places.ts'
 import type { Target } from '../../parts/target.ts'
 
@@ -38,23 +38,28 @@ interface SettingsPageProps {
 export function SettingsPage({ list, children, ...page }: SettingsPageProps) {
   const isNarrow = useMediaQuery(NARROW, undefined, { getInitialValueInEffect: false })
   const path = useRouterState({ select: ({ location }) => location.pathname })
-  const isList = path === '/settings'
-  const up = list ?? (isNarrow && !isList ? { label: 'Settings', to: '/settings' as const } : undefined)
+  const links = listSettings(useSession().role)
   return (
-    <Page {...page} {...(up && { back: { label: up.label, target: { to: up.to } } })}>
-      <Flex direction={isNarrow ? 'column' : 'row'} gap="xl">
-        {(!isNarrow || isList) && <SettingsNavigation path={path} isNarrow={isNarrow} />}
-        <Stack gap="lg" flex={1} miw={0}>
-          {children}
-        </Stack>
-      </Flex>
-    </Page>
+    <Flex gap="xl">
+      {!isNarrow && <SettingsNavigation path={path} links={links} />}
+      <div style={{ flex: 1, minWidth: 0 }}>
+        <Page {...page} {...(list && { back: { label: list.label, target: { to: list.to } } })}>
+          {isNarrow && !list && <AreaNavigation label="Settings" links={links} />}
+          <Stack gap="lg">{children}</Stack>
+        </Page>
+      </div>
+    </Flex>
   )
 }
 
-const SettingsNavigation = ({ path, isNarrow }: { readonly path: string; readonly isNarrow: boolean }) => (
-  <nav aria-label="Settings" style={isNarrow ? undefined : { flex: '0 0 11rem' }}>
-    {listSettings(useSession().role).map(({ label, to }) => {
+interface SettingsNavigationProps {
+  readonly path: string
+  readonly links: ReturnType<typeof listSettings>
+}
+
+const SettingsNavigation = ({ path, links }: SettingsNavigationProps) => (
+  <nav aria-label="Settings" style={{ flex: '0 0 11rem' }}>
+    {links.map(({ label, to }) => {
       const isHere = path === to || (to !== '/settings' && path.startsWith(`${to}/`))
       return (
         <AppLink
