@@ -162,7 +162,7 @@ describeInBrowser('received mail in the dashboard', (open) => {
     await service.arrive('support', { subject: 'Help' })
     await page.getByRole('table').getByText('Accepted').waitFor()
     await page.getByLabel('Priority').fill('7')
-    await page.getByRole('button', { name: 'Save the route' }).click()
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
     await page.getByText('The route was saved.').waitFor()
     await page.getByRole('button', { name: 'Send a range again' }).click()
     const dialog = page.getByRole('dialog')

@@ -208,11 +208,7 @@ const listScreens = (): readonly Screen[] => [
   [`/inbound/${ids['received']}`, '<script>', ['Delete', 'Reply']],
   ['/inbound/routes', 'support@inbound.test', ['Create a route', 'Show the secret', 'Replace the secret']],
   ['/inbound/routes/new', 'URL', ['Create the route']],
-  [
-    `/inbound/routes/${ids['route']}`,
-    'Save the route',
-    ['Deactivate', 'Delete', 'Save the route', 'Send a range again'],
-  ],
+  [`/inbound/routes/${ids['route']}`, 'Save', ['Deactivate', 'Delete', 'Save', 'Send a range again']],
   ['/inbound/mailboxes', 'agent@inbound.test', ['Create a mailbox']],
   [`/inbound/mailboxes/${ids['mailbox']}`, '<script>', ['Delete the mailbox']],
   [`/inbound/mailboxes/${ids['mailbox']}/threads/${ids['thread']}`, 'Labels', ['Labels', 'Delete', 'Send the reply']],

@@ -111,7 +111,7 @@ function RouteView({ route }: RouteProps) {
         <FieldForm
           {...FORM}
           reason={reason}
-          label="Save the route"
+          label="Save"
           done="The route was saved."
           fields={fields}
           stored={route}
