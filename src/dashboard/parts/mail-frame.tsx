@@ -5,7 +5,7 @@ import { useState } from 'react'
 /** Anything by which HTML can name a picture elsewhere. */
 const REMOTE_PICTURE = /<(?:img|image|picture|video)\b|\bbackground\s*=|url\(/i
 
-const CHARACTERS_PER_REM = 50
+const CHARACTERS_PER_REM = 20
 
 interface MailFrameProps {
   /** Read only to decide whether the message may name remote pictures, and how high it may be. */
