@@ -5,6 +5,7 @@ import type { Contact, UpdateContactRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { SmallAction } from '../parts/buttons.tsx'
+import { CopyText } from '../parts/copy.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import { FormError } from '../parts/form-error.tsx'
@@ -81,7 +82,7 @@ function ContactView({ contact }: { readonly contact: Contact }) {
             ['Confirmed', contact.confirmed_at && <Time iso={contact.confirmed_at} />],
             ['Left', contact.unsubscribed_at && <Time iso={contact.unsubscribed_at} />],
             ['Welcome email', contact.welcome_email_sent_at && <Time iso={contact.welcome_email_sent_at} />],
-            ['Id', contact.id],
+            ['Id', <CopyText key="id" value={contact.id} what="id" />],
           ]}
         />
       </Section>

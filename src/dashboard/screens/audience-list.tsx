@@ -7,6 +7,7 @@ import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { ActionButton } from '../parts/buttons.tsx'
 import { toCurl } from '../parts/commands.ts'
+import { CopyText } from '../parts/copy.tsx'
 import { ConfirmDialog, DeleteButton } from '../parts/dialog.tsx'
 import { formatCount } from '../parts/format.ts'
 import { InlineLink, NameLink } from '../parts/links.tsx'
@@ -110,7 +111,7 @@ const ListFacts = ({ list }: { readonly list: ContactList }) => (
       ],
       ['Welcome email', list.welcome_email_enabled && `On: ${list.welcome_email_subject ?? 'from a template'}`],
       ['Created', <Time key="created" iso={list.created_at} />],
-      ['Id', list.id],
+      ['Id', <CopyText key="id" value={list.id} what="id" />],
     ]}
   />
 )

@@ -6,6 +6,7 @@ import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { useLiveState, useReadAgainAfter } from '../api/live.tsx'
 import { ActionButton } from '../parts/buttons.tsx'
+import { CopyText } from '../parts/copy.tsx'
 import { ConfirmButton } from '../parts/dialog.tsx'
 import { type Figure, Figures } from '../parts/figures.tsx'
 import { FormError } from '../parts/form-error.tsx'
@@ -89,7 +90,7 @@ const BroadcastView = ({ broadcast }: { readonly broadcast: Broadcast }) => (
           ['Sender', broadcast.from_address],
           ['Accepted', <Time key="accepted" iso={broadcast.created_at} />],
           ['Last progress', <Time key="updated" iso={broadcast.updated_at} />],
-          ['Id', broadcast.id],
+          ['Id', <CopyText key="id" value={broadcast.id} what="id" />],
         ]}
       />
     </Section>

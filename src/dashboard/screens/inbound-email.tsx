@@ -5,6 +5,7 @@ import type { InboundEmail } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
 import { useData, usePage } from '../api/data.ts'
 import { useLiveEvents } from '../api/live.tsx'
+import { CopyText } from '../parts/copy.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { formatBytes, toTitle } from '../parts/format.ts'
 import { InlineLink, TextLink } from '../parts/links.tsx'
@@ -163,7 +164,7 @@ function EmailFacts({ email }: EmailProps) {
         ],
         ['Size', formatBytes(email.size_bytes)],
         ['Message-ID', email.message_id && toVisible(email.message_id)],
-        ['Id', email.id],
+        ['Id', <CopyText key="id" value={email.id} what="id" />],
       ]}
     />
   )

@@ -5,6 +5,7 @@ import type { CreateInboundRouteRequest, InboundRoute, UpdateInboundRouteRequest
 import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { ActionButton, SmallAction } from '../parts/buttons.tsx'
+import { CopyText } from '../parts/copy.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import type { Field, Values } from '../parts/fields.ts'
@@ -132,7 +133,7 @@ function RouteView({ route }: RouteProps) {
             ['Last failure', route.last_failure_at && <Time iso={route.last_failure_at} />],
             ['Reason', !isDeactivated(route) && route.last_failure_reason],
             ['Created', <Time key="created" iso={route.created_at} />],
-            ['Id', route.id],
+            ['Id', <CopyText key="id" value={route.id} what="id" />],
           ]}
         />
       </Section>

@@ -5,6 +5,7 @@ import type { Event, Mailbox, MailboxMessageSummary, MailboxThreadSummary } from
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
+import { CopyText } from '../parts/copy.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { FilterForm } from '../parts/filter-form.tsx'
 import { readList } from '../parts/filters.ts'
@@ -80,7 +81,7 @@ function MailboxFacts({ mailbox }: MailboxProps) {
         ['Unread', mailbox.unread_count > 0 && `${formatBytes(mailbox.unread_bytes)} that no program has acknowledged`],
         ['Automatic replies', auto?.enabled ? `On, with ${formatCount(auto.rules.length, 'rule')}` : 'Off'],
         ['Created', <Time key="created" iso={mailbox.created_at} />],
-        ['Id', mailbox.id],
+        ['Id', <CopyText key="id" value={mailbox.id} what="id" />],
       ]}
     />
   )

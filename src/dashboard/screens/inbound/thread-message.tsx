@@ -4,6 +4,7 @@ import { type ReactNode, useId, useState } from 'react'
 import type { MailboxMessage, MailboxMessageSummary, SetMailboxMessageLabelsRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
+import { CopyText } from '../../parts/copy.tsx'
 import { ConfirmButton, DeleteButton } from '../../parts/dialog.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { TextLink } from '../../parts/links.tsx'
@@ -200,7 +201,7 @@ function Details({ message, rawUrl }: WholeProps & { readonly rawUrl: string }) 
               ['Classified as', message.classification && toVisible(message.classification.label)],
               ['Size', formatBytes(message.size_bytes)],
               ['Message-ID', message.message_id && toVisible(message.message_id)],
-              ['Id', message.id],
+              ['Id', <CopyText key="id" value={message.id} what="id" />],
             ]}
           />
           {isReceived && <Checks message={toChecked(message)} />}
