@@ -1,14 +1,13 @@
 /** @module Who is signed in, and signing in again when the session ends: what was typed stays. */
 import { Alert, Anchor, Button, Modal, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { createContext, type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
+import { type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import type { Session } from '#client/operator-api.ts'
 import { ErrorState, LoadingState } from '../parts/page.tsx'
 import { api, listenForForbidden, listenForSignOut, read, rememberCsrfToken } from './client.ts'
 import { readAgain } from './data.ts'
-
-export const SessionContext = createContext<Session | undefined>(undefined)
+import { SessionContext } from './session-context.ts'
 
 export function useSession(): Session {
   const session = useContext(SessionContext)

@@ -1,10 +1,11 @@
 /** @module Keyboard shortcuts of all screens, and the list of them. */
-import { Modal, Table } from '@mantine/core'
+import { Modal } from '@mantine/core'
 import { useWindowEvent } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
 import { useRef } from 'react'
 import { useSession } from '../api/session.tsx'
 import { listNavigation, type NavigationItem } from './navigation.ts'
+import { Facts } from './page.tsx'
 import { Palette } from './palette.tsx'
 
 /** Of the palette, as the keyboard of this machine has them. */
@@ -88,18 +89,7 @@ export function Keyboard({ palette, help }: { readonly palette: Dialog; readonly
   return (
     <>
       <Modal opened={help.isOpen} onClose={help.close} title="Keyboard shortcuts">
-        <Table>
-          <Table.Tbody>
-            {listShortcuts(navigation).map(([keys, effect]) => (
-              <Table.Tr key={keys}>
-                <Table.Td>
-                  <kbd>{keys}</kbd>
-                </Table.Td>
-                <Table.Td>{effect}</Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
+        <Facts facts={listShortcuts(navigation).map(([keys, effect]) => [effect, <kbd key={keys}>{keys}</kbd>])} />
       </Modal>
       <Palette isOpen={palette.isOpen} onClose={palette.close} />
     </>
