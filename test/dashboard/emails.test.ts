@@ -130,6 +130,18 @@ describeInBrowser('the emails in the dashboard', (open) => {
     await page.getByRole('button', { name: 'Remove the filter Recipient' }).click()
     await page.getByText('For Bob').waitFor()
 
+    // A day applies when it is left; without "Custom days" it is gone.
+    await page.getByLabel('Time', { exact: true }).selectOption('Custom days')
+    await page.getByLabel('From day').fill('2025-01-01')
+    expect(page.url()).not.toContain('from_date')
+    await page.getByLabel('Until day').focus()
+    await page.waitForURL(/from_date=2025-01-01/)
+    await page.getByLabel('Time', { exact: true }).selectOption('Last 7 days')
+    await page.waitForURL((url) => url.searchParams.get('range')?.includes('7') === true)
+    expect(page.url()).not.toContain('from_date')
+    await page.getByRole('button', { name: 'Clear' }).click()
+    await page.getByText('For Bob').waitFor()
+
     await page.keyboard.press('Escape')
     await page.locator('h1').click()
     await page.keyboard.press('/')

@@ -48,7 +48,11 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
   const url = JSON.stringify(values)
   // biome-ignore lint/correctness/useExhaustiveDependencies: what was typed is gone once the URL has other filters
   useEffect(() => setTyped({}), [url])
-  const change = (changed: FilterValues) => onChange({ ...values, ...typed, ...changed })
+  const change = (changed: FilterValues) => {
+    const wanted: FilterValues = { ...values, ...typed, ...changed }
+    const isUsed = (only?: Filter['only']) => only === undefined || wanted[only[0]] === only[1]
+    onChange(Object.fromEntries(Object.entries(wanted).filter(([name]) => isUsed(filters[name]?.only))))
+  }
   const field = ([name, filter]: readonly [string, Filter], isFirst: boolean) => (
     <Field
       key={name}
@@ -61,6 +65,7 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
       error={findFieldError(error, name)}
       onType={(text) => setTyped({ ...typed, [name]: text })}
       onChoose={(value) => change({ [name]: value })}
+      onLeave={() => typed[name] !== undefined && change({})}
     />
   )
   // What is seen in a field needs no chip.
@@ -115,7 +120,7 @@ export function FilterForm({ filters, values, choices = {}, error, onChange }: F
                   maw="100%"
                   title={word}
                   withRemoveButton
-                  onRemove={() => onChange({ ...values, [name]: '' })}
+                  onRemove={() => change({ [name]: '' })}
                   removeButtonProps={{ 'aria-label': `Remove the filter ${label}`, 'aria-hidden': false, tabIndex: 0 }}
                 >
                   {label}: <bdi>{word}</bdi>
@@ -139,9 +144,10 @@ interface FieldProps {
   readonly error: string | undefined
   onType(text: string): void
   onChoose(value: string): void
+  onLeave(): void
 }
 
-function Field({ name, filter, isFirst, isBeside, value, choices, error, onType, onChoose }: FieldProps) {
+function Field({ name, filter, isFirst, isBeside, value, choices, error, onType, onChoose, onLeave }: FieldProps) {
   const { label, words, placeholder, maxLength = 320 } = filter
   const isDay = name.endsWith('_date')
   const options = choices ?? (words && new Map(Object.entries(words)))
@@ -174,7 +180,8 @@ function Field({ name, filter, isFirst, isBeside, value, choices, error, onType,
               type: isDay ? 'date' : 'text',
               ...(placeholder !== undefined && { placeholder }),
             })}
-        {...bindText(value, isDay && isBeside ? onChoose : onType)}
+        {...bindText(value, onType)}
+        {...(isDay && isBeside && { onBlur: onLeave })}
         error={error}
         maxLength={maxLength}
         autoComplete="off"
