@@ -7,9 +7,10 @@ import { type PageOf, useChange, useData } from '../api/data.ts'
 import { saveText } from '../api/download.ts'
 import { ActionButton } from '../parts/buttons.tsx'
 import { toSendCommand } from '../parts/commands.ts'
+import { FormError } from '../parts/form-error.tsx'
 import { formatCount } from '../parts/format.ts'
 import { type List, ListScreen, useList } from '../parts/list.tsx'
-import { EmptyState, useSay } from '../parts/page.tsx'
+import { EmptyState, LoadingState, useSay } from '../parts/page.tsx'
 import { PersonLink } from '../parts/person-link.tsx'
 import { formatDay } from '../parts/time.tsx'
 import { useStreams } from './analytics/queries.ts'
@@ -80,13 +81,12 @@ function Export({ list }: { readonly list: List<EmailSummary> }) {
     )
   })
   return (
-    <ActionButton
-      variant="default"
-      loading={save.isPending}
-      onClick={() => save.mutate(undefined, { onError: (error) => say(error.message) })}
-    >
-      Export
-    </ActionButton>
+    <>
+      <ActionButton variant="default" loading={save.isPending} onClick={() => save.mutate()}>
+        Export
+      </ActionButton>
+      <FormError error={save.error} />
+    </>
   )
 }
 
@@ -95,7 +95,7 @@ const EXPORT_MS = 300_000
 /** A mail that never existed is told from a typing error. */
 function NotFound({ q, list }: { readonly q: string; readonly list: List<EmailSummary> }) {
   const others = Object.keys(list.values).length - 1
-  const { data: found } = useData(read.search.search({ q }))
+  const { data: found, isLoading } = useData(read.search.search({ q }))
   const [local = ''] = q.split('@')
   const isUnknown = found?.closest.length === 0 && found.people.length === 0
   const similar = useData(read.search.search({ q: local }), {
@@ -113,6 +113,7 @@ function NotFound({ q, list }: { readonly q: string; readonly list: List<EmailSu
         </ActionButton>
       </EmptyState>
     )
+  if (isLoading || similar.isLoading) return <LoadingState rows={1} />
   return (
     <EmptyState
       title={q.includes('@') ? `No mail to ${q}${since}` : `No mail with “${q}”${since}`}
