@@ -129,8 +129,8 @@ describeInBrowser('the settings in the dashboard', (open) => {
     await page.getByRole('button', { name: 'Send again to cleo@people.test' }).click()
     await dialog(page).getByText('The invitation is on its way').waitFor()
     await confirm(page, 'Done')
-    await page.getByRole('button', { name: 'Revoke the invitation of cleo@people.test' }).click()
-    await confirm(page, 'Revoke')
+    await page.getByRole('button', { name: 'Remove the invitation of cleo@people.test' }).click()
+    await confirm(page, 'Remove')
     await page.getByText('Nobody is invited at the moment.').waitFor()
 
     expect(await page.getByRole('table', { name: 'Members' }).textContent()).toContain('<script>')
@@ -333,7 +333,7 @@ describeInBrowser('the settings in the dashboard', (open) => {
     }
     const preview = page.frameLocator('iframe[title=Preview]')
     await page.getByRole('textbox', { name: 'Name' }).fill('Ada & Co')
-    await button('Save the name')
+    await page.getByRole('form', { name: 'Name', exact: true }).getByRole('button', { name: 'Save' }).click()
     await preview.getByText('Ada & Co').first().waitFor()
     const upload = (name: string, buffer: Uint8Array) =>
       page.locator('input[type=file]').setInputFiles({ name, mimeType: 'image/png', buffer: Buffer.from(buffer) })
@@ -347,13 +347,13 @@ describeInBrowser('the settings in the dashboard', (open) => {
       'Bestätigen',
     )
     await (await place('Confirmation mail')).getByLabel('Beginning').fill('Hallo {{vorname}}')
-    await button('Save the texts')
+    await page.getByRole('form', { name: 'Texts in German' }).getByRole('button', { name: 'Save' }).click()
     await page.getByRole('alert').getByText('{{vorname}} is not a placeholder').first().waitFor()
     await (await place('Confirmation mail'))
       .getByLabel('Beginning')
       .fill(`Hallo von {{name}}\n${HOSTILE.replace('\u202e', '')}`)
     await (await place('Page behind its link')).getByLabel('Button').fill('Ja, gern')
-    await button('Save the texts')
+    await page.getByRole('form', { name: 'Texts in German' }).getByRole('button', { name: 'Save' }).click()
     await place('Confirmation mail')
     await preview.getByText('Hallo von Ada & Co').waitFor()
     await place('Page behind its link')

@@ -5,6 +5,7 @@ import { useEffect } from 'react'
 import { api, read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { announceAccount, SESSION, useSession } from '../api/session.tsx'
+import { toWords } from './fields.ts'
 import { IconBook, IconCheck, IconKeyboard, IconLogout, IconUser } from './icons.ts'
 import { AppLink } from './links.tsx'
 import { Popover } from './popover.tsx'
@@ -77,7 +78,7 @@ function Person() {
         </b>
       )}
       <bdi>{user.email}</bdi>
-      <span>Role: {role}</span>
+      <span>Role: {toWords(role)}</span>
     </div>
   )
 }

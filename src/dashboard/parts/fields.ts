@@ -55,7 +55,7 @@ export const CODE_INPUT = { autoComplete: 'off', autoCapitalize: 'none', spellCh
 export const MONOSPACE = { input: { fontFamily: 'var(--mantine-font-family-monospace)' } }
 
 /** `double_opt_in`: "Double opt in". */
-const toWords = (name: string): string => {
+export const toWords = (name: string): string => {
   const words = name.replace(/^.*\./, '').replaceAll('_', ' ')
   return words.charAt(0).toUpperCase() + words.slice(1)
 }

@@ -112,7 +112,6 @@ function RouteView({ route }: RouteProps) {
         <FieldForm
           {...FORM}
           reason={reason}
-          label="Save"
           done="The route was saved."
           fields={fields}
           stored={route}

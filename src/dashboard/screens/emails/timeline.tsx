@@ -4,6 +4,7 @@ import { type ReactNode, useState } from 'react'
 import type { Email, EmailAttempt, EmailEvent } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { useAll } from '../../api/data.ts'
+import { toWords } from '../../parts/fields.ts'
 import { formatCount, toEventData } from '../../parts/format.ts'
 import { Facts, QueryView } from '../../parts/page.tsx'
 import { EventBadge } from '../../parts/status.tsx'
@@ -116,7 +117,7 @@ function toFacts(event: EmailEvent): [string, string | null | undefined][] {
   const reason = text('reason')
   return [
     ['Reason', reason === toEventText(event) || reason === 'suppressed' ? undefined : reason],
-    ['Category', event.bounce_category],
+    ['Category', event.bounce_category && toWords(event.bounce_category)],
     ['Bounce', event.bounce_type],
     ['Server', event.remote_mta],
     ['TLS', text('tls')],

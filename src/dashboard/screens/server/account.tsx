@@ -5,6 +5,7 @@ import type { OperatorAccount, PauseOperatorAccountRequest } from '#client/opera
 import { api, read } from '../../api/client.ts'
 import { Copy } from '../../parts/copy.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
+import { toWords } from '../../parts/fields.ts'
 import { Figures } from '../../parts/figures.tsx'
 import { formatCount, toTitle } from '../../parts/format.ts'
 import { ButtonLink, TextLink } from '../../parts/links.tsx'
@@ -71,7 +72,7 @@ function Account({ account }: { readonly account: OperatorAccount }) {
         <Facts
           facts={[
             ['Owner', account.email],
-            ['Team', account.members.map(({ email, role }) => `${email} (${role})`).join(', ')],
+            ['Team', account.members.map(({ email, role }) => `${email} (${toWords(role)})`).join(', ')],
             ['Plan', account.plan],
             ['Recipients this month', formatQuota(account)],
             [

@@ -98,12 +98,12 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
           Send again
         </SmallAction>
         <ConfirmButton
-          label="Revoke"
+          label="Remove"
           size="compact-sm"
           needs="admin"
-          aria-label={`Revoke the invitation of ${email}`}
-          title="Revoke this invitation?"
-          confirm="Revoke"
+          aria-label={`Remove the invitation of ${email}`}
+          title="Remove this invitation?"
+          confirm="Remove"
           refreshes={['team']}
           run={() => api.team.deleteInvitation(invitation.id)}
         >

@@ -4,6 +4,7 @@ import { useNavigate } from '@tanstack/react-router'
 import type { StreamSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { ConfirmDialog, DialogButton } from '../../parts/dialog.tsx'
+import { toWords } from '../../parts/fields.ts'
 import { toSlug } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
@@ -21,7 +22,7 @@ const COLUMNS: readonly Column<StreamSummary>[] = [
     cell: ({ id, name }) => <NameLink to="/settings/streams/$id" params={{ id }} name={name} title={name} />,
   },
   { header: 'Slug', phone: 'bare', cell: ({ slug }) => <Code>{slug}</Code> },
-  { header: 'Priority', width: '14%', cell: ({ priority }) => priority },
+  { header: 'Priority', width: '14%', cell: ({ priority }) => toWords(priority) },
   { header: 'Created', width: '18%', phone: 'none', cell: ({ created_at: at }) => <Time iso={at} /> },
 ]
 

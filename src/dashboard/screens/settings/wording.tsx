@@ -114,7 +114,6 @@ const NameForm = ({ wording, roleReason }: PartProps) => (
   <FieldForm
     aria-label="Name"
     maw={560}
-    label="Save the name"
     reason={roleReason}
     stored={wording}
     refreshes={[WORDING]}
@@ -183,7 +182,6 @@ function WordingTexts({ wording, place, language, roleReason }: WordingTextsProp
       aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}
       maw={640}
       align="stretch"
-      label="Save the texts"
       reason={roleReason}
       stored={wording}
       refreshes={[WORDING]}
