@@ -339,6 +339,16 @@ describeInBrowser('every screen', (open) => {
       for (const alert of alerts) expect([path, alert]).toEqual([path, expect.stringContaining('Your role, support')])
       if (SUPPORT_SCREENS.includes(path)) expect([path, alerts]).toEqual([path, []])
     }
+    // What it may not read is neither linked nor asked for.
+    await dashboard.goTo('/domains')
+    await main.locator('[data-row]').first().waitFor()
+    expect(await main.locator('[data-row] a').count()).toBe(0)
+    const before = dashboard.requested.length
+    await dashboard.goTo('/')
+    await page.getByText('Recent emails').waitFor()
+    await page.locator('[aria-busy=true]').first().waitFor({ state: 'detached' })
+    const refused = /\/v1\/(webhooks|dead-letters|api-keys|account\/reputation|events)/
+    expect(dashboard.requested.slice(before).filter((url) => refused.test(url))).toEqual([])
     await dashboard.goTo(`/emails/${ids['email']}`)
     await page.getByText('Your role does not show what emails contain.').waitFor()
     await service.api('POST', '/v1/suppressions', { email_address: 'eve@receiver.test' })

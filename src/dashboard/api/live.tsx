@@ -42,7 +42,7 @@ export function useLiveEvents(listener: Listener): void {
 }
 
 export function LiveProvider({ children }: { readonly children: ReactNode }) {
-  const { account } = useSession()
+  const { account, role } = useSession()
   const [state, setState] = useState<LiveState>('connecting')
   const [listeners] = useState(() => new Set<Listener>())
   const queries = useQueryClient()
@@ -51,8 +51,10 @@ export function LiveProvider({ children }: { readonly children: ReactNode }) {
       if (message.kind === 'state') setState(message.state)
       else for (const listener of listeners) listener(message.event)
     }
+    // It may not read the stream.
+    if (role === 'support') return setState('polling')
     return openLiveChannel(account.id, receive)
-  }, [account.id, listeners])
+  }, [account.id, role, listeners])
   useEffect(() => {
     if (state !== 'polling') return
     const timer = setInterval(() => void queries.invalidateQueries({ refetchType: 'active' }), POLL_MS)
