@@ -198,8 +198,8 @@ export interface Shard {
 const SHARDS_PER_CHECK = 8
 
 /**
- * The shards of a range, newest first; all as one if the words of the search are the same in all. Skips those without
- * an email that has the rarest word, so that a common one is not read there.
+ * The shards of a range, newest first; all as one if the words of the search are the same in all. Those without an
+ * email that has the rarest word have no rows, so that a common one is not read there.
  */
 export function* listShards(db: Database, match: Match, { first, last }: TimeRange): Generator<Shard> {
   if (match.sharded.length === 0) return yield { number: 0, first, last }
@@ -215,7 +215,7 @@ export function* listShards(db: Database, match: Match, { first, last }: TimeRan
     const missing = isChecked ? terms.findIndex((term) => findMatchIds(db, term, shard, undefined, 1).length === 0) : -1
     checks = missing >= 0 ? SHARDS_PER_CHECK : checks - 1
     if (missing >= 0) terms.unshift(...terms.splice(missing, 1))
-    else yield shard
+    yield missing >= 0 ? { ...shard, last: shard.first - 1 } : shard
   }
 }
 
@@ -254,9 +254,11 @@ export const findMatchIds = (
   time: TimeRange['time'],
   limit: number,
 ): number[] =>
-  searchSql(db)
-    .page.all(formatMatch(match, number), first, last, time?.from ?? null, time?.to ?? null, limit)
-    .map(({ id }) => id)
+  first > last
+    ? []
+    : searchSql(db)
+        .page.all(formatMatch(match, number), first, last, time?.from ?? null, time?.to ?? null, limit)
+        .map(({ id }) => id)
 
 /** Addresses of a shard that begin so, in the order of their letters: recipients, senders, also those of erased emails. */
 export function listAddresses(
