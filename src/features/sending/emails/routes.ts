@@ -70,7 +70,9 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate }: EmailRouteOptio
         const page = parsePage(query)
         const { emails, lastKey, ...counted } = await findEmails(app, actor.accountId, query, page)
         const rows = emails.map((email) => hideContent(actor, emailRowWire(email, maxAttempts)))
-        return pageBody(rows, { ...page, ...counted }, lastKey)
+        // A search continues by the id. It may have stopped at an email of another account, whose time is not told.
+        const end = counted.hasMore === undefined ? lastKey : lastKey && [0, ...lastKey.slice(1)]
+        return pageBody(rows, { ...page, ...counted }, end)
       },
       {
         query: EmailQuery,
