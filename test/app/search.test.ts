@@ -12,6 +12,7 @@ beforeAll(async () => {
     'eve@other.test',
     'Bobby <Bobby@example.com>',
     'a.lindqvist@big.test',
+    'cem@münchen.test',
   ])
     await emails.accepted({ subject: `To ${to.split(' ')[0]?.split('@')[0]}`, to })
   const { body } = await emails.api('GET', '/v1/emails')
@@ -21,6 +22,7 @@ beforeAll(async () => {
     ['/v1/templates', { name: 'Receipt', alias: 'bobby-receipt', subject: 'S', text_body: 'T' }],
     ['/v1/webhooks', { url: 'https://1.1.1.1/in', description: 'for Bobby', events: ['sent'] }],
     ['/v1/suppressions', { email_address: 'bobo@nowhere.test' }],
+    ['/v1/suppressions', { email_address: 'ida@münchen.test' }],
   ] as const)
     expect([path, (await emails.api('POST', path, input)).status]).toEqual([path, 201])
 })
@@ -53,6 +55,10 @@ test('one text finds emails, people and what has the word in its name', async ()
   expect(Date.parse(String(found.people[0]?.last_email_at))).toBeGreaterThanOrEqual(Date.parse(firstAt))
   expect((await search('brown bobby')).people.map(({ address }) => address)).toEqual(['bobby@example.com'])
   expect((await search('lindq big')).people.map(({ address }) => address)).toEqual(['a.lindqvist@big.test'])
+  for (const q of ['cem@münchen.test', 'CEM@xn--mnchen-3ya.test', 'ida@münchen.test'])
+    expect((await search(q)).people.map(({ address }) => address)).toEqual([
+      `${q.slice(0, 3).toLowerCase()}@xn--mnchen-3ya.test`,
+    ])
   expect((await search(VERIFIED)).domains).toEqual([VERIFIED])
 })
 

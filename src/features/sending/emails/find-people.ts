@@ -13,6 +13,7 @@ import {
   listAddresses,
   listShards,
 } from '#features/sending/queue/search.ts'
+import { toSuppressionKey } from '#features/setup/suppression-store/check.ts'
 import { isErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
@@ -65,7 +66,7 @@ export async function findPeople(
     const key = row.address.toLowerCase()
     if (!people.has(key) && isFound(row.address, row.mailbox ?? '')) people.set(key, toPerson(row))
   }
-  const beginning = text.trim().toLowerCase()
+  const beginning = toSuppressionKey(text)
   for (const source of /[\s<>]/.test(beginning) ? [] : sources)
     for (const { address } of sql(app.db)[source].all(accountId, beginning, `${beginning}\u{10ffff}`, limit)) {
       if (people.has(address) || people.size >= limit || isErasedKey(address)) continue

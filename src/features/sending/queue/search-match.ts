@@ -228,10 +228,15 @@ const ADDRESSES = '{recipient sender}'
 /** What people write around a word or an address, and characters that only direct the writing. */
 const AROUND_WORD = /^[<>"'(),;:[\]*]+|(?<![<>"'(),;:[\]*])[<>"'(),;:[\]*]+$|\p{Cf}+/gu
 
+/** An address as it is stored, with a domain in A-labels; another word as it is. */
+function toStoredForm(word: string): string {
+  const mailbox = parseMailbox(word)
+  return mailbox.kind === 'ok' ? mailbox.address : word
+}
+
 /** Emails of which an address, its domain, or a word of a name or of the subject begins so. */
 function toTextTerm(accountId: number, word: string): Term {
-  const mailbox = parseMailbox(word)
-  const beginning = toOneWord(mailbox.kind === 'ok' ? mailbox.address : word)
+  const beginning = toOneWord(toStoredForm(word))
   if (word.startsWith('@')) return (prefix) => `${ADDRESSES} : "${prefix}${beginning}" *`
   if (word.includes('@')) {
     const messageId = toMessageIdQuery(accountId, `<${word}>`)
@@ -249,7 +254,7 @@ function toTextTerm(accountId: number, word: string): Term {
 }
 
 const toPersonTerm = (word: string): Term => {
-  const [beginning, atDomain] = [toOneWord(word), toOneWord(`@${word}`)]
+  const [beginning, atDomain] = [toOneWord(toStoredForm(word)), toOneWord(`@${word}`)]
   return (prefix) => {
     const name = word.includes('@') ? '' : ` OR name : (${toAllQuery(prefix, word)} *)`
     return `(recipient : ("${prefix}${beginning}" * OR "${prefix}${atDomain}" *)${name})`
@@ -267,7 +272,7 @@ export function createNameTest(text: string): (name: string) => boolean {
 
 /** Returns whether the words of `q` are those of a person, as `EmailSearch.person` finds them. */
 export function createPersonTest(text: string): (address: string, name: string) => boolean {
-  const searched = parseText(text).map(lowerAscii)
+  const searched = parseText(text).map((word) => lowerAscii(toStoredForm(word)))
   return (address, name) => {
     const { localPart, atDomain } = splitMailbox(lowerAscii(address))
     const words = [...toWords(localPart).slice(1), ...toWords(name)]
