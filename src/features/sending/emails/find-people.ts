@@ -115,6 +115,9 @@ const MIN_SPELLED_LENGTH = 3
 const MAX_LOOK_UPS = 1200
 const MAX_COMPARED = 4000
 const MAX_COMPARED_PER_LOOK_UP = 200
+/** Addresses that are near, of which each is looked up: senders and the erased are among them. */
+const MAX_CANDIDATES = 20
+const MAX_CLOSEST_MS = 300
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz0123456789'
 
 /**
@@ -127,6 +130,7 @@ export async function findClosest(app: App, accountId: number, text: string, lim
   if (searched.length < MIN_SPELLED_LENGTH || searched.length > MAX_SPELLED_LENGTH) return []
   if (/\s/.test(searched) || searched.startsWith('@') || searched.split('@').length > 2) return []
   const distances = new Map<string, number>()
+  const endMs = app.clock.monotonicMs() + MAX_CLOSEST_MS
   let lookUps = 0
   let compared = 0
   const shards = [...listShards(app.db, buildMatch(accountId, { person: searched }), ALL_ROWS)].map(
@@ -136,7 +140,7 @@ export async function findClosest(app: App, accountId: number, text: string, lim
     for (const beginnings of listBeginnings(searched))
       for (const shard of shards)
         for (const beginning of beginnings) {
-          if (lookUps >= MAX_LOOK_UPS || compared >= MAX_COMPARED) return
+          if (lookUps >= MAX_LOOK_UPS || compared >= MAX_COMPARED || app.clock.monotonicMs() > endMs) return
           yield [shard, beginning]
         }
   }
@@ -155,8 +159,8 @@ export async function findClosest(app: App, accountId: number, text: string, lim
     { isNew: false },
   )
   const closest: string[] = []
-  for (const [address] of [...distances].sort((a, b) => a[1] - b[1])) {
-    if (closest.length === limit) break
+  for (const [address] of [...distances].sort((a, b) => a[1] - b[1]).slice(0, MAX_CANDIDATES)) {
+    if (closest.length === limit || app.clock.monotonicMs() > endMs) break
     const person = await findPerson(app, accountId, address)
     if (person) closest.push(person.address)
   }
