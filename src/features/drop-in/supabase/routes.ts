@@ -67,6 +67,7 @@ export const supabaseRoutes = (app: App, options: SupabaseRouteOptions) =>
         const actor = requireSigner(app, options, params.key, octets, request)
         const context = requestContext(request)
         if (context) context.actor = actor
+        requireScope(actor, 'emails:send', 'for this hook')
         const text = Buffer.from(octets).toString('utf8')
         measureJson(text)
         await sendAll(
@@ -91,7 +92,7 @@ export const supabaseRoutes = (app: App, options: SupabaseRouteOptions) =>
       { query: FromQuery, detail: { hide: true } },
     )
 
-/** The actor of the key whose hook is called. Throws 401 and 403, alike for an unknown key and a wrong signature. */
+/** The actor of the key whose hook is called. Throws 401, alike for an unknown key and a wrong signature. */
 function requireSigner(
   app: App,
   { authenticator }: SupabaseRouteOptions,
@@ -104,7 +105,6 @@ function requireSigner(
     throw createSignatureError()
   const actor = authenticator.authenticateId(key, () => clientIpOf(request))
   if (!actor) throw createSignatureError()
-  requireScope(actor, 'emails:send', 'for this hook')
   return actor
 }
 

@@ -265,6 +265,8 @@ test('what the key may not do, its hook may not do', async () => {
   expectError(await send(), 403, 'network_not_allowed')
   await service.api('PATCH', `/v1/api-keys/${id}`, { networks: null, scopes: ['emails:read'] })
   expectError(await send(), 403, 'insufficient_scope')
+  const logged = at((await service.api('GET', `/v1/logs?actor_id=${id}&status=403`)).body, 'data', 0)
+  expect(logged).toMatchObject({ method: 'POST', error_code: 'insufficient_scope' })
   await service.api('PATCH', `/v1/api-keys/${id}`, { scopes: ['emails:send'] })
   expect((await send()).status).toBe(200)
 })
