@@ -197,7 +197,7 @@ function storeEntries(tx: Tx, entries: readonly PendingEntry[], maxRows: number)
       insertEntry(tx, last, entry)
     }
     const totals = sql(tx.db).count.get(accountId, ofAccount.length, bytes)
-    if (totals) removeExcess(tx, accountId, totals, maxRows)
+    if (totals) removeExcess(tx, accountId, { ...totals, added: ofAccount.length }, maxRows)
   }
 }
 
@@ -223,11 +223,16 @@ function insertEntry(tx: Tx, id: number, entry: PendingEntry): void {
   )
 }
 
-/** Removes the oldest rows of an account beyond its limits, at most two for each that a write may add. */
-function removeExcess(tx: Tx, accountId: number, { rows, bytes }: Totals, maxRows: number): void {
+/** Removes the oldest rows of an account beyond its limits, at most two for each that was added. */
+function removeExcess(
+  tx: Tx,
+  accountId: number,
+  { rows, bytes, added }: Totals & { readonly added: number },
+  maxRows: number,
+): void {
   if (rows <= maxRows && bytes <= MAX_ACCOUNT_BYTES) return
   let [rowsLeft, bytesLeft] = [rows, bytes]
-  removeOldest(tx, accountId, 2 * BATCH_SIZE, ({ size }) => {
+  removeOldest(tx, accountId, 2 * added, ({ size }) => {
     const isExcess = rowsLeft > maxRows || bytesLeft > MAX_ACCOUNT_BYTES
     rowsLeft--
     bytesLeft -= size
