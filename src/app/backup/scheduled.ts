@@ -91,12 +91,13 @@ async function runAndRecord({ app }: OpenedApp, signal: AbortSignal): Promise<vo
     const { path, total_bytes: totalBytes, written_bytes: writtenBytes, duration_ms: durationMs, warnings } = report
     const outcome = warnings.length === 0 ? 'backup written and verified' : 'backup written, with warnings'
     log.info({ path, totalBytes, writtenBytes, durationMs }, outcome)
-    for (const warning of warnings) log.warn({ path, warning }, 'backup found damaged data')
+    for (const warning of warnings) log.warn({ path, warning }, 'warning of the backup')
   } catch (error) {
     if (signal.aborted) return
     const failure = error instanceof BackupError ? error.message : 'it ended unexpectedly; see the log.'
     log.error(error instanceof BackupError ? { reason: failure } : { err: error }, 'scheduled backup failed')
-    recordFailure(config.dataDir, clock.now(), failure)
+    const unrecorded = recordFailure(config.dataDir, clock.now(), failure)
+    if (unrecorded !== undefined) log.error({ reason: unrecorded }, 'cannot record that the backup failed')
   }
 }
 
@@ -108,8 +109,9 @@ export async function runConfiguredBackup(
   signal?: AbortSignal,
 ): Promise<BackupReport> {
   const report = await runBackup({ ...createScheduledJob(config), ...options }, signal)
-  recordSuccess(config.dataDir, clock.now(), report)
-  return report
+  const unrecorded = recordSuccess(config.dataDir, clock.now(), report)
+  if (unrecorded === undefined) return report
+  return { ...report, warnings: [...report.warnings, `its success could not be recorded: ${unrecorded}`] }
 }
 
 /**

@@ -31,17 +31,23 @@ const toPath = (dataDir: string): string => join(dataDir, 'backup-state.json')
 export const readBackupState = (dataDir: string): BackupState =>
   attempt(() => JSON.parse(readFileSync(toPath(dataDir), 'utf8')) as BackupState) ?? {}
 
-function store(dataDir: string, state: BackupState): void {
-  replaceFileSync(toPath(dataDir), `${JSON.stringify(state)}\n`)
-  giveFileToOwner(dataDir, toPath(dataDir))
+/** Returns what kept it from being stored, such as a full disk; an exception would make the schedule back up again. */
+function store(dataDir: string, state: BackupState): string | undefined {
+  try {
+    replaceFileSync(toPath(dataDir), `${JSON.stringify(state)}\n`)
+    giveFileToOwner(dataDir, toPath(dataDir))
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
 }
 
-export const recordSuccess = (dataDir: string, at: Millis, report: Success): void => {
+export function recordSuccess(dataDir: string, at: Millis, report: Success): string | undefined {
   const { path, total_bytes, duration_ms, warnings } = report
-  store(dataDir, { succeeded_at: isoTime(at), path, total_bytes, duration_ms, warnings })
+  return store(dataDir, { succeeded_at: isoTime(at), path, total_bytes, duration_ms, warnings })
 }
 
-export const recordFailure = (dataDir: string, at: Millis, failure: string): void =>
+export const recordFailure = (dataDir: string, at: Millis, failure: string): string | undefined =>
   store(dataDir, { ...readBackupState(dataDir), failed_at: isoTime(at), failure })
 
 export const isBackupScheduled = (config: Pick<Config, 'backupDir' | 'backupS3Url'>): boolean =>

@@ -1,10 +1,10 @@
 /** @module Scheduled backups, and what they hold off in the service. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Cron } from 'croner'
-import { isBackupMissed, runScheduledBackup, toPatterns } from '#app/backup/scheduled.ts'
+import { isBackupMissed, runConfiguredBackup, runScheduledBackup, toPatterns } from '#app/backup/scheduled.ts'
 import { findBackupProblems, readBackupState, recordFailure, recordSuccess } from '#app/backup/state.ts'
 import { startSchedules } from '#app/schedules.ts'
 import { startService } from '#app/service.ts'
@@ -58,6 +58,19 @@ test('a scheduled backup is recorded, and so is its failure, which the health of
   expect(problems()).toEqual([])
   clock.advance(days(2))
   expect(problems()).toEqual([expect.stringContaining('No scheduled backup was written for more than a day.')])
+})
+
+test('a backup whose outcome cannot be recorded does not throw, so that the schedule does not repeat it', async () => {
+  using folder = newFolder()
+  const settings = { TASSIS_BACKUP_DIR: join(folder.path, 'backups') }
+  await using service = await createTestApp({ settings })
+  const { config, clock } = service.app
+  mkdirSync(join(config.dataDir, 'backup-state.json', 'in-the-way'), { recursive: true })
+  const { warnings } = await runConfiguredBackup(config, clock, {})
+  expect(warnings).toEqual([expect.stringMatching(/^its success could not be recorded: E/)])
+  rmSync(settings.TASSIS_BACKUP_DIR, { recursive: true })
+  writeFileSync(settings.TASSIS_BACKUP_DIR, '')
+  await runScheduledBackup(service.opened, new AbortController().signal)
 })
 
 test('a running service backs up at the times of day that are set, in UTC', () => {
