@@ -48,7 +48,7 @@ answerRequest(async (job: BackupJob): Promise<BackupAnswer> => {
 async function runJob(job: BackupJob): Promise<BackupReport> {
   const clock = systemClock
   const startedAtMs = clock.monotonicMs()
-  const hold = holdDeletion(job.dataDir)
+  const hold = holdDeletion(job.dataDir, clock)
   const { path, manifest, writtenBytes } = await createBackup(job, clock).finally(() => hold.release())
   // Before the upload: a storage that fails for weeks must not fill this disk.
   const removed = job.keep === undefined ? [] : removeOldBackups(job.folder, job.keep, hostname(), clock.now())

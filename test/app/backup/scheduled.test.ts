@@ -153,7 +153,7 @@ test('content stays while a backup holds it, and goes afterwards', async () => {
   const [ref = 0] = await app.content.put([Buffer.from('nobody refers to this')], clock.now())
   await app.commit.write((tx) => dropContent(app, tx, { content: [ref] }))
   clock.advance(minutes(10))
-  const hold = holdDeletion(app.config.dataDir)
+  const hold = holdDeletion(app.config.dataDir, clock)
   expect(await sweep(app)).toBe(1)
   expect(await app.content.dropMonthsBefore(clock.now() + days(62))).toBe(0)
   expect(app.content.has(ref)).toBe(true)
@@ -168,16 +168,20 @@ test('backups hold at the same time; a hold ends with its process, and after som
   const clock = new ManualClock()
   const isHeld = createHoldReader(folder.path, clock)
   expect(isHeld()).toBe(false)
-  const [first, second] = [holdDeletion(folder.path), holdDeletion(folder.path)]
+  const [first, second] = [holdDeletion(folder.path, clock), holdDeletion(folder.path, clock)]
   first.release()
   expect(isHeld()).toBe(true)
   clock.advance(hours(6))
   expect(isHeld()).toBe(false)
+  // Another one is held for as long again, although nobody looked between both.
+  const third = holdDeletion(folder.path, clock)
+  expect(isHeld()).toBe(true)
   second.release()
+  third.release()
   expect(isHeld()).toBe(false)
 
   const hold = `import { holdDeletion } from '#features/core/content-gc/deletion-hold.ts'
-    holdDeletion(${JSON.stringify(folder.path)})
+    holdDeletion(${JSON.stringify(folder.path)}, { now: () => ${clock.now()} })
     console.log('held')
     setInterval(() => undefined, 1000)`
   await using child = Bun.spawn([process.execPath, '-e', hold], { cwd: ROOT, stdout: 'pipe' })
