@@ -199,10 +199,13 @@ export function parseDate(value: string | undefined): number | null {
   return time !== undefined && time >= 0 && time < Date.UTC(10_000, 0) ? time : null
 }
 
-/** Without a zone, the runtime would take its own. */
+const NAME_AFTER_OFFSET = /(?<=[+-]\d{4})\s{0,3}[A-Za-z]{1,5}$/
+const NAME_WITHOUT_BLANK = /(?<=\d)(?=[A-Za-z]{1,5}$)/
+
+/** Without a zone, the runtime would take its own; it rejects `+0200 CEST` and `10:00:00GMT`. */
 function parseInternetDate(text: string): number | undefined {
   const [written = ''] = text.split('(')
-  const date = written.trim()
+  const date = written.trim().replace(NAME_AFTER_OFFSET, '').replace(NAME_WITHOUT_BLANK, ' ')
   if (!DATE.test(date)) return undefined
   return Date.parse(ZONE.test(date) ? date : `${date.replace(/\s[A-Za-z]{1,5}$/, '')} +0000`)
 }
