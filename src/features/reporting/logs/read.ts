@@ -55,7 +55,7 @@ const sql = prepareStatements((db) => ({
     `SELECT request_logs.id, kind, method, path, status, error_code AS errorCode, error_message AS errorMessage,
      duration_ms AS durationMs, actor_id AS actorId, ip_address AS ipAddress, user_agent AS userAgent,
      request_id AS requestId, email_id AS emailId, body,
-     coalesce(api_keys.name, revoked_api_keys.name, users.name) AS actorName, users.id IS NULL AS isKey
+     coalesce(api_keys.name, revoked_api_keys.name, users.name) AS actorName, coalesce(api_keys.uuid, revoked_api_keys.uuid) IS NOT NULL AS isKey
      FROM request_logs LEFT JOIN api_keys ON api_keys.uuid = ${ACTOR_UUID} AND api_keys.account_id = request_logs.account_id
      LEFT JOIN revoked_api_keys ON revoked_api_keys.uuid = ${ACTOR_UUID} AND revoked_api_keys.account_id = request_logs.account_id
      LEFT JOIN users ON users.uuid = ${ACTOR_UUID} WHERE request_logs.account_id = ? AND request_logs.id = ?`,
