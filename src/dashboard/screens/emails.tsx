@@ -3,7 +3,7 @@ import { Text } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import type { EmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
-import { type PageOf, useChange, useData } from '../api/data.ts'
+import { type PageOf, useChange } from '../api/data.ts'
 import { saveText } from '../api/download.ts'
 import { ActionButton } from '../parts/buttons.tsx'
 import { toSendCommand } from '../parts/commands.ts'
@@ -12,10 +12,10 @@ import { formatCount } from '../parts/format.ts'
 import { type List, ListScreen, useList } from '../parts/list.tsx'
 import { EmptyState, LoadingState, useSay } from '../parts/page.tsx'
 import { PersonLink } from '../parts/person-link.tsx'
-import { formatDay } from '../parts/time.tsx'
 import { useStreams } from './analytics/queries.ts'
 import { useExampleDomain } from './domains/queries.ts'
 import { toColumns } from './emails/cells.tsx'
+import { Closest, useClosest } from './emails/closest.tsx'
 import { toCsv, toEmailQuery } from './emails/query.ts'
 import { EMAIL_FILTERS } from './filters.ts'
 
@@ -95,16 +95,7 @@ const EXPORT_MS = 300_000
 /** A mail that never existed is told from a typing error. */
 function NotFound({ q, list }: { readonly q: string; readonly list: List<EmailSummary> }) {
   const others = Object.keys(list.values).length - 1
-  const { data: found, isLoading } = useData(read.search.search({ q }))
-  const [local = ''] = q.split('@')
-  const isUnknown = found?.closest.length === 0 && found.people.length === 0
-  const similar = useData(read.search.search({ q: local }), {
-    enabled: isUnknown && q.includes('@') && local.length > 1,
-  })
-  const people = [
-    ...new Set([...(found?.closest ?? []), ...(similar.data?.people.map(({ address }) => address) ?? [])]),
-  ]
-  const since = found?.since ? ` since ${formatDay(new Date(found.since))}` : ''
+  const { found, people, since, isLoading } = useClosest(q)
   if (others > 0 && found && found.emails.length > 0)
     return (
       <EmptyState title={`Nothing for “${q}” with these filters`}>
@@ -119,17 +110,7 @@ function NotFound({ q, list }: { readonly q: string; readonly list: List<EmailSu
       title={q.includes('@') ? `No mail to ${q}${since}` : `No mail with “${q}”${since}`}
       text={people.length > 0 ? undefined : 'It was never sent from this account, or is older than what is stored.'}
     >
-      {people.length > 0 && (
-        <Text>
-          Closest:{' '}
-          {people.map((address, index) => (
-            <span key={address}>
-              {index > 0 && ', '}
-              <PersonLink address={address} />
-            </span>
-          ))}
-        </Text>
-      )}
+      <Closest people={people} />
       {found?.people.map(({ address }) => (
         <Text key={address}>
           <PersonLink address={address} /> is known, and got no mail.

@@ -1,18 +1,20 @@
 /** @module One recipient: whether mail reaches the address, what became of the last ones, its lists, what it sent. */
-import { getRouteApi } from '@tanstack/react-router'
+import { getRouteApi, useNavigate } from '@tanstack/react-router'
 import type { Person, PersonEmail, PersonSuppression } from '#client/api.ts'
 import { read } from '../api/client.ts'
 import { useData } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { useAllowed, useSession } from '../api/session.tsx'
 import { formatCount, toShownState } from '../parts/format.ts'
-import { ButtonLink, InlineLink, NameLink, TextLink } from '../parts/links.tsx'
+import { InlineLink, NameLink, TextLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { EmptyState, Facts, RecordPage, Section, useBack } from '../parts/page.tsx'
+import { Menu } from '../parts/popover.tsx'
 import { StatusBadge, StatusLabel, toStatusWord } from '../parts/status.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { ContactStatusLabel } from './audience/parts.tsx'
+import { Closest, useClosest } from './emails/closest.tsx'
 import { countRecipients } from './emails/format.ts'
 import { findReason } from './suppressions/reasons.ts'
 import { RemoveSuppression } from './suppressions/remove.tsx'
@@ -24,6 +26,7 @@ export default function PersonScreen() {
   const query = useData(read.people.get(address))
   useReadAgainAfter(query, ({ recipient }) => recipient?.toLowerCase() === address.toLowerCase())
   const person = query.data
+  const navigate = useNavigate()
   const isPrivate = useAllowed('admin') === undefined
   return (
     <RecordPage
@@ -36,9 +39,15 @@ export default function PersonScreen() {
       {...(person && { status: <Answer person={person} />, description: describe(person) })}
       action={
         isPrivate && (
-          <ButtonLink variant="default" to="/settings/privacy" search={{ person: person?.address ?? address }}>
-            Export or erase
-          </ButtonLink>
+          <Menu
+            label="More actions"
+            actions={[
+              {
+                label: 'Export or erase',
+                onClick: () => navigate({ to: '/settings/privacy', search: { person: person?.address ?? address } }),
+              },
+            ]}
+          />
         )
       }
     >
@@ -64,9 +73,9 @@ const Answer = ({ person }: { readonly person: Person }) =>
     <StatusLabel tone="bad">Gets no mail</StatusLabel>
   ) : isStoppedInPart(person) ? (
     <StatusLabel tone="warning">Gets some mail</StatusLabel>
-  ) : (
+  ) : person.emails.total > 0 || person.lists?.length ? (
     <StatusLabel tone="good">May get mail</StatusLabel>
-  )
+  ) : null
 
 function PersonView({ person }: { readonly person: Person }) {
   const { address, emails, recent_emails: recent, suppressions, lists, received, mailboxes } = person
@@ -86,7 +95,7 @@ function PersonView({ person }: { readonly person: Person }) {
       )}
       <Section
         title="Emails"
-        description={emails.total > 0 && <Counts emails={emails} />}
+        description={emails.total > 0 && <Counts person={person} />}
         action={
           emails.total > recent.length && (
             <TextLink to="/emails" search={{ to: address }}>
@@ -96,7 +105,7 @@ function PersonView({ person }: { readonly person: Person }) {
         }
       >
         {recent.length === 0 ? (
-          <EmptyState title="No mail was sent to this address" text="Or it is no longer stored." />
+          <NeverMailed address={address} />
         ) : (
           <DataTable label="Newest emails" columns={EMAILS} rows={recent} toKey={({ id }) => id} />
         )}
@@ -156,11 +165,14 @@ function Cause({ suppression }: { readonly suppression: PersonSuppression }) {
 }
 
 /** How many since when, what became of the newest of them, and what the person did last. */
-function Counts({ emails }: Pick<Person, 'emails'>) {
+function Counts({ person: { emails, recent_emails: recent } }: { readonly person: Person }) {
   const { total, counted, first_at: first, by_state: states, last_opened_at: opened, last_clicked_at: clicked } = emails
-  const outcomes = Object.entries(states).map(
-    ([state, count]) => `${count.toLocaleString()} ${toStatusWord(state).toLowerCase()}`,
-  )
+  // Of emails that are all below, what their rows say.
+  const shown =
+    counted <= recent.length
+      ? [...Map.groupBy(recent, toState)].map(([state, rows]) => [state, rows.length] as const)
+      : Object.entries(states)
+  const outcomes = shown.map(([state, count]) => `${count.toLocaleString()} ${toStatusWord(state).toLowerCase()}`)
   return (
     <>
       {total > MAX_TOTAL ? `More than ${formatCount(MAX_TOTAL, 'email')}` : formatCount(total, 'email')}
@@ -190,7 +202,17 @@ function Counts({ emails }: Pick<Person, 'emails'>) {
 
 const MAX_TOTAL = 10_000
 
-/** A complaint is only known of the email: whoever else got it may have made it. */
+/** An address that got no mail may be a typing error of one that did. */
+function NeverMailed({ address }: { readonly address: string }) {
+  const { people, since } = useClosest(address)
+  return (
+    <EmptyState title={`Never mailed${since}`}>
+      <Closest people={people} />
+    </EmptyState>
+  )
+}
+
+/** Opens and clicks are only known of the email: whoever else got it may have made them. */
 const toState = (row: PersonEmail): string =>
   countRecipients(row) === 1 ? toShownState(row, row.recipient_state) : row.recipient_state
 
@@ -202,7 +224,14 @@ const EMAILS: readonly Column<PersonEmail>[] = [
     ),
   },
   { header: 'Status', width: '12rem', phone: 'bare', cell: (row) => <StatusBadge status={toState(row)} /> },
-  { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+  {
+    header: 'Time',
+    width: '9rem',
+    phone: 'aside',
+    cell: ({ recipient_state: state, scheduled_at: later, created_at: at }) => (
+      <Time iso={state === 'scheduled' ? (later ?? at) : at} />
+    ),
+  },
 ]
 
 type ListOf = NonNullable<Person['lists']>[number]

@@ -16,6 +16,7 @@ import { findEmail } from '#features/sending/emails/read.ts'
 import { parseSearch, scanMatches, searchEmails } from '#features/sending/emails/search-list.ts'
 import { emailRowWire, hideContent, type MaxAttempts, toRecipientState } from '#features/sending/emails/wire.ts'
 import { ALL_ROWS, ANY_TIME, buildMatch, formatMatch, listShards, type Match } from '#features/sending/queue/search.ts'
+import { isEngagedSql } from '#features/sending/queue/settle.ts'
 import { statusName } from '#features/sending/queue/status.ts'
 import { listApiKeys } from '#features/setup/api-keys/keys.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
@@ -56,6 +57,8 @@ interface RecipientRow {
   readonly attempts: number
   readonly lastError: string | null
   readonly isCaptured: number
+  /** Only known of an email with one recipient: whoever else got it may have complained. */
+  readonly isComplained: number
 }
 
 const sql = prepareStatements((db) => ({
@@ -64,7 +67,8 @@ const sql = prepareStatements((db) => ({
        FROM emails WHERE id IN (SELECT value FROM json_each(?))) WHERE before < ${MAX_RECIPIENTS_READ}`,
   ),
   copies: db.prepare<RecipientRow, [string, string]>(
-    `SELECT r.id, email_id AS emailId, mailbox, status, attempts, last_error AS lastError, is_captured AS isCaptured
+    `SELECT r.id, email_id AS emailId, mailbox, status, attempts, last_error AS lastError, is_captured AS isCaptured,
+       (SELECT recipient_count = 1 AND ${isEngagedSql('complained')} FROM emails WHERE id = email_id) AS isComplained
      FROM json_each(?1) AS ids CROSS JOIN recipients r INDEXED BY recipients_email ON email_id = ids.value
      WHERE lower(address) = lower(?2) ORDER BY email_id DESC`,
   ),
@@ -160,10 +164,10 @@ async function readEmails(app: App, actor: Actor, address: string, maxAttempts: 
       .countable.all(JSON.stringify(newest))
       .map(({ id }) => id)
     const copies = sql(db).copies.all(JSON.stringify(counted), address)
-    const states = copies.map((copy) => ({
-      emailId: copy.emailId,
-      state: toRecipientState({ ...copy, status: statusName(copy.status), isCaptured: copy.isCaptured === 1 }),
-    }))
+    const states = copies.map((copy) => {
+      const state = toRecipientState({ ...copy, status: statusName(copy.status), isCaptured: copy.isCaptured === 1 })
+      return { emailId: copy.emailId, state: copy.isComplained === 1 && state === 'sent' ? 'complained' : state }
+    })
     const byState = Object.groupBy(states, ({ state }) => state)
     const recipientIds = JSON.stringify(copies.map(({ id }) => id))
     app.workBudget.charge(accountId, copies.length)

@@ -36,6 +36,12 @@ test('the list tells and finds what was opened, clicked or complained about', as
   expect(await subjectsOf('engagement=clicked')).toEqual(['click', 'click'])
   expect(await subjectsOf('engagement=complained')).toEqual(['complain'])
 
+  const person = at((await emails.api('GET', `/v1/people/complain@${SIMULATOR}`)).body, 'data')
+  expect(person).toMatchObject({
+    emails: { by_state: { complained: 1 } },
+    recent_emails: [{ recipient_state: 'complained' }],
+  })
+
   const first = await list('engagement=opened&per_page=2')
   expect(at(first, 'pagination')).toMatchObject({ total: 3, total_pages: 2 })
   expect(await subjectsOf(`engagement=opened&per_page=2&cursor=${at(first, 'pagination', 'next_cursor')}`)).toEqual([
