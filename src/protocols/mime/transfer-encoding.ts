@@ -99,6 +99,13 @@ const MAX_CARRIED_SPACE = 64 * 1024
 const QUOTED = /=[ \t]{0,100}\r?\n|=([\dA-Fa-f]{2})|(?<![ \t])[ \t]+(?=\r?\n)/g
 const LAST_QUOTED = /=[ \t]{0,100}$|(?<![ \t])[ \t]+$/
 
+/** Where the white space begins at the end of a text that may turn out to end a line. */
+function findBlankEnd(text: string): number {
+  let at = text.length
+  while (at > 0 && ' \t\r'.includes(text.charAt(at - 1))) at--
+  return at
+}
+
 /**
  * RFC 2045 §6.7: white space at the end of a line was added in transit and is removed; a `=` is literal when no two hex
  * digits follow it.
@@ -114,8 +121,14 @@ function createQuotedPrintableDecoder(): TransferDecoder {
     )
   return {
     push(bytes) {
-      const text = carried + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
-      const solid = text.trimEnd().length
+      const piece = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+      // Small pieces of nothing else are not scanned again and again.
+      if (carried !== '' && carried.length + piece.length <= MAX_CARRIED_SPACE && findBlankEnd(piece) === 0) {
+        carried += piece
+        return NOTHING
+      }
+      const text = carried + piece
+      const solid = findBlankEnd(text)
       const equals = text.indexOf('=', Math.max(0, solid - 2))
       const known = equals === -1 ? solid : equals
       const end = text.length - known > MAX_CARRIED_SPACE ? text.length : known
