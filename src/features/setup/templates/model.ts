@@ -172,9 +172,9 @@ export const RenderBody = StrictObject(
   { examples: [{ template_data: { user: { name: 'Ada' } } }] },
 )
 
-/** The provided map; PHP sends an empty one as `[]`. */
+/** The provided map, empty for null; PHP sends an empty one as `[]`. */
 export const readRenderData = ({ template_data }: Static<typeof RenderBody>): Record<string, unknown> | undefined =>
-  mapFromPhp(template_data) ?? undefined
+  template_data === null ? {} : (mapFromPhp(template_data) ?? undefined)
 
 export const readTestData = ({ testData }: Pick<Template, 'testData'>): Record<string, unknown> | undefined =>
   testData === null ? undefined : JSON.parse(testData)

@@ -276,6 +276,7 @@ describe('the preview', () => {
     const path = `/v1/templates/${id}`
     expect(at((await api('GET', path)).body, 'data', 'test_data')).toEqual({ user: { name: 'Ann' } })
     expect(at((await api('POST', `${path}/render`, {})).body, 'data', 'text_body')).toContain('Ann')
+    expectError(await api('POST', `${path}/render`, { template_data: null }), 422, 'template_error', 'subject')
     const changed = await api('PUT', path, { test_data: { user: { name: 'Bo' } } })
     expect(at(changed.body, 'data')).toMatchObject({ version: 1, test_data: { user: { name: 'Bo' } } })
     const long = await api('PUT', path, { test_data: { user: 'x'.repeat(64 * KiB) } })
