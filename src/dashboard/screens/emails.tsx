@@ -104,7 +104,7 @@ function NotFound({ q, list }: { readonly q: string; readonly list: List<EmailSu
         </ActionButton>
       </EmptyState>
     )
-  if (isLoading || similar.isLoading) return <LoadingState rows={1} />
+  if (isLoading) return <LoadingState rows={1} />
   return (
     <EmptyState
       title={q.includes('@') ? `No mail to ${q}${since}` : `No mail with “${q}”${since}`}

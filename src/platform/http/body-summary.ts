@@ -4,14 +4,15 @@
  * fields on a list are shown, and below a field that is not, no value at all. Pure.
  */
 import { isJsonObject } from '../json-object.ts'
-import { truncate } from '../text.ts'
 
 const MAX_SUMMARY_LENGTH = 2048
 const MAX_VALUE_LENGTH = 100
-const MAX_NAME_LENGTH = 60
 const MAX_FIELDS = 40
 const MAX_ITEMS = 5
 const MAX_DEPTH = 5
+
+/** What looks like the name of a field; anything else may be content, such as an address. */
+const FIELD_NAME = /^[\w.\-[\]]{1,60}$/
 
 /** Fields whose short values are shown, in lower case without separators. */
 const SHOWN = new Set(
@@ -58,7 +59,7 @@ export function summariseBody(body: unknown): string | undefined {
     let count = 0
     for (const name of names.slice(0, MAX_FIELDS)) {
       const short = summarise(value[name], shows !== 'nothing' && isShown(name) ? 'values' : 'nothing', depth - 1)
-      const key = truncate(name, MAX_NAME_LENGTH)
+      const key = FIELD_NAME.test(name) ? name : '[unknown field]'
       if (!take(key.length + 4 + sizeOf(short))) break
       shown[key] = short
       count++

@@ -16,7 +16,12 @@ export function useClosest(q: string) {
   const people = [
     ...new Set([...(found?.closest ?? []), ...(similar.data?.people.map(({ address }) => address) ?? [])]),
   ]
-  return { found, isLoading, people, since: found?.since ? ` since ${formatDay(new Date(found.since))}` : '' }
+  return {
+    found,
+    isLoading: isLoading || similar.isLoading,
+    people,
+    since: found?.since ? ` since ${formatDay(new Date(found.since))}` : '',
+  }
 }
 
 export const Closest = ({ people }: { readonly people: readonly string[] }) =>

@@ -58,6 +58,7 @@ test('a refused body is kept as its shape, without contents, data or secrets', a
     attachments: [{ filename: 'a.txt', content: 'aG9yc2U=' }],
     password: 'horse',
     re_secret: 1,
+    'Dear Ada Lovelace': 1,
   }
   const refused = await service.api('POST', '/v1/emails', body)
   const [found] = await list(service, `?request_id=${at(refused.body, 'request_id')}`)
@@ -71,6 +72,7 @@ test('a refused body is kept as its shape, without contents, data or secrets', a
     attachments: [{ filename: 'a.txt', content: '[8 characters]' }],
     password: '[5 characters]',
     re_secret: '[number]',
+    '[unknown field]': '[number]',
   })
   expect(found?.['error_message']).toContain('password is not a known field; re_secret is not a known field')
   const huge = await service.api('POST', '/v1/emails', { ...EMAIL, to: Array(1000).fill('bob@receiver.test'), x: 1 })
@@ -154,6 +156,8 @@ describe('is logged for its account alone', () => {
     expect(newest).toMatchObject({ method: 'POST', path: '/v1/domains', actor_type: 'user' })
     const reads = await list(service, '?path=/v1/domains&method=GET')
     expect(reads.filter(({ actor_type }) => actor_type === 'user')).toEqual([])
+    service.app.db.run("UPDATE users SET uuid = randomblob(16) WHERE email = 'ada@team.test'")
+    expect((await list(service, `?actor_id=${newest?.['actor_id']}`))[0]).toMatchObject({ actor_type: 'user' })
   })
 })
 
