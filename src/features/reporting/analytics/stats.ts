@@ -36,6 +36,10 @@ const sql = prepareStatements((db) => ({
        AND hour >= json_extract(wanted.value, '$[0]') AND hour < json_extract(wanted.value, '$[1]')) AS total
      FROM json_each(?1) wanted ORDER BY wanted.key`,
   ),
+  totals: db.prepare<{ metric: string; total: number }, [number, string, number, number]>(
+    `SELECT metric, sum(value) AS total FROM counters WHERE account_id = ? AND metric IN (SELECT value FROM json_each(?))
+     AND hour >= ? AND hour < ? GROUP BY metric`,
+  ),
 }))
 
 /** The counter of a stat, and the counter of what must be subtracted. */
@@ -139,11 +143,21 @@ export type PeriodStats = Readonly<Record<PeriodField, number>> & {
 const PERIOD_FIELDS = [...DAILY_FIELDS, 'machineOpens', 'machineClicks'] as const
 type PeriodField = (typeof PERIOD_FIELDS)[number]
 
+/** The counters of what machines did and of statuses, as JSON. */
+const HOURLY_METRICS = JSON.stringify([
+  MACHINE_METRICS.opened,
+  MACHINE_METRICS.clicked,
+  ...STATUSES.flatMap((status) => [toStatusMetric(status), toSandboxMetric(status)]),
+])
+
 /** `sumStats` with what machines did, which is counted hourly and retained as long as events, and with outcomes. */
 export function sumPeriod(db: Database, accountId: number, period: Period): PeriodStats {
-  const range = toHours(period)
-  const totalOf = (counter: string, captured?: string): number =>
-    sumHours(db, accountId, [range], captured === undefined ? { counter } : { counter, captured })[0] ?? 0
+  const totals = new Map(
+    sql(db)
+      .totals.all(accountId, HOURLY_METRICS, ...toHours(period))
+      .map(({ metric, total }) => [metric, total]),
+  )
+  const totalOf = (metric: string): number => totals.get(metric) ?? 0
   const sumOf = (statuses: readonly Status[], read: (status: Status) => number) =>
     statuses.reduce((sum, status) => sum + read(status), 0)
   return {
@@ -154,7 +168,10 @@ export function sumPeriod(db: Database, accountId: number, period: Period): Peri
       ...(Object.fromEntries(
         STATUS_OUTCOMES.map((outcome) => [
           outcome,
-          sumOf(OUTCOME_STATUSES[outcome], (status) => totalOf(toStatusMetric(status), toSandboxMetric(status))),
+          sumOf(
+            OUTCOME_STATUSES[outcome],
+            (status) => totalOf(toStatusMetric(status)) - totalOf(toSandboxMetric(status)),
+          ),
         ]),
       ) as Record<keyof typeof OUTCOME_STATUSES, number>),
       captured: sumOf(STATUSES, (status) => totalOf(toSandboxMetric(status))),
