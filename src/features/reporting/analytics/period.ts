@@ -152,6 +152,9 @@ export function toHours({ fromDay, toDay, zone = UTC }: Period): readonly [from:
   return [from, end]
 }
 
+/** The last time that RFC 3339 can write. */
+const MAX_TIME: Millis = Date.UTC(10_000, 0) - 1
+
 export function toPeriodWire(period: Period): PeriodRecord {
   const { fromDay, toDay, name, zone = UTC, since = fromDay } = period
   const [start, end] = toHours(period)
@@ -161,7 +164,7 @@ export function toPeriodWire(period: Period): PeriodRecord {
     period: name,
     timezone: zone,
     starts_at: isoTime(start * hours(1)),
-    ends_at: isoTime(end * hours(1)),
+    ends_at: isoTime(Math.min(end * hours(1), MAX_TIME)),
     account_since: formatDay(since),
   }
 }

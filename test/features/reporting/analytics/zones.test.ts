@@ -65,6 +65,8 @@ test('days are those of the account, or of the query', async () => {
       account_since: '2026-03-15',
     },
   })
+  const last = await ask('overview?from=9999-12-31&to=9999-12-31&timezone=UTC')
+  expect(at(last.body, 'period', 'ends_at')).toBe('9999-12-31T23:59:59.999Z')
   const hourly = at((await ask('timeseries?interval=hour&from=2026-03-16&to=2026-03-16')).body, 'data')
   expect(hourly).toMatchObject([{ date: '2026-03-16', time: '2026-03-15T23:00:00.000Z', sent: 1 }])
   expect(at((await ask('domains')).body, 'period', 'timezone')).toBe('UTC')
