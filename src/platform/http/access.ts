@@ -24,7 +24,7 @@ export const requires = <Scope extends string>(...scopes: readonly [Scope, ...Sc
   [REQUIRED_SCOPE]: scopes.join(' '),
 })
 
-/** Used after `requires`: this scope alone opens the route, too. Its handler hides what only the others may read. */
+/** Used after `requires`: this scope alone also opens the route. Its handler hides what only the others may read. */
 export const orScope = (scope: string) => ({ [ALTERNATIVE_SCOPE]: scope })
 
 /** Needs any key; what the key may do is up to the handler. */

@@ -192,7 +192,7 @@ function finishOperation({ method, path, operation, isReadable }: CollectedOpera
   const description = [
     operation['description'],
     typeof scope === 'string' && scope !== '' ? describeScopes(parseScopes(scope)) : undefined,
-    typeof alternative === 'string' ? `A user with the role ${alternative} may call it, too.` : undefined,
+    typeof alternative === 'string' ? `A user with the role ${alternative} may also call it.` : undefined,
     isCommandsOnly === true
       ? 'For the commands of the operator on the server, not for browsers or API keys.'
       : isOperatorsOnly === true
