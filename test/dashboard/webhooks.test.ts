@@ -177,7 +177,7 @@ describeInBrowser('the webhooks in the dashboard', (open) => {
     const asks = page.getByRole('dialog', { name: 'Enter your password' })
     await asks.waitFor()
     await page.keyboard.press('Escape')
-    await page.getByText('Nothing was done, because this needs your password.').waitFor()
+    await page.getByText('Nothing was done, because you did not confirm that it is you.').waitFor()
     await show.click()
     await asks.locator('input[type=password]').fill('not my password')
     await page.keyboard.press('Enter')

@@ -17,7 +17,8 @@ export function toHeadline(email: Email, { state, sentence, next_at: next, at, s
   if (state === 'scheduled' && next !== null) return `Will be sent ${formatTime(next)}`
   if (state === 'complained') return 'The recipient reported it as spam.'
   if (at === null) return sentence
-  const host = server?.replace(/ \[.*$/, '')
+  // Without the address in brackets.
+  const host = server?.split(' [')[0]
   return sentence
     .replace(/^Expired:/, `Expired at ${formatTime(at)}:`)
     .replace(
