@@ -13,7 +13,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { DataBody, Text, TextOrNull, TimeOrNull, Uuid } from '#platform/http/schemas.ts'
-import { formatUuid } from '#platform/ids.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 
 /** Of each kind. */
 const MAX_FOUND = 5
@@ -21,7 +21,7 @@ const MAX_CLOSEST = 3
 /** Rows of a kind whose names are compared: the newest. */
 const MAX_NAMES = 2000
 
-type Row = { readonly uuid: Uint8Array; readonly name: string; readonly detail: string | null }
+type Row = { readonly uuid: UuidBytes; readonly name: string; readonly detail: string | null }
 
 /** @param columns name and detail */
 const selectNames = (table: string, columns: string): string =>
@@ -121,7 +121,7 @@ async function searchAll(
     (mayRead(KINDS[kind][0]) ? sql(app.db)[kind].all(accountId) : [])
       .filter(({ name, detail }) => isNamed(`${name} ${detail ?? ''}`))
       .slice(0, MAX_FOUND)
-      .map(({ uuid, name, detail }) => ({ id: formatUuid(uuid as never), name, detail }))
+      .map(({ uuid, name, detail }) => ({ id: formatUuid(uuid), name, detail }))
   const page = { limit: MAX_FOUND, offset: 0 }
   const { emails } = await findEmails(app, accountId, { q }, page)
   const sources = (['contacts', 'suppressions'] as const).filter(

@@ -16,15 +16,15 @@ export function useSession(): Session {
 }
 
 /** Each includes those before it. */
-const ROLES = ['viewer', 'developer', 'admin', 'owner'] as const
+const ROLES: readonly string[] = ['viewer', 'developer', 'admin', 'owner']
 /** What an action needs: `viewer`, any role; `support`, that one, or developer and above. */
-export type Role = (typeof ROLES)[number] | 'support'
+export type Role = 'viewer' | 'developer' | 'admin' | 'owner' | 'support'
 
 /** Whether the role of the user includes that of `needed`; otherwise the reason why an action is not allowed. */
 export function useAllowed(needed: Role): string | undefined {
   const { role } = useSession()
   const least = needed === 'support' ? 'developer' : needed
-  if (needed === 'viewer' || role === needed || ROLES.indexOf(role as never) >= ROLES.indexOf(least)) return undefined
+  if (needed === 'viewer' || role === needed || ROLES.indexOf(role) >= ROLES.indexOf(least)) return undefined
   const others = needed === 'support' ? ', or developer or above' : needed === 'owner' ? '' : ' or above'
   return `Your role is ${role}; this needs the role ${needed}${others}.`
 }
