@@ -136,7 +136,9 @@ test('a user gets the HTML as a page for a frame that runs nothing; another acco
     fetch(`${url}${path}`, { headers: cookie === undefined ? {} : { cookie } })
   const page = await read(`/app/previews/${id}`, vera.cookie)
   expect(page.status).toBe(200)
-  expect(await page.text()).toBe('<script>alert(1)</script><basefont rel=preload href=https://a.test/><p>1</p>')
+  const [html, font] = (await page.text()).split('<style>')
+  expect(html).toBe('<script>alert(1)</script><basefont rel=preload href=https://a.test/><p>1</p>')
+  expect(font).toContain('Arial')
   expect(page.headers.get('content-security-policy')).toMatch(
     /^sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:;/,
   )
