@@ -1,6 +1,7 @@
 /** @module `GET /v1/search`: what of an account the text of one box may mean, of each kind that the caller may read. */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requiresOrSupport, SUPPORT_RIGHT } from '#features/core/app/http.ts'
 import { findClosest, findOldestTime, findPeople } from '#features/sending/emails/find-people.ts'
@@ -20,6 +21,8 @@ const MAX_FOUND = 5
 const MAX_CLOSEST = 3
 /** Rows of a kind whose names are compared: the newest. */
 const MAX_NAMES = 2000
+/** Reading and comparing them takes about as long as 4 KiB of a body. */
+const NAMES_PER_WORK_UNIT = 20
 
 type Row = { readonly uuid: UuidBytes; readonly name: string; readonly detail: string | null }
 
@@ -50,6 +53,14 @@ const KINDS = {
   newsletters: ['contacts:read', 'Newsletters, by subject.'],
 } as const satisfies Readonly<Record<string, readonly [Scope, string]>>
 const KIND_NAMES = Object.keys(KINDS) as (keyof typeof KINDS)[]
+const emptyItems = (): Record<keyof typeof KINDS, Static<typeof FoundItem>[]> => ({
+  domains: [],
+  templates: [],
+  webhooks: [],
+  lists: [],
+  mailboxes: [],
+  newsletters: [],
+})
 
 const FoundItem = Type.Object(
   {
@@ -117,11 +128,15 @@ async function searchAll(
   const { accountId } = actor
   const mayRead = (scope: string) => hasScope(actor.scopes, scope)
   const isNamed = createNameTest(q)
-  const find = (kind: keyof typeof KINDS) =>
-    (mayRead(KINDS[kind][0]) ? sql(app.db)[kind].all(accountId) : [])
+  const items = emptyItems()
+  await app.fairScheduler.forEach(getTenantId(app.db, accountId), KIND_NAMES, (kind) => {
+    const rows = mayRead(KINDS[kind][0]) ? sql(app.db)[kind].all(accountId) : []
+    app.workBudget.charge(accountId, rows.length / NAMES_PER_WORK_UNIT)
+    items[kind] = rows
       .filter(({ name, detail }) => isNamed(`${name} ${detail ?? ''}`))
       .slice(0, MAX_FOUND)
       .map(({ uuid, name, detail }) => ({ id: formatUuid(uuid), name, detail }))
+  })
   const page = { limit: MAX_FOUND, offset: 0 }
   const { emails } = await findEmails(app, accountId, { q }, page)
   const sources = (['contacts', 'suppressions'] as const).filter(
@@ -136,10 +151,7 @@ async function searchAll(
       name,
       last_email_at: isoTimeOrNull(lastEmailAt),
     })),
-    ...(Object.fromEntries(KIND_NAMES.map((kind) => [kind, find(kind)])) as Record<
-      keyof typeof KINDS,
-      ReturnType<typeof find>
-    >),
+    ...items,
     closest: isAbsent ? await findClosest(app, accountId, q, MAX_CLOSEST) : [],
     since: isoTimeOrNull(findOldestTime(app.db, accountId) ?? null),
   }
