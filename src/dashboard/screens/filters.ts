@@ -3,6 +3,7 @@ import type { Filters } from '../parts/filters.ts'
 import { CONTACT_STATES } from './audience/contact-search.ts'
 import { INBOUND_STATES, ROUTE_DELIVERY_STATES } from './inbound/format.ts'
 import { INTERFACES } from './logs/words.ts'
+import { KNOWN_REASONS } from './suppressions/reasons.ts'
 import { EVENT_NAMES, TEST_EVENT } from './webhooks/events.ts'
 import { DELIVERY_STATES } from './webhooks/state.ts'
 
@@ -72,7 +73,7 @@ export const CAPTURED_FILTERS = {
 
 export const SUPPRESSION_FILTERS = {
   email: { label: 'Address', placeholder: 'bob@example.com' },
-  reason: { label: 'Reason', placeholder: 'hard_bounce' },
+  reason: { label: 'Reason', words: toWords(KNOWN_REASONS) },
 } as const satisfies Filters
 
 export const CONTACT_FILTERS = {

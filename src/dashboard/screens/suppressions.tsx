@@ -106,7 +106,7 @@ const toColumns = (onRemoved: () => void): readonly Column<Suppression>[] => [
         ''
       ) : (
         <TextLink to="/emails/$id" params={{ id }}>
-          This email
+          See the email
         </TextLink>
       ),
   },

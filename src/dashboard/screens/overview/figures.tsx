@@ -64,7 +64,7 @@ const LOOKS: Readonly<Record<ShownMetric, Look>> = {
 }
 
 /** With fewer that have any, a line of the hours says nothing. */
-const MIN_HOURS = 6
+const MIN_HOURS = 3
 
 function toFigure(metric: ShownMetric, points: readonly AnalyticsTimeseries[]): Figure {
   const { label, isGood, target } = LOOKS[metric]
