@@ -71,13 +71,12 @@ const sql = prepareStatements((db) => ({
   ),
   // Selects the columns of the table row, which the index lacks, only for recipients due after `limitAt`.
   openAfter: db.prepare<
-    QueuePosition & { attempts: number | null; isWithoutContent: number | null; reply: string | null },
+    QueuePosition & { attempts: number | null; isWithoutContent: number | null },
     [number, string, number, number, number]
   >(
     `SELECT id, lane, next_at AS nextAt,
      CASE WHEN next_at > ?1 AND status = ${QUEUED} AND NOT coalesce(${IS_HELD}, 0) THEN attempts END AS attempts,
-     CASE WHEN next_at > ?1 THEN ${IS_WITHOUT_CONTENT} END AS isWithoutContent,
-     CASE WHEN next_at > ?1 THEN smtp_response END AS reply
+     CASE WHEN next_at > ?1 THEN ${IS_WITHOUT_CONTENT} END AS isWithoutContent
      FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND (lane, next_at, id) > (?2, ?3, ?4)
      ORDER BY lane, next_at, id LIMIT ?5`,
   ),
@@ -305,8 +304,6 @@ export interface DistantRecipient extends QueuePosition {
   readonly attempts: number
   /** Whether the recipient is held until the content of its email is available again. */
   readonly isWithoutContent: boolean
-  /** The reply that ended the last attempt. */
-  readonly reply: string | null
 }
 
 /**

@@ -9,14 +9,12 @@ import { toVerdict } from '#features/sending/delivery/verdict/outcome.ts'
 import {
   classifyReply,
   decideReply,
-  findNamedWait,
   isPermanentlyInvalid,
-  MAX_REPLY_WAIT_MS,
   type Phase,
 } from '#features/sending/delivery/verdict/replies.ts'
 import { GROUPS, RULE_TABLE } from '#features/sending/delivery/verdict/reply-rules.ts'
 import { createLog } from '#platform/log/log.ts'
-import { hours, minutes, seconds } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 import { parseReply, REPLIES } from '#test/corpus/replies/replies.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -140,49 +138,8 @@ describe('a decision', () => {
   })
 })
 
-describe('the wait that a reply names', () => {
-  test.each([
-    ['451 4.7.1 Greylisted, please try again in 300 seconds', seconds(300)],
-    ['451 4.7.1 Greylisting in action, please come back in 00:05:00', minutes(5)],
-    ['421 4.7.0 Too many messages, try again in 10 minutes', minutes(10)],
-    ['421 4.7.0 Retry after 90 sec', seconds(90)],
-    ['421 4.7.0 please retry in 1h', hours(1)],
-    ['421 4.7.0 Please wait 30 minutes before retrying', minutes(30)],
-    ['450 4.7.1 in 5 minutes try again', minutes(5)],
-    ['450 Bitte in 15 Minuten erneut versuchen', minutes(15)],
-    ['450 Bitte warten Sie 120 Sekunden', seconds(120)],
-    ['450 Bitte in 1 Stunde wieder versuchen', hours(1)],
-    ['450 Veuillez réessayer dans 20 minutes', minutes(20)],
-    ['421 4.7.0 Try again in 5s', minutes(1)],
-    ['421 4.7.0 retry after 4h', MAX_REPLY_WAIT_MS],
-    ['421 4.7.0 retry in 999999 hours', MAX_REPLY_WAIT_MS],
-    ['421 4.7.0 retry in 0 seconds', minutes(1)],
-  ])('%s', (text, expected) => expect(findNamedWait(text)).toBe(expected))
-
-  test.each([
-    '450 4.7.1 Try again later',
-    '450 You sent 100 messages in 60 minutes',
-    '450 Try again later. Limit: 100 messages in 60 minutes',
-    '421 Your IP 10.20.30.40 must wait',
-    '450 retry 10 messages',
-    '450 again 192.0.2.1 5 m',
-    '',
-  ])('is none in: %s', (text) => expect(findNamedWait(text)).toBeUndefined())
-
-  test('is part of a deferral only, and never decides alone', () => {
-    const decide = (code: number, text: string) => decideReply(makeReply(code, [text]), 'rcpt', undefined)
-    expect(decide(450, '4.2.0 Greylisted, retry in 20 minutes')).toMatchObject({ action: 'retry', waitMs: minutes(20) })
-    expect(decide(550, '5.1.1 User unknown, retry in 20 minutes')).not.toHaveProperty('waitMs')
-    expect(decide(554, '5.7.1 blocked using zen.spamhaus.org, retry in 20 minutes')).toMatchObject({
-      action: 'suspend_provider',
-      waitMs: minutes(20),
-    })
-  })
-})
-
 test('only the start of a very long reply is examined', () => {
   const late = (words: string) => makeReply(451, [`${'x '.repeat(1000)}${words}`])
-  expect(findNamedWait(late('try again in 10 minutes').text)).toBeUndefined()
   expect(decideReply(late('blocked using zen.spamhaus.org'), 'rcpt', undefined).rule).toBe('unrecognised')
 })
 
@@ -234,7 +191,7 @@ test('whatever the words, code, phase and provider: only what waits touches the 
         const reply = parseReply(text)
         const decision = decideReply(reply, phase, provider)
         const verdict = toVerdict({ kind: 'refused', reply, phase }, provider)
-        const { action, suspendMs, waitMs } = decision
+        const { action, suspendMs } = decision
         const isPairTouched = action === 'slow' || action === 'suspend_provider'
         const isFine =
           verdict.kind === (action === 'none' || action === 'suppress' ? 'bounced' : 'deferred') &&
@@ -242,8 +199,7 @@ test('whatever the words, code, phase and provider: only what waits touches the 
           (!isPairTouched || ['rate_limited', 'reputation'].includes(decision.category)) &&
           (action === 'suspend_provider') === (suspendMs !== undefined) &&
           (suspendMs === undefined || (suspendMs >= minutes(10) && suspendMs <= hours(4))) &&
-          (action !== 'suppress' || (reply.code >= 500 && phase !== 'mail')) &&
-          (waitMs === undefined || (verdict.kind === 'deferred' && waitMs >= minutes(1) && waitMs <= hours(2)))
+          (action !== 'suppress' || (reply.code >= 500 && phase !== 'mail'))
         if (!isFine) problems.push(`${provider} ${phase} ${text}: ${JSON.stringify(decision)} ${verdict.kind}`)
       }
   expect(problems).toEqual([])

@@ -9,7 +9,6 @@ import type { InFlightAttempt, InFlightAttempts } from '../attempt/in-flight-att
 import type { Sites } from '../sites/sites.ts'
 import { CONTENT_HOLD_MS } from '../verdict/held-mail.ts'
 import { isBeyondRetrySchedule, MAX_SITE_BACKOFF_MS } from '../verdict/outcome.ts'
-import { findNamedWait } from '../verdict/replies.ts'
 import type { Lane, Lanes } from './lanes.ts'
 
 export interface StallWatchOptions {
@@ -169,7 +168,5 @@ export async function releaseOverdueMail(app: App, signal: AbortSignal): Promise
     )
 }
 
-const isBeyondMaxWait = ({ nextAt, attempts, isWithoutContent, reply }: DistantRecipient, now: Millis): boolean =>
-  isWithoutContent
-    ? nextAt - now > CONTENT_HOLD_MS
-    : isBeyondRetrySchedule(nextAt, now, attempts) && nextAt - now > (findNamedWait(reply ?? '') ?? 0)
+const isBeyondMaxWait = ({ nextAt, attempts, isWithoutContent }: DistantRecipient, now: Millis): boolean =>
+  isWithoutContent ? nextAt - now > CONTENT_HOLD_MS : isBeyondRetrySchedule(nextAt, now, attempts)

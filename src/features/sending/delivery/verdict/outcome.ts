@@ -62,8 +62,6 @@ export type Verdict =
       readonly rule?: string
       readonly reason: string
       readonly reply: string | undefined
-      /** How long the reply asks to wait at least. */
-      readonly waitMs?: number
       readonly alert?: boolean
       /** Consecutive failures of the site. They count as attempts for all recipients that wait for the site. */
       readonly siteFailures?: number
@@ -93,10 +91,10 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
     case 'accepted':
       return { kind: 'sent', reply: result.reply.text }
     case 'refused': {
-      const { rule, category, isDeferred, action, waitMs, alert } = decideReply(result.reply, result.phase, provider)
+      const { rule, category, isDeferred, action, alert } = decideReply(result.reply, result.phase, provider)
       const facts = { category, rule, alert, reply: result.reply.text }
       return isDeferred
-        ? { ...facts, kind: 'deferred', reason: facts.reply, ...(waitMs !== undefined && { waitMs }) }
+        ? { ...facts, kind: 'deferred', reason: facts.reply }
         : { ...facts, kind: 'bounced', bounceType: toBounceType(category), isAddressDead: action === 'suppress' }
     }
     case 'unreachable': {
@@ -109,7 +107,6 @@ export function toVerdict(result: AttemptResult, provider?: string): Verdict {
         reason:
           result.tlsDemand === undefined ? result.failure.message : `${result.tlsDemand}: ${result.failure.message}`,
         reply: result.reply?.text,
-        ...(decision?.waitMs !== undefined && { waitMs: decision.waitMs }),
       }
     }
     case 'lost':
@@ -238,7 +235,7 @@ function findNextAttempt(
   app: App,
   tx: Tx,
   { recipientId, attempt }: AttemptState,
-  { siteFailures = 0, waitMs = 0 }: Extract<Verdict, { kind: 'deferred' }>,
+  { siteFailures = 0 }: Extract<Verdict, { kind: 'deferred' }>,
 ): Millis | undefined {
   const now = app.clock.now()
   const { firstDueAt, expiresAt } = sql(tx.db).age.get(recipientId) ?? { firstDueAt: app.eventTime(), expiresAt: null }
@@ -247,7 +244,7 @@ function findNextAttempt(
       ? isExpired(firstDueAt, now, Math.max(attempt, siteFailures), app.config.retryExpiryHours)
       : now >= expiresAt
   if (hasExpired) return undefined
-  const retryAt = now + Math.max(computeRetryDelayMs(attempt, randomFraction()), waitMs)
+  const retryAt = now + computeRetryDelayMs(attempt, randomFraction())
   return Math.min(retryAt, expiresAt ?? retryAt)
 }
 

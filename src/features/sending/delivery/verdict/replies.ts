@@ -1,10 +1,9 @@
 /**
  * @module Decides what a rejection means: finds the rule that it matches, by its words, else by its enhanced status
- * code (RFC 3463, the IANA registry), else by its reply code; then category, action and wait. Pure. `replies.toml` has
+ * code (RFC 3463, the IANA registry), else by its reply code; then category and action. Pure. `replies.toml` has
  * the rules.
  */
 
-import { hours, minutes, seconds } from '#platform/units.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 import { type AttemptResult, type BounceCategory, isRecipientCategory, isRetriedUntilExpiry } from '../protocol.ts'
 import {
@@ -155,48 +154,6 @@ function isSiteRejection({ code, enhanced, text }: SmtpReply, phase: 'mail' | 'r
   return !isGreylisting(normaliseReply(text))
 }
 
-/** Limits of a wait: a shorter one asks for nothing, and a longer one would be obeyed by a mistake of the server. */
-const MIN_REPLY_WAIT_MS = minutes(1)
-export const MAX_REPLY_WAIT_MS = hours(2)
-/** Waits are named within this many characters. */
-const EXAMINED_LENGTH = 1000
-
-/** Words that ask to come back. A number without them is a limit, such as "100 messages in 60 minutes". */
-const ASKING =
-  '(?:again|retry(?:ing)?|re-?send|reconnect|come back|return|wait(?:ing)?|later|erneut|wieder|warten|r[eé]essayer?|plus tard|nochmals?)'
-const AMOUNT =
-  '(\\d{1,6}) ?(seconds?|secs?|sekunden?|s|minutes?|mins?|minuten?|m|hours?|hrs?|stunden?|heures?|h)(?![\\p{L}\\d])'
-const CLOCK = '(\\d{1,2}):(\\d\\d):(\\d\\d)(?![\\d:])'
-/** Between the words and the number: no digit, and no end of a sentence. */
-const GAP = '[^\\d.;!?]{0,30}'
-
-const ASKED_THEN_AMOUNT = new RegExp(`(?<![\\p{L}\\d])${ASKING}(?!\\p{L})${GAP}(?<![\\d.:])${AMOUNT}`, 'iu')
-const ASKED_THEN_CLOCK = new RegExp(`(?<![\\p{L}\\d])${ASKING}(?!\\p{L})${GAP}(?<![\\d.:])${CLOCK}`, 'iu')
-const AMOUNT_THEN_ASKED = new RegExp(
-  `(?<![\\p{L}\\d])(?:in|nach|after|dans|for) (?:about |ca\\.? |etwa )?${AMOUNT} (?:try )?(?:erneut|wieder|nochmals?|again|warten|before (?:re)?trying)(?!\\p{L})`,
-  'iu',
-)
-
-/** "Stunde" begins like "Sekunde". */
-function toMs(amount: string, unit: string): number {
-  const toUnit = /^m/i.test(unit) ? minutes : /^s(?!t)/i.test(unit) ? seconds : hours
-  return toUnit(Number(amount))
-}
-
-/** The wait that a reply asks for, in ms, within limits; undefined when it asks for none. */
-export function findNamedWait(text: string): number | undefined {
-  const examined = text.slice(0, EXAMINED_LENGTH)
-  const [, amount, unit] = ASKED_THEN_AMOUNT.exec(examined) ?? AMOUNT_THEN_ASKED.exec(examined) ?? []
-  const [, hour, minute, second] = ASKED_THEN_CLOCK.exec(examined) ?? []
-  const asked =
-    amount !== undefined && unit !== undefined
-      ? toMs(amount, unit)
-      : hour !== undefined
-        ? hours(Number(hour)) + minutes(Number(minute)) + seconds(Number(second))
-        : undefined
-  return asked === undefined ? undefined : Math.min(Math.max(asked, MIN_REPLY_WAIT_MS), MAX_REPLY_WAIT_MS)
-}
-
 export interface ReplyDecision {
   readonly rule: string
   readonly category: BounceCategory
@@ -205,8 +162,6 @@ export interface ReplyDecision {
   readonly action: ReplyAction
   /** How long the pair is suspended; only for `suspend_provider`. */
   readonly suspendMs?: number
-  /** The recipient is not attempted again before this time has passed. */
-  readonly waitMs?: number
   readonly alert: boolean
 }
 
@@ -217,14 +172,12 @@ export function decideReply(given: SmtpReply, phase: Phase, provider: string | u
   const { category, alert } = rule
   const isDeferred = reply.code < 500 || phase === 'session' || isRetriedUntilExpiry(category)
   const action = chooseAction(rule, reply, phase, provider) ?? (isDeferred ? 'retry' : 'none')
-  const waitMs = isDeferred ? findNamedWait(reply.text) : undefined
   return {
     rule: nameRule(rule, provider),
     category,
     isDeferred,
     action,
     ...(action === 'suspend_provider' && rule.suspendMs !== undefined && { suspendMs: rule.suspendMs }),
-    ...(waitMs !== undefined && { waitMs }),
     alert,
   }
 }
