@@ -162,7 +162,7 @@ const ROWS: Readonly<Record<string, readonly Graph[]>> = {
     {
       title: 'Queues',
       unit: 'short',
-      queries: { open: gauge('tassis_queue_lanes'), stalled: gauge('tassis_queue_stalled_lanes') },
+      queries: { open: gauge('tassis_queue_lanes') },
     },
     { title: 'Events', unit: 'ops', isStacked: true, queries: { '{{type}}': rate('tassis_events_total', 'type') } },
   ],

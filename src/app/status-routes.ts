@@ -133,7 +133,6 @@ function createHealthReader(
         waiting: lanes.reduce((sum, { waiting }) => sum + waiting, 0),
         lanes: lanes.length,
         in_flight: scheduler?.inFlight ?? 0,
-        stalled: scheduler?.stalledLanes ?? 0,
         first_due_at: lanes[0] ? isoTime(lanes[0].firstAt) : null,
       },
       received: countQueueEntries(db),
@@ -173,9 +172,6 @@ export const ServerHealth = Type.Object({
     waiting: Count('Recipients whose mail waits for delivery.'),
     lanes: Count('Destinations of this mail; each account has its own.'),
     in_flight: Count('Recipients to whom mail is being delivered.'),
-    stalled: Count(
-      'Queues of an account and domain whose due mail makes no progress, although nothing known holds it. The log names them; a restart frees them. Report it: it is a mistake of the service.',
-    ),
     first_due_at: Nullable(Timestamp(), { description: 'When the earliest is due; null: none waits.' }),
   }),
   received: Count('Received messages that are not processed yet.'),

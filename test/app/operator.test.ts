@@ -371,7 +371,7 @@ test('health names the version, the disk and what waits; without delivery it say
     is_delivering: false,
     problems: [],
     received: 0,
-    queue: { lanes: expect.any(Number), in_flight: 0, stalled: 0 },
+    queue: { lanes: expect.any(Number), in_flight: 0 },
     accounts: { paused: 0 },
   })
 })

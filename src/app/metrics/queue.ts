@@ -80,7 +80,6 @@ export const readProviders: Reader =
       tassis_deliveries_in_flight: ofEach((all) => all.reduce((sum, { slots }) => sum + slots.inFlight, 0)),
       tassis_provider_rate_factor: ofEach((all) => Math.min(1, ...all.map(({ state }) => state.factor))),
       tassis_provider_suspensions: ofEach((all) => all.filter(({ state }) => state.suspension).length),
-      tassis_queue_stalled_lanes: scheduler?.stalledLanes ?? 0,
       tassis_reputation_alerts: countBy(scheduler?.alerts.list() ?? [], ({ provider, isNamed, category }) => ({
         provider: isNamed ? provider : 'other',
         category,

@@ -27,7 +27,6 @@ export const READ = {
   tassis_queue_recipients:
     'Recipients whose mail waits, is scheduled or is in flight, by provider; unknown: not routed since the start.',
   tassis_queue_oldest_due_seconds: 'How long the most overdue recipient has been due, by provider; 0: none is overdue.',
-  tassis_queue_stalled_lanes: 'Queues whose due mail makes no progress although nothing known holds it.',
   tassis_deliveries_in_flight: 'Messages being delivered now, by provider.',
   tassis_provider_rate_factor:
     'Fraction of the limits in use, by provider: the lowest of all our addresses; 1: not slowed down.',

@@ -85,7 +85,7 @@ const toFigures = ({ queue, received, disk, webhooks, accounts }: OperatorHealth
     label: 'Waiting for delivery',
     target: { to: '/server/queue' },
     value: queue.waiting,
-    note: `${queue.in_flight.toLocaleString()} in delivery${queue.stalled > 0 ? `, ${formatCount(queue.stalled, 'queue')} without progress: see the log` : ''}`,
+    note: `${queue.in_flight.toLocaleString()} in delivery`,
   },
   { label: 'Received, waiting', target: { to: '/server/received' }, value: received, note: 'not processed yet' },
   {

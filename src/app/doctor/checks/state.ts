@@ -83,29 +83,15 @@ export const checkQueue = withData(async ({ db, clock, config, resolver, service
   const lanes = await readLanes({ db })
   const now = clock.now()
   const waiting = lanes.reduce((sum, lane) => sum + lane.waiting, 0)
-  const stalled = service?.delivery?.scheduler.stalledLanes ?? 0
-  const findings: NewFinding[] = []
-  if (stalled > 0)
-    findings.push(
-      failure(
-        `${formatCount(stalled, 'lane')} of the queue make no progress, although nothing known holds them.`,
-        'Restart the service, which frees them, and report it with the log: it is a mistake of the service.',
-        'stalled',
-      ),
-    )
   const overdue = lanes.filter(({ firstAt }) => firstAt < now - MAX_OVERDUE_MS)
   const [oldest] = overdue
-  if (oldest) {
-    const [reason = ''] = await describeLanes({ db, clock, config, resolver }, service?.delivery?.scheduler, [oldest])
-    findings.push(
-      warning(
-        `Mail of ${formatCount(overdue.length, 'destination')} has been due for more than an hour. The oldest, due ${formatRelativeTime(oldest.firstAt, now)}: ${plain(oldest.lane)}, ${plain(reason)}.`,
-        '`tassis queue` shows why each waits; it also retries, releases or bounces mail.',
-        'overdue',
-      ),
-    )
-  }
-  return findings.length > 0 ? findings : ok(`${formatCount(waiting, 'recipient')} wait in the queue, none too long.`)
+  if (!oldest) return ok(`${formatCount(waiting, 'recipient')} wait in the queue, none too long.`)
+  const [reason = ''] = await describeLanes({ db, clock, config, resolver }, service?.delivery?.scheduler, [oldest])
+  return warning(
+    `Mail of ${formatCount(overdue.length, 'destination')} has been due for more than an hour. The oldest, due ${formatRelativeTime(oldest.firstAt, now)}: ${plain(oldest.lane)}, ${plain(reason)}.`,
+    '`tassis queue` shows why each waits; it also retries, releases or bounces mail.',
+    'overdue',
+  )
 })
 
 export const checkReceived = withData(({ db, clock }) => {

@@ -1,5 +1,5 @@
 import { beforeEach, expect, spyOn, test } from 'bun:test'
-import { releaseOverdueMail } from '#features/sending/delivery/schedule/stall-watch.ts'
+import { releaseOverdueMail } from '#features/sending/delivery/schedule/waits.ts'
 import { createLog } from '#platform/log/log.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createEmailApi, EMAIL, NOW, shareEmailApi } from '#test/support/email-api.ts'

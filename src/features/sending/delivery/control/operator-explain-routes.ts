@@ -27,7 +27,7 @@ import { DataBody, Nullable, notFoundById, parseUuidParam, TextOrNull, Timestamp
 import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
-import { isSuspension, NOT_DUE_REASON, STALLED_REASON } from '../schedule/waits.ts'
+import { isSuspension, NOT_DUE_REASON } from '../schedule/waits.ts'
 import { createExplanationContext } from './actions.ts'
 import { Attempt, attemptWire } from './attempt-routes.ts'
 import { explainEmail, isFaultOfRoute, type Wait } from './explain.ts'
@@ -175,7 +175,7 @@ async function readWaits(
 /** Most reasons are predicates, whose subject is the lane. */
 function toSentence(reason: string): string {
   if (isHoldReason(reason)) return `It is ${reason}.`
-  return `It ${/^(?:is|waits|makes) /.test(reason) ? reason : `waits: ${reason}`}.`
+  return `It ${/^(?:is|waits) /.test(reason) ? reason : `waits: ${reason}`}.`
 }
 
 const withStop = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`)
@@ -207,5 +207,5 @@ function findDelay(
   if (isHoldReason(reason)) return hold(sentence)
   if (isSuspension(reason))
     return { who: 'operator', sentence, advice: '`tassis providers` shows what to do about it.' }
-  return { sentence, ...(reason === STALLED_REASON && { who: 'operator' }) }
+  return { sentence }
 }

@@ -77,10 +77,8 @@ export class LaneClaimer {
         if (sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
         if (await router.isProviderHeld(lane)) return this.#sleepHeld(lane)
         const owner = getTenantId(db, accountOfLane(lane.name))
-        lane.isWaitingForLookup = true
         let hadDescriptor = true
         const found = await this.#routeTurns.run(owner, rankOfLane(lane.name), () => {
-          lane.isWaitingForLookup = false
           hadDescriptor = canOpenDescriptor()
           return sites.slotsFor(lane.name) > 0 ? router.findRoute(lane, owner) : undefined
         })
@@ -216,7 +214,6 @@ export class LaneClaimer {
       tlsPolicy: policy,
     })
     slowAttempts.watch()
-    if (claimed.length > 0) lane.progressAtMs = app.clock.monotonicMs()
     lane.firstDue = findFirstDue(app.db, lane.name)
   }
 
@@ -267,7 +264,6 @@ export class LaneClaimer {
   async #settleUnroutable(lane: Lane, unroutable: Parameters<typeof settleUnroutable>[2]): Promise<boolean> {
     const { app } = this.#options
     await settleUnroutable(app, lane.name, unroutable)
-    lane.progressAtMs = app.clock.monotonicMs()
     lane.firstDue = findFirstDue(app.db, lane.name)
     return true
   }

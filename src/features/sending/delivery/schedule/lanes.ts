@@ -16,8 +16,6 @@ export interface Lane {
   isPumping: boolean
   /** Whether the mail that was claimed last had been due for longest. */
   hasClaimedOldest: boolean
-  /** When its last turn began, in monotonic time. */
-  turnBeganAtMs: number
   /** Whether mail became due or a slot became free during the lane's turn. */
   shouldPumpAgain: boolean
   timer?: Timer
@@ -29,10 +27,6 @@ export interface Lane {
   site?: Site
   /** When an operator last asked for an attempt, which ends an earlier backoff of the site. */
   retryAskedAt?: Millis | undefined
-  /** When recipients of the lane were last claimed or settled, in monotonic time. */
-  progressAtMs: number
-  /** Whether its turn waits until other accounts have looked up their routes. */
-  isWaitingForLookup: boolean
 }
 
 /** Lanes woken in one tick of the event loop; this takes some 5 ms. */
@@ -79,15 +73,7 @@ export class Lanes {
     if (this.#options.stopping.aborted) return
     let lane = this.#lanes.get(name)
     if (!lane) {
-      lane = {
-        name,
-        isPumping: false,
-        turnBeganAtMs: 0,
-        shouldPumpAgain: false,
-        progressAtMs: this.#options.clock.monotonicMs(),
-        isWaitingForLookup: false,
-        hasClaimedOldest: false,
-      }
+      lane = { name, isPumping: false, shouldPumpAgain: false, hasClaimedOldest: false }
       this.#lanes.set(name, lane)
     }
     if (pair) lane.pair = pair
@@ -110,7 +96,6 @@ export class Lanes {
       return
     }
     lane.isPumping = true
-    lane.turnBeganAtMs = this.#options.clock.monotonicMs()
     void this.#options.pump(lane).finally(() => {
       lane.isPumping = false
       if (lane.shouldPumpAgain && !this.#options.stopping.aborted) {

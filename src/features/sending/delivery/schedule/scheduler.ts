@@ -43,7 +43,6 @@ import { releaseWithoutContent } from '../verdict/held-mail.ts'
 import { LaneClaimer } from './lane-claimer.ts'
 import { LaneRouter } from './lane-router.ts'
 import { Lanes, listOpenLanes, WAKE_BATCH_SIZE } from './lanes.ts'
-import { releaseOverdueMail, StallWatch } from './stall-watch.ts'
 import {
   ABOUT_TO_BE_DELIVERED_REASON,
   AFTER_OTHERS,
@@ -52,7 +51,7 @@ import {
   describeSite,
   describeSlotWait,
   NOT_DUE_REASON,
-  STALLED_REASON,
+  releaseOverdueMail,
 } from './waits.ts'
 
 /** Messages in delivery at the same time, over all sites. One account may use at most half of them. */
@@ -78,7 +77,6 @@ export class DeliveryScheduler {
   readonly #starter: AttemptStarter
   readonly #results: AttemptResults
   readonly #slowAttempts: SlowAttempts
-  readonly #stallWatch: StallWatch
   readonly #security: TransportSecurity
   readonly recentDialogues: RecentDialogues
   readonly alerts: ReplyAlerts
@@ -167,7 +165,6 @@ export class DeliveryScheduler {
       ownerOf,
       cut: (worker, recipientIds) => this.#pool?.post(worker, { type: 'cut', recipientIds }),
     })
-    this.#stallWatch = new StallWatch(parts)
     const sources = new OutboundSources(listSources(config))
     const router = new LaneRouter({ ...parts, localServers, sources })
     setRetryTimes(app.db, (lane, due) => Math.max(due, this.#findResumption(this.#lanes.find(lane) ?? {})))
@@ -208,7 +205,6 @@ export class DeliveryScheduler {
     }
     void this.#releaseOverdueMail()
     void this.#untilRead(() => this.#wakeOpenLanes())
-    this.#stallWatch.start()
   }
 
   async #wakeOpenLanes(): Promise<void> {
@@ -229,7 +225,6 @@ export class DeliveryScheduler {
     this.#stopListening()
     this.#lanes.cancelTimers()
     this.#slowAttempts.stop()
-    this.#stallWatch.stop()
     this.#pool?.postAll({ type: 'drain' })
     // Claims must complete first; otherwise their recipients would stay claimed until the next start.
     await this.#claimer.waitForClaims()
@@ -254,11 +249,6 @@ export class DeliveryScheduler {
     return this.#sites.inFlight
   }
 
-  /** Lanes whose due mail makes no progress although nothing known holds it. */
-  get stalledLanes(): number {
-    return this.#stallWatch.count()
-  }
-
   /** Every lane with open mail, and why its due mail waits. Reads all at once, so only for a short queue. */
   states() {
     const open: OpenLane[] = []
@@ -277,7 +267,6 @@ export class DeliveryScheduler {
 
   /** Why the mail of a lane waits. @param firstDue when its earliest recipient is due */
   describeWait(lane: string, firstDue: Millis): string {
-    if (this.#stallWatch.has(lane)) return STALLED_REASON
     const attempts = this.#attempts.ofLane(lane)
     if (attempts[0])
       return describeInDelivery(attempts.length, this.#sites.isWaitingAt(attempts[0].destination.siteName, lane))

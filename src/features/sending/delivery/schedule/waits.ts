@@ -1,17 +1,25 @@
 /**
  * @module The mail of a lane whose provider or site accepts nothing now, and in words, for senders and operators, why
  * it waits. It waits in memory, without a write per wait: each recipient gets one `deferred` event at its first wait of
- * over a minute, and at most one a day after that. Mail past its expiry ends. Never decides how long to wait.
+ * over a minute, and at most one a day after that. Mail past its expiry ends, and mail that a fast clock has put off is
+ * due at once. Never decides how long to wait.
  */
 import type { App } from '#features/core/app/app.ts'
-import { noteWaiting, readWaiting } from '#features/sending/queue/queue.ts'
+import { type DistantRecipient, makeDue, noteWaiting, readWaiting } from '#features/sending/queue/queue.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { claimLane, tryHoldForAccount } from '../attempt/claim.ts'
 import type { BounceCategory } from '../protocol.ts'
 import type { Instant, Pair } from '../providers/pair.ts'
 import type { Site } from '../sites/sites.ts'
-import { isRetryScheduleExhausted, type Verdict, writeOutcome } from '../verdict/outcome.ts'
+import { CONTENT_HOLD_MS, releaseDistant } from '../verdict/held-mail.ts'
+import {
+  isBeyondRetrySchedule,
+  isRetryScheduleExhausted,
+  MAX_SITE_BACKOFF_MS,
+  type Verdict,
+  writeOutcome,
+} from '../verdict/outcome.ts'
 import type { Lane } from './lanes.ts'
 
 export interface Wait {
@@ -108,6 +116,21 @@ export class WaitNotes {
   }
 }
 
+/** Makes recipients due that wait longer than allowed. Reads the whole queue, but writes only these. */
+export async function releaseOverdueMail(app: App, ending: AbortSignal): Promise<void> {
+  // Mail that is due within this time never waits longer than allowed, so it is not read.
+  const aheadMs = MAX_SITE_BACKOFF_MS
+  const released = await releaseDistant(app, { aheadMs, isReleased: isBeyondMaxWait, release: makeDue, ending })
+  if (released > 0)
+    app.log.warn(
+      { recipients: released },
+      'made mail due that waits longer than its retry schedule: a fast clock or a hold had deferred it',
+    )
+}
+
+const isBeyondMaxWait = ({ nextAt, attempts, isWithoutContent }: DistantRecipient, now: Millis): boolean =>
+  isWithoutContent ? nextAt - now > CONTENT_HOLD_MS : isBeyondRetrySchedule(nextAt, now, attempts)
+
 export const NOT_DUE_REASON = 'waits for its time'
 
 /** The reason of a lane that waits for nothing but its turn. */
@@ -115,9 +138,6 @@ export const ABOUT_TO_BE_DELIVERED_REASON = 'is about to be delivered'
 
 /** The reason of due mail while nothing delivers it. */
 export const NO_SERVICE_REASON = 'no service is running'
-
-/** The reason of a lane for which the log has a warning. */
-export const STALLED_REASON = 'makes no progress, although nothing known holds it: see the log; a restart frees it'
 
 /** Follows the reason of a broadcast. */
 export const AFTER_OTHERS = ', after all non-broadcast mail'

@@ -84,8 +84,6 @@ export class Sites {
   readonly #siteNames = new WeakMap<WaitQueue, string>()
   /** How many slots a queue has for lanes of an account. */
   readonly #freeOf = new WeakMap<WaitQueue, FreeFor>()
-  /** When a lane of a queue was last woken, in monotonic time. */
-  readonly #wokenAtMs = new WeakMap<WaitQueue, number>()
   /** Only those over which a message may begin. */
   readonly #crowdedPairs = new Set<Pair>()
   readonly #pairOf = new WeakMap<WaitQueue, Pair>()
@@ -312,7 +310,6 @@ export class Sites {
   #wakeNext(queue: WaitQueue): void {
     const hasFree = (owner: number, laneClass: LaneClass) => this.#hasFree(queue, owner, laneClass)
     for (let lane = queue.shift(hasFree); lane !== undefined; lane = queue.shift(hasFree)) {
-      this.#wokenAtMs.set(queue, this.#options.clock.monotonicMs())
       if (this.#options.wake(lane)) return
       this.endTurn(lane)
     }
@@ -320,20 +317,6 @@ export class Sites {
 
   #hasFree(queue: WaitQueue, owner: number, laneClass: LaneClass): boolean {
     return this.#freeOfAll(owner, laneClass) > 0 && (this.#freeOf.get(queue)?.(owner, laneClass) ?? 1) > 0
-  }
-
-  /**
-   * Whether a lane waits in a queue for something that is used up now, or while other lanes of that queue were woken.
-   * @param sinceMs only lanes woken after this time, in monotonic time, count
-   */
-  isWaitExplained(lane: string, sinceMs: number): boolean {
-    const owner = this.#options.ownerOf(lane)
-    for (const queue of this.#queuesOf.get(lane) ?? []) {
-      if (!queue.has(lane)) continue
-      if ((this.#wokenAtMs.get(queue) ?? sinceMs) > sinceMs || !this.#hasFree(queue, owner, classOfLane(lane)))
-        return true
-    }
-    return false
   }
 
   /** Remaining backoff; 0: none. One longer than any backoff was computed under a fast clock, and has ended. */

@@ -14,7 +14,7 @@ import {
   releaseForAccount,
   releaseForContent,
 } from '#features/sending/queue/hold-transitions.ts'
-import { QUEUE_START, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
+import { type DistantRecipient, QUEUE_START, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
 import { readSelected } from '#features/sending/queue/queue-rules.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -104,9 +104,6 @@ export function startHeldMailReleaser(app: App): DueLoop {
 
 /** How often to check whether the content is back. */
 export const CONTENT_HOLD_MS = hours(1)
-/** Open recipients read at once; those to release are released in one transaction. */
-const READ_BATCH_SIZE = 500
-
 /** Whether mail may be waiting for its content; the queue is scanned only then. */
 const META_KEY = 'held_without_content'
 const NONE = '0'
@@ -138,21 +135,43 @@ export async function releaseWithoutContent(app: App): Promise<number> {
   await app.commit.writeFromReserve((tx) => setMeta(tx.db, META_KEY, RELEASING))
   // Mail that is held again during this release is due later than this, so it is not released twice.
   const lastAt = app.clock.now() + CONTENT_HOLD_MS
-  let released = 0
-  let place: QueuePosition | undefined = QUEUE_START
-  while (place) {
-    const now = app.clock.now()
-    const batch = readDistant(app.db, { limitAt: now, place, limit: READ_BATCH_SIZE })
-    const held = batch.late.filter(({ isWithoutContent, nextAt }) => isWithoutContent && nextAt <= lastAt)
-    if (held.length > 0) {
-      released += await app.commit.writeFromReserve((tx) => releaseForContent(tx, held, now))
-      for (const lane of new Set(held.map((recipient) => recipient.lane))) app.mailDue.emit({ lane, at: now })
-    }
-    await yieldToEventLoop()
-    place = batch.place
-  }
+  const isReleased = ({ isWithoutContent, nextAt }: DistantRecipient) => isWithoutContent && nextAt <= lastAt
+  const released = await releaseDistant(app, { aheadMs: 0, isReleased, release: releaseForContent })
   await app.commit.writeFromReserve((tx) => {
     if (getMeta(tx.db, META_KEY) === RELEASING) setMeta(tx.db, META_KEY, NONE)
   })
+  return released
+}
+
+/** Open recipients read at once; those to release are released in one transaction. */
+const READ_BATCH_SIZE = 500
+
+/** Releases the matching recipients that are due more than `aheadMs` from now; resolves with their number. */
+export async function releaseDistant(
+  app: App,
+  {
+    aheadMs,
+    isReleased,
+    release,
+    ending,
+  }: {
+    readonly aheadMs: number
+    readonly isReleased: (recipient: DistantRecipient, now: Millis) => boolean
+    readonly release: (tx: Tx, recipients: readonly DistantRecipient[], now: Millis) => number
+    readonly ending?: AbortSignal
+  },
+): Promise<number> {
+  let released = 0
+  let place: QueuePosition | undefined = QUEUE_START
+  while (place && !ending?.aborted) {
+    const now = app.clock.now()
+    const batch = readDistant(app.db, { limitAt: now + aheadMs, place, limit: READ_BATCH_SIZE })
+    const found = batch.late.filter((recipient) => isReleased(recipient, now))
+    if (found.length > 0) {
+      released += await app.commit.writeFromReserve((tx) => release(tx, found, now))
+      for (const lane of new Set(found.map((recipient) => recipient.lane))) app.mailDue.emit({ lane, at: now })
+    } else await yieldToEventLoop()
+    place = batch.place
+  }
   return released
 }
