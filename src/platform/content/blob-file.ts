@@ -3,12 +3,15 @@
  * consecutive zstd frames, and holds only one block in memory. Writes synchronously, so that data cannot pile up in
  * memory; therefore for Workers only.
  */
-import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
+import { closeSync, fdatasync, fdatasyncSync, openSync, writeSync } from 'node:fs'
+import { promisify } from 'node:util'
 import { HASH_BYTES } from './read.ts'
 import type { FinishedFile } from './store.ts'
 
 const BLOCK_BYTES = 128 * 1024
 const ZSTD_LEVEL = 1
+
+const sync = promisify(fdatasync)
 
 export type BlobFile = ReturnType<typeof createBlobFile>
 
@@ -31,6 +34,16 @@ export function createBlobFile(path: string) {
     if (fd !== undefined) closeSync(fd)
     fd = undefined
   }
+  /** Writes what is left, and returns the descriptor. */
+  const writeRest = (): number => {
+    flush()
+    if (fd === undefined) throw new Error('the file was closed')
+    return fd
+  }
+  const end = (): FinishedFile => {
+    close()
+    return { path, hash: new Uint8Array(hash.digest()).slice(0, HASH_BYTES), sizeBytes }
+  }
   return {
     write(bytes: Uint8Array): void {
       sizeBytes += bytes.length
@@ -44,11 +57,13 @@ export function createBlobFile(path: string) {
     },
     /** Returns once the whole file is on disk. */
     finish(): FinishedFile {
-      flush()
-      if (fd === undefined) throw new Error('the file was closed')
-      fdatasyncSync(fd)
-      close()
-      return { path, hash: new Uint8Array(hash.digest()).slice(0, HASH_BYTES), sizeBytes }
+      fdatasyncSync(writeRest())
+      return end()
+    },
+    /** The same without blocking the thread; until it has ended the file must not be closed. */
+    async finishInBackground(): Promise<FinishedFile> {
+      await sync(writeRest())
+      return end()
     },
     /** Closes an unfinished file without deleting it. */
     close,

@@ -95,7 +95,6 @@ export const REPLIES = {
   tooManyErrors: { code: 421, text: '4.7.0 Too many errors' },
   tooManyOfAccount: { code: 421, text: '4.7.0 Too many connections of this account; close some, or reuse them' },
   tooManyLogins: { code: 421, text: '4.7.0 Too many failed logins in one session' },
-  tooManyUnknownCommands: { code: 421, text: '4.4.2 Error: too many unrecognized commands' },
   tooManyRejectedRecipients: { code: 421, text: '4.7.0 Too many unknown recipients' },
 } as const satisfies Record<string, Reply>
 

@@ -12,7 +12,7 @@ import type { Rate } from '#platform/http/rate-limit.ts'
 import { networksOf } from '#platform/net/network.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import type { Clock } from '#platform/time/clock.ts'
-import { hours, MiB, minutes, seconds } from '#platform/units.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
 import { formatReply, REPLIES, type Reply } from './commands.ts'
 import type { Certificate, Endpoint, ListenerSettings, SubmissionHandlers } from './protocol.ts'
 import { InboundSession, type SessionHost, type Stage } from './session.ts'
@@ -119,13 +119,6 @@ export interface InboundServerOptions {
 const LINGER_MS = seconds(2)
 /** Refused clients that may read the reason at the same time; further clients are disconnected without it. */
 const MAX_LINGERING = 200
-/**
- * Reading many sockets leaves garbage faster than the runtime collects it: with a thousand senders, half of 180 MB was
- * garbage. From `MIN_SESSIONS_TO_COLLECT` sessions on, garbage is collected each time this much was read, which delays
- * only these sessions, by 20 ms.
- */
-const COLLECT_INTERVAL_BYTES = 4 * MiB
-const MIN_SESSIONS_TO_COLLECT = 100
 /** Fraction of all connections that one account may have after login. */
 const MAX_ACCOUNT_FRACTION = 0.5
 /** Networks of each size whose rates are tracked; further ones evict the oldest. */
@@ -162,7 +155,6 @@ export class InboundServer {
   #isDraining = false
   #onDrained: (() => void) | undefined
   #lingeringCount = 0
-  #uncollectedBytes = 0
 
   constructor(options: InboundServerOptions) {
     const { settings, clock } = options
@@ -240,7 +232,6 @@ export class InboundServer {
         bufferBytes: limits.bufferBytes,
         spoolBytes: limits.spoolBytes,
         minFreeBytes: settings.minFreeBytes,
-        maxMessages: settings.maxConnections,
       }),
       clock,
       secureContext: () => this.#secureContext,
@@ -269,7 +260,6 @@ export class InboundServer {
       network: slot.wideNetwork,
       onOctets: (count) => {
         this.#octetLimiter.charge(address ?? '', count)
-        this.#collectGarbage(count)
       },
       onClosed: () => {
         this.#sessions.delete(session)
@@ -317,13 +307,6 @@ export class InboundServer {
     if (this.#messageLimiter.take(address).ok) return undefined
     this.#options.onDebug('message rejected', `${address} exceeds its message rate`)
     return REPLIES.messageRate
-  }
-
-  #collectGarbage(readBytes: number): void {
-    this.#uncollectedBytes += readBytes
-    if (this.#uncollectedBytes < COLLECT_INTERVAL_BYTES || this.#sessions.size < MIN_SESSIONS_TO_COLLECT) return
-    this.#uncollectedBytes = 0
-    Bun.gc(true)
   }
 
   /** Ends a session that lost its slot; its client may briefly read the reason, without a slot. */

@@ -113,7 +113,6 @@ const MAX_DISCARDED_BYTES = 256 * KiB
 const PAUSE_BYTES = 16 * KiB
 /** Commands run in a row before other sessions get a tick of the event loop. */
 const MAX_COMMANDS_PER_TICK = 100
-const MAX_UNKNOWN_COMMANDS = 10
 /** Replies to a step of the client towards a message. */
 const PROGRESS: ReadonlySet<Reply> = new Set([
   REPLIES.loggedIn,
@@ -148,7 +147,6 @@ export class InboundSession {
   #commandAtMs: number | undefined
   #commands = 0
   #errors = 0
-  #unknownCommands = 0
   #rejectedRecipients = 0
 
   constructor(socket: Socket, host: SessionHost) {
@@ -418,18 +416,12 @@ export class InboundSession {
         this.end(REPLIES.bye)
         return undefined
       case 'AUTH':
-        return this.#host.submission ? this.#onAuth(line) : this.#onUnknownCommand()
+        return this.#host.submission ? this.#onAuth(line) : REPLIES.unknownCommand
       case 'BDAT':
-        return this.#host.submission ? this.#onBdat(line) : this.#onUnknownCommand()
+        return this.#host.submission ? this.#onBdat(line) : REPLIES.unknownCommand
       default:
-        return this.#onUnknownCommand()
+        return REPLIES.unknownCommand
     }
-  }
-
-  #onUnknownCommand(): Reply | undefined {
-    if (++this.#unknownCommands < MAX_UNKNOWN_COMMANDS) return REPLIES.unknownCommand
-    this.end(REPLIES.tooManyUnknownCommands)
-    return undefined
   }
 
   #onHelo(command: 'EHLO' | 'HELO', line: string): Reply | undefined {
@@ -730,7 +722,6 @@ export class InboundSession {
     // In the meantime, the client may have disconnected or been told that the service stops.
     if (this.#state !== 'storing') return
     this.#recordProgress()
-    this.#unknownCommands = 0
     const isAccepted = reply.code === 250
     if (isAccepted) {
       // An accepted message resets the counters, so that a client can send many messages in one session.
