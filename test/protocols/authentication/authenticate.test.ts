@@ -628,7 +628,7 @@ describe('hostile messages cost little:', () => {
   })
 
   // Proves: inbound-32
-  test('after 20 s, and not before, every open check is a temperror, and queries stop', async () => {
+  test('after 10 s, and not before, every open check is a temperror, and queries stop', async () => {
     await using server = await startDnsServer({
       ...createPassingZone(),
       '1.2.0.192.in-addr.arpa': 'SILENCE',
@@ -643,7 +643,7 @@ describe('hostile messages cost little:', () => {
       return result
     })
     await server.received(3)
-    clock.advance(19_999)
+    clock.advance(9_999)
     // A response arrives later than anything that the clock has triggered.
     await resolver.txt('other.test')
     expect(isDone).toBe(false)

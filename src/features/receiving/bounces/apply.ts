@@ -215,8 +215,6 @@ export type BounceResult =
   | { readonly kind: 'applied'; readonly status: 'bounced' | 'sent' }
   /** The report is about our mail and changes nothing. `why` is a sentence. */
   | { readonly kind: 'ignored'; readonly why: string }
-  /** Nothing changes yet: our session with the receiver has not ended. A later attempt may succeed. */
-  | { readonly kind: 'early'; readonly why: string }
   /** The report names no email, or one that it may not change. */
   | { readonly kind: 'unmatched'; readonly why: string }
 
@@ -233,7 +231,7 @@ export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): B
   const matched = matchDeliveryReport({ db: tx.db, keys: app.keys }, report, at)
   if (matched.kind !== 'matched') return matched
   const { recipient, reported } = matched
-  if (isEarly(recipient, reported)) return { kind: 'early', why: EARLY_REASON }
+  if (isEarly(recipient, reported)) return unmatched(EARLY_REASON)
   const result = applyToRecipient(app, tx, recipient, reported, at.now)
   if (result.kind === 'applied')
     tx.afterCommit(() =>
@@ -250,7 +248,8 @@ export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): B
   return result
 }
 
-const EARLY_REASON = 'The receiver has the message, and our session with it has not ended yet.'
+/** Kept for the operator, who may process it again. */
+const EARLY_REASON = 'The report came while our session with the receiver had not ended.'
 
 /** A receiver may forward the message and learn of the failure before its 250 reaches us; the 250 may never arrive. */
 const isEarly = ({ sandbox, status, startedAt }: MatchedRecipient, { action }: DsnRecipient): boolean =>

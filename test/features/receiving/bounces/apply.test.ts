@@ -328,17 +328,17 @@ test('only the sending account suppresses the address', async () => {
 
 describe('a recipient in delivery', () => {
   test.each(['failed', 'delivered', 'relayed', 'expanded'] as const)(
-    'whose transmission has begun defers a report of %s',
+    'whose transmission has begun leaves a report of %s to the operator',
     async (action) => {
       const email = await post.email(['bob@a.test'], 'queued')
       await claimInFlight(post, 'a.test')
-      const why = 'The receiver has the message, and our session with it has not ended yet.'
-      await expectNoChange(email, reportOf({ action }), { recipientId: idOf(email) }, 'early', why)
-      await expectNoChange(email, reportOf({ action }, { originalMessageId: email.messageId }), {}, 'early', why)
+      const why = 'The report came while our session with the receiver had not ended.'
+      await expectNoChange(email, reportOf({ action }), { recipientId: idOf(email) }, 'unmatched', why)
+      await expectNoChange(email, reportOf({ action }, { originalMessageId: email.messageId }), {}, 'unmatched', why)
     },
   )
 
-  test('whose transmission has begun ignores a report of a delay, without a retry', async () => {
+  test('whose transmission has begun ignores a report of a delay', async () => {
     const email = await post.email(['bob@a.test'], 'queued')
     await claimInFlight(post, 'a.test')
     const report = reportOf({ action: 'delayed' })

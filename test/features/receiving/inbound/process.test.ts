@@ -764,20 +764,6 @@ describe('fairness', () => {
 })
 
 describe('silent DNS', () => {
-  test('delays a message by up to 20 seconds, and by less the more messages wait for it', async () => {
-    const parser = createStubParser(() => new Promise(() => {}))
-    const processor = begin(parser)
-    for (let n = 0; n < 130; n++) {
-      await accept(to(`n${n}`), undefined, { sourceIp: `192.0.2.${n}` })
-      // The time depends on how many messages have begun when this one is parsed.
-      await eventually(() => parser.asked.length === Math.min(n + 1, 128))
-    }
-    await processor.stop(0)
-    expect(parser.asked.map(({ authenticationMs }) => authenticationMs)).toEqual(
-      Array.from({ length: 128 }, (_, n) => (n < 16 ? 20_000 : Math.round((20_000 * 16) / (n + 1)))),
-    )
-  })
-
   test('leaves a quarter of the slots to networks whose mail does not wait for it', async () => {
     const parser = createStubParser(() => new Promise(() => {}))
     begin(parser)
@@ -794,14 +780,5 @@ describe('silent DNS', () => {
       'a@192.0.2.2',
       'one@192.0.2.3',
     ])
-  })
-
-  test('delays a suspect by up to 2 seconds, because all others wait', async () => {
-    await accept(to('a'))
-    service.app.db.run('UPDATE inbound_receipts SET attempts = 1')
-    const parser = createStubParser(async () => PARSED)
-    begin(parser)
-    await processed(1)
-    expect(parser.asked.map(({ authenticationMs }) => authenticationMs)).toEqual([2_000])
   })
 })

@@ -30,12 +30,7 @@ export interface PreparedMessage {
   readonly classification: { readonly label: string; readonly confidence: number } | undefined
   /** Why the message's aggregate report is rejected, a sentence. */
   readonly reportRefusal?: string | undefined
-  /** Whether the message may be processed again later, once the outcome that its report is about is known. */
-  readonly canWait?: boolean
 }
-
-/** Rolls back: the message may wait, and the outcome that its report is about is not known yet. */
-export class NotReadyError extends Error {}
 
 /** A mailbox that received the message and may answer it automatically in the thread of the message. */
 export interface MailboxDelivery {
@@ -58,7 +53,7 @@ export function splitAddress(address: string): { readonly localPart: string; rea
   return { localPart: address.slice(0, at), domain: toALabels(domain) ?? domain.toLowerCase() }
 }
 
-/** Applies a message to all of its destinations. Throws only `NotReadyError`, for a message that may wait. */
+/** Applies a message to all of its destinations. Message content never makes it throw. */
 export function applyEffects(
   app: App,
   tx: Tx,
@@ -100,7 +95,6 @@ function applyToReturnPath(
   const { report, message, envelope } = received
   const result = applyReport(app, tx, received, { recipientId, now })
   if (result) {
-    if (result.kind === 'early' && prepared.canWait) throw new NotReadyError(result.why)
     const kind = report?.kind === 'feedback' ? 'complaint' : 'bounce'
     if (result.kind === 'unmatched') storeForOperator(app, tx, kind, [address], received, result.why)
   } else if (received.problem !== undefined || !isIgnorable(message, envelope.mailFrom)) {

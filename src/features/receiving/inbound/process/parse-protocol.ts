@@ -17,8 +17,6 @@ export interface ParseRequest extends SessionFacts {
   readonly hostname: string
   /** Whether to look for a delivery, feedback or aggregate report. */
   readonly wantsReport: boolean
-  /** Time limit for DNS; default: what the checks allow. */
-  readonly authenticationMs?: number
 }
 
 export interface ParsedContent {

@@ -195,15 +195,9 @@ async function authenticateMessage(
   request: ParseRequest,
   resolver: Resolver,
 ): Promise<AuthenticationResult> {
-  const { sourceIp, helo, mailFrom, hostname, authenticationMs } = request
+  const { sourceIp, helo, mailFrom, hostname } = request
   try {
-    return await authenticate(
-      message,
-      { clientIp: sourceIp, helo, mailFrom, hostname },
-      resolver,
-      systemClock,
-      authenticationMs,
-    )
+    return await authenticate(message, { clientIp: sourceIp, helo, mailFrom, hostname }, resolver, systemClock)
   } catch (error) {
     post({ type: 'warning', id, error: `authenticating: ${toErrorText(error)}` })
     return UNKNOWN_AUTHENTICATION

@@ -26,7 +26,7 @@ import type { Timer } from '#platform/time/clock.ts'
 import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readPrefix } from '#protocols/mime/source.ts'
-import { type AppliedEffects, applyEffects, NotReadyError, type PreparedMessage, splitAddress } from './effects.ts'
+import { type AppliedEffects, applyEffects, type PreparedMessage, splitAddress } from './effects.ts'
 import { createGivenUpResult } from './parse-protocol.ts'
 import {
   type ParseResult,
@@ -56,16 +56,6 @@ import { releaseBuffer, storeParts, storeReportContent } from './store.ts'
 
 /** Messages in progress at the same time; mostly they wait for DNS. */
 const MAX_IN_PROGRESS = 128
-/**
- * Up to this many messages in progress have the full DNS timeout; with more it shrinks, down to an eighth. Otherwise
- * senders with silent name servers would hold every slot, and failing DNS would block all mail.
- */
-const MAX_WITH_FULL_TIMEOUT = 16
-const FULL_AUTHENTICATION_MS = seconds(20)
-/** Short, because a message that is processed alone delays all others. */
-const SUSPECT_AUTHENTICATION_MS = seconds(2)
-/** Shorter than the full time, because a large message delays other large ones. */
-const LARGE_AUTHENTICATION_MS = seconds(5)
 /**
  * Total size of the small messages in progress, and separately of the large ones; the last large one may exceed the
  * limit. A parsed message takes its size again in memory.
@@ -97,24 +87,11 @@ const MAX_FAILED_READS = 5
 /** After this many failures with working storage a message is stored unparsed. */
 const MAX_FAULTS = 6
 const RETRY_DELAYS = { minMs: seconds(5), maxMs: minutes(5) }
-/**
- * Attempts at a report that came before its delivery ended. With `RETRY_DELAYS` they take more than a quarter of an
- * hour, longer than any delivery waits for its reply.
- */
-const MAX_EARLY_ATTEMPTS = 8
-/** Early reports that may wait; further ones are applied without waiting. */
-const MAX_EARLY_WAITING = 1000
 /** While so many wait for storage, no new message is begun: storage is the cause. */
 const MAX_WAITING_FOR_STORAGE = 32
 const STOP_GRACE_MS = seconds(8)
 /** Octets read for the header of an unparseable message. */
 const MAX_HEADER_BYTES = 64 * KiB
-
-/**
- * Why an entry waits for another attempt. Only `storage` keeps new messages from being begun. The other causes concern
- * one message: a hostile sender could submit many such messages, and would block all mail.
- */
-type RetryCause = 'storage' | 'fault' | 'early'
 
 /** State of an entry in this process, from its first attempt until the message is applied. */
 interface Progress {
@@ -149,8 +126,11 @@ export class InboundProcessor {
   readonly #due: QueuedMessage[] = []
   /** By entry id. */
   readonly #progress = new Map<number, Progress>()
-  /** Entries waiting for another attempt, by cause. */
-  readonly #retriesByCause = new Counts<RetryCause>()
+  /**
+   * Entries that wait for another attempt because of storage or the parser. Only they keep new messages from being begun:
+   * the fault of one message must not block all mail.
+   */
+  #waitingForStorage = 0
   #timer: Timer | undefined
   #isSuspectInProgress = false
   #isStopping = false
@@ -249,7 +229,7 @@ export class InboundProcessor {
     if (this.#isSuspectInProgress) return undefined
     const dueIndex = this.#due.findIndex((entry) => this.#hasCapacity(isLarge(entry)))
     if (dueIndex !== -1) return this.#due.splice(dueIndex, 1)[0]
-    if (this.#retriesByCause.of('storage') >= MAX_WAITING_FOR_STORAGE) return undefined
+    if (this.#waitingForStorage >= MAX_WAITING_FOR_STORAGE) return undefined
     return (
       (this.#hasCapacity(false) ? this.#queue.shiftSmall(this.#canBegin) : undefined) ??
       (this.#hasCapacity(true) ? this.#queue.shiftLarge(this.#canBegin) : undefined)
@@ -284,14 +264,14 @@ export class InboundProcessor {
   }
 
   /** Retries an entry after a delay that grows with each failure; other messages do not wait for it. */
-  #retryLater(entry: QueuedMessage, cause: RetryCause): void {
+  #retryLater(entry: QueuedMessage, isLocalFailure: boolean): void {
     const progress = this.#progressOf(entry.id)
     progress.failures++
-    const delayMs = backoffDelayMs(progress.failures, RETRY_DELAYS)
-    this.#retriesByCause.add(cause, 1)
-    progress.retry = this.#app.clock.after(delayMs, () => {
+    if (isLocalFailure) this.#waitingForStorage++
+    else progress.faults++
+    progress.retry = this.#app.clock.after(backoffDelayMs(progress.failures, RETRY_DELAYS), () => {
       progress.retry = undefined
-      this.#retriesByCause.add(cause, -1)
+      if (isLocalFailure) this.#waitingForStorage--
       if (isSuspect(entry)) this.#suspects.push(entry)
       else this.#due.push(entry)
       this.#startReady()
@@ -363,16 +343,10 @@ export class InboundProcessor {
     const progress = this.#progressOf(queued.id)
     await this.#uncount([progress])
     if (this.#isStopping) return
-    if (error instanceof NotReadyError) {
-      this.#retryLater(queued, 'early')
-      return
-    }
     const { db, log } = this.#app
     log.error({ err: error, ...toLogFields(db, entry) }, 'received message not processed; retrying')
     // Failures of storage or the parser delay the other messages, which would fail as well.
-    const isLocalFailure = isStorageFailure(error) || error instanceof ParserUnavailableError
-    if (!isLocalFailure) progress.faults++
-    this.#retryLater(queued, isLocalFailure ? 'storage' : 'fault')
+    this.#retryLater(queued, isStorageFailure(error) || error instanceof ParserUnavailableError)
   }
 
   async #process(entry: QueueEntry, onParsed: (parseMs: number) => void): Promise<void> {
@@ -438,20 +412,13 @@ export class InboundProcessor {
     if (progress.faults >= MAX_FAULTS) return createGivenUpResult('It could not be processed; see the service log.')
     try {
       const { hostname } = app.config
-      const authenticationMs = this.#authenticationMs(entry)
-      return await this.#parser.parse({ ...toEnvelope(entry), hostname, wantsReport: true, authenticationMs }, onParsed)
+      return await this.#parser.parse({ ...toEnvelope(entry), hostname, wantsReport: true }, onParsed)
     } catch (error) {
       if (!(error instanceof RawUnreadableError)) throw error
       progress.failedReads++
       if (this.#isStopping || progress.failedReads < MAX_FAILED_READS) throw error
       return createGivenUpResult('The raw message cannot be read.')
     }
-  }
-
-  #authenticationMs(entry: QueueEntry): number {
-    if (isSuspect(entry)) return SUSPECT_AUTHENTICATION_MS
-    const ms = Math.round(FULL_AUTHENTICATION_MS * Math.min(1, MAX_WITH_FULL_TIMEOUT / this.#inProgressByNetwork.total))
-    return isLarge(entry) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
   }
 
   /** The slow work before the transaction: stores the parts that clients can read, classifies the message. */
@@ -461,10 +428,6 @@ export class InboundProcessor {
     result: ParseResult,
   ): Promise<PreparedMessage> {
     const app = this.#app
-    const canWait =
-      this.#retriesByCause.of('early') < MAX_EARLY_WAITING &&
-      this.#progressOf(entry.id).failures < MAX_EARLY_ATTEMPTS &&
-      destinations.every(({ kind }) => kind === 'bounce')
     const isForTenants = destinations.some(({ kind }) => kind === 'domain')
     const message = await storeParts(
       app,
@@ -488,7 +451,7 @@ export class InboundProcessor {
         findMailbox(app.db, splitAddress(to.address).domain, splitAddress(to.address).localPart),
     )
     const classification = result.message && isForMailbox ? await classifyMessage(app, message) : undefined
-    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, canWait }
+    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification }
   }
 
   /** The readable header of an unparseable message. Throws only for transient storage failures. */
