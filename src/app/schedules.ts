@@ -7,7 +7,6 @@ import { Cron } from 'croner'
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
 import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
 import { createSubscriptionKinds } from '#features/audience/contact-lists/subscription-notices.ts'
-import { removeOrphanedForms } from '#features/audience/signup-forms/signup-forms.ts'
 import type { App } from '#features/core/app/app.ts'
 import { startSweeper } from '#features/core/content-gc/sweep.ts'
 import { startNotices } from '#features/core/notices/loop.ts'
@@ -79,7 +78,6 @@ const SCHEDULES: readonly Schedule[] = [
   ['restore disk ballast', '5 * * * * *', ({ app }) => ensureBallast(app.config.dataDir, app.disk)],
   ['remove deleted domains', '0 37 * * * *', ({ app }) => removeDeletedDomains(app)],
   ['remove routes of deleted domains', '30 37 * * * *', ({ app }) => removeOrphanedRoutes(app)],
-  ['remove forms of deleted lists', '45 37 * * * *', ({ app }) => removeOrphanedForms(app)],
 ]
 
 /** The backups at the times of day that the settings name; none without a place to write them. */

@@ -1,16 +1,15 @@
 /**
  * @module Signup forms: at most one per contact list, each with a public page. Only this module writes `signup_forms`.
- * It checks a form's fields and look; `contact-lists/subscribe.ts` handles submitted addresses. The account no longer
- * sees the form of a deleted list; `removeOrphanedForms` deletes its row.
+ * It checks a form's fields and look; `contact-lists/subscribe.ts` handles submitted addresses. The form of a deleted
+ * list does not exist for anyone; its row is deleted with the account.
  */
 import type { Database } from 'bun:sqlite'
 import { findNoReplySender } from '#features/audience/contact-lists/subscription-mails.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditChange, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
 import { parseSender } from '#features/setup/domains/sending.ts'
-import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
@@ -23,21 +22,6 @@ import type { Theme } from './theme.ts'
 const MAX_TITLE_PART_LENGTH = 40
 const RANDOM_LENGTH = 6
 const RADIX = 36
-/** Letters of European languages that Unicode decomposition does not turn into ASCII. */
-const TRANSLITERATIONS: Readonly<Record<string, string>> = {
-  ß: 'ss',
-  æ: 'ae',
-  œ: 'oe',
-  ø: 'o',
-  đ: 'd',
-  ð: 'd',
-  ł: 'l',
-  þ: 'th',
-  ı: 'i',
-}
-
-/** The format of slugs; any other text in a request matches no form. */
-const SLUG_PATTERN = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
 /** A slug for a title: `newsletter-a1b2c3`; without ASCII letters and digits `form-a1b2c3`. */
 function createSlug(title: string): string {
@@ -46,18 +30,15 @@ function createSlug(title: string): string {
 }
 
 /** Lower-case ASCII letters and digits with hyphens between words, at most 40. */
-function slugify(title: string): string {
-  const ascii = title
+const slugify = (title: string): string =>
+  title
     .toLowerCase()
-    .replace(/[ßæœøđðłþı]/g, (letter) => TRANSLITERATIONS[letter] ?? '')
     .normalize('NFKD')
     .replace(/\p{M}/gu, '')
-  return ascii
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-/, '')
     .slice(0, MAX_TITLE_PART_LENGTH)
     .replace(/-$/, '')
-}
 
 type Row = Readonly<Omit<typeof signupForms.$inferSelect, 'isActive'>> & {
   readonly accountUuid: UuidBytes
@@ -78,6 +59,9 @@ const SELECT = `SELECT f.id, f.uuid, f.account_id AS accountId, accounts.uuid AS
   f.description, from_address AS fromAddress, redirect_url AS redirectUrl, success_message AS successMessage, custom_fields AS customFields, theme, messages,
   is_active AS isActive, f.created_at AS createdAt, f.updated_at AS updatedAt ${FROM_LIVE_LISTS} JOIN accounts ON accounts.id = f.account_id`
 
+/** What a change may change. */
+const CHANGEABLE = 'title description fromAddress redirectUrl successMessage customFields theme messages updatedAt'
+
 const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE f.uuid = ? AND f.account_id = ?`),
   bySlug: db.prepare<Row, [string]>(`${SELECT} WHERE slug = ? AND accounts.deleted_at IS NULL`),
@@ -89,21 +73,10 @@ const sql = prepareStatements((db) => ({
   activeOfList: db.prepare<{ slug: string }, [number]>(
     'SELECT slug FROM signup_forms WHERE list_id = ? AND is_active = 1',
   ),
-  hasSlug: db.prepare<{ id: number }, [string]>('SELECT id FROM signup_forms WHERE slug = ?'),
-  insert: db.prepare(
-    `INSERT INTO signup_forms (uuid, account_id, list_id, slug, title, description, from_address, redirect_url, success_message, custom_fields, theme,
-     messages, is_active, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
-  ),
-  update: db.prepare(
-    `UPDATE signup_forms SET title = ?, description = ?, from_address = ?, redirect_url = ?, success_message = ?, custom_fields = ?, theme = ?,
-     messages = ?, updated_at = ? WHERE id = ?`,
-  ),
+  insert: db.prepare(insertSql('signup_forms', `uuid accountId listId slug isActive createdAt ${CHANGEABLE}`)),
+  update: db.prepare(`UPDATE signup_forms SET ${setSql(CHANGEABLE)} WHERE id = $id`),
   setActive: db.prepare('UPDATE signup_forms SET is_active = ?, updated_at = ? WHERE id = ?'),
   delete: db.prepare('DELETE FROM signup_forms WHERE id = ?'),
-  orphaned: db.prepare<{ id: number; uuid: Uint8Array; accountId: number; accountUuid: Uint8Array }, [number]>(
-    `SELECT f.id, f.uuid, f.account_id AS accountId, accounts.uuid AS accountUuid FROM signup_forms f JOIN accounts ON accounts.id = f.account_id
-     LEFT JOIN contact_lists ON contact_lists.id = f.list_id AND contact_lists.deleted_at IS NULL WHERE contact_lists.id IS NULL LIMIT ?`,
-  ),
 }))
 
 const toSignupForm = ({ customFields, theme, messages, isActive, ...row }: Row): SignupForm => ({
@@ -127,7 +100,7 @@ export function getForm(db: Database, accountId: number, id: string): SignupForm
 
 /** The form with a slug, of any account, active or not; undefined when there is none, or its list was deleted. */
 export function findFormBySlug(db: Database, slug: string): SignupForm | undefined {
-  const row = SLUG_PATTERN.test(slug) ? sql(db).bySlug.get(slug) : null
+  const row = sql(db).bySlug.get(slug)
   return row ? toSignupForm(row) : undefined
 }
 
@@ -166,9 +139,9 @@ export function createForm(
         'signup_form_exists',
         `The contact list already has a signup form; change ${formatUuid(existing.uuid)} instead.`,
       )
-    const [uuid, slug, now] = [newUuid(), createUniqueSlug(tx, input.title), app.eventTime()]
-    const columns = toColumnValues({ ...input, fromAddress })
-    sql(tx.db).insert.run(uuid, actor.accountId, list.id, slug, ...columns, now, now)
+    const [uuid, slug, now] = [newUuid(), createSlug(input.title), app.eventTime()]
+    const row = { uuid, accountId: actor.accountId, listId: list.id, slug, isActive: 1, createdAt: now, updatedAt: now }
+    sql(tx.db).insert.run({ ...row, ...toColumnValues({ ...input, fromAddress }) })
     auditChange(app, tx, actor, 'signup_form.created', uuid, {
       list_id: formatUuid(list.uuid),
       slug,
@@ -194,7 +167,7 @@ export async function changeForm(app: App, actor: Actor, id: string, change: For
         ? form.fromAddress
         : resolveSender(tx.db, getList(tx.db, actor.accountId, formatUuid(form.listUuid)), change.fromAddress)
     const changed = { ...form, ...Object.fromEntries(changedFields), fromAddress }
-    sql(tx.db).update.run(...toColumnValues(changed), app.eventTime(), form.id)
+    sql(tx.db).update.run({ ...toColumnValues(changed), updatedAt: app.eventTime(), id: form.id })
     auditChange(app, tx, actor, 'signup_form.updated', form.uuid, {
       title: changed.title,
       changed: changedFields.map(([name]) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)),
@@ -215,48 +188,23 @@ export function toggleForm(app: App, actor: Actor, id: string): Promise<SignupFo
 
 /** Deletes a form: its page is no longer available, and contacts that it added stay. Throws 404. */
 export function deleteForm(app: App, actor: Actor, id: string): Promise<void> {
-  return app.commit.writeFromReserve((tx) => deleteRow(app, tx, actor, getForm(tx.db, actor.accountId, id)))
+  return app.commit.writeFromReserve((tx) => {
+    const form = getForm(tx.db, actor.accountId, id)
+    sql(tx.db).delete.run(form.id)
+    auditChange(app, tx, actor, 'signup_form.deleted', form.uuid)
+  })
 }
 
-function deleteRow(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<SignupForm, 'id' | 'uuid'>): void {
-  sql(tx.db).delete.run(id)
-  auditChange(app, tx, actor, 'signup_form.deleted', uuid)
-}
-
-/** Forms deleted per transaction. */
-const ORPHAN_BATCH_SIZE = 50
-
-/** Deletes the forms of deleted lists. Returns how many. Call it every hour or so, one run at a time. */
-export async function removeOrphanedForms(app: App): Promise<number> {
-  for (let removed = 0; ; ) {
-    const removedNow = await app.commit.writeFromReserve((tx) => {
-      const orphans = sql(tx.db).orphaned.all(ORPHAN_BATCH_SIZE)
-      for (const row of orphans) deleteRow(app, tx, createSystemActor(row), row)
-      return orphans.length
-    })
-    removed += removedNow
-    if (removedNow < ORPHAN_BATCH_SIZE) return removed
-  }
-}
-
-const toColumnValues = (form: FormChange & Pick<FormInput, 'title'>) =>
-  [
-    form.title,
-    form.description ?? null,
-    form.fromAddress ?? null,
-    form.redirectUrl ?? null,
-    form.successMessage ?? null,
-    JSON.stringify(form.customFields ?? []),
-    JSON.stringify(form.theme ?? {}),
-    JSON.stringify(form.messages ?? {}),
-  ] as const
-
-function createUniqueSlug(tx: Tx, title: string): string {
-  for (;;) {
-    const slug = createSlug(title)
-    if (!sql(tx.db).hasSlug.get(slug)) return slug
-  }
-}
+const toColumnValues = (form: FormChange & Pick<FormInput, 'title'>) => ({
+  title: form.title,
+  description: form.description ?? null,
+  fromAddress: form.fromAddress ?? null,
+  redirectUrl: form.redirectUrl ?? null,
+  successMessage: form.successMessage ?? null,
+  customFields: JSON.stringify(form.customFields ?? []),
+  theme: JSON.stringify(form.theme ?? {}),
+  messages: JSON.stringify(form.messages ?? {}),
+})
 
 /** Visitors' browsers follow this URL, so it must not contain a script or a password. */
 function requireRedirectUrl(text: string | null | undefined): void {
