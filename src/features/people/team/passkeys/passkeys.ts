@@ -39,12 +39,8 @@ export function insertPasskey(tx: Tx, passkey: Omit<Passkey, 'id' | 'lastUsedAt'
   return { ...stored, ...row }
 }
 
-/** Stores that it was used; false when its counter did not grow: there is a copy of it. */
-export function recordPasskeyUse(tx: Tx, { id, counter: before }: Passkey, counter: number, now: Millis): boolean {
-  if ((counter > 0 || before > 0) && counter <= before) return false
-  sql(tx.db).use.run(counter, now, id)
-  return true
-}
+export const recordPasskeyUse = (tx: Tx, { id }: Passkey, counter: number, now: Millis): void =>
+  void sql(tx.db).use.run(counter, now, id)
 
 /** Whether the user had it. */
 export const deletePasskey = (tx: Tx, userId: number, uuid: UuidBytes): boolean =>
