@@ -15,7 +15,7 @@ import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
-import { createLinkToken, formatLink, hashLinkToken, JOIN_PATH, toExpiryRange } from './links.ts'
+import { createLinkToken, formatLink, hashLinkToken, JOIN_PATH } from './links.ts'
 import { requireOwnerToChangeOwners } from './roles.ts'
 import type { invitations } from './tables.ts'
 import { findMember, findUserByEmail, parseUserEmail } from './users.ts'
@@ -53,11 +53,11 @@ const SELECT_OPEN = `SELECT ${COLUMNS}, accounts.uuid AS accountUuid, accounts.n
   JOIN accounts ON accounts.id = account_id AND disabled_at IS NULL AND deleted_at IS NULL`
 
 const sql = prepareStatements((db) => ({
-  list: db.prepare<Invitation, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM invitations WHERE account_id = ? AND expires_at > ? AND expires_at <= ? AND ${IS_VALID} ORDER BY id DESC`,
+  list: db.prepare<Invitation, [number, number]>(
+    `SELECT ${COLUMNS} FROM invitations WHERE account_id = ? AND expires_at > ? AND ${IS_VALID} ORDER BY id DESC`,
   ),
-  byToken: db.prepare<OpenInvitation, [Uint8Array, number, number]>(
-    `${SELECT_OPEN} WHERE token_hash = ? AND expires_at > ? AND expires_at <= ? AND ${IS_VALID}`,
+  byToken: db.prepare<OpenInvitation, [Uint8Array, number]>(
+    `${SELECT_OPEN} WHERE token_hash = ? AND expires_at > ? AND ${IS_VALID}`,
   ),
   insert: db.prepare<Invitation, [Uint8Array, number, string, string, Uint8Array, string, number, number]>(
     `INSERT INTO invitations (uuid, account_id, email, role, token_hash, invited_by, expires_at, created_at)
@@ -73,7 +73,7 @@ const sql = prepareStatements((db) => ({
 
 /** The open invitations of an account, newest first. */
 export const listInvitations = (db: Database, accountId: number, now: Millis): Invitation[] =>
-  sql(db).list.all(accountId, ...toExpiryRange(now, days(INVITATION_DAYS)))
+  sql(db).list.all(accountId, now)
 
 export type Invite = (
   actor: Actor,
@@ -208,7 +208,7 @@ export const deleteInvitation = (app: App, actor: Actor, id: string): Promise<vo
 /** The open invitation of a link; undefined when it was used or revoked, or has expired. */
 export function findInvitation(db: Database, token: string, now: Millis): OpenInvitation | undefined {
   const hash = hashLinkToken(token)
-  return (hash && sql(db).byToken.get(hash, ...toExpiryRange(now, days(INVITATION_DAYS)))) ?? undefined
+  return (hash && sql(db).byToken.get(hash, now)) ?? undefined
 }
 
 /** Consumes an invitation; false when it was just used by someone else, or is no longer valid. */

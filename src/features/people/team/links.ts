@@ -7,8 +7,6 @@
 import { sha256 } from '#platform/crypto/crypto.ts'
 import { randomBytes } from '#platform/ids.ts'
 import type { Config } from '#platform/settings/config.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { hours } from '#platform/units.ts'
 
 export const LOGIN_PATH = '/login'
 /** Where signing in by the identity provider begins. */
@@ -45,19 +43,6 @@ export const toStartPath = ({ dashboard }: Config, next: string): string =>
 
 const TOKEN_BYTES = 32
 const TOKEN_PATTERN = /^[\w-]{43}$/
-
-/** How far a clock may be set back before new links become invalid. */
-const MAX_CLOCK_STEP_MS = hours(1)
-
-/**
- * The range in which the expiry of a valid link lies: not past, and no later than that of a link created now. A later
- * expiry was set by a clock that was ahead.
- * @param maxMs how long a link is valid
- */
-export const toExpiryRange = (now: Millis, maxMs: number): [after: Millis, latest: Millis] => [
-  now,
-  now + maxMs + MAX_CLOCK_STEP_MS,
-]
 
 /** A token of a link or a cookie, and the hash to store. */
 export function createLinkToken(): { readonly token: string; readonly hash: Uint8Array } {

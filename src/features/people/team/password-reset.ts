@@ -12,7 +12,7 @@ import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { hours } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
 import { isOnlyProvided } from './identities.ts'
-import { createLinkToken, formatLink, hashLinkToken, RESET_PATH, toExpiryRange } from './links.ts'
+import { createLinkToken, formatLink, hashLinkToken, RESET_PATH } from './links.ts'
 import { auditInAccounts } from './login.ts'
 import { hashPassword, requireStrongPassword } from './passwords.ts'
 import { endOtherSessions } from './sessions.ts'
@@ -31,11 +31,11 @@ const sql = prepareStatements((db) => ({
   crowded: db.prepare(
     `DELETE FROM password_resets WHERE user_id = ? AND id NOT IN (SELECT id FROM password_resets WHERE user_id = ? ORDER BY id DESC LIMIT ${MAX_LINKS_PER_USER})`,
   ),
-  find: db.prepare<{ userId: number }, [Uint8Array, number, number]>(
-    'SELECT user_id AS userId FROM password_resets WHERE token_hash = ? AND expires_at > ? AND expires_at <= ?',
+  find: db.prepare<{ userId: number }, [Uint8Array, number]>(
+    'SELECT user_id AS userId FROM password_resets WHERE token_hash = ? AND expires_at > ?',
   ),
-  take: db.prepare<{ userId: number }, [Uint8Array, number, number]>(
-    'DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? AND expires_at <= ? RETURNING user_id AS userId',
+  take: db.prepare<{ userId: number }, [Uint8Array, number]>(
+    'DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? RETURNING user_id AS userId',
   ),
 }))
 
@@ -61,7 +61,7 @@ export interface ResetLink {
 /** Whose password a link sets; undefined when the link is no longer valid. */
 export function findResetLink(app: App, token: string): ResetLink | undefined {
   const hash = hashLinkToken(token)
-  const found = hash && sql(app.db).find.get(hash, ...toExpiryRange(app.clock.now(), OPERATOR_LINK_MS))
+  const found = hash && sql(app.db).find.get(hash, app.clock.now())
   const user = found && findUser(app.db, found.userId)
   return user ? { email: user.email, isFirst: user.passwordHash === null } : undefined
 }
@@ -132,7 +132,7 @@ export async function confirmReset(
   requireStrongPassword(input.password, email)
   const passwordHash = await hashPassword(input.password, email)
   await app.commit.write((tx) => {
-    const consumed = sql(tx.db).take.get(hash, ...toExpiryRange(app.clock.now(), OPERATOR_LINK_MS))
+    const consumed = sql(tx.db).take.get(hash, app.clock.now())
     const user = consumed && findUser(tx.db, consumed.userId)
     if (!user) throw invalidLink()
     storePassword(tx, user.id, passwordHash, app.eventTime())

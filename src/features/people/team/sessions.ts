@@ -65,21 +65,9 @@ const SELECT_LIVE = `SELECT sessions.id, token_hash AS tokenHash, last_seen_at A
   JOIN members ON members.user_id = sessions.user_id AND members.account_id = sessions.account_id
   JOIN accounts ON accounts.id = sessions.account_id AND disabled_at IS NULL AND deleted_at IS NULL`
 
-/**
- * Not expired, and used within the number of days that is set now; a last use in the future comes from a clock that was
- * wrong.
- */
-const IS_UNEXPIRED = 'expires_at > ? AND last_seen_at BETWEEN ? AND ?'
-/** How far a clock may be set back before anyone is signed out. */
-const MAX_CLOCK_STEP_MS = hours(1)
-
 const sql = prepareStatements((db) => ({
-  byToken: db.prepare<LiveSessionRow, [Uint8Array, number, number, number]>(
-    `${SELECT_LIVE} WHERE token_hash = ? AND ${IS_UNEXPIRED}`,
-  ),
-  byId: db.prepare<LiveSessionRow, [number, number, number, number]>(
-    `${SELECT_LIVE} WHERE sessions.id = ? AND ${IS_UNEXPIRED}`,
-  ),
+  byToken: db.prepare<LiveSessionRow, [Uint8Array, number]>(`${SELECT_LIVE} WHERE token_hash = ? AND expires_at > ?`),
+  byId: db.prepare<LiveSessionRow, [number, number]>(`${SELECT_LIVE} WHERE sessions.id = ? AND expires_at > ?`),
   hashOf: db.prepare<{ tokenHash: Uint8Array }, [number]>('SELECT token_hash AS tokenHash FROM sessions WHERE id = ?'),
   insert: db.prepare<{ id: number }, (Uint8Array | number | string | null)[]>(
     `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, second_factor_at, last_seen_at, password_at, ends_at, expires_at, created_at)
@@ -254,8 +242,6 @@ export function requireSessionId({ sessionId }: Actor): number {
 
 /** Creates the gate that finds the signed-in user by the cookie of a request, for routes and pages alike. */
 export function createSessionGate(app: App): SessionGate<Actor> {
-  /** The parameters of IS_UNEXPIRED. */
-  const toLiveRange = (now: Millis): [number, number, number] => [now, now - SESSION_MS, now + MAX_CLOCK_STEP_MS]
   /** Sessions whose use is being stored. */
   const pending = new Set<number>()
   const recordUse = (id: number, now: Millis, ipAddress: string): void => {
@@ -275,7 +261,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
       const token = readCookie(request.headers, { isSecure: isHttps(app.config) })
       const hash = token === undefined ? undefined : hashLinkToken(token)
       const now = app.clock.now()
-      const row = hash && sql(app.db).byToken.get(hash, ...toLiveRange(now))
+      const row = hash && sql(app.db).byToken.get(hash, now)
       if (!row) return undefined
       if (now - row.lastSeenAt > LAST_SEEN_INTERVAL_MS) recordUse(row.id, now, clientIp())
       const { id: sessionId, accountId, role } = row
@@ -288,7 +274,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
         scopes: scopesOf(role),
         sessionId,
         mayStillAct() {
-          const current = sql(app.db).byId.get(sessionId, ...toLiveRange(app.clock.now()))
+          const current = sql(app.db).byId.get(sessionId, app.clock.now())
           return current?.accountId === accountId && current.role === role
         },
         // A getter, because only the audit log reads the address.
