@@ -37,7 +37,6 @@ export type KeyPurpose =
   | 'check'
   | 'nonce'
   | 'csrf'
-  | 'password-proof'
   | 'erased-address'
   | 'supabase-hook'
 

@@ -12,7 +12,6 @@ import { toPathAfterLogin, toStartPath } from './links.ts'
 import type { Browser } from './login.ts'
 import type { SignInWays } from './page.ts'
 import { findRelyingParty } from './passkeys/relying-party.ts'
-import { createPasswordProofs } from './password-proof.ts'
 import { createResetRequester } from './password-reset.ts'
 import { createSessionGate } from './sessions.ts'
 
@@ -37,7 +36,6 @@ export function createAuthContext(app: App, trackWork: (work: Promise<void>) => 
     toNextPath: (next: string): string => toStartPath(app.config, toPathAfterLogin(app.config, next)),
     sessions,
     attempts,
-    passwordProofs: createPasswordProofs(app),
     requestReset: createResetRequester(app, attempts, trackWork),
     findActor,
     readBrowser: (request: Request): Browser => ({

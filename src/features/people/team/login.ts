@@ -11,7 +11,6 @@ import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { Attempts } from './attempts.ts'
-import type { PasswordProof } from './password-proof.ts'
 import { verifyPassword } from './passwords.ts'
 import {
   endOtherSessions,
@@ -103,20 +102,15 @@ export async function beginLogin(
   return { signedIn: await completeLogin(app, attempts, credentials, user, browser) }
 }
 
-/**
- * The second step of the sign-in page: signs in the user who has proved the password. The first code belongs to the
- * attempt that the password began; each further one is an attempt of its own. Throws as `login` does.
- */
+/** The second step of the sign-in page: signs in the user who has proved the password. Throws as `login` does. */
 export async function finishLogin(
   app: App,
   attempts: Attempts,
-  { proof: { user, isCounted }, code }: { readonly proof: PasswordProof; readonly code: string },
+  { user, code }: { readonly user: User; readonly code: string },
   browser: Browser,
 ): Promise<SignedIn> {
-  if (!isCounted) {
-    attempts.requireNetwork(browser.ipAddress, user.email)
-    attempts.requireUser(user.email, browser.ipAddress)
-  }
+  attempts.requireNetwork(browser.ipAddress, user.email)
+  attempts.requireUser(user.email, browser.ipAddress)
   return completeLogin(app, attempts, { email: user.email, code }, user, browser)
 }
 

@@ -10,15 +10,7 @@ import { unknownRoute } from '#platform/http/error-response.ts'
 import { type Html, ownFormResponse, UNLISTED_HEADERS } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import type { AuthContext } from './auth-context.ts'
-import {
-  createFormPages,
-  type Form,
-  hiddenFormRoute,
-  hiddenRoute,
-  type Post,
-  readField,
-  redirectTo,
-} from './form-pages.ts'
+import { createFormPages, type Form, hiddenFormRoute, hiddenRoute, readField, redirectTo } from './form-pages.ts'
 import { findInvitation } from './invitations.ts'
 import { findRequiredProof, join } from './join.ts'
 import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, SETUP_PATH, toPathAfterLogin, toStartPath } from './links.ts'
@@ -36,7 +28,7 @@ import {
   setupPage,
   signedInPage,
 } from './page.ts'
-import type { PasswordProof } from './password-proof.ts'
+import { createPasswordProof, readPasswordProof } from './password-proof.ts'
 import { confirmReset, findResetLink } from './password-reset.ts'
 import { getCsrfToken, isValidCsrfToken, requireSessionId, toCookieHeader } from './sessions.ts'
 import { type AccountCreator, findFirstAccount, isSetupLink, setUp } from './setup.ts'
@@ -45,7 +37,7 @@ import { listMemberships } from './users.ts'
 
 const WRONG_PASSWORD_MESSAGE = 'Email address or password is wrong, or you belong to no account.'
 const WRONG_CODE_MESSAGE = 'The code is wrong or was already used; enter a new one.'
-const LATE_CODE_MESSAGE = 'Five minutes have passed, or the page was already used; sign in again.'
+const LATE_CODE_MESSAGE = 'Five minutes have passed, or the password was changed; sign in again.'
 
 type FormPages = ReturnType<typeof createFormPages>
 
@@ -74,7 +66,7 @@ function showSignedIn(app: App, actor: Actor): Response {
 }
 
 function loginPages(app: App, auth: AuthContext, { act, show }: FormPages) {
-  const { attempts, passwordProofs } = auth
+  const { attempts } = auth
   const nextOf = ({ field }: Form): string => toPathAfterLogin(app.config, field('next'))
   const logIn = act(
     async (form) => {
@@ -83,7 +75,7 @@ function loginPages(app: App, auth: AuthContext, { act, show }: FormPages) {
       const result = await beginLogin(app, attempts, credentials, auth.readBrowser(request))
       if ('signedIn' in result) return toNextPage(app, nextOf(form), result.signedIn)
       const { codeOf: user } = result
-      const proof = passwordProofs.create({ user, checkedAt: app.clock.now(), isCounted: true })
+      const proof = createPasswordProof(app, user)
       return ownFormResponse(loginCodePage({ email: user.email, next: nextOf(form), proof, ...auth.ways }))
     },
     (form, message, { code }) =>
@@ -93,28 +85,27 @@ function loginPages(app: App, auth: AuthContext, { act, show }: FormPages) {
         message: code === 'invalid_login' && auth.ways.isLocal ? WRONG_PASSWORD_MESSAGE : message,
       }),
   )
-  /** The second step of signing in: a proof is valid once, so the page of a wrong code has another. */
-  const logInWithCode = (post: Post): Promise<Response> => {
-    let proof: PasswordProof | undefined
-    return act(
-      async (form) => {
-        proof = passwordProofs.consume(form.field('proof'))
-        if (!proof) throw new AppError(401, 'invalid_login', LATE_CODE_MESSAGE)
-        const input = { proof, code: form.field('code') }
-        return toNextPage(app, nextOf(form), await finishLogin(app, attempts, input, auth.readBrowser(form.request)))
-      },
-      (form, message, { code }) =>
-        proof
-          ? loginCodePage({
-              email: proof.user.email,
-              next: nextOf(form),
-              proof: passwordProofs.create({ ...proof, isCounted: false }),
-              message: code === 'invalid_login' ? WRONG_CODE_MESSAGE : message,
-              ...auth.ways,
-            })
-          : loginPage(auth.ways, { next: nextOf(form), message }),
-    )(post)
-  }
+  const logInWithCode = act(
+    async (form) => {
+      const user = readPasswordProof(app, form.field('proof'))
+      if (!user) throw new AppError(401, 'invalid_login', LATE_CODE_MESSAGE)
+      const input = { user, code: form.field('code') }
+      return toNextPage(app, nextOf(form), await finishLogin(app, attempts, input, auth.readBrowser(form.request)))
+    },
+    (form, message, { code }) => {
+      const [proof, next] = [form.field('proof'), nextOf(form)]
+      const user = readPasswordProof(app, proof)
+      return user
+        ? loginCodePage({
+            email: user.email,
+            next,
+            proof,
+            message: code === 'invalid_login' ? WRONG_CODE_MESSAGE : message,
+            ...auth.ways,
+          })
+        : loginPage(auth.ways, { next, message })
+    },
+  )
   return new Elysia()
     .get(
       LOGIN_PATH,
