@@ -32,7 +32,7 @@ import { ERROR_RESPONSES, LOCATED_AT, RESPONSE_HEADERS } from './route-errors.ts
 import { isOwnApiPath, isRepeatableCreation, removeTrailingSlash } from './route-table.ts'
 
 interface WebhookDescription {
-  /** Unique, such as `delivered` and `resend.email.delivered`. */
+  /** Unique, such as `delivered`. */
   readonly name: string
   readonly summary: string
   readonly description: string
