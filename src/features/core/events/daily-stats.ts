@@ -1,7 +1,6 @@
 /**
  * @module Daily statistics for analytics, by UTC day and recipient domain. They are counted in the transaction of the
- * change and written once per group commit. Each domain has one row per day and one row per month. The only writer of
- * `daily_figures`. Callers must not count captured mail.
+ * change and written once per group commit. The only writer of `daily_figures`. Callers must not count captured mail.
  */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
@@ -47,34 +46,6 @@ const DAY_MS = days(1)
 
 /** Days since the epoch, UTC. */
 export const dayOf = (at: Millis): number => Math.floor(at / DAY_MS)
-
-/**
- * The value of column `day` in a month row: the negated number of months since year 0, counted as in `usage`.
- * @param day any day of the month
- */
-export function toMonthKey(day: number): number {
-  const date = new Date(day * DAY_MS)
-  return -(date.getUTCFullYear() * 12 + date.getUTCMonth())
-}
-
-/** SQL equivalent of `toMonthKey`. */
-export const MONTH_KEY_SQL = `-(strftime('%Y', day * 86400, 'unixepoch') * 12 + strftime('%m', day * 86400, 'unixepoch') - 1)`
-
-/**
- * Values of column `day` whose rows together cover a period for one domain: month rows for whole months, day rows for
- * the remaining days.
- */
-export function listRowKeys(fromDay: number, toDay: number): number[] {
-  const keys: number[] = []
-  for (let day = Math.max(fromDay, 0); day <= toDay; ) {
-    const date = new Date(day * DAY_MS)
-    const nextMonth = dayOf(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1))
-    const isWhole = date.getUTCDate() === 1 && nextMonth - 1 <= toDay
-    keys.push(isWhole ? toMonthKey(day) : day)
-    day = isWhole ? nextMonth : day + 1
-  }
-  return keys
-}
 
 /** The part of an address after its last "@". In an accepted address this part is in lower-case A-labels. */
 export const domainOfAddress = (address: string): string => address.slice(address.lastIndexOf('@') + 1)
@@ -136,43 +107,26 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-interface RowDelta {
-  readonly accountId: number
-  readonly day: number
-  readonly domain: string
-  /** In the order of DAILY_FIELDS. */
-  readonly deltas: number[]
-}
-
 /**
- * Part of the Committer's `flush`: writes the gathered additions, once per row, to day and month rows. Deletes rows
- * that became zero.
+ * Part of the Committer's `flush`: writes the gathered additions, once per row. Deletes rows that became zero.
  */
 export function flushDailyStats(db: Database, deltas: ReadonlyMap<string, number>): void {
-  const rows = new Map<string, RowDelta>()
-  const ensureRow = (accountId: number, day: number, domain: string): RowDelta => {
-    const name = `${accountId}|${day}|${domain}`
-    let row = rows.get(name)
-    if (!row) {
-      row = { accountId, day, domain, deltas: DAILY_FIELDS.map(() => 0) }
-      rows.set(name, row)
-    }
-    return row
-  }
+  /** Values in the order of DAILY_FIELDS, by account, domain and day. */
+  const rows = new Map<string, number[]>()
   for (const [key, delta] of deltas) {
     if (delta === 0 || !isDailyKey(key)) continue
-    const [accountId, dayText, field, domain = ''] = key.slice(KEY_PREFIX.length).split('|')
-    const day = Number(dayText)
-    const keys = domain === ALL_DOMAINS ? [day] : [day, toMonthKey(day)]
-    for (const rowDay of keys) {
-      const row = ensureRow(Number(accountId), rowDay, domain)
-      row.deltas[Number(field)] = (row.deltas[Number(field)] ?? 0) + delta
-    }
+    const [accountId, day, field, domain = ''] = key.slice(KEY_PREFIX.length).split('|')
+    const row = `${accountId}|${day}|${domain}`
+    const values = rows.get(row) ?? DAILY_FIELDS.map(() => 0)
+    values[Number(field)] = (values[Number(field)] ?? 0) + delta
+    rows.set(row, values)
   }
   const { add, addUnsent, dropEmpty } = sql(db)
-  for (const { accountId, day, domain, deltas: values } of rows.values()) {
+  for (const [row, values] of rows) {
+    const [accountId, day, domain = ''] = row.split('|')
+    const key = [Number(accountId), Number(day), domain] as const
     const statement = values[0] === 0 ? addUnsent : add
-    statement.run(accountId, day, domain, ...values)
-    if (values.some((value) => value < 0)) dropEmpty.run(accountId, day, domain)
+    statement.run(...key, ...values)
+    if (values.some((value) => value < 0)) dropEmpty.run(...key)
   }
 }

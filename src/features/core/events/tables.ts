@@ -74,10 +74,7 @@ export const dailyFigures = sqliteTable(
   'daily_figures',
   {
     accountId: integer('account_id').notNull(),
-    /**
-     * Days since the epoch. A value below 0 stands for a whole month of one domain, as `toMonthKey` numbers it, so that
-     * a year is not read day by day.
-     */
+    /** Days since the epoch. */
     day: integer('day').notNull(),
     /** A-labels; `''`: the sum of all domains. */
     domain: text('domain').notNull(),

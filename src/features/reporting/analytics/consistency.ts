@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
-import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
+import { DAILY_COLUMNS, DAILY_FIELDS } from '#features/core/events/daily-stats.ts'
 import { toHorizonKey } from '#features/core/events/horizon.ts'
 import { type ConsistencyRule, describeRows, MAX_DIFFERENCES, queryRule } from '#platform/db/consistency.ts'
 import { days } from '#platform/units.ts'
@@ -20,10 +20,8 @@ const ADDITIVE = ['sent', 'delivered', 'bounced', 'opens', 'clicks'] as const
 
 const STORED = DAILY_FIELDS.map(
   (field) =>
-    `SELECT account_id AS account, day, domain, '${field}' AS field, ${DAILY_COLUMNS[field]} AS n FROM daily_figures WHERE day >= 0 AND ${DAILY_COLUMNS[field]} <> 0`,
+    `SELECT account_id AS account, day, domain, '${field}' AS field, ${DAILY_COLUMNS[field]} AS n FROM daily_figures WHERE ${DAILY_COLUMNS[field]} <> 0`,
 ).join(' UNION ALL ')
-
-const COLUMNS = DAILY_FIELDS.map((field) => DAILY_COLUMNS[field])
 
 interface Difference {
   readonly account: number
@@ -54,19 +52,9 @@ export const dailyStatsRule: ConsistencyRule = {
 
 export const domainStatsRule = queryRule({
   rule: 'analytics of a day equal the sum of its domains',
-  sql: `SELECT account_id AS account, day FROM daily_figures WHERE day >= 0 GROUP BY 1, 2
+  sql: `SELECT account_id AS account, day FROM daily_figures GROUP BY 1, 2
     HAVING ${ADDITIVE.map((field) => `sum(iif(domain = '', -${field}, ${field})) <> 0`).join(' OR ')}`,
   describe: (r) => `account ${r['account']}, ${formatDay(Number(r['day']))}: the sums differ`,
-})
-
-export const monthStatsRule = queryRule({
-  rule: 'analytics of a domain in a month equal the sum of its days',
-  sql: `SELECT account, domain FROM (
-      SELECT account_id AS account, domain, day AS key, ${COLUMNS.join(', ')} FROM daily_figures WHERE day < 0
-      UNION ALL SELECT account_id, domain, ${MONTH_KEY_SQL}, ${COLUMNS.map((column) => `-${column}`).join(', ')}
-        FROM daily_figures WHERE day >= 0 AND domain <> '')
-    GROUP BY account, domain, key HAVING ${COLUMNS.map((column) => `sum(${column}) <> 0`).join(' OR ')}`,
-  describe: (r) => `account ${r['account']}, ${r['domain']}: the sums differ`,
 })
 
 /** Values of counters by day, as the stats of that day. */
@@ -82,8 +70,7 @@ const HOURLY = Object.entries(HOURLY_SOURCES)
   .join(' UNION ALL ')
 
 const TOTALS = DAILY_FIELDS.map(
-  (field) =>
-    `SELECT account_id, day, '${field}', 0, ${DAILY_COLUMNS[field]} FROM daily_figures WHERE day >= 0 AND domain = ''`,
+  (field) => `SELECT account_id, day, '${field}', 0, ${DAILY_COLUMNS[field]} FROM daily_figures WHERE domain = ''`,
 ).join(' UNION ALL ')
 
 export const hourStatsRule = queryRule({

@@ -3,7 +3,6 @@
  * hostile mail.
  */
 import { expect, test } from 'bun:test'
-import { MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
 import { findBusiestDomains } from '#features/reporting/analytics/domains.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
 import { STATS_SUMS } from '#features/reporting/analytics/stats.ts'
@@ -18,10 +17,6 @@ const fill = (service: TestApp, rows: string) =>
   service.app.commit.write(({ db }) => {
     db.run(`INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
       SELECT ${ACCOUNT}, day, domain, sum(sent), sum(sent) / 2, 1 FROM (${rows}) GROUP BY day, domain`)
-    db.run(
-      `INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
-       SELECT account_id, ${MONTH_KEY_SQL}, domain, sum(sent), sum(delivered), sum(bounced) FROM daily_figures GROUP BY 1, 2, 3`,
-    )
     // Neither rows of another account nor totals are included.
     db.run(
       `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT ${ACCOUNT + 1}, day, 'other.test', 100000000 FROM daily_figures WHERE account_id = ${ACCOUNT} GROUP BY day`,
@@ -70,14 +65,14 @@ test.each([
     )
 })
 
-test('with 40,000 domains a day, others run every few ms, and the result is correct', async () => {
+test('with 3,000 domains a day, others run every few ms, and the result is correct', async () => {
   // Each look at the time takes a millisecond, on any machine.
   let nowMs = 0
   const clock = { ...systemClock, monotonicMs: () => nowMs++ }
   await using service = await createTestApp({ clock: systemClock })
   await fill(
     service,
-    `WITH RECURSIVE ${DAYS(2)}, ${NUMBERS(40_000)} SELECT day, 'd' || (n + 10000 * day) || '.test' AS domain, 1 AS sent FROM days, numbers
+    `WITH RECURSIVE ${DAYS(60)}, ${NUMBERS(3000)} SELECT day, 'd' || (n + 500 * day) || '.test' AS domain, 1 AS sent FROM days, numbers
      UNION ALL SELECT day, 'busy.test', 5 FROM days`,
   )
   let turns = 0
@@ -88,10 +83,10 @@ test('with 40,000 domains a day, others run every few ms, and the result is corr
       turns++
     }
   })()
-  const found = await findBusiestDomains({ ...service.app, clock }, ACCOUNT, period(1, 2), 10)
+  const found = await findBusiestDomains({ ...service.app, clock }, ACCOUNT, period(1, 60), 10)
   isOver = true
   await counting
-  expect([turns > 5, found[0]?.domain, found[0]?.sent, found.length]).toEqual([true, 'busy.test', 10, 10])
+  expect([turns > 5, found[0]?.domain, found[0]?.sent, found.length]).toEqual([true, 'busy.test', 300, 10])
 })
 
 test('an account may queue a few such requests, and the next is a 429', async () => {
