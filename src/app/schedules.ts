@@ -34,7 +34,6 @@ import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { DEACTIVATION_NOTICE } from '#features/webhooks/webhooks/deliver/deactivation-notice.ts'
 import { purgeWebhookHistory } from '#features/webhooks/webhooks/manage/purge.ts'
-import { ensureBallast } from '#platform/disk/ballast.ts'
 import { isTransientError } from '#platform/disk/storage-errors.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 import type { Config } from '#platform/settings/config.ts'
@@ -75,7 +74,6 @@ const SCHEDULES: readonly Schedule[] = [
   ['remove deleted mailboxes', '30 * * * * *', ({ app }) => removeDeletedMailboxes(app)],
   ['remove contacts of deleted lists', '50 * * * * *', ({ app }, signal) => removeDeletedLists(app, signal)],
   ['reconcile subscriptions', '0 13 4 * * *', ({ app }, signal) => reconcileAll(app, signal)],
-  ['restore disk ballast', '5 * * * * *', ({ app }) => ensureBallast(app.config.dataDir, app.disk)],
   ['remove deleted domains', '0 37 * * * *', ({ app }) => removeDeletedDomains(app)],
   ['remove routes of deleted domains', '30 37 * * * *', ({ app }) => removeOrphanedRoutes(app)],
 ]

@@ -10,7 +10,6 @@ import { readProviders } from '#features/sending/delivery/providers/registry.ts'
 import { type RunningDelivery, startDelivery } from '#features/sending/delivery/start.ts'
 import { Challenges } from '#features/setup/certificates/challenges.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/deliver/dispatcher.ts'
-import { ensureBallast } from '#platform/disk/ballast.ts'
 import { systemCodeOf } from '#platform/errors.ts'
 import { startAdminSocket } from '#platform/http/admin-socket.ts'
 import { createLog } from '#platform/log/log.ts'
@@ -155,9 +154,6 @@ export async function startService(
     const background = keep(startBackground(app))
     const checks = keep(doctor.start(startedDelivery))
     const schedules = startSchedules(opened)
-    const ballast = ensureBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
-      log.warn({ err: error }, 'disk ballast not written'),
-    )
 
     // The doctor checks again every hour.
     void opened.sourceNames.check().catch((error: unknown) => log.warn({ err: error }, 'reverse DNS not checked'))
@@ -178,7 +174,6 @@ export async function startService(
         checks.stop(),
       ])
       await schedules.stop()
-      await ballast
       await metrics?.stop()
       await admin.stop()
       await opened.authenticator.flushLastUsed()

@@ -1,9 +1,7 @@
 /**
  * @module Retries a start that meets a transient error, such as a full disk, a locked database or too many open files.
- * Until the database is open, the HTTP address answers 503 with the reason. On a full disk the start deletes the
- * ballast.
+ * Until the database is open, the HTTP address answers 503 with the reason.
  */
-import { deleteBallast } from '#platform/disk/ballast.ts'
 import { explainDenial } from '#platform/disk/data-owner.ts'
 import { isDiskFull, isLocked, isTransientError } from '#platform/disk/storage-errors.ts'
 import { AppError } from '#platform/errors.ts'
@@ -54,10 +52,6 @@ export async function startWhenPossible<T>(
         // Between two attempts, a command may hold the data directory for a moment; that does not end the start.
         const isHeldByCommand = error instanceof DataDirInUseError && loggedAtMs > Number.NEGATIVE_INFINITY
         if (!isTransientError(error) && !isHeldByCommand) throw error
-        if (deleteBallast(config.dataDir)) {
-          log.error({ err: error }, 'disk full at start: ballast deleted')
-          continue
-        }
         if (clock.monotonicMs() - loggedAtMs >= LOG_INTERVAL_MS) {
           loggedAtMs = clock.monotonicMs()
           log.error({ err: error }, `cannot start yet: ${describeReason(error)}; retrying`)

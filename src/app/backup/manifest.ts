@@ -29,7 +29,6 @@ export const NOT_HELD = [
   'backup-lock',
   'backup-staging',
   'backup-state.json',
-  'ballast',
   'certificates',
   'first-key',
   'https-tls.pem',
