@@ -32,7 +32,6 @@ import { isDatabaseCorrupt, isNotADatabase } from '#platform/db/corruption.ts'
 import { migrate } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { scrubDatabase } from '#platform/db/scrub.ts'
-import { createWalWatcher } from '#platform/db/wal-watch.ts'
 import { explainDenial, requireUsableData } from '#platform/disk/data-owner.ts'
 import { type DiskGuard, watchDisk } from '#platform/disk/disk.ts'
 import { lockDirectory } from '#platform/disk/lock.ts'
@@ -203,7 +202,6 @@ function openStores(
     clock,
     checkpointBytes: CHECKPOINT_BYTES,
     checkpoint: (path, mode) => checkpointer.run(path, mode),
-    onCheckpoint: createWalWatcher(clock, log, 2 * CHECKPOINT_BYTES),
     onBroken: (error) => {
       log.fatal(
         { err: error },

@@ -76,11 +76,6 @@ export interface CommitterOptions {
    * Copies the WAL into the database in another thread; `TRUNCATE` also empties it, which requires the writer to pause.
    */
   readonly checkpoint?: (path: string, mode: 'PASSIVE' | 'TRUNCATE') => Promise<void>
-  /**
-   * Called after each checkpoint with the number of bytes that readers kept in the WAL; `again` starts another
-   * checkpoint.
-   */
-  readonly onCheckpoint?: (path: string, leftBytes: number, again: () => Promise<void>) => void
 }
 
 /** Work between two groups. */
@@ -505,9 +500,7 @@ export class Committer {
       // A long reader prevents emptying the WAL; writers are then paused again only when the WAL has grown by
       // `checkpointBytes`.
       this.#measureWal()
-      const leftBytes = this.#walBytes
-      this.#nextCheckpointBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)
-      if (!this.#isClosed) this.#options.onCheckpoint?.(this.#path, leftBytes, () => this.checkpoint())
+      this.#nextCheckpointBytes = this.#walBytes === 0 ? 0 : this.#walBytes + (this.#options.checkpointBytes ?? 0)
     } finally {
       this.#writersHeld = undefined
       this.#checkpointing = undefined
