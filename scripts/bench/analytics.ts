@@ -1,14 +1,14 @@
 /** @module Analytics: the endpoints over a year of mail, one request after another on an otherwise idle service. */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { measureLatency } from '#bench/lists.ts'
-import { createGet } from '#bench/load.ts'
-import { type Benchmark, latencyFigures, type Seeded, type Values } from '#bench/measure.ts'
+import { type Benchmark, type Created, latencyFigures, type Values } from '#bench/measure.ts'
 import { readUsage, startService } from '#bench/processes.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { days, MiB } from '#platform/units.ts'
 import { HEALTH_FIGURES, pollHealth } from './health.ts'
+import { createGet, measureLatency } from './lists.ts'
+import { storeEmails } from './stored-emails.ts'
 
 const DAY_COUNT = 366
 /** Recipient domains in the whole year. */
@@ -43,14 +43,14 @@ export const createAnalyticsBenchmark = (events: number): Benchmark => ({
     ['database_mib', 'database, MiB', 0],
     ['rss_mib', 'RSS MiB', 0],
   ],
-  async prepare({ seed }) {
+  async prepare({ create }) {
     const emails = Math.ceil(events / EVENTS_PER_EMAIL)
-    const seeded = await seed('analytics', { emails, days: DAY_COUNT, domains: DOMAIN_COUNT })
-    return [{ title: 'runs', run: () => runAnalytics(seeded) }]
+    const created = await create('analytics', storeEmails({ emails, days: DAY_COUNT, domains: DOMAIN_COUNT }))
+    return [{ title: 'runs', run: () => runAnalytics(created) }]
   },
 })
 
-async function runAnalytics({ dataDir, key }: Seeded): Promise<Values> {
+async function runAnalytics({ dataDir, key }: Created): Promise<Values> {
   await using service = await startService(dataDir)
   await systemClock.sleep(SETTLE_MS)
   const health = pollHealth(service.port)

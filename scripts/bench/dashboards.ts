@@ -17,8 +17,8 @@ export const createDashboardsBenchmark = (count: number, emails: number): Benchm
   name: 'dashboards',
   description: `Sending without and with ${count} open dashboards, which load the service while it delivers.`,
   figures: SENDING_FIGURES,
-  async prepare({ seed, onCopy }) {
-    const { dataDir, key } = await seed('dashboards', { emails: 0 })
+  async prepare({ create, onCopy }) {
+    const { dataDir, key } = await create('dashboards')
     const open = (port: number) => openDashboards(port, key, count)
     return [
       { title: 'none', run: () => onCopy(dataDir, (copy) => runSending(copy, key, emails)) },

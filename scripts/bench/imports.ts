@@ -21,10 +21,10 @@ export const createImportBenchmark = (contacts: number): Benchmark => ({
     ['grown_rss_mib', '  growth', 0],
     ...HEALTH_FIGURES,
   ],
-  async prepare({ folder, seed, onCopy }) {
+  async prepare({ folder, create, onCopy }) {
     const file = join(folder, 'contacts.csv')
     await writeContacts(file, contacts)
-    const { dataDir, key } = await seed('imports', { emails: 0 })
+    const { dataDir, key } = await create('imports')
     return [{ title: 'runs', run: () => onCopy(dataDir, (copy) => runImport(copy, key, file, contacts)) }]
   },
 })

@@ -1,19 +1,63 @@
-/** @module The benchmarks for developers: `bun scripts/bench --help`. Those for operators are `tassis bench`. */
+/** @module The benchmarks for developers: `bun scripts/bench --help`. For operators there is `tassis bench`. */
 import { tmpdir } from 'node:os'
 import { Command, InvalidArgumentError, Option } from 'commander'
 import { CommandError } from '#app/cli/errors.ts'
-import { parseWholeNumbers } from '#bench/command.ts'
-import { parseCount, parsePositive, withMeasuring } from '#bench/measure.ts'
+import { createWholeNumberParser } from '#app/cli/options.ts'
+import { MAX_NUMBER, parsePositive, withMeasuring } from '#bench/measure.ts'
+import { createSendingBenchmark } from '#bench/sending.ts'
 import { createAnalyticsBenchmark } from './analytics.ts'
 import { createDashboardsBenchmark } from './dashboards.ts'
 import { createImportBenchmark } from './imports.ts'
+import { createListBenchmark } from './lists.ts'
 import { createPeerBenchmarks } from './peers.ts'
+import { createReceivingBenchmark } from './receiving.ts'
 import { createSearchBenchmark } from './search.ts'
 import { type SoakOptions, soak } from './soak.ts'
+import { storeEmails } from './stored-emails.ts'
 import { createTemplateBenchmark } from './templates.ts'
+import { createWebhookBenchmark } from './webhooks.ts'
 
 const program = new Command('bun scripts/bench').description(
-  'Benchmarks for developers, with temporary data. `tassis bench` measures sending, webhooks, receiving and lists.',
+  'Benchmarks for developers, with temporary data. `tassis bench` measures sending alone.',
+)
+
+withMeasuring<{ stored: readonly number[]; emails: number }>(
+  program
+    .command('sending')
+    .description('what `tassis bench` measures, with emails stored before')
+    .addOption(
+      new Option('--stored <list>', 'numbers of emails stored before, separated by commas')
+        .argParser(parseWholeNumbers)
+        .default([0, 100_000, 1_000_000], '0,100000,1000000'),
+    )
+    .option('--emails <n>', 'emails to deliver', parsePositive, 2000),
+  ({ stored, emails }) => [
+    createSendingBenchmark(
+      emails,
+      stored.map((count) => ({ title: `${count} stored`, fill: storeEmails({ emails: count }) })),
+    ),
+  ],
+)
+withMeasuring<{ events: number }>(
+  program
+    .command('webhooks')
+    .description('events delivered to a webhook')
+    .option('--events <n>', 'events that wait', parsePositive, 100_000),
+  ({ events }) => [createWebhookBenchmark(events)],
+)
+withMeasuring<{ messages: number }>(
+  program
+    .command('receiving')
+    .description('messages received over SMTP')
+    .option('--messages <n>', 'messages to receive', parsePositive, 3000),
+  ({ messages }) => [createReceivingBenchmark(messages)],
+)
+withMeasuring<{ emails: number }>(
+  program
+    .command('lists')
+    .description('time of lists of emails, and of redirects of tracked links')
+    .option('--emails <n>', 'emails stored', parsePositive, 100_000),
+  ({ emails }) => [createListBenchmark(emails)],
 )
 
 withMeasuring<{ events: number }>(
@@ -59,7 +103,12 @@ withMeasuring<Parameters<typeof createPeerBenchmarks>[0]>(
       'the same messages through Tassis and through Postfix with OpenDKIM, each with its defaults and durable acceptance, over 20 connections to the same sink, without and with TLS; then Tassis while a queue waits. CPU time is that of all processes of a service',
     )
     .option('--messages <n>', 'messages a run', parsePositive, 2000)
-    .option('--warm-up <n>', 'messages before them, not measured; Bun compiles for the first 20,000', parseCount, 200)
+    .option(
+      '--warm-up <n>',
+      'messages before them, not measured; Bun compiles for the first 20,000',
+      createWholeNumberParser(0, MAX_NUMBER),
+      200,
+    )
     .addOption(
       new Option('--queued <list>', 'emails that wait and are due, to one and to 10,000 domains; none: skip')
         .argParser(parseWholeNumbers)
@@ -75,6 +124,13 @@ program
   .option('--rate <n>', 'emails per second, instead of measuring', parsePositive)
   .option('--folder <path>', 'folder for the temporary data', tmpdir())
   .action((options: SoakOptions) => soak(options))
+
+function parseWholeNumbers(text: string): number[] {
+  if (text === 'none') return []
+  if (!/^\d{1,8}(,\d{1,8})*$/.test(text))
+    throw new InvalidArgumentError('It must be whole numbers separated by commas.')
+  return text.split(',').map(Number)
+}
 
 function parseMinutes(text: string): number {
   if (!/^\d{1,4}(\.\d)?$/.test(text))

@@ -2,6 +2,7 @@
  * @module Compares Tassis with Postfix and OpenDKIM: each is started on empty data, takes the same messages over the same
  * connections and delivers them to the same sink. Then Tassis sends while other mail waits. See `scripts/bench-peers`.
  */
+import { createSecureContext } from 'node:tls'
 import { openApp } from '#app/create.ts'
 import { createMail, runLoad } from '#bench/load.ts'
 import { createMessageBuilder, RECEIVER_DOMAIN, SENDER_DOMAIN } from '#bench/mails.ts'
@@ -14,6 +15,8 @@ import type { Config } from '#platform/settings/config.ts'
 import { startOpenDkim } from '#test/support/opendkim.ts'
 import { startPostfix } from '#test/support/postfix.ts'
 import { readCpuMs } from './cpu.ts'
+import { createReceiverCertificate } from './hooks.ts'
+import { storeEmails } from './stored-emails.ts'
 
 const MANY_DOMAINS = 10_000
 
@@ -45,8 +48,8 @@ export const createPeerBenchmarks = (options: PeerOptions): Benchmark[] => [
       name,
       description: `${options.messages} messages after ${options.warmUp}, ${hasStartTls ? 'with' : 'without'} TLS.`,
       figures: FIGURES,
-      async prepare({ seed, onCopy }) {
-        const { dataDir, key } = await seed(name, { emails: 0 })
+      async prepare({ create, onCopy }) {
+        const { dataDir, key } = await create(name)
         return [
           { title: 'Postfix with OpenDKIM', run: () => measure(startPostfixPeer) },
           {
@@ -64,11 +67,11 @@ const createQueueBenchmark = (options: PeerOptions): Benchmark => ({
   name: 'queued',
   description: `Tassis sends ${options.messages} emails while others wait and are due.`,
   figures: FIGURES,
-  async prepare({ seed, onCopy }) {
+  async prepare({ create, onCopy }) {
     const columns = []
     for (const emails of options.queued)
       for (const domains of [1, MANY_DOMAINS]) {
-        const { config, dataDir, key } = await seed(`queued-${emails}-${domains}`, { emails })
+        const { config, dataDir, key } = await create(`queued-${emails}-${domains}`, storeEmails({ emails }))
         await queueAgain(config, domains)
         const run = () =>
           onCopy(dataDir, (copy) =>
@@ -89,13 +92,14 @@ async function measurePeer(
   hasStartTls: boolean,
   start: (receiver: Receiver) => Promise<Peer>,
 ): Promise<Values> {
-  await using receiver = await startReceiver({ hasStartTls })
+  const secureContext = hasStartTls ? createSecureContext({ ...(await createReceiverCertificate()) }) : undefined
+  await using receiver = await startReceiver({ secureContext })
   await using peer = await start(receiver)
   if (warmUp > 0) await peer.submit(warmUp)
-  await receiver.waitFor({ messages: warmUp })
+  await receiver.waitFor(warmUp)
   const [beforeMs, startedMs] = [readCpuMs(peer.pids), performance.now()]
   await peer.submit(messages)
-  const { messages: taken, signed, encrypted } = await receiver.waitFor({ messages })
+  const { messages: taken, signed, encrypted } = await receiver.waitFor(messages)
   const seconds = (performance.now() - startedMs) / 1000
   const cpuMs = readCpuMs(peer.pids) - beforeMs
   if (signed !== taken || encrypted !== (hasStartTls ? taken : 0))

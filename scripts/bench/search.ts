@@ -1,11 +1,10 @@
 /** @module Searches: `q` of `GET /v1/emails`, and `GET /v1/search`, one request after another on an idle service. */
 import { openApp } from '#app/create.ts'
-import { measureLatency } from '#bench/lists.ts'
-import { createGet } from '#bench/load.ts'
 import { type Benchmark, latencyFigures, type Values } from '#bench/measure.ts'
 import { readUsage, startService } from '#bench/processes.ts'
 import { indexPendingEmails } from '#features/sending/queue/search.ts'
 import { systemClock } from '#platform/time/clock.ts'
+import { createGet, measureLatency } from './lists.ts'
 import { choosePerson, describePerson, EMAILS_PER_PERSON, storeMail } from './search-mail.ts'
 
 const REQUESTS = 100
@@ -44,8 +43,8 @@ export const createSearchBenchmark = (emails: number): Benchmark => ({
   name: 'search',
   description: `Searches among ${emails} emails of 51 accounts, of which one has four fifths.`,
   figures: [...SEARCHES.flatMap(({ name, title }) => latencyFigures(name, title)), ['rss_mib', 'RSS MiB', 0]],
-  async prepare({ seed, progress }) {
-    const { config, dataDir, key } = await seed('search', { emails: 0 })
+  async prepare({ create, progress }) {
+    const { config, dataDir, key } = await create('search')
     const opened = openApp(config)
     try {
       const { app } = opened

@@ -7,20 +7,22 @@ import { join } from 'node:path'
 import { CommandError } from '#app/cli/errors.ts'
 import { formatTable, print } from '#app/cli/output.ts'
 import { checkConsistency } from '#app/consistency-rules.ts'
-import { readSample } from '#bench/lists.ts'
+import { createDataDirectory } from '#bench/data-directory.ts'
 import { type Exchange, runLoad } from '#bench/load.ts'
 import { createMailPatterns } from '#bench/mails.ts'
 import { loadBenchConfig } from '#bench/measure.ts'
 import { findFreePort, observe, readUsage, startService } from '#bench/processes.ts'
-import { RECEIVER_HOST, startReceiver } from '#bench/receiver.ts'
-import { createSignedMessages, INBOUND_SETTINGS, routeSupportMail } from '#bench/receiving.ts'
-import { seedDataDirectory } from '#bench/seed.ts'
+import { startReceiver } from '#bench/receiver.ts'
 import { createPoster } from '#bench/sending.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createWebhook } from '#features/webhooks/webhooks/manage/change.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
+import { startHooks } from './hooks.ts'
+import { readSample } from './lists.ts'
+import { createSignedMessages, INBOUND_SETTINGS, routeSupportMail } from './receiving.ts'
+import { storeEmails } from './stored-emails.ts'
 import { computeTrend } from './trend.ts'
 
 export interface SoakOptions {
@@ -68,17 +70,15 @@ async function runSoak(folder: string, { minutes, load: percent, rate }: SoakOpt
   const { messages, records } = await createSignedMessages(MESSAGE_COUNT, LARGE_EVERY)
   await using receiver = await startReceiver({ records })
   const certFile = join(folder, 'receiver.pem')
-  await Bun.write(certFile, receiver.certificate)
+  await using hooks = await startHooks(certFile)
   const config = loadBenchConfig(join(folder, 'data'))
-  const key = await seedDataDirectory(config, {
-    emails: STORED_COUNT,
-    async before(app, account, domainId) {
-      await routeSupportMail(app, account, domainId)
-      await createWebhook(app, toOperatorActor(account), {
-        url: `https://${RECEIVER_HOST}:${receiver.httpsPort}/hook`,
-        events: ['sent', 'delivered', 'clicked'],
-      })
-    },
+  const key = await createDataDirectory(config, async (app, account, domainId) => {
+    await routeSupportMail(app, account, domainId)
+    await createWebhook(app, toOperatorActor(account), {
+      url: hooks.url,
+      events: ['sent', 'delivered', 'clicked'],
+    })
+    await storeEmails({ emails: STORED_COUNT })(app, account, domainId)
   })
   const links = (await readSample(config, STORED_COUNT)).map(({ link }) => link)
   const inboundPort = findFreePort()
@@ -106,10 +106,10 @@ async function runSoak(folder: string, { minutes, load: percent, rate }: SoakOpt
       )
   }
   await load.end()
-  const { messages: delivered, requests } = await receiver.waitFor({ messages: load.counts.sent })
+  const { messages: delivered } = await receiver.waitFor(load.counts.sent)
   print(formatGrowth(samples))
   print(
-    `${load.counts.sent} sent, ${delivered} delivered, ${load.counts.received} received, ${requests} webhook requests, ${load.counts.refused} refused`,
+    `${load.counts.sent} sent, ${delivered} delivered, ${load.counts.received} received, ${hooks.countRequests()} webhook requests, ${load.counts.refused} refused`,
   )
   const { peakRssMiB } = readUsage(service.pid)
   await service[Symbol.asyncDispose]()
@@ -131,7 +131,7 @@ async function measureRate(
 ): Promise<number> {
   const { seconds } = await observe(pid, async () => {
     await createPoster(port, key)(MEASURED_COUNT)
-    await receiver.waitFor({ messages: MEASURED_COUNT })
+    await receiver.waitFor(MEASURED_COUNT)
   })
   return MEASURED_COUNT / seconds
 }

@@ -54,13 +54,6 @@ export function computePercentiles(waitedMs: readonly number[]): Pick<LoadResult
   return { p50Ms: pick(0.5), p99Ms: pick(0.99) }
 }
 
-const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
-
-/** Creates a GET request. @param key API key */
-export const createGet = (path: string, key?: string): Exchange => [
-  `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: ${BROWSER}\r\n${key === undefined ? '' : `Authorization: Bearer ${key}\r\n`}\r\n`,
-]
-
 export const createMail = (mailFrom: string, rcptTo: string, message: string | Uint8Array): Exchange => [
   `MAIL FROM:<${mailFrom}>\r\n`,
   `RCPT TO:<${rcptTo}>\r\n`,

@@ -11,7 +11,7 @@ import { formatTable, type JsonOption, printResult } from '#app/cli/output.ts'
 import { loadConfig } from '#app/settings.ts'
 import { VERSION } from '#app/version.ts'
 import type { Config } from '#platform/settings/config.ts'
-import { type SeedOptions, seedDataDirectory } from './seed.ts'
+import { createDataDirectory, type Fill } from './data-directory.ts'
 
 /** The name in JSON, the title of the row and the digits after the point. */
 export type Figure = readonly [name: string, title: string, digits: number]
@@ -41,12 +41,13 @@ export interface Benchmark {
 export interface BenchData {
   readonly folder: string
   progress(text: string): void
-  seed(name: string, options: SeedOptions): Promise<Seeded>
+  /** Creates a data directory with an account, a domain and a key. @param fill stores more in it */
+  create(name: string, fill?: Fill): Promise<Created>
   /** Runs on a copy of a data directory, and removes it. */
   onCopy<T>(dataDir: string, run: (dataDir: string) => Promise<T>): Promise<T>
 }
 
-export interface Seeded {
+export interface Created {
   readonly config: Config
   readonly dataDir: string
   readonly key: string
@@ -64,10 +65,9 @@ interface MeasureOptions extends JsonOption {
 }
 
 /** Larger numbers are probably typing errors. */
-const MAX_NUMBER = 100_000_000
+export const MAX_NUMBER = 100_000_000
 
 export const parsePositive = createWholeNumberParser(1, MAX_NUMBER)
-export const parseCount = createWholeNumberParser(0, MAX_NUMBER)
 
 /** Adds the options of each measurement to a command, and the action that measures and prints. */
 export function withMeasuring<O>(command: Command, select: (options: O) => readonly Benchmark[]): void {
@@ -125,11 +125,10 @@ function createBenchData(folder: string): BenchData {
   return {
     folder,
     progress,
-    async seed(name, options) {
+    async create(name, fill) {
       const dataDir = join(folder, name)
       const config = loadBenchConfig(dataDir)
-      if (options.emails > 0) progress(`storing ${options.emails} emails`)
-      return { config, dataDir, key: await seedDataDirectory(config, { progress, ...options }) }
+      return { config, dataDir, key: await createDataDirectory(config, fill) }
     },
     async onCopy(from, run) {
       const dataDir = join(folder, 'run')

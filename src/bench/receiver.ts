@@ -1,13 +1,11 @@
 /**
- * @module What the service sends to: an SMTP server that discards mail, an HTTPS server that takes webhooks, and the DNS
- * server that leads to both, on 127.0.0.1. All count what arrives, and do as little else as they can.
+ * @module What the service sends to: an SMTP server that counts mail and discards it, and the DNS server that leads to
+ * it, on 127.0.0.1. Both do as little as they can.
  */
 import { createSocket } from 'node:dgram'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
-import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls'
+import { type SecureContext, TLSSocket } from 'node:tls'
 import { type Answer, AUTHORITATIVE_ANSWER, decode, encode } from 'dns-packet'
-import { createSelfSigned } from '#platform/net/self-signed.ts'
-import { systemClock } from '#platform/time/clock.ts'
 import { RECEIVER_DOMAIN } from './mails.ts'
 import { waitUntil } from './processes.ts'
 
@@ -21,22 +19,15 @@ export interface Arrivals {
   /** Messages that came over TLS, and those with a DKIM signature. */
   readonly encrypted: number
   readonly signed: number
-  /** Distinct events, and webhook requests with the time from the first to the last. */
-  readonly events: number
-  readonly requests: number
-  readonly seconds: number
 }
 
 export interface Receiver extends AsyncDisposable {
   readonly smtpPort: number
-  readonly httpsPort: number
   readonly dnsPort: number
-  /** Certificate of RECEIVER_HOST, in PEM: TASSIS_EXTRA_CA_FILE of the service. */
-  readonly certificate: string
   /** Returns what has arrived since the last `waitFor`. */
   count(): Arrivals
-  /** Resolves with all arrivals since the last call when at least so many are here. */
-  waitFor(wanted: Partial<Pick<Arrivals, 'messages' | 'events'>>): Promise<Arrivals>
+  /** Resolves with all arrivals since the last call when at least so many messages are here. */
+  waitFor(wanted: number): Promise<Arrivals>
 }
 
 const MX: DnsRecords[string] = { MX: RECEIVER_HOST }
@@ -46,59 +37,36 @@ const OWN_RECORDS: DnsRecords = {
   [RECEIVER_HOST]: { A: '127.0.0.1' },
 }
 
-/** @param options hasStartTls: offers STARTTLS; records: besides those of RECEIVER_DOMAIN and its subdomains */
+/** @param options secureContext: of STARTTLS, which is not offered without it; records: besides those of RECEIVER_DOMAIN */
 export async function startReceiver(
-  options: { readonly hasStartTls?: boolean; readonly records?: DnsRecords } = {},
+  options: { readonly secureContext?: SecureContext | undefined; readonly records?: DnsRecords } = {},
 ): Promise<Receiver> {
-  const certificate = await createSelfSigned({ hostname: RECEIVER_HOST, now: systemClock.now(), validDays: 2 })
   let mail = { messages: 0, encrypted: 0, signed: 0 }
-  let events = new Set<string>()
-  let requests = 0
-  let [firstMs, lastMs] = [0, 0]
-  const secureContext = options.hasStartTls ? createSecureContext({ ...certificate }) : undefined
   const sink = createServer({ noDelay: true }, (socket) =>
-    serveSmtp(socket, secureContext, ({ isEncrypted, text }) => {
+    serveSmtp(socket, options.secureContext, ({ isEncrypted, text }) => {
       mail.messages++
       if (isEncrypted) mail.encrypted++
       if (text.includes('DKIM-Signature:')) mail.signed++
     }),
   )
   await new Promise<void>((resolve) => sink.listen(0, '127.0.0.1', resolve))
-  const hooks = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    tls: certificate,
-    async fetch(request) {
-      const { event_id: id } = (await request.json()) as { event_id: string }
-      lastMs = systemClock.monotonicMs()
-      if (requests++ === 0) firstMs = lastMs
-      events.add(id)
-      return new Response()
-    },
-  })
   const dns = await startDns({ ...OWN_RECORDS, ...options.records })
-  const count = (): Arrivals => ({ ...mail, events: events.size, requests, seconds: (lastMs - firstMs) / 1000 })
   return {
     smtpPort: (sink.address() as AddressInfo).port,
-    httpsPort: hooks.port ?? 0,
     dnsPort: dns.address().port,
-    certificate: certificate.cert,
-    count,
+    count: () => ({ ...mail }),
     async waitFor(wanted) {
       await waitUntil(
-        () => mail.messages >= (wanted.messages ?? 0) && events.size >= (wanted.events ?? 0),
-        () => `Only ${mail.messages} messages and ${events.size} events arrived.`,
+        () => mail.messages >= wanted,
+        () => `Only ${mail.messages} messages arrived.`,
       )
-      const counted = count()
+      const counted = mail
       mail = { messages: 0, encrypted: 0, signed: 0 }
-      events = new Set()
-      requests = 0
       return counted
     },
     async [Symbol.asyncDispose]() {
       sink.close()
       dns.close()
-      await hooks.stop(true)
     },
   }
 }

@@ -1,6 +1,7 @@
 /** @module Sending: acceptance over HTTP and SMTP with delivery held, then acceptance with delivery. */
 import { systemClock } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
+import type { Fill } from './data-directory.ts'
 import { createMail, type LoadResult, runLoad } from './load.ts'
 import {
   createMessageBuilder,
@@ -42,21 +43,23 @@ export const SENDING_FIGURES: readonly Figure[] = [
   ['peak_rss_mib', 'peak RSS MiB', 0],
 ]
 
-/** @param stored numbers of emails stored before @param emails emails to deliver */
-export const createSendingBenchmark = (stored: readonly number[], emails: number): Benchmark => ({
+/** Data directories to send with, by what fills them. */
+type Columns = readonly { readonly title: string; readonly fill?: Fill }[]
+
+/** @param emails emails to deliver */
+export const createSendingBenchmark = (emails: number, columns: Columns = [{ title: 'runs' }]): Benchmark => ({
   name: 'sending',
   description:
     `${CONNECTIONS} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike; durable before the\n` +
     'response (fdatasync); signed with RSA-2048; generator and receiver are one process on this machine.',
   figures: SENDING_FIGURES,
-  async prepare({ seed, onCopy }) {
-    const columns = []
-    for (const count of stored) {
-      const { dataDir, key } = await seed(`stored-${count}`, { emails: count })
-      const run = () => onCopy(dataDir, (copy) => runSending(copy, key, emails))
-      columns.push({ title: `${count} stored`, run })
+  async prepare({ create, onCopy }) {
+    const prepared = []
+    for (const { title, fill } of columns) {
+      const { dataDir, key } = await create(title.replaceAll(' ', '-'), fill)
+      prepared.push({ title, run: () => onCopy(dataDir, (copy) => runSending(copy, key, emails)) })
     }
-    return columns
+    return prepared
   },
 })
 
@@ -89,10 +92,10 @@ export async function runSending(
   await using _ = openBeside?.(port)
   const warmUp = Math.ceil(emails / 10)
   await post(warmUp)
-  await receiver.waitFor({ messages: warmUp })
+  await receiver.waitFor(warmUp)
   const delivered = await observe(pid, async () => {
     const result = await post(emails)
-    await receiver.waitFor({ messages: emails })
+    await receiver.waitFor(emails)
     return result
   })
   return {

@@ -6,13 +6,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { createDataDirectory } from '#bench/data-directory.ts'
 import { SENDER_DOMAIN } from '#bench/mails.ts'
 import { loadBenchConfig } from '#bench/measure.ts'
 import { findFreePort, startService } from '#bench/processes.ts'
-import { INBOUND_SETTINGS, routeSupportMail } from '#bench/receiving.ts'
-import { seedDataDirectory } from '#bench/seed.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
+import { INBOUND_SETTINGS, routeSupportMail } from '../../scripts/bench/receiving.ts'
 import { type HostileMessage, MAX_BYTES, messages } from './parse-messages.ts'
 import { formatMegabytes, readMemoryBytes, watch } from './watch.ts'
 
@@ -46,7 +46,7 @@ if (args.submit !== undefined) {
 
 const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-parse-'))
 const dns = await startDnsServer({})
-const key = await seedDataDirectory(loadBenchConfig(dataDir), { emails: 0, before: routeSupportMail })
+const key = await createDataDirectory(loadBenchConfig(dataDir), routeSupportMail)
 const smtpPort = findFreePort()
 const service = await startService(dataDir, {
   ...INBOUND_SETTINGS,

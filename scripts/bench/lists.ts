@@ -3,13 +3,14 @@
  * on an otherwise idle service.
  */
 import { openApp } from '#app/create.ts'
+import { type Exchange, runLoad } from '#bench/load.ts'
+import { RECEIVER_DOMAIN, SENDER_DOMAIN } from '#bench/mails.ts'
+import { type Benchmark, type Created, latencyFigures, type Values } from '#bench/measure.ts'
+import { readUsage, startService } from '#bench/processes.ts'
 import { accountTag, createLinkUrl, dayOf } from '#features/sending/tracking/tokens.ts'
 import type { Config } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { createGet, type Exchange, runLoad } from './load.ts'
-import { RECEIVER_DOMAIN, SENDER_DOMAIN } from './mails.ts'
-import { type Benchmark, latencyFigures, type Seeded, type Values } from './measure.ts'
-import { readUsage, startService } from './processes.ts'
+import { storeEmails } from './stored-emails.ts'
 
 const RECIPIENT_DOMAINS = 50_000
 const REQUEST_COUNT = 300
@@ -49,10 +50,10 @@ export const createListBenchmark = (emails: number): Benchmark => ({
     ...latencyFigures('redirect', 'redirect of a tracked link'),
     ['rss_mib', 'RSS MiB', 0],
   ],
-  async prepare({ seed }) {
-    const seeded = await seed('lists', { emails, domains: RECIPIENT_DOMAINS })
-    const sample = await readSample(seeded.config, REQUEST_COUNT)
-    return [{ title: 'runs', run: () => runLists(seeded, sample) }]
+  async prepare({ create }) {
+    const created = await create('lists', storeEmails({ emails, domains: RECIPIENT_DOMAINS }))
+    const sample = await readSample(created.config, REQUEST_COUNT)
+    return [{ title: 'runs', run: () => runLists(created, sample) }]
   },
 })
 
@@ -86,7 +87,7 @@ export async function readSample(config: Config, count: number): Promise<readonl
 }
 
 /** Measures one run. Only clicks and the service's own background work change the data directory. */
-async function runLists({ dataDir, key }: Seeded, sample: readonly Sample[]): Promise<Values> {
+async function runLists({ dataDir, key }: Created, sample: readonly Sample[]): Promise<Values> {
   await using service = await startService(dataDir)
   await systemClock.sleep(SETTLE_MS)
   const values: Record<string, number> = {}
@@ -100,6 +101,13 @@ async function runLists({ dataDir, key }: Seeded, sample: readonly Sample[]): Pr
   Object.assign(values, await measureLatency('redirect', service.port, links, 302))
   return { ...values, rss_mib: readUsage(service.pid).rssMiB }
 }
+
+const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
+
+/** Creates a GET request. @param key API key */
+export const createGet = (path: string, key?: string): Exchange => [
+  `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: ${BROWSER}\r\n${key === undefined ? '' : `Authorization: Bearer ${key}\r\n`}\r\n`,
+]
 
 /** Sends requests one after another. Returns the values of `latencyFigures`. */
 export async function measureLatency(

@@ -1,25 +1,20 @@
 /**
- * @module Creates the data directory of a benchmark run: an account with a verified domain, a key and a number of stored
- * emails, inserted by SQL. The bodies of the emails are in the content store. About a hundred emails share each pair of
- * HTML and text body, because identical bodies are stored once.
+ * @module Stores emails that were sent in the data directory of a benchmark run, inserted by SQL. The bodies of the emails
+ * are in the content store. About a hundred emails share each pair of HTML and text body, because identical bodies are
+ * stored once.
  */
 import type { Database } from 'bun:sqlite'
-import { openApp } from '#app/create.ts'
-import type { Account } from '#features/core/accounts/accounts.ts'
+import type { Fill } from '#bench/data-directory.ts'
+import { createMailPatterns, HTML_BYTES, RECEIVER_DOMAIN, SENDER_DOMAIN, TEXT_BYTES } from '#bench/mails.ts'
 import type { App } from '#features/core/app/app.ts'
 import { toEventCode } from '#features/core/events/record.ts'
-import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { indexPendingEmails } from '#features/sending/queue/search.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
-import { createApiKey } from '#features/setup/api-keys/keys.ts'
-import { createDomain } from '#features/setup/domains/domains.ts'
-import { vouchForDomain } from '#features/setup/domains/verify.ts'
+import { findDomain } from '#features/setup/domains/domains.ts'
 import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
-import { formatUuid } from '#platform/ids.ts'
-import type { Config } from '#platform/settings/config.ts'
+import { parseUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
-import { createMailPatterns, HTML_BYTES, RECEIVER_DOMAIN, SENDER_DOMAIN, TEXT_BYTES } from './mails.ts'
-import seedSql from './seed.sql' with { type: 'text' }
+import storedEmailsSql from './stored-emails.sql' with { type: 'text' }
 
 const EMAILS_PER_BODY = 100
 const MAX_BODIES = 10_000
@@ -29,36 +24,28 @@ const EMAILS_PER_ADDRESS = 10
 const EMAILS_PER_PART = 50_000
 const EVENTS = ['queued', 'sent', 'delivered', 'bounced', 'opened', 'clicked'] as const
 
-export interface SeedOptions {
+export interface StoreOptions {
   readonly emails: number
   /** Days over which the emails were sent, up to two hours ago. */
   readonly days?: number
   readonly domains?: number
-  /** Runs after the account is created and before any email. @param domainId UUID of SENDER_DOMAIN */
-  before?(app: App, account: Account, domainId: string): Promise<void>
-  progress?(text: string): void
 }
 
-/** Fills a new data directory and returns the API key. */
-export async function seedDataDirectory(config: Config, options: SeedOptions): Promise<string> {
-  const opened = openApp(config)
-  try {
-    const { app } = opened
-    const account = await createAccount(app, { name: 'Bench', email: 'owner@bench.test', plan: 'unlimited' })
-    const actor = toOperatorActor(account)
-    const { domain } = await createDomain(app, actor, SENDER_DOMAIN)
-    await vouchForDomain(app, actor, formatUuid(domain.uuid))
-    const { key } = await createApiKey(app, actor, { name: 'bench' })
-    await options.before?.(app, account, formatUuid(domain.uuid))
-    if (options.emails > 0) await storeEmails(app, account.id, domain.id, options)
-    return key
-  } finally {
-    await opened.close()
+/** Stores so many emails of the account. */
+export const storeEmails =
+  (options: StoreOptions): Fill =>
+  async (app, account, domainId) => {
+    const uuid = parseUuid(domainId)
+    const domain = uuid && findDomain(app.db, account.id, uuid)
+    if (!domain) throw new Error('the account of the benchmark has no domain')
+    await storeEmailsOf(app, account.id, domain.id, options)
   }
-}
 
-async function storeEmails(app: App, accountId: number, domainId: number, options: SeedOptions): Promise<void> {
-  const { emails, days: dayCount = 30, domains = 1, progress } = options
+const progress = (text: string) => void process.stderr.write(`${text}\n`)
+
+async function storeEmailsOf(app: App, accountId: number, domainId: number, options: StoreOptions): Promise<void> {
+  const { emails, days: dayCount = 30, domains = 1 } = options
+  progress(`storing ${emails} emails`)
   const untilMs = app.clock.now() - hours(2)
   const bodies = JSON.stringify(await storeBodies(app, Math.min(MAX_BODIES, Math.ceil(emails / EMAILS_PER_BODY))))
   const parameters = {
@@ -81,7 +68,7 @@ async function storeEmails(app: App, accountId: number, domainId: number, option
     'SELECT max(last_seq) AS n FROM event_sequences WHERE account_id = ?',
   )
   for (let first = 0; first < emails; first += EMAILS_PER_PART) {
-    if (first > 0 && first % (5 * EMAILS_PER_PART) === 0) progress?.(`  ${Math.round((first * 100) / emails)} %`)
+    if (first > 0 && first % (5 * EMAILS_PER_PART) === 0) progress(`  ${Math.round((first * 100) / emails)} %`)
     const part = {
       ...parameters,
       first,
@@ -93,7 +80,7 @@ async function storeEmails(app: App, accountId: number, domainId: number, option
   }
 }
 
-/** Runs the statements of seed.sql. @param bodies pairs of references as JSON */
+/** Runs the statements of stored-emails.sql. @param bodies pairs of references as JSON */
 function insertPart(db: Database, bodies: string, parameters: Readonly<Record<string, string | number>>): void {
   const columns = Object.entries(parameters).map(
     ([name, value]) => `${typeof value === 'number' ? value : `'${value}'`} AS ${name}`,
@@ -104,7 +91,8 @@ function insertPart(db: Database, bodies: string, parameters: Readonly<Record<st
      json_extract(value, '$[1]') AS text_ref FROM json_each(?)`,
     [bodies],
   )
-  for (const statement of seedSql.split(/;\n/)) if (/^\w/m.test(statement.replace(/^--.*$/gm, ''))) db.run(statement)
+  for (const statement of storedEmailsSql.split(/;\n/))
+    if (/^\w/m.test(statement.replace(/^--.*$/gm, ''))) db.run(statement)
   db.run('DROP TABLE seed')
   db.run('DROP TABLE seed_bodies')
 }

@@ -1,6 +1,12 @@
 /** @module Receiving: signed messages are submitted over SMTP, parsed, authenticated and stored for a route. */
 import { createPrivateKey } from 'node:crypto'
 import { CommandError } from '#app/cli/errors.ts'
+import { createMail, type Exchange, runLoad } from '#bench/load.ts'
+import { createMessageBuilder, SENDER_DOMAIN } from '#bench/mails.ts'
+import type { Benchmark, Created, Values } from '#bench/measure.ts'
+import { findFreePort, observe, readUsage, startService, waitUntil } from '#bench/processes.ts'
+import { type DnsRecords, startReceiver } from '#bench/receiver.ts'
+import { CONNECTIONS, loadFigures, toValues } from '#bench/sending.ts'
 import type { Account } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
@@ -8,12 +14,6 @@ import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts
 import { KiB } from '#platform/units.ts'
 import { formatDkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
-import { createMail, type Exchange, runLoad } from './load.ts'
-import { createMessageBuilder, SENDER_DOMAIN } from './mails.ts'
-import type { Benchmark, Seeded, Values } from './measure.ts'
-import { findFreePort, observe, readUsage, startService, waitUntil } from './processes.ts'
-import { type DnsRecords, startReceiver } from './receiver.ts'
-import { CONNECTIONS, loadFigures, toValues } from './sending.ts'
 
 const CLIENT_DOMAIN = 'client.bench.test'
 const SELECTOR = 'bench'
@@ -36,11 +36,11 @@ export const createReceivingBenchmark = (count: number): Benchmark => ({
     ['processed_cpu_ms', '  CPU ms per message, accepted and processed', 3],
     ['peak_rss_mib', 'peak RSS MiB', 0],
   ],
-  async prepare({ seed, onCopy }, resources) {
+  async prepare({ create, onCopy }, resources) {
     const { messages, records } = await createSignedMessages(count)
     const { dnsPort } = resources.use(await startReceiver({ records }))
-    const seeded = await seed('receiving', { emails: 0, before: routeSupportMail })
-    const run = () => onCopy(seeded.dataDir, (dataDir) => runReceiving(dnsPort, messages, { ...seeded, dataDir }))
+    const created = await create('receiving', routeSupportMail)
+    const run = () => onCopy(created.dataDir, (dataDir) => runReceiving(dnsPort, messages, { ...created, dataDir }))
     return [{ title: 'runs', run }]
   },
 })
@@ -96,7 +96,7 @@ interface InboundList {
 async function runReceiving(
   dnsPort: number,
   messages: readonly Exchange[],
-  { dataDir, key }: Pick<Seeded, 'dataDir' | 'key'>,
+  { dataDir, key }: Pick<Created, 'dataDir' | 'key'>,
 ): Promise<Values> {
   const count = messages.length
   const smtpPort = findFreePort()
