@@ -1,5 +1,5 @@
 /** @module The design as values: colours, sizes of type, spacing, radius; `style/theme.css` has the rest. */
-import { Alert, createTheme } from '@mantine/core'
+import { createTheme } from '@mantine/core'
 
 /** The blue of the icon is shade 7; white on 6 and darker has a contrast of 4.5 to 1. */
 const BRAND = [
@@ -46,24 +46,6 @@ const DARK = [
 const SIZE = { small: '0.75rem', body: '0.875rem', title: '1.25rem' }
 const heading = (fontSize: string) => ({ fontSize, lineHeight: '1.4' })
 
-/** The tones of notices, by the names of Mantine's colours. */
-const TONES: Readonly<Record<string, string>> = {
-  red: 'bad',
-  yellow: 'warning',
-  orange: 'warning',
-  green: 'good',
-  teal: 'good',
-  blue: 'active',
-}
-
-const toNoticeVars = (tone: string | undefined) => ({
-  '--alert-color': tone ? `var(--${tone})` : 'var(--mantine-color-dimmed)',
-  '--alert-bg': tone ? `var(--${tone}-tint)` : 'var(--surface)',
-  '--alert-bd': tone
-    ? `1px solid color-mix(in srgb, var(--${tone}) 25%, transparent)`
-    : '1px solid var(--mantine-color-default-border)',
-})
-
 export const theme = createTheme({
   fontFamily: "'Inter Variable', system-ui, sans-serif",
   fontFamilyMonospace: 'ui-monospace, SFMono-Regular, Menlo, Consolas, monospace',
@@ -91,7 +73,6 @@ export const theme = createTheme({
     },
   },
   components: {
-    Alert: Alert.extend({ vars: (_, { color = '' }) => ({ root: toNoticeVars(TONES[color]) }) }),
     InputWrapper: { defaultProps: { inputWrapperOrder: ['label', 'input', 'description', 'error'] } },
     Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
     // Otherwise the heading of a dialog counts as a second banner of the page.

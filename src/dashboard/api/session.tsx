@@ -1,9 +1,10 @@
 /** @module Who is signed in, and signing in again when the session ends: what was typed stays. */
-import { Alert, Anchor, Button, Modal, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Modal, PasswordInput, Stack, Text, TextInput } from '@mantine/core'
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, type ReactNode, useContext, useEffect, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import type { Session } from '#client/operator-api.ts'
+import { FormError } from '../parts/form-error.tsx'
 import { ErrorState, LoadingState } from '../parts/page.tsx'
 import { api, listenForForbidden, listenForSignOut, read, rememberCsrfToken } from './client.ts'
 import { readAgain } from './data.ts'
@@ -108,7 +109,7 @@ interface SignInAgainProps {
 function SignInAgain({ email, hasPassword, isOpen, onSignedIn }: SignInAgainProps) {
   const [password, setPassword] = useState('')
   const [code, setCode] = useState('')
-  const [error, setError] = useState<string>()
+  const [error, setError] = useState<unknown>()
   const [isSending, setIsSending] = useState(false)
   const latest = useRef(onSignedIn)
   latest.current = onSignedIn
@@ -133,7 +134,7 @@ function SignInAgain({ email, hasPassword, isOpen, onSignedIn }: SignInAgainProp
       setError(undefined)
       await onSignedIn(renewed)
     } catch (cause) {
-      setError(cause instanceof Error ? cause.message : String(cause))
+      setError(cause)
     } finally {
       setIsSending(false)
     }
@@ -150,7 +151,7 @@ function SignInAgain({ email, hasPassword, isOpen, onSignedIn }: SignInAgainProp
       <form onSubmit={submit}>
         <Stack>
           <Text>Your session has ended. What you typed on this page is kept.</Text>
-          {error && <Alert color="red">{error}</Alert>}
+          <FormError error={error} />
           <TextInput label="Email address" value={email} readOnly autoComplete="username" />
           {hasPassword && (
             <>

@@ -77,7 +77,6 @@ export function DialogFrame(props: DialogFrameProps) {
             data-autofocus
           />
         )}
-        <FormError error={props.work?.error} fields={props.fields ?? []} />
         <Group justify="flex-end" gap="xs">
           <Button variant="default" onClick={props.onClose}>
             Back
@@ -91,6 +90,7 @@ export function DialogFrame(props: DialogFrameProps) {
             {props.confirm}
           </Button>
         </Group>
+        <FormError error={props.work?.error} fields={props.fields ?? []} />
       </Form>
     </Modal>
   )

@@ -1,11 +1,12 @@
 /** @module A form on a screen, as a table of its fields. */
-import { Alert, Group, Text } from '@mantine/core'
+import { Group, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
 import { type Role, useAllowed } from '../api/session.tsx'
 import { SubmitButton } from './buttons.tsx'
 import { LeaveGuard } from './dialog.tsx'
 import { Form, type FormProps } from './form.tsx'
 import { FormError } from './form-error.tsx'
+import { Notice } from './notice.tsx'
 import { type FormHook, type FormState, useForm } from './use-form.tsx'
 
 interface FieldFormProps<Body, Result>
@@ -57,9 +58,8 @@ export function FieldForm<Body, Result>(props: FieldFormProps<Body, Result>) {
       {...(maw !== undefined && { maw })}
       {...labels}
     >
-      {roleReason !== undefined && <Alert color="gray">{roleReason}</Alert>}
+      {roleReason !== undefined && <Notice>{roleReason}</Notice>}
       {layout ? layout(form) : show(fields)}
-      <FormError error={work.error} fields={hidesFields ? [] : names} />
       <Group>
         <SubmitButton
           reason={reason ?? (stored && isUnchanged ? 'Nothing was changed yet.' : undefined)}
@@ -72,6 +72,7 @@ export function FieldForm<Body, Result>(props: FieldFormProps<Body, Result>) {
           {work.isSuccess && isUnchanged && done}
         </Text>
       </Group>
+      <FormError error={work.error} fields={hidesFields ? [] : names} />
       {lost !== undefined && <LeaveGuard text={lost} isDirty={() => !isUnchanged} />}
     </Form>
   )

@@ -1,7 +1,6 @@
 /** @module What the API says is wrong, beside its field or below the form. */
-import { Alert, Code, List, Text } from '@mantine/core'
 import { TassisError } from '#client/client.ts'
-import { RequestId } from './page.tsx'
+import { ErrorNotice } from './page.tsx'
 
 /** The message for a field, or for a part of it, in a 422; undefined for other errors. */
 export function findFieldError(error: unknown, field: string): string | undefined {
@@ -21,25 +20,7 @@ interface FormErrorProps {
 /** Shows nothing without an error, or if fields show all of it. */
 export function FormError({ error: thrown, fields = [] }: FormErrorProps) {
   const error = omitFieldErrors(thrown, fields)
-  if (!error) return null
-  if (!(error instanceof TassisError)) return <Alert color="red">{String(error)}</Alert>
-  const { message, details, retryAfter, requestId } = error
-  return (
-    <Alert color="red" role="alert">
-      <Text>{message}</Text>
-      {details.length > 0 && (
-        <List size="sm">
-          {details.map((detail) => (
-            <List.Item key={`${detail.field} ${detail.message}`}>
-              {detail.field && <Code>{detail.field}</Code>} {detail.message}
-            </List.Item>
-          ))}
-        </List>
-      )}
-      {retryAfter !== undefined && <Text size="sm">You can try again in {retryAfter} s.</Text>}
-      <RequestId id={requestId} />
-    </Alert>
-  )
+  return error ? <ErrorNotice error={error} /> : null
 }
 
 /** The error, unless every part of it is shown beside one of these fields. */

@@ -1,6 +1,7 @@
 /** @module The HTML of a message in a frame. The author of the message is not trusted. */
-import { Alert, Button, Group, Stack, Text } from '@mantine/core'
+import { Button, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
+import { Notice } from './notice.tsx'
 
 /** Anything by which HTML can name a picture elsewhere. */
 const REMOTE_PICTURE = /<(?:img|image|picture|video)\b|\bbackground\s*=|url\(/i
@@ -19,18 +20,17 @@ export function MailFrame({ html, src }: MailFrameProps) {
   return (
     <Stack gap="xs">
       {REMOTE_PICTURE.test(html) && (
-        <Alert variant="default" p="xs">
-          <Group gap="xs">
-            <Text size="sm" flex="1 1 16rem">
-              {hasPictures
-                ? 'Pictures are loaded from the servers that the email names.'
-                : 'Pictures from other servers are not loaded. Loading them tells those servers that this email was opened, when, and from which network address.'}
-            </Text>
+        <Notice
+          action={
             <Button size="xs" variant="default" onClick={() => setHasPictures(!hasPictures)}>
               {hasPictures ? 'Hide remote pictures' : 'Load remote pictures'}
             </Button>
-          </Group>
-        </Alert>
+          }
+        >
+          {hasPictures
+            ? 'Pictures are loaded from the servers that the email names.'
+            : 'Pictures from other servers are not loaded. Loading them tells those servers that this email was opened, when, and from which network address.'}
+        </Notice>
       )}
       <iframe
         // A new element: changing the address of a frame would add to the history.

@@ -1,17 +1,5 @@
 /** @module The frame of a screen: heading, sections, facts, links of its area; and what it shows while it has no data. */
-import {
-  Alert,
-  type AlertProps,
-  Anchor,
-  Button,
-  Code,
-  Group,
-  Skeleton,
-  Stack,
-  Text,
-  Title,
-  type TitleOrder,
-} from '@mantine/core'
+import { Anchor, Button, Code, Group, List, Skeleton, Text, Title, type TitleOrder } from '@mantine/core'
 import { useWindowEvent } from '@mantine/hooks'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useRouter, useRouterState } from '@tanstack/react-router'
@@ -22,6 +10,7 @@ import { SessionContext } from '../api/session-context.ts'
 import { Copy } from './copy.tsx'
 import { IconArrowLeft } from './icons.ts'
 import { AppLink } from './links.tsx'
+import { Notice } from './notice.tsx'
 import type { Target } from './target.ts'
 
 interface PageProps {
@@ -69,7 +58,7 @@ export function Page({ title, back, status, description, action, children }: Pag
             {action && <div className="page-actions">{action}</div>}
           </div>
           {description && <p className="page-description">{description}</p>}
-          <Done message={said?.on === path ? said.message : undefined} mt="xs" />
+          <div role="status">{said?.on === path && <Notice tone="good">{said.message}</Notice>}</div>
         </div>
         {children}
       </div>
@@ -142,28 +131,51 @@ export const LoadingLines = ({ rows }: { readonly rows: number }) => (
   </div>
 )
 
-/** What went wrong, the request id to quote, and a button to try again. */
-export function ErrorState({ error, onRetry }: { readonly error: unknown; onRetry?(): unknown }) {
-  const { message, requestId, retryAfter } =
-    error instanceof TassisError ? error : { message: String(error), requestId: undefined, retryAfter: undefined }
+/** What went wrong, and a button to try again. */
+export const ErrorState = ({ error, onRetry }: { readonly error: unknown; onRetry?(): unknown }) => (
+  <ErrorNotice
+    error={error}
+    title="This could not be loaded"
+    action={
+      onRetry && (
+        <Button size="xs" variant="default" onClick={() => onRetry()}>
+          Try again
+        </Button>
+      )
+    }
+  />
+)
+
+interface ErrorNoticeProps {
+  readonly error: unknown
+  readonly title?: string
+  readonly action?: ReactNode
+}
+
+/** What the API says is wrong, part by part, and the request id to quote. */
+export function ErrorNotice({ error, ...notice }: ErrorNoticeProps) {
+  const { message, details, retryAfter, requestId } =
+    error instanceof TassisError ? error : new TassisError(0, { code: 'failed', message: String(error) })
   return (
-    <Alert color="red" title="This could not be loaded" role="alert">
-      <Stack gap="xs" align="flex-start">
-        <Text>{message}</Text>
-        {retryAfter !== undefined && <Text>You can try again in {retryAfter} s.</Text>}
-        <RequestId id={requestId} />
-        {onRetry && (
-          <Button size="xs" variant="default" onClick={() => onRetry()}>
-            Try again
-          </Button>
-        )}
-      </Stack>
-    </Alert>
+    <Notice tone="bad" isUrgent {...notice}>
+      {message}
+      {details.length > 0 && (
+        <List size="sm">
+          {details.map((detail) => (
+            <List.Item key={`${detail.field} ${detail.message}`}>
+              {detail.field && <Code>{detail.field}</Code>} {detail.message}
+            </List.Item>
+          ))}
+        </List>
+      )}
+      {retryAfter !== undefined && <Text>You can try again in {retryAfter} s.</Text>}
+      <RequestId id={requestId} />
+    </Notice>
   )
 }
 
 /** Leads to the request in the log. A plain link: also errors outside of the router have one. */
-export function RequestId({ id }: { readonly id: string | undefined }) {
+function RequestId({ id }: { readonly id: string | undefined }) {
   const role = useContext(SessionContext)?.role
   return id ? (
     <Text size="sm">
@@ -307,14 +319,3 @@ export function useBack(list: Target): () => void {
     else void navigate(list)
   }
 }
-
-/** What was done, announced to screen readers. */
-export const Done = ({ message, ...props }: AlertProps & { readonly message: ReactNode }) => (
-  <div role="status">
-    {message !== undefined && (
-      <Alert color="green" {...props}>
-        {message}
-      </Alert>
-    )}
-  </div>
-)

@@ -1,5 +1,5 @@
 /** @module What can be done with an email now: retry, send again, reschedule, cancel; suppress a recipient. */
-import { Alert, Checkbox, Group, Stack, Text } from '@mantine/core'
+import { Checkbox, Group, Stack, Text } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import type { Email, EmailAction, ResendEmailRequest, UpdateEmailRequest } from '#client/api.ts'
@@ -11,6 +11,7 @@ import { ConfirmButton, ConfirmDialog, DialogButton } from '../../parts/dialog.t
 import type { Input, Values } from '../../parts/fields.ts'
 import { FormError } from '../../parts/form-error.tsx'
 import { ButtonLink } from '../../parts/links.tsx'
+import { Notice } from '../../parts/notice.tsx'
 import { useSay } from '../../parts/page.tsx'
 import { Menu, type MenuAction } from '../../parts/popover.tsx'
 import { RemoveDialog } from '../suppressions/remove.tsx'
@@ -208,20 +209,20 @@ function Warnings({ email, to }: EmailActionsProps & Values) {
   return (
     <>
       {mayHaveIt.length > 0 && (
-        <Alert color="yellow" title="It may arrive twice">
+        <Notice tone="warning" title="It may arrive twice">
           It is unknown whether {mayHaveIt.map(({ address }) => address).join(', ')} got the first email.
-        </Alert>
+        </Notice>
       )}
       {haveIt.length > 0 && (
-        <Alert color="yellow" title="It arrives twice">
+        <Notice tone="warning" title="It arrives twice">
           {haveIt.length === 1 ? haveIt[0]?.address : `${haveIt.length} recipients`} already got the first email.
-        </Alert>
+        </Notice>
       )}
       {suppressed.length > 0 && (
-        <Alert color="yellow" title="Suppressed addresses get none">
+        <Notice tone="warning" title="Suppressed addresses get none">
           {suppressed.map(({ address }) => address).join(', ')} got no mail the first time. Remove the suppression
           first.
-        </Alert>
+        </Notice>
       )}
     </>
   )
