@@ -4,7 +4,6 @@ import { createSetupLink } from '#features/people/team/setup.ts'
 import { giveToOwner } from '#platform/disk/data-owner.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { createLog } from '#platform/log/log.ts'
-import { captureStrayOutput } from '#platform/log/stray-output.ts'
 import type { LoadedConfig } from '#platform/settings/config.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { systemClock } from '#platform/time/clock.ts'
@@ -80,7 +79,6 @@ export async function runService(
   let log = createLog(config.logLevel)
   // At the end, also of a start that failed.
   using _owned: Disposable = { [Symbol.dispose]: () => giveToOwner(config.dataDir) }
-  using _output = captureStrayOutput((text) => log.warn({ text }, 'unexpected output'))
   using _errors = catchUnexpectedErrors((error) => {
     // State in memory can no longer be trusted; state on disk can.
     log.fatal({ err: error }, 'unexpected error: stopping the service')

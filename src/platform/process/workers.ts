@@ -28,7 +28,7 @@ const toUrl = (entry: string): string => new URL(`${sourceFolder}${entry}`, impo
 export const startWorker = (name: WorkerName): Worker =>
   startWithDescriptors((workerData) => {
     // The types lack `workerData`, which Bun has from node:worker_threads.
-    const options = { name, argv: [name], preload: toUrl(PRELOAD_ENTRY), smol: true, workerData }
+    const options = { name, preload: toUrl(PRELOAD_ENTRY), smol: true, workerData }
     return new Worker(toUrl(workerEntries[name]), options)
   })
 
