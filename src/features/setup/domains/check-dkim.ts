@@ -5,6 +5,7 @@ import {
   adviseTxt,
   type Check,
   findAbsenceHint,
+  findQuotingProblem,
   hasRecord,
   isCheck,
   missing,
@@ -21,15 +22,12 @@ export async function checkDkim(resolver: Resolver, domain: string, ours: DkimPu
   const texts = toRecordsOrCheck(await resolver.txt(host), 'DKIM key (TXT)', host)
   if (isCheck(texts)) return texts
   const advice = adviseTxt(host, formatDkimValue(ours))
-  if (texts.length === 0) {
-    // Few publish the optional key, so each check would look in vain for it elsewhere.
-    const hint = ours.type === 'rsa' ? await findMissingKeyHint(resolver, domain, ours) : ''
-    return missing(`There is no DKIM key at ${host}.`, hint, advice)
-  }
   const keys = texts.filter((text) => parseTags(removeQuoting(text)).has('p'))
-  const [key] = keys
-  if (key === undefined) {
-    return wrong(`The TXT record at ${host} is ${quoteValue(texts[0] ?? '')}, which holds no DKIM key (no p=).`, advice)
+  const [record = texts[0]] = keys
+  if (record === undefined) {
+    const isOurs = async (name: string) =>
+      hasRecord(await resolver.txt(name), (text) => parseTags(removeQuoting(text)).get('p') === ours.publicKey)
+    return missing(`There is no DKIM key at ${host}.`, await findAbsenceHint(resolver, domain, host, isOurs), advice)
   }
   if (keys.length > 1) {
     return wrong(
@@ -37,48 +35,34 @@ export async function checkDkim(resolver: Resolver, domain: string, ours: DkimPu
       `Remove the others and keep the one with the value ${formatDkimValue(ours)}`,
     )
   }
-  const problem = findProblem(key, ours)
-  if (problem !== undefined) return wrong(`The DKIM key at ${host} ${problem}.`, advice)
-  const testing = parseTags(key).get('t')?.split(':').includes('y')
-  return verified(
-    `The DKIM key at ${host} is ours.${testing ? ' Remove its t=y, which marks it as a test, because some receivers then ignore signatures.' : ''}`,
-  )
+  const problem = findProblem(record, ours)
+  return problem === undefined
+    ? verified(`The DKIM key at ${host} is ours.`)
+    : wrong(`The DKIM key at ${host} is ${quoteValue(record)}, which ${problem}.`, advice)
 }
 
 /** The problem with the key record, as the end of a sentence; undefined when there is none. */
-function findProblem(record: string, { publicKey: ours, type: ourType }: DkimPublicKey): string | undefined {
-  const bare = removeQuoting(record)
-  const tags = parseTags(bare)
-  const key = parseKey(bare)
-  if (key !== ours) {
-    if (key === '') return 'is revoked (its p= is empty)'
-    if (ours.startsWith(key)) {
-      return `is cut off after ${key.length} of ${ours.length} characters; it must be one record, which the DNS provider splits into strings itself or wants as several strings of at most 255 characters`
-    }
-    return `is a different key: p= begins with ${quoteValue(key.slice(0, 24))} and ends with ${quoteValue(key.slice(-12))}, ours begins with ${quoteValue(ours.slice(0, 24))} and ends with ${quoteValue(ours.slice(-12))}`
-  }
-  if (bare !== record.trim()) return 'has quotes or backslashes inside its value; enter the value without them'
-  // RFC 6376 §3.6.1: v= is optional, but must come first and be DKIM1.
-  if (tags.has('v') && ([...tags.keys()][0] !== 'v' || tags.get('v') !== 'DKIM1')) {
-    return `is not valid: it has v=${tags.get('v')}, but v= must come first and be DKIM1`
-  }
-  // Receivers parse the whole tag list: a duplicate or malformed tag makes it invalid (RFC 6376 §3.2).
-  const parsed = parseDkimRecord(bare)
+function findProblem(record: string, { publicKey: ours, type }: DkimPublicKey): string | undefined {
+  const quoting = findQuotingProblem(record)
+  if (quoting !== undefined) return quoting
+  const parsed = parseDkimRecord(record)
   if (parsed.kind === 'invalid') return `is not valid: ${parsed.reason.replace(/\.$/, '')}`
-  // RFC 6376 §3.6.1: without k=, the key is RSA.
-  const type = tags.get('k') ?? 'rsa'
-  if (type !== ourType) return tags.has('k') ? `has k=${type}, but our key is k=${ourType}` : `lacks k=${ourType}`
-  const hashes = splitValues(tags.get('h'))
-  if (hashes.length > 0 && !hashes.includes('sha256')) return `allows h=${tags.get('h')} only, but we sign with sha256`
-  const services = splitValues(tags.get('s'))
-  if (services.length > 0 && !services.includes('*') && !services.includes('email')) {
-    return `has s=${tags.get('s')}, which does not allow its use for email`
+  const { tags } = parsed
+  const key = tags.get('p') ?? ''
+  if (key !== '' && key !== ours && ours.startsWith(key)) {
+    return `is cut off after ${key.length} of ${ours.length} characters; it must be one record, which the DNS provider splits into strings itself or wants as several strings of at most 255 characters`
   }
-  return undefined
+  if (key !== ours) return 'is a different key'
+  const allows = (tag: string, ...values: readonly string[]): boolean =>
+    tags
+      .get(tag)
+      ?.split(':')
+      .some((value) => values.includes(value.trim())) ?? true
+  // RFC 6376 §3.6.1: without k=, the key is RSA.
+  return (tags.get('k') ?? 'rsa') === type && allows('h', 'sha256') && allows('s', '*', 'email')
+    ? undefined
+    : 'has another type (k=), or does not allow sha256 (h=) or email (s=)'
 }
-
-const splitValues = (value: string | undefined): string[] =>
-  value === undefined ? [] : value.split(':').map((v) => v.trim())
 
 /** The tags of a tag list (RFC 6376 §3.2) in order; the first of each name counts. */
 export function parseTags(text: string): Map<string, string> {
@@ -89,18 +73,4 @@ export function parseTags(text: string): Map<string, string> {
     if (name !== '' && !tags.has(name)) tags.set(name, part.slice(at + 1).trim())
   }
   return tags
-}
-
-/** RFC 6376 §3.6.1: white space inside the base64 of p= is ignored. */
-const parseKey = (text: string): string => (parseTags(text).get('p') ?? '').replace(/\s/g, '')
-
-async function findMissingKeyHint(resolver: Resolver, domain: string, key: DkimPublicKey): Promise<string> {
-  const isOurs = async (name: string) =>
-    hasRecord(await resolver.txt(name), (text) => parseKey(removeQuoting(text)) === key.publicKey)
-  const { selector } = key
-  for (const name of [`${selector}.${domain}`, `_domainkey.${domain}`, domain]) {
-    if (await isOurs(name))
-      return `It was found at ${name} instead: the name must be ${selector}._domainkey below ${domain}.`
-  }
-  return findAbsenceHint(resolver, domain, toDkimHost(domain, key), isOurs)
 }

@@ -8,6 +8,7 @@ import {
   adviseTxt,
   type Check,
   findAbsenceHint,
+  findQuotingProblem,
   hasRecord,
   isCheck,
   missing,
@@ -35,12 +36,8 @@ export async function checkDmarc(resolver: Resolver, dns: DomainDns): Promise<Ch
   }
   const host = toDmarcHost(dns.domain)
   const isAt = async (name: string) => hasRecord(await resolver.txt(name), (text) => isDmarc(removeQuoting(text)))
-  return missing(
-    `There is no DMARC record at ${host}.`,
-    (await isAt(dns.domain)) ? `It was found at ${dns.domain} instead: its name must begin with _dmarc.` : '',
-    await findAbsenceHint(resolver, dns.domain, host, isAt),
-    adviseTxt(host, DMARC_VALUE),
-  )
+  const hint = await findAbsenceHint(resolver, dns.domain, host, isAt)
+  return missing(`There is no DMARC record at ${host}.`, hint, adviseTxt(host, DMARC_VALUE))
 }
 
 /** Checks the policy that `domain` itself publishes; undefined when there is none. */
@@ -48,52 +45,34 @@ async function checkPolicyAt(resolver: Resolver, domain: string): Promise<Check 
   const host = toDmarcHost(domain)
   const texts = toRecordsOrCheck(await resolver.txt(host), 'DMARC record (TXT)', host)
   if (isCheck(texts)) return texts
-  const advice = adviseTxt(host, DMARC_VALUE)
   const records = texts.filter(isDmarc)
-  const [record] = records
+  const [record = texts.find(isMeantAsDmarc)] = records
+  if (record === undefined) return undefined
   if (records.length > 1) {
     return wrong(
       `There are ${records.length} DMARC records at ${host}: ${records.map(quoteValue).join(', ')}.`,
       'Receivers ignore all of them in that case; keep only one.',
     )
   }
-  if (record === undefined) {
-    const lookalike = texts.find((text) => /dmarc1/i.test(text) || parseTags(removeQuoting(text)).has('p'))
-    if (lookalike === undefined) return undefined
-    const problem = isDmarc(removeQuoting(lookalike))
-      ? 'has quotes or backslashes inside its value; enter the value without them'
-      : 'does not begin with v=DMARC1; (in capitals)'
-    return wrong(`The DMARC record at ${host} is ${quoteValue(lookalike)}, which ${problem}.`, advice)
-  }
   const problem = findProblem(record)
-  if (problem !== undefined)
-    return wrong(`The DMARC record at ${host} is ${quoteValue(record)}, which ${problem}.`, advice)
-  return verified(`The DMARC record at ${host} is valid: ${quoteValue(record)}.`)
+  return problem === undefined
+    ? verified(`The DMARC record at ${host} is valid: ${quoteValue(record)}.`)
+    : wrong(`The DMARC record at ${host} is ${quoteValue(record)}, which ${problem}.`, adviseTxt(host, DMARC_VALUE))
 }
 
-const POLICIES: readonly (string | undefined)[] = ['none', 'quarantine', 'reject']
+const isMeantAsDmarc = (text: string): boolean => /dmarc1/i.test(text) || parseTags(removeQuoting(text)).has('p')
+
+const POLICIES: readonly string[] = ['none', 'quarantine', 'reject']
 
 function findProblem(record: string): string | undefined {
-  if (/["\\\u201c\u201d]/.test(record))
-    return 'has quotes or backslashes inside its value; enter the value without them'
-  const names = record
-    .split(';')
-    .flatMap((part) => (part.includes('=') ? [part.slice(0, part.indexOf('=')).trim()] : []))
-  const duplicate = names.find((name, i) => names.indexOf(name) !== i)
-  if (duplicate !== undefined) return `contains ${quoteValue(duplicate)} twice`
+  const quoting = findQuotingProblem(record)
+  if (quoting !== undefined) return quoting
+  if (!isDmarc(record)) return 'does not begin with v=DMARC1; (in capitals)'
   const tags = parseTags(record)
-  const policy = tags.get('p')
-  if (policy === undefined) {
-    // RFC 9989 §4.10.1: with a report address, a missing policy means p=none.
-    return /^\s*[a-z][a-z0-9+.-]*:/i.test(tags.get('rua') ?? '')
-      ? undefined
-      : 'has no policy: p=none, p=quarantine or p=reject'
-  }
-  for (const name of ['p', 'sp', 'np']) {
-    const value = tags.get(name)?.toLowerCase()
-    if (tags.has(name) && !POLICIES.includes(value)) {
-      return `has the invalid policy ${name}=${tags.get(name)}; allowed are none, quarantine and reject`
-    }
-  }
-  return undefined
+  const policies = ['p', 'sp', 'np'].flatMap((name) => tags.get(name)?.toLowerCase() ?? [])
+  // RFC 9989 §4.10.1: with a report address, a missing policy means p=none.
+  const hasPolicy = tags.has('p') || tags.has('rua')
+  return hasPolicy && policies.every((policy) => POLICIES.includes(policy))
+    ? undefined
+    : 'has no valid policy: p= must be none, quarantine or reject, and so must sp= and np= if they are there'
 }

@@ -2,9 +2,9 @@
  * @module Checks two MX records: that of the envelope sender's domain, which receives bounces, and that of the domain
  * itself, for inbound mail.
  */
-import { isIP } from 'node:net'
 import type { MxRecord, Resolver } from '#protocols/dns/resolver.ts'
 import {
+  adviseFinalDot,
   type Check,
   findAbsenceHint,
   hasRecord,
@@ -53,21 +53,15 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
     return missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, formatAdvice(publish))
   }
   const named = records.filter((r) => r.exchange !== '')
-  if (named.length === 0) {
-    return wrong(
-      `${host} has a null MX, which means that it accepts no mail.`,
-      purpose.whenMissing,
-      formatAdvice(`Remove it. ${publish}`),
-    )
-  }
   const ourRecord = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(comparePreference)[0]
   if (ourRecord === undefined) {
-    const alias = await resolver.cname(host)
+    const isExtended = named.some((r) => r.exchange.startsWith(`${hostname.toLowerCase()}.`))
     return wrong(
-      `The MX of ${host} points to ${formatRecords(named)} and not to ${hostname}.`,
-      findValueHint(named, hostname),
-      alias.kind === 'ok' ? `${host} is an alias (CNAME) of ${alias.records[0]}: remove the CNAME first.` : '',
-      purpose.whenElsewhere,
+      named.length === 0
+        ? `${host} has a null MX, which means that it accepts no mail.`
+        : `The MX of ${host} points to ${formatRecords(named)} and not to ${hostname}.`,
+      isExtended ? adviseFinalDot(hostname) : '',
+      named.length === 0 ? purpose.whenMissing : purpose.whenElsewhere,
       formatAdvice(publish),
     )
   }
@@ -92,13 +86,3 @@ const formatRecords = (records: readonly MxRecord[]): string =>
     .slice(0, 5)
     .map((r) => `${r.exchange} (priority ${r.preference})`)
     .join(', ')
-
-function findValueHint(records: readonly MxRecord[], hostname: string): string {
-  const extended = records.find((r) => r.exchange.startsWith(`${hostname.toLowerCase()}.`))
-  if (extended !== undefined) {
-    return `The DNS provider appended the domain to the value: enter ${hostname}. with a dot at the end.`
-  }
-  return records.some((r) => isIP(r.exchange) !== 0)
-    ? 'An MX record must name a host; an IP address does not work.'
-    : ''
-}

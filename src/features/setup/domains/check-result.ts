@@ -70,8 +70,18 @@ export function quoteValue(value: string): string {
 export const adviseTxt = (host: string, value: string): string =>
   `Publish a TXT record at ${host} with the value ${value}`
 
+/** For a value to which the provider has appended a name. */
+export const adviseFinalDot = (value: string): string =>
+  `The DNS provider appended the domain to the value: enter ${value}. with a dot at the end.`
+
 /** Removes quotes, backslashes and outer spaces, which come with copying from a zone file. */
 export const removeQuoting = (value: string): string => value.replace(/["\u201c\u201d\u201e\u00ab\u00bb\\]/g, '').trim()
+
+/** The problem of a record that was entered with quotes, as the end of a sentence; undefined when there are none. */
+export const findQuotingProblem = (record: string): string | undefined =>
+  removeQuoting(record) === record.trim()
+    ? undefined
+    : 'has quotes or backslashes inside its value; enter the value without them'
 
 /**
  * The likely reason why a record is missing at `host`, as a sentence; '' if none is found. A look-up that fails

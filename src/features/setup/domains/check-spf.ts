@@ -10,6 +10,7 @@ import {
   adviseTxt,
   type Check,
   findAbsenceHint,
+  findQuotingProblem,
   hasRecord,
   isCheck,
   missing,
@@ -50,20 +51,13 @@ async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonl
   const advice = adviseTxt(host, formatSpfValue(dns))
   const lookalike = texts.find((text) => /^v\s*=\s*spf/i.test(removeQuoting(text)))
   if (lookalike !== undefined) {
-    const problem = isSpf(lookalike.trim())
-      ? 'begins with a space'
-      : isSpf(removeQuoting(lookalike))
-        ? 'has quotes or backslashes inside its value; enter the value without them'
-        : 'is not valid: it must begin with v=spf1 and a space'
+    const problem = findQuotingProblem(lookalike) ?? 'is not valid: it must begin with v=spf1 and a space'
     return wrong(`The SPF record at ${host} is ${quoteValue(lookalike)}, which ${problem}.`, advice)
   }
   const isOurs = async (name: string) =>
     hasRecord(await resolver.txt(name), (text) => removeQuoting(text) === formatSpfValue(dns))
-  const others = texts.length === 0 ? '' : `It has other TXT records: ${texts.slice(0, 3).map(quoteValue).join(', ')}.`
-  const hint = (await isOurs(dns.domain))
-    ? `It was found at ${dns.domain} instead, where it has no effect: the envelope sender of our mail is at ${host}.`
-    : await findAbsenceHint(resolver, dns.domain, host, isOurs)
-  return missing(`There is no SPF record at ${host}.`, others, hint, advice)
+  const hint = await findAbsenceHint(resolver, dns.domain, host, isOurs)
+  return missing(`There is no SPF record at ${host}.`, hint, advice)
 }
 
 async function resolveOwnAddresses(resolver: Resolver, dns: DomainDns): Promise<readonly string[] | Check> {
@@ -108,7 +102,7 @@ async function evaluate(
   const invalid = first('permerror', 'none')
   if (invalid !== undefined) {
     return wrong(
-      `The SPF record at ${host} is ${quoteValue(record)}, which ${describeProblem(record, invalid.evaluation)}.`,
+      `The SPF record at ${host} is ${quoteValue(record)}, which ${findQuotingProblem(record) ?? `is not valid (${toExplanation(invalid.evaluation)})`}.`,
       advice,
     )
   }
@@ -128,19 +122,6 @@ async function evaluate(
     )
   }
   return verified(`The SPF record at ${host} allows our sending addresses.`)
-}
-
-function describeProblem(record: string, evaluation: Evaluation): string {
-  const text = toExplanation(evaluation)
-  if (/too many void/i.test(text)) {
-    return 'refers to more than 2 names for which DNS has no record of the needed type (the limit of RFC 7208); remove the terms for these names'
-  }
-  if (/too many dns/i.test(text)) {
-    return 'needs more than 10 DNS look-ups, the limit of RFC 7208, so receivers reject it; remove include, a, mx and exists terms that are not needed'
-  }
-  if (removeQuoting(record) !== record.trim())
-    return 'has quotes or backslashes inside its value; enter the value without them'
-  return `is not valid (${text})`
 }
 
 /** mailauth's explanation without its leading domain. */

@@ -36,18 +36,13 @@ describe('a tracking host', () => {
   })
 
   // Proves: domain-27
-  test('verifies by a chain of CNAMEs that contains our host, even if the chain continues beyond it', async () => {
+  test('verifies by a chain of CNAMEs that leads to our addresses', async () => {
     const zone = { [HOST]: { CNAME: 'a.example.net' }, 'a.example.net': { CNAME: 'b.example.net' } }
-    const detail = `${HOST} is an alias (CNAME) of a.example.net, an alias of b.example.net, an alias of ${TARGET}.`
-    expect(await runCheck({ ...zone, 'b.example.net': { CNAME: TARGET } })).toEqual(verified(detail))
-    expect(
-      await runCheck({
-        ...zone,
-        'b.example.net': { CNAME: TARGET },
-        [TARGET]: { CNAME: 'vps.test' },
-        'vps.test': OURS,
-      }),
-    ).toEqual(verified(detail))
+    expect(await runCheck({ ...zone, 'b.example.net': { CNAME: TARGET } })).toEqual(
+      verified(
+        `The CNAME at ${HOST} points to "a.example.net", but its addresses are those of ${TARGET}, so it leads to us. If the addresses of ${TARGET} change, those of ${HOST} must change too.`,
+      ),
+    )
   })
 
   // Proves: domain-27
@@ -57,10 +52,6 @@ describe('a tracking host', () => {
     )
     expect(await runCheck({ [HOST]: OURS })).toEqual(flattened)
     expect(await runCheck({ [HOST]: { A: OURS.A } })).toEqual(flattened)
-    expect(await runCheck({ [HOST]: { CNAME: 'other.test' }, 'other.test': OURS })).toMatchObject({
-      outcome: 'verified',
-      detail: expect.stringContaining('is an alias (CNAME) of "other.test", but its addresses are those of'),
-    })
   })
 
   test('is wrong when one of its addresses is not ours, because some readers would reach another server', async () => {
@@ -93,13 +84,10 @@ describe('a tracking host', () => {
     )
   })
 
-  test('is wrong when the CNAMEs form a loop or a chain that is too long', async () => {
-    const detail = `The CNAME records at ${HOST} form a loop or a chain that is too long. Change the value of the CNAME at ${HOST} to ${TARGET}`
-    expect(await runCheck({ [HOST]: { CNAME: 'a.test' }, 'a.test': { CNAME: HOST } })).toEqual(failing('wrong', detail))
-    const names = Array.from({ length: 10 }, (_, i) => `n${i}.test`)
-    const long: Zone = Object.fromEntries(names.map((name, i) => [name, { CNAME: names[i + 1] ?? TARGET }]))
-    expect(await runCheck({ ...long, [HOST]: { CNAME: 'n0.test' } })).toEqual(failing('wrong', detail))
-    expect(await runCheck({ ...long, [HOST]: { CNAME: 'n3.test' } })).toMatchObject({ outcome: 'verified' })
+  test('is wrong when the CNAMEs form a loop', async () => {
+    expect(await runCheck({ [HOST]: { CNAME: 'a.test' }, 'a.test': { CNAME: HOST } })).toEqual(
+      failing('wrong', `The CNAME at ${HOST} points to "a.test" and not to ${TARGET}. Change its value to ${TARGET}`),
+    )
   })
 
   test('is missing when there is no record, with the record to publish', async () => {

@@ -235,20 +235,20 @@ describe('spf', () => {
     )
   })
 
-  test('is wrong with more than ten look-ups, and names the limit', async () => {
+  test('is wrong with more than ten look-ups', async () => {
     const includes = Array.from({ length: 11 }, (_, i) => `i${i}.test`)
     const { spf } = await runChecks({
       ...spfAt(`v=spf1 ${includes.map((i) => `include:${i}`).join(' ')} ip4:192.0.2.25 ip6:2001:db8::25 -all`),
       ...Object.fromEntries(includes.map((i) => [i, { TXT: ['v=spf1 -all'] }])),
     })
     expect(spf.outcome).toBe('wrong')
-    expect(spf.detail).toContain('which needs more than 10 DNS look-ups, the limit of RFC 7208')
+    expect(spf.detail).toContain('which is not valid (')
   })
 
   test('is wrong with more than two void look-ups', async () => {
     const { spf } = await runChecks(spfAt('v=spf1 a:x1.test a:x2.test a:x3.test ip4:192.0.2.25 ip6:2001:db8::25 -all'))
     expect(spf.outcome).toBe('wrong')
-    expect(spf.detail).toContain('refers to more than 2 names for which DNS has no record')
+    expect(spf.detail).toContain('which is not valid (')
   })
 
   test('is wrong with an error after the matching term, because some receivers reject such a record', async () => {
@@ -260,7 +260,6 @@ describe('spf', () => {
   test.each([
     ['"v=spf1 ip4:192.0.2.25 -all"', 'has quotes or backslashes inside its value; enter the value without them'],
     ['v=spf1 ip4:192.0.2.25" " -all', 'has quotes or backslashes inside its value; enter the value without them'],
-    [' v=spf1 ip4:192.0.2.25 -all', 'begins with a space'],
     ['v=spf1;ip4:192.0.2.25', 'is not valid: it must begin with v=spf1 and a space'],
     ['v=spf ip4:192.0.2.25', 'is not valid: it must begin with v=spf1 and a space'],
   ])('is wrong, with the reason, when it is %j', async (text, fault) => {
@@ -276,15 +275,8 @@ describe('spf', () => {
     expect(spf.detail).toContain('but a name in it could not be looked up')
   })
 
-  test('names the likely cause: a record at the domain itself, a doubled name or a CNAME in the way', async () => {
+  test('names the likely cause: a doubled name or a CNAME in the way', async () => {
     const value = 'v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all'
-    const parent = await runChecks({ [RETURN_PATH]: { MX: [OUR_MX] }, 'example.com': { TXT: [value] } })
-    expect(parent.spf).toEqual(
-      failing(
-        'missing',
-        `There is no SPF record at send.example.com. It was found at example.com instead, where it has no effect: the envelope sender of our mail is at send.example.com. ${SPF_ADVICE}`,
-      ),
-    )
     const doubled = await runChecks({
       [RETURN_PATH]: { MX: [OUR_MX] },
       'send.example.com.example.com': { TXT: [value] },
@@ -304,14 +296,9 @@ describe('spf', () => {
     )
   })
 
-  test('names other TXT records, which do not count as SPF', async () => {
+  test('is missing beside other TXT records', async () => {
     const { spf } = await runChecks(spfAt('google-site-verification=abc'))
-    expect(spf).toEqual(
-      failing(
-        'missing',
-        `There is no SPF record at send.example.com. It has other TXT records: "google-site-verification=abc". ${SPF_ADVICE}`,
-      ),
-    )
+    expect(spf).toEqual(failing('missing', `There is no SPF record at send.example.com. ${SPF_ADVICE}`))
   })
 })
 
@@ -330,16 +317,10 @@ describe('dkim', () => {
     expect(dkim).toEqual({ outcome: 'verified', verified: true, detail: `The DKIM key at ${DKIM} is ours.` })
   })
 
-  test('verifies in test mode, with advice to leave it', async () => {
-    const { dkim } = await runChecks(dkimAt(`v=DKIM1; t=y:s; p=${KEY}`))
-    expect(dkim).toMatchObject({ outcome: 'verified' })
-    expect(dkim.detail).toContain('t=y')
-  })
-
   test.each<[string, string[], string]>([
-    ['is another key', ['v=DKIM1; p=MIIBOTHER'], 'is a different key: p= begins with "MIIBOTHER"'],
+    ['is another key', ['v=DKIM1; p=MIIBOTHER'], 'is a different key'],
     ['differs in case', [`v=DKIM1; p=${KEY.toLowerCase()}`], 'is a different key'],
-    ['is revoked', ['v=DKIM1; p='], 'is revoked (its p= is empty)'],
+    ['is revoked', ['v=DKIM1; p='], 'is a different key'],
     ['is cut off', [`v=DKIM1; k=rsa; p=${KEY.slice(0, 237)}`], `is cut off after 237 of ${KEY.length} characters`],
     ['has a tag twice', [`v=DKIM1; k=rsa; k=rsa; p=${KEY}`], 'is not valid: The tag k= occurs twice'],
     [
@@ -355,15 +336,20 @@ describe('dkim', () => {
     ['is split with quotes', [`v=DKIM1; k=rsa; p=${first}" "${second}`], 'has quotes or backslashes inside its value'],
     ['is quoted', [`"v=DKIM1; k=rsa; p=${KEY}"`], 'has quotes or backslashes inside its value'],
     ['is escaped', [`v=DKIM1\\; k=rsa\\; p=${KEY}`], 'has quotes or backslashes inside its value'],
-    ['is of another version', [`v=DKIM2; p=${KEY}`], 'is not valid: it has v=DKIM2, but v= must come first'],
-    ['has v= at the end', [`p=${KEY}; v=DKIM1`], 'is not valid: it has v=DKIM1, but v= must come first and be DKIM1'],
-    ['is of another type', [`v=DKIM1; k=ed25519; p=${KEY}`], 'has k=ed25519, but our key is k=rsa'],
-    ['allows sha1 only', [`v=DKIM1; h=sha1; p=${KEY}`], 'allows h=sha1 only'],
-    ['is not for email', [`v=DKIM1; s=tlsrpt; p=${KEY}`], 'has s=tlsrpt'],
+    ['is of another version', [`v=DKIM2; p=${KEY}`], 'is not valid: The tag v= must come first and be DKIM1'],
+    ['has v= at the end', [`p=${KEY}; v=DKIM1`], 'is not valid: The tag v= must come first and be DKIM1'],
+    ['is of another type', [`v=DKIM1; k=ed25519; p=${KEY}`], 'has another type (k=)'],
+    ['allows sha1 only', [`v=DKIM1; h=sha1; p=${KEY}`], 'has another type (k=), or does not allow sha256 (h=)'],
+    [
+      'is not for email',
+      [`v=DKIM1; s=tlsrpt; p=${KEY}`],
+      'has another type (k=), or does not allow sha256 (h=) or email (s=)',
+    ],
   ])('is wrong when the record %s', async (_, texts, fault) => {
     const { dkim } = await runChecks(dkimAt(...texts))
     expect(dkim.outcome).toBe('wrong')
-    expect(dkim.detail).toStartWith(`The DKIM key at ${DKIM} ${fault}`)
+    expect(dkim.detail).toStartWith(`The DKIM key at ${DKIM} is "`)
+    expect(dkim.detail).toContain(`, which ${fault}`)
     expect(dkim.detail).toEndWith(DKIM_ADVICE)
   })
 
@@ -382,22 +368,21 @@ describe('dkim', () => {
   test('is wrong when the record holds no key', async () => {
     const { dkim } = await runChecks(dkimAt('hello'))
     expect(dkim).toEqual(
-      failing('wrong', `The TXT record at ${DKIM} is "hello", which holds no DKIM key (no p=). ${DKIM_ADVICE}`),
+      failing(
+        'wrong',
+        `The DKIM key at ${DKIM} is "hello", which is not valid: "hello" is not a tag of the form name=value. ${DKIM_ADVICE}`,
+      ),
     )
   })
 
-  test.each([
-    [
-      'ts1._domainkey.example.com.example.com',
-      'the DNS provider appends example.com automatically, so enter only ts1._domainkey as the name of the record.',
-    ],
-    ['ts1.example.com', 'the name must be ts1._domainkey below example.com.'],
-    ['_domainkey.example.com', 'the name must be ts1._domainkey below example.com.'],
-    ['example.com', 'the name must be ts1._domainkey below example.com.'],
-  ])('names %s when the key was found there', async (name, hint) => {
+  test('names the doubled name at which the key was found', async () => {
+    const name = `${DKIM}.example.com`
     const { dkim } = await runChecks({ [DKIM]: 'NXDOMAIN', [name]: { TXT: [`v=DKIM1; k=rsa; p=${KEY}`] } })
     expect(dkim).toEqual(
-      failing('missing', `There is no DKIM key at ${DKIM}. It was found at ${name} instead: ${hint} ${DKIM_ADVICE}`),
+      failing(
+        'missing',
+        `There is no DKIM key at ${DKIM}. It was found at ${name} instead: the DNS provider appends example.com automatically, so enter only ts1._domainkey as the name of the record. ${DKIM_ADVICE}`,
+      ),
     )
   })
 
@@ -421,6 +406,9 @@ describe('dkim', () => {
 })
 
 describe('dmarc', () => {
+  const NO_POLICY =
+    'has no valid policy: p= must be none, quarantine or reject, and so must sp= and np= if they are there'
+
   // Proves: domain-18
   test.each([
     'v=DMARC1; p=none',
@@ -437,10 +425,9 @@ describe('dmarc', () => {
   })
 
   test.each([
-    ['v=DMARC1; p=non', 'has the invalid policy p=non; allowed are none, quarantine and reject'],
-    ['v=DMARC1; p=none; sp=block', 'has the invalid policy sp=block; allowed are none, quarantine and reject'],
-    ['v=DMARC1;', 'has no policy: p=none, p=quarantine or p=reject'],
-    ['v=DMARC1; p=none; p=reject', 'contains "p" twice'],
+    ['v=DMARC1; p=non', NO_POLICY],
+    ['v=DMARC1; p=none; sp=block', NO_POLICY],
+    ['v=DMARC1;', NO_POLICY],
     ['v=dmarc1; p=none', 'does not begin with v=DMARC1; (in capitals)'],
     ['p=none; v=DMARC1', 'does not begin with v=DMARC1; (in capitals)'],
     ['p=reject', 'does not begin with v=DMARC1; (in capitals)'],
@@ -479,19 +466,6 @@ describe('dmarc', () => {
   test('is not inherited across a public suffix', async () => {
     const zone: Zone = { 'shop.co.uk': { A: ['192.0.2.1'] }, '_dmarc.co.uk': { TXT: ['v=DMARC1; p=none'] } }
     expect((await runChecks(zone, { domain: 'shop.co.uk' })).dmarc.outcome).toBe('missing')
-  })
-
-  test('names the domain itself when the record was found there', async () => {
-    const { dmarc } = await runChecks({
-      [DMARC]: 'NXDOMAIN',
-      'example.com': { A: ['192.0.2.1'], TXT: ['v=DMARC1; p=none'] },
-    })
-    expect(dmarc).toEqual(
-      failing(
-        'missing',
-        `There is no DMARC record at _dmarc.example.com. It was found at example.com instead: its name must begin with _dmarc. ${DMARC_ADVICE}`,
-      ),
-    )
   })
 })
 
@@ -544,29 +518,22 @@ describe('return_path and mx', () => {
     )
   })
 
-  test.each<[string, [number, string], string]>([
-    [
-      'the domain was appended to the value',
-      [10, 'mail.tassis.test.send.example.com'],
-      'enter mail.tassis.test. with a dot at the end.',
-    ],
-    ['the value is an IP address', [10, '192.0.2.25'], 'An MX record must name a host; an IP address does not work.'],
-  ])('report that %s', async (_, record, hint) => {
-    const found = (await runChecks(mx(record))).return_path
+  test('report that the domain was appended to the value', async () => {
+    const found = (await runChecks(mx([10, 'mail.tassis.test.send.example.com']))).return_path
     expect(found.outcome).toBe('wrong')
-    expect(found.detail).toContain(hint)
+    expect(found.detail).toContain('enter mail.tassis.test. with a dot at the end.')
   })
 
   test('report a null MX', async () => {
     expect((await runChecks(mx([0, '.']))).return_path).toEqual(
       failing(
         'wrong',
-        `send.example.com has a null MX, which means that it accepts no mail. Without it, bounces do not reach us. Remove it. ${advice}`,
+        `send.example.com has a null MX, which means that it accepts no mail. Without it, bounces do not reach us. ${advice}`,
       ),
     )
   })
 
-  test('name the likely cause: a doubled name or a CNAME in the way', async () => {
+  test('name the likely cause: a doubled name', async () => {
     const doubled = await runChecks({ [RETURN_PATH]: {}, 'send.example.com.example.com': { MX: [OUR_MX] } })
     expect(doubled.return_path).toEqual(
       failing(
@@ -576,14 +543,6 @@ describe('return_path and mx', () => {
     )
     const apex = await runChecks({ 'example.com': { A: ['192.0.2.1'] }, 'example.com.example.com': { MX: [OUR_MX] } })
     expect(apex.mx.detail).toContain('enter only @ as the name of the record')
-    const alias = await runChecks({
-      [RETURN_PATH]: { CNAME: 'site.test' },
-      'site.test': { MX: [{ preference: 1, exchange: 'a.test' }] },
-    })
-    expect(alias.return_path.outcome).toBe('wrong')
-    expect(alias.return_path.detail).toContain(
-      'send.example.com is an alias (CNAME) of site.test: remove the CNAME first.',
-    )
   })
 })
 
