@@ -1,12 +1,11 @@
-import { describe, expect, test } from 'bun:test'
+import { expect, test } from 'bun:test'
 import type { WebhookDeliverySummary } from '#client/api.ts'
-import { STREAMED_TYPES } from '#dashboard/api/event-types.ts'
 import { toBody, type Values } from '#dashboard/parts/fields.ts'
 import { formatDuration } from '#dashboard/parts/format.ts'
 import { updateRows } from '#dashboard/parts/rows.ts'
+import { STATE_NAMES } from '#dashboard/parts/tone.ts'
 import { EVENT_GROUPS, EVENT_NAMES } from '#dashboard/screens/webhooks/events.ts'
 import {
-  explainDeactivation,
   findLastAttempt,
   findLastFailure,
   toFailureWords,
@@ -51,7 +50,7 @@ test('the state of a webhook tells failures from its owner', () => {
 })
 
 test('live updates listen to every type of event', () => {
-  expect(STREAMED_TYPES).toEqual([...EVENT_TYPES])
+  expect(STATE_NAMES).toEqual(expect.arrayContaining([...EVENT_TYPES]))
 })
 
 test('every event is offered once, in one group', () => {
@@ -66,40 +65,19 @@ test('a webhook is called by its description, or its URL without what may be sec
   expect(toWebhookName({ description: null, url: `https://a.test/${'x'.repeat(200)}` })).toHaveLength(81)
 })
 
-describe('why it was deactivated', () => {
-  const join = (parts: ReturnType<typeof explainDeactivation>) =>
-    parts.map((part) => (typeof part === 'string' ? part : part.at.slice(14, 16))).join('')
-  const webhook = { failure_count: 10, failing_since: at(2), last_failure_at: at(9), last_success_at: at(1) }
+test('a failure names the last response', () => {
+  expect(toFailureWords(delivery({}))).toBe('the last response was 502')
+  const silent = { status_code: null, error: 'The connection was refused. That was the last of 5 attempts.' }
+  expect(toFailureWords(silent)).toBe('there was no response: The connection was refused')
+  expect(toFailureWords({ status_code: null, error: null })).toBe('there was no response')
+})
 
-  test('names how often, from when to when, and the last response', () => {
-    expect(join(explainDeactivation(webhook, delivery({})))).toBe(
-      '10 attempts in a row failed, from 02 to 09; the last response was 502. The last success was at 01. ',
-    )
-    const silent = delivery({
-      status_code: null,
-      error: 'The connection was refused. That was the last of 5 attempts.',
-    })
-    expect(join(explainDeactivation({ ...webhook, last_success_at: null }, silent))).toBe(
-      '10 attempts in a row failed, from 02 to 09; there was no response: The connection was refused. No attempt has succeeded yet. ',
-    )
-  })
-
-  test('is a sentence also for a webhook of an earlier version and for a single failure', () => {
-    expect(join(explainDeactivation({ ...webhook, failing_since: null }, undefined))).toStartWith(
-      '10 attempts in a row failed, at 09. ',
-    )
-    const one = { failure_count: 1, failing_since: at(3), last_failure_at: at(3), last_success_at: null }
-    expect(join(explainDeactivation(one, undefined))).toStartWith('One attempt failed, at 03. ')
-    expect(toFailureWords({ status_code: null, error: null })).toBe('there was no response')
-  })
-
-  test('finds the failure by its time, and no test event', () => {
-    const last = delivery({ id: 'last', attempted_at: at(9) })
-    const rows = [delivery({ id: 'test', event: 'test', attempted_at: at(9) }), delivery({ id: 'other' }), last]
-    expect(findLastFailure(rows, { last_failure_at: at(9) })).toBe(last)
-    expect(findLastFailure(rows, { last_failure_at: at(20) })?.id).toBe('other')
-    expect(findLastFailure([delivery({ status: 'delivered' })], { last_failure_at: at(20) })).toBeUndefined()
-  })
+test('the last failure is found by its time, and is no test event', () => {
+  const last = delivery({ id: 'last', attempted_at: at(9) })
+  const rows = [delivery({ id: 'test', event: 'test', attempted_at: at(9) }), delivery({ id: 'other' }), last]
+  expect(findLastFailure(rows, { last_failure_at: at(9) })).toBe(last)
+  expect(findLastFailure(rows, { last_failure_at: at(20) })?.id).toBe('other')
+  expect(findLastFailure([delivery({ status: 'delivered' })], { last_failure_at: at(20) })).toBeUndefined()
 })
 
 test('the last attempt is the later of success and failure', () => {

@@ -72,7 +72,7 @@ describeInBrowser('the webhooks in the dashboard', (open) => {
     const notice = page.getByRole('group', { name: 'This webhook was deactivated, because it failed' })
     await notice.getByText('12 events were not delivered').waitFor()
     const text = (await notice.textContent()) ?? ''
-    expect(text).toContain('10 attempts in a row failed, from ')
+    expect(text).toContain('10 attempts in a row failed, since ')
     expect(text).toContain('the last response was 502')
     expect(await page.evaluate('window.ran')).toBeUndefined()
 

@@ -7,7 +7,7 @@ import { useWindowEvent } from '@mantine/hooks'
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query'
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useRef, useState } from 'react'
 import type { Event } from '#client/api.ts'
-import { STREAMED_TYPES } from './event-types.ts'
+import { STATE_NAMES } from '../parts/tone.ts'
 import { useSession } from './session.tsx'
 
 /** `connecting`: unknown yet; `polling`: there is no stream now. */
@@ -111,7 +111,8 @@ function readStream(send: (message: Message) => void, signal: AbortSignal): Prom
         timer = setTimeout(open, RETRY_MS)
       }
       const onEvent = ({ data }: MessageEvent<string>) => send({ kind: 'event', event: JSON.parse(data) as Event })
-      for (const type of STREAMED_TYPES) source.addEventListener(type, onEvent)
+      // A browser passes named events only to listeners of that name.
+      for (const type of STATE_NAMES) source.addEventListener(type, onEvent)
     }
     const opening = setTimeout(() => state === 'connecting' && setState('polling'), OPEN_TIMEOUT_MS)
     open()

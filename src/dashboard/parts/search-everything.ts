@@ -17,9 +17,9 @@ import {
   IconWebhook,
   IconWorld,
 } from './icons.ts'
-import { toStatusWord } from './status.tsx'
 import type { Target } from './target.ts'
 import { formatDay, formatTime } from './time.tsx'
+import { toStatusWord } from './tone.ts'
 
 export interface FoundItem {
   readonly key: string

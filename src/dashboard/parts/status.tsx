@@ -1,7 +1,7 @@
 /** @module States by word, shape and colour: readable without seeing colours. */
 
 import type { ReactNode } from 'react'
-import type { Tone } from './tone.ts'
+import { type Tone, toStatusWord, toTone } from './tone.ts'
 
 /** Outlines in a square of 16 units. */
 const SHAPES: Readonly<Record<Tone, ReactNode>> = {
@@ -39,44 +39,6 @@ export const StatusLabel = ({ tone, children, title }: StatusLabelProps) => (
     <span>{children}</span>
   </span>
 )
-
-interface KnownState {
-  readonly word: string
-  readonly tone: Tone
-}
-
-/** Every status of an email or recipient, and every type of event. */
-const STATES: Readonly<Record<string, KnownState>> = {
-  queued: { word: 'Queued', tone: 'waiting' },
-  scheduled: { word: 'Scheduled', tone: 'waiting' },
-  processing: { word: 'Sending', tone: 'active' },
-  sent: { word: 'Delivered', tone: 'good' },
-  delivered: { word: 'Delivered', tone: 'good' },
-  held: { word: 'Held', tone: 'waiting' },
-  deferred: { word: 'Deferred', tone: 'warning' },
-  bounced: { word: 'Bounced', tone: 'bad' },
-  failed: { word: 'Failed', tone: 'bad' },
-  rejected: { word: 'Suppressed', tone: 'neutral' },
-  cancelled: { word: 'Cancelled', tone: 'neutral' },
-  uncertain: { word: 'Uncertain', tone: 'warning' },
-  captured: { word: 'Captured', tone: 'neutral' },
-  opened: { word: 'Opened', tone: 'good' },
-  clicked: { word: 'Clicked', tone: 'good' },
-  complained: { word: 'Spam complaint', tone: 'bad' },
-  unsubscribed: { word: 'Unsubscribed', tone: 'neutral' },
-  'email.inbound': { word: 'Received', tone: 'good' },
-  'mailbox.message.received': { word: 'Mailbox message', tone: 'good' },
-  'account.auto_paused': { word: 'Account paused', tone: 'bad' },
-  'insights.generated': { word: 'Insights', tone: 'neutral' },
-  'domain.records_lost': { word: 'DNS records lost', tone: 'warning' },
-  'domain.records_restored': { word: 'DNS records restored', tone: 'good' },
-  'domain.unverified': { word: 'Domain unverified', tone: 'bad' },
-}
-
-/** The word for a status or event type; unknown ones are shown as they are. */
-export const toStatusWord = (status: string): string => STATES[status]?.word ?? status
-
-export const toTone = (status: string): Tone => STATES[status]?.tone ?? 'neutral'
 
 /** The badge of a status or event type. */
 export const StatusBadge = ({ status, title }: { readonly status: string; readonly title?: string }) => (

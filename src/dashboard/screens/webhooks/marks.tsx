@@ -1,9 +1,8 @@
-/** @module States of webhooks and deliveries, and sentences with times. */
-import { Fragment } from 'react'
+/** @module States of webhooks and deliveries. */
 import type { Webhook, WebhookDeliverySummary } from '#client/api.ts'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Time } from '../../parts/time.tsx'
-import { DELIVERY_STATES, findLastAttempt, type SentencePart, toWebhookState, WEBHOOK_STATES } from './state.ts'
+import { DELIVERY_STATES, findLastAttempt, toWebhookState, WEBHOOK_STATES } from './state.ts'
 
 export function WebhookStatus({ webhook }: { readonly webhook: Webhook }) {
   const { word, tone } = WEBHOOK_STATES[toWebhookState(webhook)]
@@ -42,12 +41,3 @@ export function DeliveryStatus({ delivery: { status, attempts, next_attempt_at: 
 interface DeliveryProps {
   readonly delivery: WebhookDeliverySummary
 }
-
-export const Sentence = ({ parts }: { readonly parts: readonly SentencePart[] }) => (
-  <>
-    {parts.map((part, index) => (
-      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a sentence have no other identity
-      <Fragment key={index}>{typeof part === 'string' ? part : <Time iso={part.at} />}</Fragment>
-    ))}
-  </>
-)

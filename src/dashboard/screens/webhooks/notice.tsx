@@ -5,9 +5,9 @@ import { api } from '../../api/client.ts'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { formatCount } from '../../parts/format.ts'
 import { Notice } from '../../parts/notice.tsx'
-import { Sentence } from './marks.tsx'
+import { Time } from '../../parts/time.tsx'
 import { useDeliveries, useReplayCount } from './queries.ts'
-import { explainDeactivation, explainFailing, findLastFailure, toMissedStart, toWebhookState } from './state.ts'
+import { findLastFailure, toFailureWords, toMissedStart, toWebhookState } from './state.ts'
 
 interface WebhookProps {
   readonly webhook: Webhook
@@ -38,15 +38,35 @@ const Off = ({ webhook }: WebhookProps) => (
   </Notice>
 )
 
-function useLastFailure(webhook: Webhook) {
+/** How often it failed since when, the last response, and the last success. */
+function Failures({ webhook }: WebhookProps) {
+  const { failure_count: count, failing_since: since, last_success_at: success } = webhook
   const { data } = useDeliveries(webhook.id, MAX_SEARCHED)
-  return data && findLastFailure(data.data, webhook)
+  const failure = data && findLastFailure(data.data, webhook)
+  return (
+    <>
+      {formatCount(count, 'attempt')} in a row failed
+      {since !== null && (
+        <>
+          , since <Time iso={since} />
+        </>
+      )}
+      {failure && `; ${toFailureWords(failure)}`}.{' '}
+      {success === null ? (
+        'No attempt has succeeded yet.'
+      ) : (
+        <>
+          The last success was at <Time iso={success} />.
+        </>
+      )}{' '}
+    </>
+  )
 }
 
 const Failing = ({ webhook }: WebhookProps) => (
   <Notice tone="warning" title="Attempts fail">
-    <Sentence parts={explainFailing(webhook, useLastFailure(webhook))} /> Attempts without a response, or with a 5xx,
-    are repeated.
+    <Failures webhook={webhook} />
+    After 10 failed attempts in a row it is deactivated. Attempts without a response, or with a 5xx, are repeated.
   </Notice>
 )
 
@@ -59,7 +79,7 @@ function Deactivated({ webhook }: WebhookProps) {
       title="This webhook was deactivated, because it failed"
       action={<Activate webhook={webhook} missed={missed} />}
     >
-      <Sentence parts={explainDeactivation(webhook, useLastFailure(webhook))} />
+      <Failures webhook={webhook} />
       {count > 0 && `${formatCount(count, 'event')} ${count === 1 ? 'was' : 'were'} not delivered. `}
       Repair your server, send it a test event, then activate the webhook.
     </Notice>

@@ -6,8 +6,6 @@ export type WebhookState = 'active' | 'failing' | 'deactivated' | 'off'
 
 /** How `last_failure_reason` begins once failures deactivated a webhook. */
 const DEACTIVATED = 'deactivated after'
-/** Consecutive failures that deactivate a webhook. */
-const MAX_FAILURES = 10
 
 export function toWebhookState(
   webhook: Pick<Webhook, 'is_active' | 'failure_count' | 'last_failure_reason'>,
@@ -63,7 +61,6 @@ export const findLastFailure = (
     ({ status, event, attempted_at }) => status !== 'delivered' && event !== 'test' && attempted_at !== null,
   )
 
-type Attempts = Pick<Webhook, 'failure_count' | 'failing_since' | 'last_failure_at' | 'last_success_at'>
 type Reply = Pick<WebhookDeliverySummary, 'status_code' | 'error'>
 
 /** Why a delivery failed, as the end of a sentence: "the last response was 502". */
@@ -72,29 +69,6 @@ export function toFailureWords({ status_code: code, error }: Reply): string {
   const [first] = (error ?? '').split(/(?<=\.) /)
   return first ? `there was no response: ${first.replace(/\.$/, '')}` : 'there was no response'
 }
-
-/** A part of a sentence; a part with `at` is shown as a time. */
-export type SentencePart = string | { readonly at: string }
-
-/** Why a webhook that failures deactivated is in this state, and what to do. */
-export function explainDeactivation(webhook: Attempts, failure: Reply | undefined): SentencePart[] {
-  return [...toFailures(webhook), failure ? `; ${toFailureWords(failure)}. ` : '. ', ...toLastSuccess(webhook)]
-}
-
-export const explainFailing = (webhook: Attempts, failure: Reply | undefined): SentencePart[] => [
-  ...explainDeactivation(webhook, failure),
-  `After ${MAX_FAILURES} failed attempts in a row it is deactivated.`,
-]
-
-function toFailures({ failure_count: count, failing_since: since, last_failure_at: last }: Attempts): SentencePart[] {
-  const what = count === 1 ? 'One attempt failed' : `${count} attempts in a row failed`
-  if (since !== null && last !== null && since !== last) return [`${what}, from `, { at: since }, ' to ', { at: last }]
-  const at = last ?? since
-  return at === null ? [what] : [`${what}, at `, { at }]
-}
-
-const toLastSuccess = ({ last_success_at: at }: Attempts): SentencePart[] =>
-  at === null ? ['No attempt has succeeded yet. '] : ['The last success was at ', { at }, '. ']
 
 /** JSON on several lines; the text itself when it is not JSON. */
 export function toPrettyJson(text: string): string {
