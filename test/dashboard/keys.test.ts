@@ -1,7 +1,6 @@
 /** @module API keys in the dashboard, in Chromium and with the real service. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { ALL_SCOPES, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, summariseScopes } from '#dashboard/parts/scopes.ts'
-import { toExampleCommand } from '#dashboard/screens/keys/example.ts'
 import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { describeInBrowser, heading } from '#test/support/dashboard.ts'
@@ -23,17 +22,6 @@ describe('scopes', () => {
     expect(summariseScopes(['emails:send', 'emails:read'])).toBe('emails:send, emails:read')
     expect(summariseScopes(['a:read', 'b:read', 'c:read', 'd:read'])).toBe('a:read, b:read, c:read and 1 more')
     expect(summariseScopes([])).toBe('Nothing')
-  })
-
-  test('have a command that the key allows, quoted for the shell', () => {
-    const options = { origin: 'http://mail.test', key: 'tassis_live_x', domain: undefined, to: "o'hara@people.test" }
-    expect(toExampleCommand({ ...options, scopes: ['emails:send'] })).toContain(
-      `-d '{"from":"hello@your-domain.example","to":"o'\\''hara@people.test"`,
-    )
-    expect(toExampleCommand({ ...options, scopes: ['domains:read', 'webhooks:write'] })).toBe(
-      `curl http://mail.test/v1/domains \\\n  -H 'Authorization: Bearer tassis_live_x'`,
-    )
-    expect(toExampleCommand({ ...options, scopes: ['webhooks:write'] })).toBeUndefined()
   })
 })
 

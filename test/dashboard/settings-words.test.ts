@@ -1,8 +1,6 @@
-/** @module What the settings decide without a browser: words of the audit log, filters, slugs, browsers, QR codes. */
+/** @module What the settings decide without a browser: words of the audit log, filters, slugs, browsers. */
 import { describe, expect, test } from 'bun:test'
-import { encode } from 'uqr'
 import { toSlug } from '#dashboard/parts/format.ts'
-import { toQrPath } from '#dashboard/parts/qr-path.ts'
 import {
   findResourceScreen,
   listChanges,
@@ -88,13 +86,3 @@ test.each([
   ['', 'Unknown browser'],
   [null, 'Unknown browser'],
 ])('%p is shown as %p', (agent, words) => expect(toBrowserWords(agent)).toBe(words))
-
-describe('the path of a QR code', () => {
-  test('covers exactly the dark modules', () => {
-    const { data } = encode('otpauth://totp/Tassis:ada?secret=ABC', { border: 4 })
-    const drawn = data.map((row) => row.map(() => false))
-    for (const [, x = '', y = '', length = ''] of toQrPath(data).matchAll(/M(\d+) (\d+)h(\d+)v1h-\d+z/g))
-      for (let i = 0; i < Number(length); i++) (drawn[Number(y)] as boolean[])[Number(x) + i] = true
-    expect(drawn).toEqual(data)
-  })
-})

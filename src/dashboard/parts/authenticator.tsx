@@ -6,10 +6,25 @@ import { api } from '../api/client.ts'
 import { SESSION, useSession } from '../api/session.tsx'
 import { Copy } from './copy.tsx'
 import { ConfirmDialog, DialogButton } from './dialog.tsx'
-import { usePasswordAgain } from './password-again.tsx'
+import { PASSWORD, usePasswordAgain } from './password-again.tsx'
 import { showRecoveryCodes } from './recovery-codes.tsx'
 
-const QrCode = lazy(async () => ({ default: (await import('./qr-code.tsx')).QrCode }))
+const QR_SIZE_PX = 220
+
+/** Dark on white in both colour schemes, with the border of ISO/IEC 18004: cameras expect that. */
+const QrCode = lazy(async () => {
+  const { renderSVG } = await import('uqr')
+  return {
+    default: ({ text }: { readonly text: string }) => (
+      <img
+        src={`data:image/svg+xml,${encodeURIComponent(renderSVG(text, { border: 4, ecc: 'M' }))}`}
+        alt="QR code with the secret for the app"
+        width={QR_SIZE_PX}
+        height={QR_SIZE_PX}
+      />
+    ),
+  }
+})
 
 export const Authenticator = () => (
   <DialogButton label="Set up an authenticator app" variant="default" size="xs">
@@ -27,19 +42,7 @@ function Setup({ onEnd }: { onEnd(): void }) {
       title="Authenticator app"
       confirm="Continue"
       closeOnClickOutside={false}
-      fields={
-        user.has_password
-          ? [
-              {
-                name: 'password',
-                label: 'Password',
-                kind: 'password',
-                autoComplete: 'current-password',
-                isRequired: true,
-              },
-            ]
-          : []
-      }
+      fields={user.has_password ? PASSWORD : []}
       run={(body: CreateTotpRequest) => again(() => api.auth.createTotp(body))}
       staysOpen
       onDone={({ data }) => setSecret(data)}
@@ -77,8 +80,8 @@ const CodeDialog = ({ secret: { secret, otpauth_uri: uri }, onEnd }: CodeDialogP
     <Text>
       Scan this with the app, or <Anchor href={uri}>open it in an app on this device</Anchor>.
     </Text>
-    <Suspense fallback={<Skeleton height={220} width={220} />}>
-      <QrCode text={uri} label="QR code with the secret for the app" />
+    <Suspense fallback={<Skeleton height={QR_SIZE_PX} width={QR_SIZE_PX} />}>
+      <QrCode text={uri} />
     </Suspense>
     <Text size="sm">Or type this secret into the app:</Text>
     <Group gap="xs">

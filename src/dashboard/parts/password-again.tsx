@@ -46,7 +46,7 @@ export function usePasswordAgain(): <T>(work: () => PromiseLike<T>) => Promise<T
   )
 }
 
-const PASSWORD = [
+export const PASSWORD = [
   { name: 'password', label: 'Password', kind: 'password', autoComplete: 'current-password', isRequired: true },
 ] as const
 

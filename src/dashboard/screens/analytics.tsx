@@ -12,10 +12,8 @@ import { bindText, Form } from '../parts/form.tsx'
 import { InlineLink, NameLink } from '../parts/links.tsx'
 import { Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
-import { useStable } from '../parts/use-stable.ts'
 import {
   type AnalyticsFilters,
-  DOMAIN_COUNTS,
   PERIODS,
   parseAnalyticsFilters,
   toPeriodQuery,
@@ -31,7 +29,7 @@ const route = getRouteApi('/analytics')
 const REFRESH_INTERVAL_MS = 15_000
 
 export default function AnalyticsScreen() {
-  const filters = useStable(route.useSearch())
+  const filters = route.useSearch()
   const navigate = route.useNavigate()
   const change = (next: AnalyticsFilters) => void navigate({ search: next, resetScroll: false })
   const queries = useQueryClient()
@@ -43,7 +41,7 @@ export default function AnalyticsScreen() {
       <FilterForm filters={filters} onChange={change} />
       {filters.stream === undefined ? <Totals filters={filters} /> : <StreamReputation slug={filters.stream} />}
       <SeriesSection filters={filters} onChange={change} />
-      <Domains filters={filters} onChange={change} />
+      <Domains filters={filters} />
     </Page>
   )
 }
@@ -109,10 +107,10 @@ const Share = ({ count, rate }: { readonly count: number; readonly rate: number 
   </>
 )
 
-function Domains({ filters, onChange }: ChangingProps) {
-  const { domains: limit = DOMAIN_COUNTS[0] } = filters
-  const query = usePage(read.analytics.listDomains({ ...toPeriodQuery(filters), limit: String(limit) }))
-  const more = DOMAIN_COUNTS.find((count) => count > limit)
+const MAX_DOMAINS = 50
+
+function Domains({ filters }: Pick<ChangingProps, 'filters'>) {
+  const query = usePage(read.analytics.listDomains({ ...toPeriodQuery(filters), limit: String(MAX_DOMAINS) }))
   return (
     <Section
       title="Recipient domains"
@@ -123,19 +121,12 @@ function Domains({ filters, onChange }: ChangingProps) {
           data.length === 0 ? (
             <Text c="dimmed">No mail was sent in this period.</Text>
           ) : (
-            <>
-              <DataTable
-                label="Recipient domains, the most mail first"
-                columns={COLUMNS}
-                rows={data}
-                toKey={({ domain }) => domain}
-              />
-              {more !== undefined && data.length >= limit && (
-                <Button variant="default" size="xs" onClick={() => onChange({ ...filters, domains: more })}>
-                  Show up to {more}
-                </Button>
-              )}
-            </>
+            <DataTable
+              label="Recipient domains, the most mail first"
+              columns={COLUMNS}
+              rows={data}
+              toKey={({ domain }) => domain}
+            />
           )
         }
       </QueryView>

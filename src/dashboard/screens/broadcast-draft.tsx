@@ -4,18 +4,17 @@ import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Newsletter, NewsletterPreview } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData } from '../api/data.ts'
+import { useData } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
-import { ActionButton } from '../parts/buttons.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { bindText, Form } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
-import { InlineLink, TextLink } from '../parts/links.tsx'
+import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
-import { Notice } from '../parts/notice.tsx'
 import { Facts, LoadingState, RecordPage, Section } from '../parts/page.tsx'
 import { Tabs } from '../parts/tabs.tsx'
+import { useTestEmail } from '../parts/test-email.tsx'
 import { ChooseList } from './broadcasts/choose-list.tsx'
 import { ContentForm } from './broadcasts/content-form.tsx'
 import { SendStep } from './broadcasts/send-step.tsx'
@@ -116,40 +115,21 @@ interface TestStepProps {
 
 function TestStep({ draft, contact, onDone }: TestStepProps) {
   const { user } = useSession()
-  const send = useChange(() =>
+  const test = useTestEmail(() =>
     api.newsletters.sendTestEmail(draft.id, contact === '' ? {} : { contact_email: contact }),
   )
-  // Stays when another one fails.
-  const [sentId, setSentId] = useState<string>()
   return (
     <Stack align="flex-start" gap="sm">
       <Text>
         Sends the email below to {user.email}, with [Test] before its subject. Its link to unsubscribe leads nowhere.
       </Text>
       <Group>
-        <ActionButton
-          needs="developer"
-          variant={sentId === undefined ? 'filled' : 'default'}
-          loading={send.isPending}
-          onClick={() => send.mutate(undefined, { onSuccess: ({ data }) => setSentId(data.id) })}
-        >
-          {sentId === undefined ? 'Send a test email' : 'Send another'}
-        </ActionButton>
-        <Button variant={sentId === undefined ? 'default' : 'filled'} onClick={onDone}>
+        {test.button}
+        <Button variant={test.isSent ? 'filled' : 'default'} onClick={onDone}>
           Continue
         </Button>
       </Group>
-      <div role="status">
-        {sentId !== undefined && (
-          <Notice tone="good">
-            The test email is on its way.{' '}
-            <InlineLink to="/emails/$id" params={{ id: sentId }}>
-              See what happens to it
-            </InlineLink>
-          </Notice>
-        )}
-      </div>
-      <FormError error={send.error} />
+      {test.outcome}
     </Stack>
   )
 }

@@ -8,14 +8,12 @@ import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Domain } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useChange, useData } from '../api/data.ts'
+import { useData } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ActionButton } from '../parts/buttons.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
-import { FormError } from '../parts/form-error.tsx'
-import { InlineLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { RecordPage, Section } from '../parts/page.tsx'
+import { useTestEmail } from '../parts/test-email.tsx'
 import { Time } from '../parts/time.tsx'
 import { DomainStatus, Steps } from './domains/marks.tsx'
 import { useDomainEvents } from './domains/queries.ts'
@@ -49,37 +47,15 @@ function FormerKeys({ domain }: DomainProps) {
 
 function TestEmail({ domain }: DomainProps) {
   const { user } = useSession()
-  const send = useChange(() => api.domains.sendTestEmail(domain.id, {}))
-  // Stays when another one fails.
-  const [sentId, setSentId] = useState<string>()
+  const test = useTestEmail(() => api.domains.sendTestEmail(domain.id, {}))
   return (
     <Section
       title="Test email"
       isCard
       description={`A short email from ${domain.domain} to your address, ${user.email}.`}
-      action={
-        <ActionButton
-          needs="developer"
-          loading={send.isPending}
-          onClick={() => send.mutate(undefined, { onSuccess: ({ data }) => setSentId(data.id) })}
-          variant={sentId === undefined ? 'filled' : 'default'}
-        >
-          {sentId === undefined ? 'Send a test email' : 'Send another'}
-        </ActionButton>
-      }
+      action={test.button}
     >
-      <div role="status">
-        {sentId !== undefined && (
-          <>
-            The test email is on its way.{' '}
-            <InlineLink to="/emails/$id" params={{ id: sentId }}>
-              See what happens to it
-            </InlineLink>
-            .
-          </>
-        )}
-      </div>
-      <FormError error={send.error} />
+      {test.outcome}
     </Section>
   )
 }

@@ -4,14 +4,14 @@ import { useState } from 'react'
 import type { CreateApiKeyResult } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { useSession } from '../api/session.tsx'
+import { toSendCommand } from '../parts/commands.ts'
 import { Copy } from '../parts/copy.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import { ButtonLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { CommandBlock, Page } from '../parts/page.tsx'
-import { SCOPE_PRESETS, summariseScopes } from '../parts/scopes.ts'
+import { ADMIN_SCOPE, SCOPE_PRESETS, summariseScopes } from '../parts/scopes.ts'
 import { useExampleDomain } from './domains/queries.ts'
-import { toExampleCommand } from './keys/example.ts'
 import { KEY_FIELDS, KeyLayout } from './keys/fields.tsx'
 
 export default function ApiKeyNewScreen() {
@@ -39,7 +39,7 @@ function CreatedKey({ apiKey }: { readonly apiKey: CreateApiKeyResult }) {
   const { user } = useSession()
   const domain = useExampleDomain()?.domain
   const { key, name, scopes } = apiKey
-  const command = toExampleCommand({ origin: location.origin, key, scopes, domain, to: user.email })
+  const canSend = scopes.includes('emails:send') || scopes.includes(ADMIN_SCOPE)
   return (
     <Page title="Your new API key">
       <Stack align="flex-start" maw={800}>
@@ -55,10 +55,10 @@ function CreatedKey({ apiKey }: { readonly apiKey: CreateApiKeyResult }) {
         <Text>
           <bdi>{name}</bdi>: {summariseScopes(scopes)}.
         </Text>
-        {command !== undefined && (
+        {canSend && (
           <>
             <Text>Try it:</Text>
-            <CommandBlock command={command} />
+            <CommandBlock command={toSendCommand(domain, user.email, key)} />
           </>
         )}
         <ButtonLink to="/keys">I have copied it</ButtonLink>

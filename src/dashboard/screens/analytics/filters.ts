@@ -36,12 +36,10 @@ export interface AnalyticsFilters {
   readonly stream?: string
   /** Metrics that the chart shows, separated by commas. */
   readonly metrics?: string
-  readonly domains?: number
 }
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 const MAX_STREAM_LENGTH = 63
-export const DOMAIN_COUNTS = [10, 50, 200] as const
 
 export function parseAnalyticsFilters(search: Readonly<Record<string, unknown>>): AnalyticsFilters {
   const { from, to, stream } = search
@@ -50,13 +48,11 @@ export function parseAnalyticsFilters(search: Readonly<Record<string, unknown>>)
   const slug =
     typeof stream === 'string' || typeof stream === 'number' ? String(stream).slice(0, MAX_STREAM_LENGTH) : ''
   const metrics = parseMetrics(search['metrics'])
-  const domains = DOMAIN_COUNTS.find((count) => count === Number(search['domains']))
   return {
     ...(isRange ? { from, to } : period && { period }),
     ...(search['interval'] === 'hour' && { interval: 'hour' as const }),
     ...(slug && { stream: slug }),
     ...(metrics.length > 0 && { metrics: metrics.join(',') }),
-    ...(domains !== undefined && { domains }),
   }
 }
 

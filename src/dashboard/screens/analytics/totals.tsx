@@ -146,7 +146,7 @@ export function StreamReputation({ slug }: { readonly slug: string }) {
   )
 }
 
-const toStreamFigures = ({ reputation }: Stream): readonly Figure[] => [
+export const toStreamFigures = ({ reputation }: Stream): readonly Figure[] => [
   { label: 'Sent', value: reputation.sent },
   { label: 'Delivered', value: reputation.delivered },
   {

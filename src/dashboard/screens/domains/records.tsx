@@ -1,7 +1,7 @@
 /** @module The DNS records of a domain: what to publish, what DNS has now, checked again while one is missing. */
 import { Anchor, Group, Switch, VisuallyHidden } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
-import { useEffect, useMemo, useRef, useState } from 'react'
+import { useEffect, useMemo, useState } from 'react'
 import type { Domain, DomainDns } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../../api/client.ts'
@@ -102,7 +102,7 @@ export function DomainRecords({ domain }: { readonly domain: Domain }) {
               </Notice>
             )}
             <FormError error={query.error ?? verify.error} />
-            <Changes domain={domain} dns={dns} />
+            <Verified domain={domain} dns={dns} />
             <div className="list">
               <DataTable
                 label="DNS records"
@@ -150,25 +150,16 @@ function Provider({ dns: { provider, nameservers, zone } }: { readonly dns: Doma
   )
 }
 
-/** Announces which records turned green, and the verification of the domain. */
-function Changes({ domain, dns }: { readonly domain: Domain; readonly dns: DomainDns }) {
-  const before = useRef<{ readonly keys: ReadonlySet<string>; readonly status: string }>(undefined)
-  const [text, setText] = useState('')
-  useEffect(() => {
-    const earlier = before.current
-    const keys = listRecords(dns).flatMap(({ key, status }) => (status === 'verified' ? [key] : []))
-    before.current = { keys: new Set(keys), status: domain.status }
-    if (!earlier) return
-    const sentences = keys.filter((key) => !earlier.keys.has(key)).map((key) => `${RECORD_NAMES[key]} is verified.`)
-    if (earlier.status !== 'verified' && domain.status === 'verified') sentences.push(`${domain.domain} is verified.`)
-    if (sentences.length > 0) setText(sentences.join(' '))
-  }, [dns, domain.status, domain.domain])
-  return (
-    <VisuallyHidden role="status" aria-live="polite">
-      {text}
-    </VisuallyHidden>
-  )
-}
+/** Announces what turned green: the sentence is read out whenever it changes. */
+const Verified = ({ domain, dns }: { readonly domain: Domain; readonly dns: DomainDns }) => (
+  <VisuallyHidden role="status">
+    {domain.status === 'verified' && `${domain.domain} is verified. `}
+    Verified records:{' '}
+    {listRecords(dns)
+      .flatMap(({ key, status }) => (status === 'verified' ? [RECORD_NAMES[key]] : []))
+      .join(', ')}
+  </VisuallyHidden>
+)
 
 const toColumns = (dns: DomainDns, isAbsolute: boolean): readonly Column<DnsRecordView>[] => [
   {

@@ -1,9 +1,10 @@
 /** @module The content of an email, in tabs: HTML, text, headers, source, links. */
-import { Button, Code, CopyButton, Group, Stack, Text } from '@mantine/core'
+import { Stack, Text } from '@mantine/core'
 import type { Email, EmailLink } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { read } from '../../api/client.ts'
 import { isMissing, useData } from '../../api/data.ts'
+import { CopyText } from '../../parts/copy.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { Mailbox } from '../../parts/mailbox.tsx'
 import { MessageContent } from '../../parts/message-content.tsx'
@@ -66,21 +67,7 @@ function Source({ id }: { readonly id: string }) {
 }
 
 const LINK_COLUMNS: readonly Column<EmailLink>[] = [
-  {
-    header: 'Link',
-    cell: ({ url }) => (
-      <Group gap="xs" wrap="nowrap" align="flex-start">
-        <Code style={{ minWidth: 0 }}>{url}</Code>
-        <CopyButton value={url}>
-          {({ copied, copy }) => (
-            <Button size="compact-xs" variant="default" onClick={copy} flex="none">
-              {copied ? 'Copied' : 'Copy'}
-            </Button>
-          )}
-        </CopyButton>
-      </Group>
-    ),
-  },
+  { header: 'Link', cell: ({ url }) => <CopyText value={url} what="link" /> },
   { header: 'Clicks', width: '6rem', cell: ({ clicks }) => clicks },
   { header: 'Days', width: '6rem', cell: ({ unique_clicks: days }) => days },
   { header: 'By machines', width: '8rem', cell: ({ machine_clicks: clicks }) => clicks },

@@ -9,7 +9,7 @@ import { ConfirmButton } from '../../parts/dialog.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
 import { Notice } from '../../parts/notice.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
-import { CODE } from '../../parts/password-again.tsx'
+import { CODE, PASSWORD } from '../../parts/password-again.tsx'
 import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
@@ -149,10 +149,7 @@ function SecondFactor() {
 }
 
 /** Both factors are asked for before a change. */
-const FACTORS = [
-  { name: 'password', label: 'Password', kind: 'password', autoComplete: 'current-password', isRequired: true },
-  ...CODE,
-] as const
+const FACTORS = [...PASSWORD, ...CODE]
 
 function Sessions() {
   const query = useData(read.auth.listSessions())

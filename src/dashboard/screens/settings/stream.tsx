@@ -9,6 +9,7 @@ import { FieldForm } from '../../parts/field-form.tsx'
 import { Figures } from '../../parts/figures.tsx'
 import { InlineLink } from '../../parts/links.tsx'
 import { QueryView, Section, useEscape } from '../../parts/page.tsx'
+import { toStreamFigures } from '../analytics/totals.tsx'
 import { SettingsPage } from './frame.tsx'
 
 /** In the order in which mail goes. */
@@ -46,32 +47,19 @@ interface StreamProps {
   readonly stream: Stream
 }
 
-const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 2 })
-
-const toNote = (rate: number | null) => (rate === null ? {} : { note: PERCENT.format(rate) })
-
-function Reputation({ stream: { slug, reputation } }: StreamProps) {
-  return (
-    <Section
-      title={`Last ${reputation.period_days} days`}
-      description="Recipients, without captured mail."
-      action={
-        <InlineLink to="/emails" search={{ stream: slug }}>
-          Its emails
-        </InlineLink>
-      }
-    >
-      <Figures
-        figures={[
-          { label: 'Sent', value: reputation.sent },
-          { label: 'Delivered', value: reputation.delivered },
-          { label: 'Bounced', value: reputation.bounced, ...toNote(reputation.bounce_rate) },
-          { label: 'Complaints', value: reputation.complained, ...toNote(reputation.complaint_rate) },
-        ]}
-      />
-    </Section>
-  )
-}
+const Reputation = ({ stream }: StreamProps) => (
+  <Section
+    title={`Last ${stream.reputation.period_days} days`}
+    description="Recipients, without captured mail."
+    action={
+      <InlineLink to="/emails" search={{ stream: stream.slug }}>
+        Its emails
+      </InlineLink>
+    }
+  >
+    <Figures figures={toStreamFigures(stream)} />
+  </Section>
+)
 
 function StreamForm({ stream }: StreamProps) {
   const isDefault = stream.slug === DEFAULT_SLUG
