@@ -159,6 +159,20 @@ describeInBrowser('the emails in the dashboard', (open) => {
     await page.getByRole('heading', { name: 'No email matches these filters' }).waitFor()
   })
 
+  test('opened directly lead to the mail before and after to the same person', async () => {
+    await using service = await createService()
+    await send(service, { subject: 'First' })
+    await send(service, { subject: 'For Carol', to: 'carol@outlook.com' })
+    const id = await send(service, { subject: 'Second' })
+    await using dashboard = await open(service, ADA)
+    const { page, load } = dashboard
+    await load(`/emails/${id}`)
+    await page.getByRole('link', { name: 'Next email' }).click()
+    await page.getByRole('heading', { name: 'First', exact: true }).waitFor()
+    await page.getByRole('link', { name: 'Previous email' }).click()
+    await page.getByRole('heading', { name: 'Second', exact: true }).waitFor()
+  })
+
   test('run nothing of a hostile message and send no request', async () => {
     await using service = await createService()
     await using trap = startTrap()

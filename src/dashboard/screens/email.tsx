@@ -1,5 +1,5 @@
 /** @module One email: what happened to it and what to do, beside what it looks like; its timeline and details. */
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import type { Email, EmailSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
@@ -39,7 +39,7 @@ export default function EmailScreen() {
       })}
       action={
         <>
-          <Neighbours id={id} />
+          {email && <Neighbours email={email} />}
           {email && <EmailMenu email={email} />}
         </>
       }
@@ -64,8 +64,8 @@ function Envelope({ email: { recipients, from_address: from, created_at: at } }:
   )
 }
 
-/** The emails before and after it in the list that was shown last, if it is in one. */
-function Neighbours({ id }: { readonly id: string }) {
+/** The emails before and after it in the list that was shown last, or in that of the mail to this person. */
+function Neighbours({ email: { id, recipients } }: { readonly email: Email }) {
   const queries = useQueryClient()
   const [latest] = queries
     .getQueriesData<PageOf<EmailSummary>>({ queryKey: ['emails', 'list'] })
@@ -74,6 +74,10 @@ function Neighbours({ id }: { readonly id: string }) {
       return page?.data.some((row) => row.id === id) ? [{ rows: page.data, dataUpdatedAt }] : []
     })
     .sort((a, b) => b.dataUpdatedAt - a.dataUpdatedAt)
+  useQuery({
+    ...read.emails.list({ to: recipients[0]?.address }),
+    enabled: latest === undefined && recipients.length > 0,
+  })
   if (!latest) return null
   const place = latest.rows.findIndex((row) => row.id === id)
   return (
