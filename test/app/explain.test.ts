@@ -60,27 +60,16 @@ test('explain shows why, what comes next, who must act, and the attempts with th
 })
 
 // Proves: operator-42
-test('explain names our DNS servers when they do not answer, and the account when it is paused', async () => {
-  const dns = await startDnsServer({ 'broken.test': 'SERVFAIL' })
-  let isDnsUp = true
-  const stopDns = async () => {
-    if (isDnsUp) await dns.close()
-    isDnsUp = false
-  }
-  await using _dns = { [Symbol.asyncDispose]: stopDns }
+test('explain names the account when it is paused', async () => {
+  await using dns = await startDnsServer({ 'broken.test': 'SERVFAIL' })
   using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
   await setUpAccount(settings, { verified: true })
   await using _ = await startServing(settings)
   const id = await sendTo('bob@broken.test', settings)
   const explain = async (email: string) => (await runTassis(['explain', email], settings)).stdout
-  expect(await explain(id)).toMatch(/^ {2}Why: +Not accepted yet: .* its DNS does not answer/m)
-
-  await stopDns()
-  const down =
-    /^ {2}Why: +The DNS servers of this service do not answer, .*\n {2}To do: +`tassis doctor` names them.*\n {2}Who acts: +operator$/m
-  expect(await explain(id)).toMatch(down)
-  expect(await explain(await sendTo('carl@other.test', settings, false))).toMatch(down)
+  const deferred = /^ {2}Why: +Not accepted yet: .* its DNS does not answer/m
+  expect(await explain(id)).toMatch(deferred)
 
   await runTassisJson(['accounts', 'pause', 'Acme', '--reason', 'Bought addresses.'], settings)
   const paused = await explain(id)
@@ -89,7 +78,7 @@ test('explain names our DNS servers when they do not answer, and the account whe
     /The account is paused: Bought addresses\.\n {2}To do: .*`tassis (accounts resume [\da-f-]+)` ends/.exec(paused) ??
     []
   expect((await runTassis(resume.split(' '), settings)).exitCode).toBe(0)
-  expect(await explain(id)).toMatch(down)
+  expect(await explain(id)).toMatch(deferred)
 })
 
 test('explain names the redirect of the operator when its host is not reached', async () => {

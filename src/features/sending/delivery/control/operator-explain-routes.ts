@@ -1,7 +1,7 @@
 /**
  * @module /v1/operator/emails/{id}/explanation: what happened to an email of any account, with the attempts, and why its
- * recipients wait, as only the operator knows it: a hold, the fence of restored data, a blocked account, our own DNS
- * servers, no service, or what the scheduler waits for. Each reason is a line of `readWaits` or `findDelay`.
+ * recipients wait, as only the operator knows it: a hold, the fence of restored data, a blocked account, no service, or
+ * what the scheduler waits for. Each reason is a line of `readWaits` or `findDelay`.
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
@@ -25,7 +25,6 @@ import { describeRedirect, isHoldReason } from '#features/sending/queue/queue-ru
 import { dataBody, isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { DataBody, Nullable, notFoundById, parseUuidParam, TextOrNull, Timestamp } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { seconds } from '#platform/units.ts'
 import type { DeliveryScheduler } from '../schedule/scheduler.ts'
 import { isSuspension, NOT_DUE_REASON } from '../schedule/waits.ts'
 import { createExplanationContext } from './actions.ts'
@@ -127,13 +126,6 @@ async function explain(
   }
 }
 
-const DNS_TIMEOUT_MS = seconds(3)
-
-const DNS_IS_DOWN: Wait = {
-  who: 'operator',
-  sentence: 'The DNS servers of this service do not answer, so no mail can be routed.',
-  advice: '`tassis doctor` names them; TASSIS_DNS_SERVERS sets others.',
-}
 const NO_SERVICE: Wait = {
   who: 'operator',
   sentence: 'It waits: no service is running.',
@@ -151,11 +143,6 @@ async function readWaits(
   const { db } = app
   const waiting = email.recipients.filter(({ status }) => status === 'queued' || status === 'scheduled')
   const providerHolds = await findProviderHolds(app, [...new Set(waiting.flatMap(({ lane }) => lane ?? []))])
-  const isDnsSuspect = ({ id, nextAt }: StoredRecipient) => {
-    const newest = findNewestAttempt(id)
-    return newest ? newest.data.bounce_category === 'dns_failure' : nextAt !== null && nextAt <= app.clock.now()
-  }
-  const isDnsDown = !email.sandbox && waiting.some(isDnsSuspect) && !(await isDnsAnswering(app))
   const block = findSendingBlock(db, accountId)
   return (recipient) => {
     const { lane } = recipient
@@ -163,7 +150,6 @@ async function readWaits(
     const stop = findStop(db, lane, email.id, providerHolds.get(lane))
     if (stop) return hold(toSentence(stop.reason.replace(/^restored: /, '')))
     if (block !== undefined) return { ...hold(withStop(block)), advice: adviseOnAccount(formatUuid(email.accountUuid)) }
-    if (isDnsDown && isDnsSuspect(recipient)) return DNS_IS_DOWN
     const delay = findDelay(app, scheduler, recipient, lane)
     const redirect = describeRedirect(db, lane)
     return delay || redirect === undefined || !isFaultOfRoute(findNewestAttempt(recipient.id)?.data ?? {})
@@ -184,12 +170,6 @@ const adviseOnAccount = (id: string): string =>
   `\`tassis accounts show ${id}\` says more, \`tassis accounts resume ${id}\` ends a pause.`
 
 const hold = (sentence: string): Wait => ({ who: 'operator', sentence, isHeld: true })
-
-const isDnsAnswering = ({ resolver, clock }: App): Promise<boolean> => {
-  const timedOut = Promise.withResolvers<boolean>()
-  const timer = clock.after(DNS_TIMEOUT_MS, () => timedOut.resolve(false))
-  return Promise.race([resolver.isAnswering(), timedOut.promise]).finally(() => timer.cancel())
-}
 
 /** Why a recipient that is due still waits, or will wait when it is due; undefined if it waits for its time only. */
 function findDelay(
