@@ -26,7 +26,12 @@ export type LaneClass = StreamPriority | 'bulk'
 const CLASS_ORDER: readonly LaneClass[] = ['high', 'normal', 'low', 'bulk']
 
 /** Other names begin with a row id, so the prefixes are unambiguous. Domains have no colon. */
-const PREFIXES: Readonly<Record<LaneClass, string>> = { high: 'high:', normal: '', low: 'low:', bulk: 'bulk:' }
+export const LANE_PREFIXES: Readonly<Record<LaneClass, string>> = {
+  high: 'high:',
+  normal: '',
+  low: 'low:',
+  bulk: 'bulk:',
+}
 
 export interface LaneMail {
   readonly accountId: number
@@ -45,14 +50,14 @@ export interface LaneMail {
  * `7:12:example.com` with a stream. Mail that never leaves this machine needs no address.
  */
 export function laneOf({ accountId, domain, sandbox, laneClass, simulatorDomain, streamId }: LaneMail): string {
-  const ofAccount = `${PREFIXES[laneClass]}${accountId}:`
+  const ofAccount = `${LANE_PREFIXES[laneClass]}${accountId}:`
   if (domain === simulatorDomain) return ofAccount + SIMULATOR_LANE
   if (sandbox) return ofAccount + SANDBOX_LANE
   return `${ofAccount}${streamId === undefined ? '' : `${streamId}:`}${domain}`
 }
 
 /** Whether the lane carries broadcast mail, which yields to other lanes. */
-export const isBulkLane = (lane: string): boolean => lane.startsWith(PREFIXES.bulk)
+export const isBulkLane = (lane: string): boolean => lane.startsWith(LANE_PREFIXES.bulk)
 
 /** Rank of the lane among those of its account: lower ones go first. */
 export const rankOfLane = (lane: string): number => rankOfClass(classOfLane(lane))
@@ -60,7 +65,7 @@ export const rankOfLane = (lane: string): number => rankOfClass(classOfLane(lane
 export const rankOfClass = (laneClass: LaneClass): number => CLASS_ORDER.indexOf(laneClass)
 
 export const classOfLane = (lane: string): LaneClass =>
-  CLASS_ORDER.find((name) => PREFIXES[name] !== '' && lane.startsWith(PREFIXES[name])) ?? 'normal'
+  CLASS_ORDER.find((name) => LANE_PREFIXES[name] !== '' && lane.startsWith(LANE_PREFIXES[name])) ?? 'normal'
 
 /** The destination of a lane: the recipients' domain, `SANDBOX_LANE` or `SIMULATOR_LANE`. */
 export const domainOfLane = (lane: string): string => lane.slice(lane.lastIndexOf(':') + 1)
@@ -77,14 +82,11 @@ export const streamOfLane = (lane: string): number | undefined => {
   return end > start ? Number(lane.slice(start, end)) : undefined
 }
 
-/** What the names of all lanes of its account and class begin with. */
-export const prefixOfLane = (lane: string): string => lane.slice(0, lane.indexOf(':', startOfAccount(lane)) + 1)
-
-const startOfAccount = (lane: string): number => PREFIXES[classOfLane(lane)].length
+const startOfAccount = (lane: string): number => LANE_PREFIXES[classOfLane(lane)].length
 
 /** What the names of an account's lanes begin with, in the order of the names. */
 export const toLanePrefixes = (accountId: number): readonly string[] =>
-  Object.values(PREFIXES)
+  Object.values(LANE_PREFIXES)
     .map((prefix) => `${prefix}${accountId}:`)
     .sort()
 

@@ -8,6 +8,7 @@ import { accountOfLane, isBulkLane, rankOfLane } from '#features/sending/queue/l
 import { countDue, findFirstDue } from '#features/sending/queue/queue.ts'
 import { findHold } from '#features/sending/queue/queue-rules.ts'
 import { canOpenDescriptor } from '#platform/process/descriptors.ts'
+import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import type { AttemptStarter } from '../attempt/attempt-starter.ts'
@@ -21,7 +22,7 @@ import type { FailedAddresses, RouteResult } from '../sites/route.ts'
 import { type Destination, type Site, type Sites, toDestination } from '../sites/sites.ts'
 import { categoryOfRule } from '../verdict/reply-rules.ts'
 import type { ChosenPair, LaneRouter } from './lane-router.ts'
-import { type Lane, type Lanes, RouteTurns } from './lanes.ts'
+import type { Lane, Lanes } from './lanes.ts'
 import { describePairToSender, type Wait, WaitNotes } from './waits.ts'
 
 export interface LaneClaimerOptions {
@@ -50,13 +51,15 @@ interface Departure extends FoundRoute, ChosenPair {
 
 export class LaneClaimer {
   readonly #options: LaneClaimerOptions
-  readonly #routeTurns: RouteTurns
+  /** Accounts take turns to begin lookups of routes. */
+  readonly #lookups: FairScheduler
   readonly #notes: WaitNotes
   readonly #claiming = new Set<Promise<unknown>>()
 
   constructor(options: LaneClaimerOptions) {
     this.#options = options
-    this.#routeTurns = new RouteTurns(options.app.clock)
+    const overload = () => new Error('too many route lookups')
+    this.#lookups = new FairScheduler({ clock: options.app.clock, overload })
     this.#notes = new WaitNotes(options.app)
   }
 
@@ -78,10 +81,11 @@ export class LaneClaimer {
         if (await router.isProviderHeld(lane)) return this.#sleepHeld(lane)
         const owner = getTenantId(db, accountOfLane(lane.name))
         let hadDescriptor = true
-        const found = await this.#routeTurns.run(owner, rankOfLane(lane.name), () => {
+        const lookUp = () => {
           hadDescriptor = canOpenDescriptor()
           return sites.slotsFor(lane.name) > 0 ? router.findRoute(lane, owner) : undefined
-        })
+        }
+        const found = await this.#lookups.run(owner, lookUp, rankOfLane(lane.name))
         if (stopping.aborted) return
         if (!found) return this.#waitForSlot(lane)
         if (found.kind === 'pending') {

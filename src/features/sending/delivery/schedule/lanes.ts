@@ -1,10 +1,9 @@
 /** @module Keeps the lanes with due mail and schedules their turns, one at a time per lane. Never claims. */
 
 import type { App } from '#features/core/app/app.ts'
-import { classOfLane, prefixOfLane, rankOfClass } from '#features/sending/queue/lanes.ts'
+import { classOfLane, LANE_PREFIXES } from '#features/sending/queue/lanes.ts'
 import { listLanesAfter, type OpenLane } from '#features/sending/queue/queue.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
-import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import type { Clock, Millis, Timer } from '#platform/time/clock.ts'
 import type { Pair } from '../providers/pair.ts'
 import type { Site } from '../sites/sites.ts'
@@ -125,64 +124,16 @@ export class Lanes {
   }
 }
 
-const LANES_PER_TURN = 5
-
 type DueLane = Pick<OpenLane, 'lane' | 'firstAt'>
 
-/** Where the lanes of an account and class continue. */
-interface Place {
-  readonly prefix: string
-  readonly after: string
-}
-
-/** All lanes with open mail, a few in each step; a step may have none. */
+/** All lanes with open mail, those of high priority first and broadcasts last, in batches; a batch may be empty. */
 export function* listOpenLanes(db: App['db']): Generator<readonly DueLane[]> {
-  let places: Place[] = []
-  for (let next = listLanesAfter(db, '', 1)[0]; next; ) {
-    const prefix = prefixOfLane(next.lane)
-    places.push({ prefix, after: prefix })
-    yield []
-    next = listLanesAfter(db, endOfPrefix(prefix), 1)[0]
-  }
-  const rankOf = ({ prefix }: Place) => rankOfClass(classOfLane(prefix))
-  const ranks = Map.groupBy(places, rankOf)
-  for (const rank of [...ranks.keys()].sort()) {
-    places = ranks.get(rank) ?? []
-    while (places.length > 0) {
-      const unfinished: Place[] = []
-      for (const { prefix, after } of places) {
-        const lanes = listLanesAfter(db, after, LANES_PER_TURN).filter(({ lane }) => lane.startsWith(prefix))
-        yield lanes
-        const last = lanes[LANES_PER_TURN - 1]
-        if (last) unfinished.push({ prefix, after: last.lane })
-      }
-      places = unfinished
+  for (const [laneClass, prefix] of Object.entries(LANE_PREFIXES))
+    for (let after: string | undefined = prefix; after !== undefined; ) {
+      const lanes: readonly DueLane[] = listLanesAfter(db, after, WAKE_BATCH_SIZE).filter(
+        ({ lane }) => classOfLane(lane) === laneClass,
+      )
+      yield lanes
+      after = lanes[WAKE_BATCH_SIZE - 1]?.lane
     }
-  }
-}
-
-/** A name after all that begin with the prefix, and before those of the next one: `;` comes after `:`. */
-const endOfPrefix = (prefix: string): string => `${prefix.slice(0, -1)};`
-
-/** While fewer lookups run, another begins immediately. */
-const LOOKUPS_WITHOUT_TURN = 16
-
-export class RouteTurns {
-  readonly #turns: FairScheduler
-  #running = 0
-
-  constructor(clock: Pick<Clock, 'monotonicMs'>) {
-    this.#turns = new FairScheduler({ clock, overload: () => new Error('too many route lookups') })
-  }
-
-  /** Begins a lookup, if one is still needed, when the turn of its owner comes; those of a lower `rank` go first. */
-  async run<T>(owner: number, rank: number, begin: () => Promise<T> | undefined): Promise<T | undefined> {
-    const isCrowded = this.#running >= LOOKUPS_WITHOUT_TURN
-    this.#running++
-    try {
-      return await (isCrowded ? this.#turns.run(owner, begin, rank) : begin())
-    } finally {
-      this.#running--
-    }
-  }
 }

@@ -42,7 +42,7 @@ import { type Site, Sites } from '../sites/sites.ts'
 import { releaseWithoutContent } from '../verdict/held-mail.ts'
 import { LaneClaimer } from './lane-claimer.ts'
 import { LaneRouter } from './lane-router.ts'
-import { Lanes, listOpenLanes, WAKE_BATCH_SIZE } from './lanes.ts'
+import { Lanes, listOpenLanes } from './lanes.ts'
 import {
   ABOUT_TO_BE_DELIVERED_REASON,
   AFTER_OTHERS,
@@ -208,12 +208,8 @@ export class DeliveryScheduler {
   }
 
   async #wakeOpenLanes(): Promise<void> {
-    let steps = 0
     for (const lanes of listOpenLanes(this.#app.db)) {
       for (const { lane, firstAt } of lanes) this.#lanes.setDue(lane, firstAt)
-      steps += Math.max(1, lanes.length)
-      if (steps < WAKE_BATCH_SIZE) continue
-      steps = 0
       await yieldToEventLoop()
       if (this.#stopping.signal.aborted) return
     }
