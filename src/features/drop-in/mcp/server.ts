@@ -3,8 +3,8 @@ import {
   type CallToolResult,
   createMcpHandler,
   fromJsonSchema,
+  isLegacyRequest,
   McpServer,
-  PROTOCOL_VERSION_META_KEY,
   type StandardSchemaWithJSON,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
@@ -13,7 +13,7 @@ import type { Api } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { toStandardSchema } from '#platform/http/openapi-schemas.ts'
 import { createCheck } from '#platform/http/validation.ts'
-import { isJsonObject, type JsonObject } from '#platform/json-object.ts'
+import type { JsonObject } from '#platform/json-object.ts'
 import type { Tool } from './tool.ts'
 import { TOOLS } from './tools.ts'
 import { showWithin, toOutputSchema } from './view.ts'
@@ -29,7 +29,7 @@ export interface McpOptions {
 
 /** Serves one message: by the current protocol, or by an earlier one if the client speaks that. */
 export async function serveMcp(request: Request, message: JsonObject, options: McpOptions): Promise<Response> {
-  if (speaksCurrentVersion(request, message)) {
+  if (!(await isLegacyRequest(request, message))) {
     // No subscriptions: they would be streams without end, and the tools of a key do not change while it is used.
     const handler = createMcpHandler(() => createServer(options), { legacy: 'reject', maxSubscriptions: 0 })
     return handler.fetch(request, { parsedBody: message })
@@ -42,16 +42,6 @@ export async function serveMcp(request: Request, message: JsonObject, options: M
   } finally {
     await server.close()
   }
-}
-
-/** The version from which each message names its version, in its `_meta` and in a header. */
-const FIRST_CURRENT_VERSION = '2026-07-28'
-
-/** The package has a function for this, but that one checks the whole message, as its server then does again. */
-function speaksCurrentVersion({ headers }: Request, { method, params }: JsonObject): boolean {
-  const meta = isJsonObject(params) ? params['_meta'] : undefined
-  const isNamed = isJsonObject(meta) && PROTOCOL_VERSION_META_KEY in meta
-  return method !== 'initialize' && (isNamed || (headers.get('mcp-protocol-version') ?? '') >= FIRST_CURRENT_VERSION)
 }
 
 function createServer({ version, tools, api }: McpOptions): McpServer {
