@@ -16,21 +16,16 @@ import type { StoredAttachment } from './retire.ts'
 import { countStatus } from './settle.ts'
 import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 
-/** Per statement: this halves the time of an email with many recipients. */
-const RECIPIENTS_PER_STATEMENT = 10
-
-const insertRecipients = (count: number): string =>
-  `INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at, last_error, expires_at)
-   VALUES ${Array.from({ length: count }, () => '(?, ?, ?, ?, ?, ?, ?, ?, ?)').join(', ')}`
-
 const sql = prepareStatements((db) => ({
   insertEmail: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
     `INSERT INTO emails (uuid, account_id, domain_id, stream_id, operation_id, template_id, broadcast_id, list_id, status, sandbox, transactional,
      tracking_override, tracked, from_address, subject, html_ref, text_ref, attachments, extra, recipient_count, size_bytes, quota_month, scheduled_at, created_at, updated_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
-  insertRecipient: db.prepare(insertRecipients(1)),
-  insertRecipientGroup: db.prepare(insertRecipients(RECIPIENTS_PER_STATEMENT)),
+  insertRecipient: db.prepare(
+    `INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at, last_error, expires_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
   insertKey: db.prepare('INSERT INTO idempotency_keys (account_id, key_hash, email_id, body_hash) VALUES (?, ?, ?, ?)'),
 }))
 
@@ -205,42 +200,28 @@ function addRecipients(
     readonly simulatorDomain: string
   },
 ): { lanes: ReadonlySet<string>; rejected: readonly { recipientId: number; data: EventData }[] } {
-  const statements = sql(tx.db)
+  const { insertRecipient } = sql(tx.db)
   const lanes = new Set<string>()
   const rejected: { recipientId: number; data: EventData }[] = []
-  const { recipients } = email
   const laneClass: LaneClass = broadcastId === undefined ? priority : 'bulk'
   const mail = { accountId, sandbox, laneClass, simulatorDomain, streamId: hasPool ? streamId : undefined }
-  for (let from = 0; from < recipients.length; ) {
-    const size = recipients.length - from < RECIPIENTS_PER_STATEMENT ? 1 : RECIPIENTS_PER_STATEMENT
-    const values: (string | number | null)[] = []
-    const outcomes: { at: number; data: EventData }[] = []
-    for (let at = 0; at < size; at++) {
-      const recipient = recipients[from + at]
-      if (!recipient) break
-      const reason = suppressions[from + at]
-      const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
-      const lane = laneOf({ ...mail, domain: recipient.domain })
-      values.push(
-        emailId,
-        recipientKindCode(recipient.kind),
-        recipient.address,
-        recipient.mailbox ?? null,
-        statusCode(outcome ? 'rejected' : waiting),
-        outcome ? null : lane,
-        outcome ? null : dueAt,
-        outcome?.lastError ?? null,
-        expiresAt,
-      )
-      if (outcome) outcomes.push({ at, data: outcome.data })
-      else lanes.add(lane)
-    }
-    const statement = size === 1 ? statements.insertRecipient : statements.insertRecipientGroup
-    const { lastInsertRowid } = statement.run(...values)
-    // One statement assigns consecutive ids, since there is only one writer.
-    const firstId = Number(lastInsertRowid) - size + 1
-    for (const { at, data } of outcomes) rejected.push({ recipientId: firstId + at, data })
-    from += size
+  for (const [index, { kind, address, domain, mailbox }] of email.recipients.entries()) {
+    const reason = suppressions[index]
+    const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
+    const lane = laneOf({ ...mail, domain })
+    const { lastInsertRowid } = insertRecipient.run(
+      emailId,
+      recipientKindCode(kind),
+      address,
+      mailbox ?? null,
+      statusCode(outcome ? 'rejected' : waiting),
+      outcome ? null : lane,
+      outcome ? null : dueAt,
+      outcome?.lastError ?? null,
+      expiresAt,
+    )
+    if (outcome) rejected.push({ recipientId: Number(lastInsertRowid), data: outcome.data })
+    else lanes.add(lane)
   }
   return { lanes, rejected }
 }
