@@ -83,34 +83,22 @@ export const COLUMNS = ['recipient', 'sender', 'name', 'subject', 'tag', 'stream
  * The values of COLUMNS. Besides each address, its domain is a word; names are also the further words of a local part,
  * as in `bob.brown@`. The signing domain is a word beside the stream, because every email has one.
  */
-export function toIndexRow(email: IndexedEmail, senders: SenderWords): string[] {
+export function toIndexRow(email: IndexedEmail): string[] {
   const { accountId } = email
   const prefix = toShardPrefix(shardOf(email.id), accountId)
   const join = (words: readonly string[]) => (words.length === 0 ? '' : prefix + words.join(` ${prefix}`))
-  const sender = readSender(senders, email.sender)
+  const sender = splitMailbox(email.sender)
   const recipients = email.recipients.map(splitMailbox)
   return [
     join(
       recipients.length === 1 ? recipients.flatMap(toAddressWords) : [...new Set(recipients.flatMap(toAddressWords))],
     ),
-    join(sender.address),
-    join([...recipients.flatMap(toNameWords), ...sender.name]),
+    join(toAddressWords(sender)),
+    join([...recipients.flatMap(toNameWords), ...toWords(sender.name)]),
     join(toWords(email.subject)),
     email.tags.map((tag) => toExactWord(accountId, tag)).join(' '),
     `s${email.streamId} d${email.domainId}${email.messageId === null ? '' : ` ${toExactWord(accountId, email.messageId)}`}`,
   ]
-}
-
-/** An account has few senders, so their words are made once a batch. */
-export type SenderWords = Map<string, Readonly<Record<'address' | 'name', readonly string[]>>>
-
-function readSender(senders: SenderWords, mailbox: string) {
-  const cached = senders.get(mailbox)
-  if (cached) return cached
-  const parts = splitMailbox(mailbox)
-  const words = { address: toAddressWords(parts), name: toWords(parts.name) }
-  senders.set(mailbox, words)
-  return words
 }
 
 interface MailboxParts {

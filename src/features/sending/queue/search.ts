@@ -32,7 +32,6 @@ import {
   fromOneWord,
   type IndexedEmail,
   type Match,
-  type SenderWords,
   SHARD_SIZE,
   shardOf,
   toIndexRow,
@@ -94,18 +93,14 @@ const hasPending = (db: Database, lastId: number): boolean => sql(db).hasEmail.g
 
 /** Indexes the emails above one row id, up to another. */
 function insertBetween(db: Database, above: number, last: number): void {
-  const senders: SenderWords = new Map()
   for (const { recipients, tags, ...email } of sql(db).between.all(above, last))
     sql(db).insert.run(
       email.id,
-      ...toIndexRow(
-        {
-          ...email,
-          recipients: JSON.parse(recipients) as string[],
-          tags: tags === null ? [] : (JSON.parse(tags) as string[]),
-        },
-        senders,
-      ),
+      ...toIndexRow({
+        ...email,
+        recipients: JSON.parse(recipients) as string[],
+        tags: tags === null ? [] : (JSON.parse(tags) as string[]),
+      }),
     )
 }
 
