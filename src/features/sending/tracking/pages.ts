@@ -13,12 +13,10 @@ import { Elysia } from 'elysia'
 import { listAccountsWithBlockedLinks } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import { findTrackingHostAccount, getPublicHost } from '#features/setup/domains/tracking-domain.ts'
-import { isDiskFull, isTransientError } from '#platform/disk/storage-errors.ts'
 import { type Html, html, htmlPage, htmlResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
-import { retry } from '#platform/queue/retry.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { minutes } from '#platform/units.ts'
 import { classifyVisitor, type Engagement, MAX_USER_AGENT_LENGTH, recordEngagement } from './engage.ts'
 import { accountTag, dayOf, readLink, readPixel, type TrackedRecipient } from './tokens.ts'
 
@@ -117,8 +115,6 @@ const createPage = (status: number, title: string, text: Html): Response =>
 export const MAX_WAITING = 10_000
 /** Minimum time between log lines: a full disk or a flood lasts a while and must not fill the log. */
 const LOG_INTERVAL_MS = minutes(1)
-const MAX_ATTEMPTS = 6
-const RETRY_DELAY_MS = seconds(10)
 
 /** Returns the function that records an open or a click; it never throws and never blocks. */
 export function createRecorder(
@@ -138,18 +134,11 @@ export function createRecorder(
     droppedCount = 0
   }
 
-  const store = (engagement: Engagement): Promise<unknown> =>
-    retry(() => app.commit.write((tx) => recordEngagement(app, tx, engagement)), {
-      clock: app.clock,
-      delayMs: RETRY_DELAY_MS,
-      // Does not retry on a full disk, because the disk stays full for longer than the retries last.
-      isRetried: (error, failures) => failures < MAX_ATTEMPTS && !isDiskFull(error) && isTransientError(error),
-    })
-
   return (engagement) => {
     if (waitingCount >= MAX_WAITING) return drop(undefined)
     waitingCount++
-    store(engagement)
+    app.commit
+      .write((tx) => recordEngagement(app, tx, engagement))
       .catch(drop)
       .finally(() => waitingCount--)
   }

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import type { Engagement } from '#features/sending/tracking/engage.ts'
 import { createRecorder, MAX_WAITING } from '#features/sending/tracking/pages.ts'
 import { createLog } from '#platform/log/log.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { minutes } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const CLICK: Engagement = {
@@ -20,12 +20,12 @@ const waitForTick = (): Promise<void> => new Promise((resolve) => setImmediate(r
 function createSlowRecorder() {
   const clock = new ManualClock()
   const lines: string[] = []
-  const writes: { end(): void; fail(error?: Error): void }[] = []
+  const writes: { end(): void; fail(): void }[] = []
   const write = <T>(): Promise<T> =>
     new Promise((resolve, reject) =>
       writes.push({
         end: () => resolve(undefined as T),
-        fail: (error = new Error('the row is wrong')) => reject(error),
+        fail: () => reject(new Error('the row is wrong')),
       }),
     )
   const log = createLog('error', { write: (line) => void lines.push(line) })
@@ -68,32 +68,4 @@ test('failed writes are logged once a minute, with their number, and free capaci
   recorder.writes[0]?.fail()
   await waitForTick()
   expect(recorder.losses()).toEqual([1, 10_000])
-})
-
-test('a write that fails on a locked database is retried for a minute', async () => {
-  const recorder = createSlowRecorder()
-  const locked = () => Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' })
-  recorder.keep()
-  for (let tries = 1; tries < 6; tries++) {
-    recorder.writes.at(-1)?.fail(locked())
-    await waitForTick()
-    expect(recorder.writes).toHaveLength(tries)
-    recorder.clock.advance(seconds(10))
-    await waitForTick()
-    expect(recorder.writes).toHaveLength(tries + 1)
-  }
-  expect(recorder.losses()).toEqual([])
-  recorder.writes.at(-1)?.fail(locked())
-  await waitForTick()
-  expect([recorder.writes.length, recorder.losses()]).toEqual([6, [1]])
-})
-
-test('a write that fails on a full disk is not retried', async () => {
-  const recorder = createSlowRecorder()
-  recorder.keep()
-  recorder.writes[0]?.fail(Object.assign(new Error('database or disk is full'), { code: 'SQLITE_FULL' }))
-  await waitForTick()
-  recorder.clock.advance(minutes(1))
-  await waitForTick()
-  expect([recorder.writes.length, recorder.losses()]).toEqual([1, [1]])
 })
