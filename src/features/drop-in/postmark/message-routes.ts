@@ -11,7 +11,7 @@ import { toSlug } from '#features/webhooks/webhooks/payload/postmark.ts'
 import { invalid } from '#platform/errors.ts'
 import { yieldFairly } from '#platform/http/request-context.ts'
 import { POSTMARK_PREFIX } from './dialect.ts'
-import { createStreamNames, toMessageDetails, toOutboundMessage } from './messages.ts'
+import { toMessageDetails, toOutboundMessage } from './messages.ts'
 import { createQueryReader, type Query, readTimes, readWindow } from './query.ts'
 
 /** Functions of features that this one does not import; `src/app` passes them. */
@@ -64,8 +64,7 @@ export const postmarkMessageRoutes = (app: App, { readSource, renderedBodies }: 
         await yieldFairly(request)
         const { emails, total } = await findMessages(app, actor.accountId, query)
         app.workBudget.charge(actor.accountId, emails.length)
-        const streamName = createStreamNames(app.db)
-        return { TotalCount: total, Messages: emails.map((email) => toOutboundMessage(email, streamName)) }
+        return { TotalCount: total, Messages: emails.map((email) => toOutboundMessage(app.db, email)) }
       },
       { detail },
     )

@@ -16,17 +16,9 @@ const sql = prepareStatements((db) => ({
   slug: db.prepare<{ slug: string }, [Uint8Array]>('SELECT slug FROM streams WHERE uuid = ?'),
 }))
 
-/** Creates a reader of stream names as clients of Postmark know them. It caches them, for the rows of one response. */
-export function createStreamNames(db: Database): (uuid: Uint8Array | null) => string {
-  const names = new Map<string, string>()
-  return (uuid) => {
-    if (!uuid) return ''
-    const key = uuid.toHex()
-    const name = names.get(key) ?? toStreamName(sql(db).slug.get(uuid)?.slug ?? '')
-    names.set(key, name)
-    return name
-  }
-}
+/** The name of a stream as clients of Postmark know it; empty for none. */
+const readStreamName = (db: Database, uuid: Uint8Array | null): string =>
+  uuid === null ? '' : toStreamName(sql(db).slug.get(uuid)?.slug ?? '')
 
 function toRecipient({ address, mailbox }: StoredRecipient) {
   const parsed = mailbox === null ? undefined : parseMailbox(mailbox)
@@ -40,8 +32,7 @@ function toStatus({ status }: StoredEmail): string {
   return status === 'failed' || status === 'rejected' ? 'Failed' : 'Sent'
 }
 
-/** @param streamName from `createStreamNames` */
-export function toOutboundMessage(email: StoredEmail, streamName: (uuid: Uint8Array | null) => string) {
+export function toOutboundMessage(db: Database, email: StoredEmail) {
   // The number of attempts is not shown.
   const { id, tags, metadata, attachments } = emailRowWire(email, () => 0)
   const ofKind = (kind: StoredRecipient['kind']) => email.recipients.filter((r) => r.kind === kind).map(toRecipient)
@@ -61,7 +52,7 @@ export function toOutboundMessage(email: StoredEmail, streamName: (uuid: Uint8Ar
     TrackOpens: opens,
     TrackLinks: clicks ? ('HtmlAndText' as const) : ('None' as const),
     Metadata: toMetadataTexts(metadata),
-    MessageStream: streamName(email.streamUuid),
+    MessageStream: readStreamName(db, email.streamUuid),
     Sandboxed: email.sandbox,
   }
 }
@@ -114,7 +105,7 @@ export const toMessageDetails = (
   { html, text, source }: Readonly<Record<'html' | 'text' | 'source', string | null>>,
   events: readonly RecordedEvent[],
 ) => ({
-  ...toOutboundMessage(email, createStreamNames(app.db)),
+  ...toOutboundMessage(app.db, email),
   TextBody: text ?? '',
   HtmlBody: html ?? '',
   Body: source ?? '',
