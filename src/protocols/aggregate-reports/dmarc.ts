@@ -3,7 +3,14 @@
  * only the five predefined XML entities and rejects a document type, so the text cannot expand when it is read.
  */
 import { XMLParser, XMLValidator } from 'fast-xml-parser'
-import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './report.ts'
+import {
+  type AggregateReport,
+  cleanText,
+  sanitiseDomain,
+  sanitiseTime,
+  toRecord,
+  UnreadableReportError,
+} from './report.ts'
 
 const MAX_LEVELS = 20
 const LARGE_LENGTH = 1024 * 1024
@@ -15,34 +22,34 @@ const READ_ELEMENTS: readonly ReadonlySet<string>[] = [
   new Set(['begin', 'end']),
 ]
 
-/** Never throws. */
-export function readDmarcReport(content: Uint8Array): ReportResult {
-  const text = decodeXml(content)
-  if (text === undefined) return refuse('The XML uses an unknown character set.')
-  if (/<!(?:DOCTYPE|ENTITY)/i.test(text)) return refuse('The XML must not have a document type.')
+/** Throws UnreadableReportError. */
+export function readDmarcReport(content: Uint8Array): AggregateReport {
+  const root = firstElement(parseXml(decodeXml(content))['feedback'])
+  const metadata = firstElement(root['report_metadata'])
+  const period = firstElement(metadata['date_range'])
+  const domain = sanitiseDomain(readText(firstElement(root['policy_published'])['domain']))
+  const reportId = readText(metadata['report_id'])
+  const organisation = readText(metadata['org_name']) || readText(metadata['email'])
+  if (domain === undefined) throw new UnreadableReportError('The XML names no domain in policy_published.')
+  if (reportId === '' || organisation === '')
+    throw new UnreadableReportError('The XML has no org_name or no report_id.')
+  const [beginMs, endMs] = [parseSeconds(period['begin']), parseSeconds(period['end'])]
+  return { kind: 'dmarc', domain, organisation, reportId, beginMs, endMs, content }
+}
+
+/** Both are needed: the parser alone accepts much that is not XML, and the validator does not limit the depth. */
+function parseXml(text: string): Readonly<Record<string, unknown>> {
+  if (/<!(?:DOCTYPE|ENTITY)/i.test(text)) throw new UnreadableReportError('The XML must not have a document type.')
   try {
-    // Both are needed: the parser alone accepts much that is not XML, and the validator does not limit the depth.
-    const root = firstElement(firstElement(createParser().parse(text))['feedback'])
+    const parsed = firstElement(createParser().parse(text))
     // Parser and validator each allocate many times the size of the text, so the garbage of the parser is freed before
     // the validator runs.
     if (text.length > LARGE_LENGTH) Bun.gc(true)
-    if (XMLValidator.validate(text) !== true) return refuse('The XML is not well-formed.')
-    const metadata = firstElement(root['report_metadata'])
-    const period = firstElement(metadata['date_range'])
-    const domain = sanitiseDomain(readText(firstElement(root['policy_published'])['domain']))
-    const reportId = readText(metadata['report_id'])
-    const organisation = readText(metadata['org_name']) || readText(metadata['email'])
-    if (domain === undefined) return refuse('The XML names no domain in policy_published.')
-    if (reportId === '' || organisation === '') return refuse('The XML has no org_name or no report_id.')
-    const [beginMs, endMs] = [parseSeconds(period['begin']), parseSeconds(period['end'])]
-    return { kind: 'ok', report: { kind: 'dmarc', domain, organisation, reportId, beginMs, endMs, content } }
-  } catch (error) {
-    return refuse(
-      error instanceof Error && /nested/i.test(error.message)
-        ? `The XML has more than ${MAX_LEVELS} levels.`
-        : 'The XML is not well-formed.',
-    )
+    if (XMLValidator.validate(text) === true) return parsed
+  } catch {
+    // Reported below, as other text that is not XML.
   }
+  throw new UnreadableReportError(`The XML is not well-formed, or has more than ${MAX_LEVELS} levels.`)
 }
 
 const createParser = (): XMLParser =>
@@ -79,7 +86,7 @@ function parseSeconds(value: unknown): number | null {
 }
 
 /** Decodes by byte order mark, else by the XML declaration, else as UTF-8. */
-function decodeXml(content: Uint8Array): string | undefined {
+function decodeXml(content: Uint8Array): string {
   const start = Buffer.from(content.subarray(0, 200)).toString('latin1')
   const declared = /^(?:\xef\xbb\xbf)?\s*<\?xml[^>]*\bencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']/.exec(start)?.[1]
   const label = start.startsWith('\xff\xfe')
@@ -91,6 +98,6 @@ function decodeXml(content: Uint8Array): string | undefined {
     // Removes the empty line with which some reports begin, because an XML declaration must come first.
     return new TextDecoder(label as Bun.Encoding).decode(content).trimStart()
   } catch {
-    return undefined
+    throw new UnreadableReportError('The XML uses an unknown character set.')
   }
 }

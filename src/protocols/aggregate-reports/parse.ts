@@ -4,9 +4,9 @@
  */
 import type { AttachmentFile, ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readDmarcReport } from './dmarc.ts'
-import type { AggregateReport, ReportResult } from './report.ts'
+import { type AggregateReport, UnreadableReportError } from './report.ts'
 import { readTlsReport } from './tls.ts'
-import { MAX_REPORT_BYTES, type UnpackResult, unpack } from './unpack.ts'
+import { createTooLargeError, MAX_REPORT_BYTES, unpack } from './unpack.ts'
 
 /** Maximum number of attachments unpacked and read; each costs up to 10 MiB of memory. */
 const MAX_ATTACHMENTS_READ = 3
@@ -44,11 +44,15 @@ export function parseAggregateReport(
   const others = message.attachments.filter((each) => !isNamedReport(each) && isPacked(each))
   let problem: string | undefined
   for (const attachment of [...named, ...others].slice(0, MAX_ATTACHMENTS_READ)) {
-    const unpacked = unpackAttachment(attachment, readFile)
-    const found = unpacked.kind === 'ok' ? readReport(unpacked.content, namedDomain) : unpacked
-    if (found.kind === 'ok') return found.report
-    if (isReport || isNamedReport(attachment)) problem ??= found.reason
-    if (unpacked.kind === 'ok' && unpacked.content.length > MAX_UNREADABLE_BYTES) break
+    let content: Uint8Array | undefined
+    try {
+      content = unpackAttachment(attachment, readFile)
+      return readReport(content, namedDomain)
+    } catch (error) {
+      if (!(error instanceof UnreadableReportError)) throw error
+      if (isReport || isNamedReport(attachment)) problem ??= error.message
+      if (content && content.length > MAX_UNREADABLE_BYTES) break
+    }
   }
   return problem === undefined ? undefined : { refused: problem }
 }
@@ -70,15 +74,14 @@ const isPacked = ({ filename, contentType }: ParsedAttachment): boolean =>
 function unpackAttachment(
   { content, file }: ParsedAttachment,
   readFile: ((file: AttachmentFile) => Uint8Array) | undefined,
-): UnpackResult {
+): Uint8Array {
   if (!file) return unpack(content)
   // An attachment that exceeds the limit while packed also exceeds it when unpacked.
-  if (!readFile || file.sizeBytes > MAX_REPORT_BYTES)
-    return { kind: 'refused', reason: 'The report is larger than 10 MiB.' }
+  if (!readFile || file.sizeBytes > MAX_REPORT_BYTES) throw createTooLargeError()
   return unpack(readFile(file))
 }
 
-function readReport(content: Uint8Array, namedDomain: string | undefined): ReportResult {
+function readReport(content: Uint8Array, namedDomain: string | undefined): AggregateReport {
   const start = Buffer.from(content.subarray(0, 100))
     .toString('latin1')
     // Removes byte order marks, and the zero octets of UTF-16.
@@ -86,5 +89,5 @@ function readReport(content: Uint8Array, namedDomain: string | undefined): Repor
     .trimStart()
   if (start.startsWith('<')) return readDmarcReport(content)
   if (start.startsWith('{')) return readTlsReport(content, namedDomain)
-  return { kind: 'refused', reason: 'The attachment is neither XML nor JSON.' }
+  throw new UnreadableReportError('The attachment is neither XML nor JSON.')
 }

@@ -18,10 +18,8 @@ export interface AggregateReport {
   readonly content: Uint8Array
 }
 
-export type ReportResult =
-  | { readonly kind: 'ok'; readonly report: AggregateReport }
-  /** One sentence that says why the report was refused. */
-  | { readonly kind: 'refused'; readonly reason: string }
+/** Thrown for a report that cannot be read; `message` is one sentence that says why. */
+export class UnreadableReportError extends Error {}
 
 const MAX_TEXT_LENGTH = 255
 // C0 and C1 controls, and characters that change the writing direction.
@@ -57,5 +55,3 @@ const MAX_TIME_MS = Date.UTC(2100)
 /** Returns a time in milliseconds that can be stored; null when it is implausible. */
 export const sanitiseTime = (timeMs: number): number | null =>
   timeMs >= MIN_TIME_MS && timeMs < MAX_TIME_MS ? timeMs : null
-
-export const refuse = (reason: string): ReportResult => ({ kind: 'refused', reason })

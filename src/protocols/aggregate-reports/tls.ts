@@ -1,16 +1,23 @@
 /** @module Reads the metadata of a TLS report (RFC 8460 §4.4), not its failures. */
-import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './report.ts'
+import {
+  type AggregateReport,
+  cleanText,
+  sanitiseDomain,
+  sanitiseTime,
+  toRecord,
+  UnreadableReportError,
+} from './report.ts'
 
 /**
- * Never throws.
+ * Throws UnreadableReportError.
  * @param namedDomain from the TLS-Report-Domain header field, for a report without policies
  */
-export function readTlsReport(content: Uint8Array, namedDomain: string | undefined): ReportResult {
+export function readTlsReport(content: Uint8Array, namedDomain: string | undefined): AggregateReport {
   let json: unknown
   try {
     json = JSON.parse(new TextDecoder().decode(content))
   } catch {
-    return refuse('The JSON is not well-formed.')
+    throw new UnreadableReportError('The JSON is not well-formed.')
   }
   const report = toRecord(json)
   const period = toRecord(report['date-range'])
@@ -19,19 +26,17 @@ export function readTlsReport(content: Uint8Array, namedDomain: string | undefin
   const domain = sanitiseDomain(policy['policy-domain']) ?? sanitiseDomain(namedDomain)
   const reportId = cleanText(report['report-id'])
   const organisation = cleanText(report['organization-name']) || cleanText(report['contact-info'])
-  if (domain === undefined) return refuse('The JSON names no policy-domain.')
-  if (reportId === '' || organisation === '') return refuse('The JSON has no organization-name or no report-id.')
+  if (domain === undefined) throw new UnreadableReportError('The JSON names no policy-domain.')
+  if (reportId === '' || organisation === '')
+    throw new UnreadableReportError('The JSON has no organization-name or no report-id.')
   return {
-    kind: 'ok',
-    report: {
-      kind: 'tls',
-      domain,
-      organisation,
-      reportId,
-      beginMs: parseDateTime(period['start-datetime']),
-      endMs: parseDateTime(period['end-datetime']),
-      content,
-    },
+    kind: 'tls',
+    domain,
+    organisation,
+    reportId,
+    beginMs: parseDateTime(period['start-datetime']),
+    endMs: parseDateTime(period['end-datetime']),
+    content,
   }
 }
 

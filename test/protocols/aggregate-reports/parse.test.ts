@@ -77,6 +77,8 @@ describe('a report is recognised:', () => {
     header[6] = (header[6] ?? 0) | 8
     header.fill(0, 14, 26)
     const directory = whole.slice(30 + 5 + packed.length)
+    const directoryAt = header.length + packed.length + descriptor.length
+    new DataView(directory.buffer).setUint32(directory.length - 6, directoryAt, true)
     expect(
       found([attachment('a.zip', 'application/zip', Buffer.concat([header, packed, descriptor, directory]))]),
     ).toEqual({
@@ -168,6 +170,7 @@ describe('not a report:', () => {
 
 describe('invalid, hostile and large content:', () => {
   const MIB = 1024 * 1024
+  const BAD_XML = 'The XML is not well-formed, or has more than 20 levels.'
   const large = dmarcXml({ records: 32_000 })
   // Deflate cannot shrink it much, so only the size limit applies.
   const noise = Buffer.from(Array.from({ length: 65_536 }, (_, i) => (i * i * 2_654_435_761) & 0xff))
@@ -175,16 +178,7 @@ describe('invalid, hostile and large content:', () => {
 
   // Proves: inbound-33
   test.each([
-    [
-      'a gzip of 5 MiB of zeros',
-      gzipSync(Buffer.alloc(5 * MIB)),
-      'The report unpacks to more than 200 times its size.',
-    ],
-    [
-      'a zip of 5 MiB of zeros',
-      zip({ 'a.xml': Buffer.alloc(5 * MIB) }),
-      'The report unpacks to more than 200 times its size.',
-    ],
+    ['a zip of 100 MiB of zeros', zip({ 'a.xml': Buffer.alloc(100 * MIB) }), 'The report is larger than 10 MiB.'],
     ['a gzip of 100 MiB of zeros', gzipSync(Buffer.alloc(100 * MIB)), 'The report is larger than 10 MiB.'],
     ['a gzip of 12.5 MiB', gzipSync(wide, { level: 1 }), 'The report is larger than 10 MiB.'],
     ['a stored zip of 12.5 MiB', zipSync({ 'a.xml': [wide, { level: 0 }] }), 'The report is larger than 10 MiB.'],
@@ -204,17 +198,13 @@ describe('invalid, hostile and large content:', () => {
       xml.replace('<feedback>', '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><feedback>'),
       'The XML must not have a document type.',
     ],
-    [
-      'XML of 21 levels',
-      xml.replace('</version>', `${'<x>'.repeat(21)}${'</x>'.repeat(21)}</version>`),
-      'The XML has more than 20 levels.',
-    ],
-    ['a million levels', '<a>'.repeat(1_000_000), 'The XML has more than 20 levels.'],
-    ['a million records in another', `<feedback>${'<record>'.repeat(1_000_000)}`, 'The XML has more than 20 levels.'],
-    ['XML that ends early', xml.slice(0, -20), 'The XML is not well-formed.'],
-    ['XML with a wrong end tag', xml.replace('</version>', '</vision>'), 'The XML is not well-formed.'],
-    ['XML of brackets', `<feedback>${'<'.repeat(1_000_000)}`, 'The XML is not well-formed.'],
-    ['dangerous names', xml.replaceAll('version>', '__proto__>'), 'The XML is not well-formed.'],
+    ['XML of 21 levels', xml.replace('</version>', `${'<x>'.repeat(21)}${'</x>'.repeat(21)}</version>`), BAD_XML],
+    ['a million levels', '<a>'.repeat(1_000_000), BAD_XML],
+    ['a million records in another', `<feedback>${'<record>'.repeat(1_000_000)}`, BAD_XML],
+    ['XML that ends early', xml.slice(0, -20), BAD_XML],
+    ['XML with a wrong end tag', xml.replace('</version>', '</vision>'), BAD_XML],
+    ['XML of brackets', `<feedback>${'<'.repeat(1_000_000)}`, BAD_XML],
+    ['dangerous names', xml.replaceAll('version>', '__proto__>'), BAD_XML],
     ['an unknown character set', xml.replace('UTF-8', 'x-unknown'), 'The XML uses an unknown character set.'],
     ['XML without a domain', dmarcXml({ domain: 'no domain' }), 'The XML names no domain in policy_published.'],
     ['XML without an id', dmarcXml({ reportId: ' ' }), 'The XML has no org_name or no report_id.'],
@@ -232,15 +222,6 @@ describe('invalid, hostile and large content:', () => {
   test('a report of just under 10 MiB is read', () => {
     const content = dmarcXml({ records: 30_000 })
     expect(content.length).toBeGreaterThan(9.5 * MIB)
-    expect(found([attachment('a.gz', 'application/gzip', gzipSync(content))])).toEqual({
-      ...dmarc,
-      content: readReason(Buffer.from(content)),
-    })
-  })
-
-  test('content of up to a megabyte may have any compression ratio', () => {
-    const content = xml.replace('</feedback>', `${' '.repeat(MIB - xml.length)}</feedback>`)
-    expect(gzipSync(content).length * 200).toBeLessThan(content.length)
     expect(found([attachment('a.gz', 'application/gzip', gzipSync(content))])).toEqual({
       ...dmarc,
       content: readReason(Buffer.from(content)),
