@@ -7,10 +7,9 @@ import type { App } from '#features/core/app/app.ts'
 import { attempt } from '#platform/attempt.ts'
 import { formatCookie, readCookie } from '#platform/http/session.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
-import type { Millis } from '#platform/time/clock.ts'
+import type { Clock, Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { isHttps } from './sessions.ts'
-import { createSingleUse } from './single-use.ts'
 
 const MAX_COOKIE_LENGTH = 4000
 
@@ -44,5 +43,31 @@ export function createFlowCookie<Facts extends object>(
     },
     /** Set-Cookie that removes it. */
     end: formatCookie('', 0, options),
+  }
+}
+
+/** Of the cookies that were used; the oldest is forgotten when an attack uses more. */
+const MAX_USED = 100_000
+
+/** What was used is forgotten at a restart. */
+function createSingleUse(clock: Pick<Clock, 'now'>, validMs: number) {
+  /** Ids of what was used with the time when it was created, oldest first. */
+  const used = new Map<string, Millis>()
+  // Also for a clock that was set back.
+  const isCurrent = (createdAt: Millis): boolean => Math.abs(clock.now() - createdAt) < validMs
+  const forgetOldest = (): void => {
+    for (const [id, createdAt] of used) {
+      if (isCurrent(createdAt) && used.size < MAX_USED) return
+      used.delete(id)
+    }
+  }
+  return {
+    /** False when it is too old, or was used before. */
+    use(id: string, createdAt: Millis): boolean {
+      if (!isCurrent(createdAt) || used.has(id)) return false
+      forgetOldest()
+      used.set(id, createdAt)
+      return true
+    },
   }
 }

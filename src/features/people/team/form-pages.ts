@@ -37,64 +37,44 @@ export interface Form {
   readonly field: (name: string) => string
 }
 
-interface Get {
-  readonly request: Request
-  readonly query: unknown
-}
+/** Renders what was wrong with a request, perhaps on the page that sent it. */
+type RenderError = (form: Form, message: string, error: AppError) => Html
 
-export interface Post {
-  readonly request: Request
-  readonly body: unknown
-}
-
-type Act = (
-  work: (form: Form) => Promise<Response>,
-  renderAgain?: (form: Form, message: string, error: AppError) => Html,
-) => (post: Post) => Promise<Response>
+const renderErrorPage: RenderError = (_, message) => errorPage(message)
 
 /** Creates what makes the handlers of pages: they check the request, and turn an error into a page. */
 export function createFormPages(auth: Pick<AuthContext, 'requireOwnHost' | 'requireOwnOrigin'>) {
-  const toForm = (request: Request, fields: unknown): Form => ({ request, field: (name) => readField(fields, name) })
-  /** Handles a POST. @param renderAgain renders the submitted page with what was wrong */
-  const act: Act =
-    (work, renderAgain = (_, message) => errorPage(message)) =>
-    async ({ request, body }) => {
-      const form = toForm(request, body)
-      try {
-        auth.requireOwnHost(request)
-        auth.requireOwnOrigin(request)
-        return await work(form)
-      } catch (error) {
-        if (!(error instanceof AppError)) throw error
-        const { status, message, headers } = error
-        const page = status === 403 || status === 404 ? errorPage(message) : renderAgain(form, message, error)
-        return ownFormResponse(page, status, headers)
-      }
+  const handle = async (
+    form: Form,
+    check: (request: Request) => void,
+    work: (form: Form) => Response | Promise<Response>,
+    renderError: RenderError,
+  ): Promise<Response> => {
+    try {
+      auth.requireOwnHost(form.request)
+      check(form.request)
+      return await work(form)
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+      return ownFormResponse(renderError(form, error.message, error), error.status, error.headers)
     }
-  /** Handles a GET by which an identity provider takes part. @param renderError renders what failed */
-  const follow =
-    (work: (form: Form) => Promise<Response>, renderError: (form: Form, message: string) => Html) =>
-    async ({ request, query }: Get): Promise<Response> => {
-      const form = toForm(request, query)
-      try {
-        auth.requireOwnHost(request)
-        return await work(form)
-      } catch (error) {
-        if (!(error instanceof AppError)) throw error
-        return ownFormResponse(renderError(form, error.message), error.status, error.headers)
-      }
-    }
-  /** Handles a GET, which changes nothing. */
-  const show =
-    (render: (form: Form) => Response) =>
-    ({ request, query }: Get): Response => {
-      try {
-        auth.requireOwnHost(request)
-        return render(toForm(request, query))
-      } catch (error) {
-        if (!(error instanceof AppError)) throw error
-        return ownFormResponse(errorPage(error.message), error.status)
-      }
-    }
-  return { act, follow, show }
+  }
+  return {
+    /** Handles a POST. @param renderAgain renders the submitted page with what was wrong */
+    act:
+      (work: (form: Form) => Promise<Response>, renderAgain = renderErrorPage) =>
+      ({ request, body }: { readonly request: Request; readonly body: unknown }) =>
+        handle(
+          { request, field: (name) => readField(body, name) },
+          auth.requireOwnOrigin,
+          work,
+          (form, message, error) =>
+            (error.status === 403 || error.status === 404 ? renderErrorPage : renderAgain)(form, message, error),
+        ),
+    /** Handles a GET, which changes nothing but what an identity provider takes part in. */
+    show:
+      (work: (form: Form) => Response | Promise<Response>, renderError = renderErrorPage) =>
+      ({ request, query }: { readonly request: Request; readonly query: unknown }) =>
+        handle({ request, field: (name) => readField(query, name) }, () => undefined, work, renderError),
+  }
 }

@@ -22,11 +22,11 @@ interface Flow extends Checks {
 export function singleSignOnPages(app: App, auth: AuthContext) {
   const provider = createProvider(app)
   const cookie = createFlowCookie<Flow>(app, 'tassis_sign_on', minutes(10))
-  const { follow } = createFormPages(auth)
+  const { show } = createFormPages(auth)
   return new Elysia()
     .get(
       SIGN_ON_PATH,
-      follow(
+      show(
         async ({ field }) => {
           const { url, checks } = await provider.begin(field('fresh') !== '')
           const next = toPathAfterLogin(app.config, field('next'))
@@ -38,7 +38,7 @@ export function singleSignOnPages(app: App, auth: AuthContext) {
     )
     .get(
       CALLBACK_PATH,
-      follow(
+      show(
         async ({ request }) => {
           const { search, searchParams } = new URL(request.url)
           // Else any page could use up what the browser carries.
