@@ -120,7 +120,7 @@ function writeDelivery(
   webhook: DeliveryTarget,
   task: Task,
   attempts: number,
-  result: Omit<AttemptResult, 'cause' | 'isTemporary' | 'retryAfterMs'>,
+  result: AttemptResult,
   nextAt: Millis | undefined,
 ): void {
   const status: DeliveryStatus =
@@ -147,27 +147,6 @@ function updateInboundEmail(
   if (routeId === null || seq === null) return
   if (status === 'delivered') markInboundDelivered(tx, accountId, seq, at)
   if (status === 'undeliverable') markInboundUndeliverable(app, tx, accountId, seq, error)
-}
-
-/** Records that an event could not be read, without a failure; it may be replayed. Without `retryAt` it is given up. */
-export function writeUnreadable(
-  app: App,
-  tx: Tx,
-  webhook: DeliveryTarget,
-  task: Task,
-  retryAt: Millis | undefined,
-): void {
-  const state = sql(tx.db).state.get(webhook.id)
-  // The webhook was deleted in the meantime. A delivery row written now would never be purged.
-  if (!state) return
-  const isEnded = state.isActive === 0 || (task.kind === 'stored' && !sql(tx.db).isWaiting.get(task.id))
-  const nextAt = isEnded ? undefined : retryAt
-  const isGivenUp = nextAt === undefined
-  const attempts = task.kind === 'stored' ? task.attempts : isGivenUp ? 1 : 0
-  const error = `The event could not be read${isGivenUp ? '' : '; it will be tried again'}.`
-  const kind = isGivenUp ? 'permanent' : 'transient'
-  const result = { kind, at: app.clock.now(), durationMs: 0, statusCode: null, response: null, error } as const
-  writeDelivery(app, tx, webhook, task, attempts, result, nextAt)
 }
 
 /**

@@ -9,26 +9,23 @@ import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { deriveEventUuid } from '#features/core/events/record.ts'
 import { findEventLogFields } from '#features/sending/queue/email.ts'
-import { isTransientError } from '#platform/disk/storage-errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { retry, STORAGE_RETRY_MS, StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
-import type { Millis } from '#platform/time/clock.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { seconds } from '#platform/units.ts'
 import { TEST_EVENT } from '../event-names.ts'
 import type { Webhook } from '../manage/webhooks.ts'
 import { buildPayload, toMessageId } from '../payload/payload.ts'
-import { type AttemptResult, makeAttempt } from './attempt.ts'
+import { type AttemptResult, classifyResponse, makeAttempt } from './attempt.ts'
 import { type FailureKind, OwnFailureDetector, type Streak } from './failures.ts'
-import { endDelivery, type WriteResult, writeAttempt, writeUnreadable } from './outcome.ts'
+import { endDelivery, type WriteResult, writeAttempt } from './outcome.ts'
 import type { Slot } from './slots.ts'
 import type { DueDelivery, Task, WebhookQueue } from './webhook-queue.ts'
 
 /** An endpoint that takes longer than this has few concurrent attempts; one that failed has one. */
 const SLOW_MS = seconds(1)
-/** Reads before an event counts as corrupt, and writes of an outcome that alone is rejected. */
+/** Reads of an event before the attempt fails, and writes of an outcome that alone is rejected. */
 const MAX_ATTEMPTS = 5
-/** Pause before an event is read again after that many transient failures. */
-const UNREAD_RETRY_DELAY_MS = minutes(1)
+const UNREADABLE = 'unreadable'
 
 /** `written`: the stored outcome with its cursor; missing when the task ended without an attempt. */
 export interface TaskResult {
@@ -75,15 +72,12 @@ export class TaskRunner {
 
   /** Runs a task to its stored outcome; undefined: nothing was stored, and the next start repeats it. */
   async run(queue: WebhookQueue, task: Task, slot: Slot): Promise<TaskResult | typeof PUT_BACK | undefined> {
-    const { commit } = this.#app
     const stored = task.kind === 'stored' ? task : undefined
     if (stored && stored.event !== TEST_EVENT && !queue.webhook.events.includes(stored.event))
       return await this.#endStored(queue.webhook, stored, `The webhook no longer subscribes to ${stored.event}.`)
     const webhook = queue.webhook
     const body = await this.#readBody(queue, task, slot)
-    if (body === 'damaged') return await this.#writeUnreadable(webhook, task, undefined)
-    if (body === 'unread')
-      return await this.#writeUnreadable(webhook, task, this.#app.clock.now() + UNREAD_RETRY_DELAY_MS)
+    if (body === UNREADABLE) return await this.#storeUnreadable(queue, webhook, task)
     // The subject of the event was deleted, for example erased. If the event has no delivery yet, it is skipped.
     if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event was deleted.') : {}
     const isTest = stored?.event === TEST_EVENT
@@ -109,10 +103,19 @@ export class TaskRunner {
     // A failure keeps its slot until it is counted, so that no attempt begins after the one that deactivates the
     // webhook.
     if (result.kind === 'delivered') slot.release()
-    return await this.#store(() =>
-      commit.writeFromReserve((tx): TaskResult => {
+    return await this.#storeResult(queue, webhook, task, result, failure === 'new')
+  }
+
+  #storeResult(
+    queue: WebhookQueue,
+    webhook: Webhook,
+    task: Task,
+    result: AttemptResult,
+    isFailure: boolean,
+  ): Promise<TaskResult | undefined> {
+    return this.#store(() =>
+      this.#app.commit.writeFromReserve((tx): TaskResult => {
         const { cursor } = queue
-        const isFailure = failure === 'new'
         return { written: { ...writeAttempt(this.#app, tx, webhook, task, result, isFailure, cursor), cursor } }
       }),
     )
@@ -144,15 +147,13 @@ export class TaskRunner {
     return PUT_BACK
   }
 
-  /** Records that the event could not be read; undefined when the service is stopping. */
-  async #writeUnreadable(webhook: Webhook, task: Task, retryAt: Millis | undefined): Promise<TaskResult | undefined> {
+  /** Stores an attempt that failed because of us: it is repeated like others, and does not count against the webhook. */
+  async #storeUnreadable(queue: WebhookQueue, webhook: Webhook, task: Task): Promise<TaskResult | undefined> {
     if (this.#isStopping) return undefined
-    return await this.#store(() =>
-      this.#app.commit.writeFromReserve((tx): TaskResult => {
-        writeUnreadable(this.#app, tx, webhook, task, retryAt)
-        return {}
-      }),
-    )
+    const at = this.#app.clock.now()
+    const outcome = { kind: 'failed', reason: 'The event could not be read.', cause: 'own', durationMs: 0 } as const
+    const result = { at, durationMs: 0, ...classifyResponse(outcome, webhook.format, at) }
+    return await this.#storeResult(queue, webhook, task, result, false)
   }
 
   /** Ends a stored delivery without an attempt; undefined when the service is stopping. */
@@ -165,26 +166,21 @@ export class TaskRunner {
     )
   }
 
-  /** Reads the body, repeatedly for a while when the database fails, and counts its length immediately. */
-  async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | 'damaged' | 'unread' | undefined> {
+  /** Reads the body, repeatedly for a while when that fails, and counts its length immediately. */
+  async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | typeof UNREADABLE | undefined> {
     const read = (): EventBody | undefined => {
       const body = this.#buildBody(queue, task)
       slot.holdBody(body?.text.length ?? 0)
       return body
     }
     const isRetried = (error: unknown, failures: number): boolean => {
-      const isLast = failures >= MAX_ATTEMPTS || this.#isStopping
-      const nextStep = isLast && !isTransientError(error) ? 'giving up' : 'retrying'
-      this.#app.log.error(
-        { err: error, ...this.#logFields(queue.webhook, task) },
-        `event not read for a webhook; ${nextStep}`,
-      )
-      return !isLast
+      this.#app.log.error({ err: error, ...this.#logFields(queue.webhook, task) }, 'event not read for a webhook')
+      return failures < MAX_ATTEMPTS && !this.#isStopping
     }
     try {
       return await retry(read, { clock: this.#app.clock, delayMs: STORAGE_RETRY_MS, isRetried })
-    } catch (error) {
-      return isTransientError(error) ? 'unread' : 'damaged'
+    } catch {
+      return UNREADABLE
     }
   }
 
