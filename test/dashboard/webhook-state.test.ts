@@ -15,8 +15,8 @@ import {
   toWebhookState,
 } from '#dashboard/screens/webhooks/state.ts'
 import { EVENT_TYPES } from '#features/core/events/record.ts'
-import { DEACTIVATION_REASON } from '#features/webhooks/webhooks/deliver/failures.ts'
 import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
+import { DEACTIVATION_REASON } from '#features/webhooks/webhooks/manage/pending.ts'
 
 const at = (minute: number): string => `2026-01-01T00:${String(minute).padStart(2, '0')}:00.000Z`
 

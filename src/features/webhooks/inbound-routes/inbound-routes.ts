@@ -18,10 +18,8 @@ import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { type Domain, findDomain } from '#features/setup/domains/domains.ts'
 import { requireCallable } from '#features/webhooks/webhooks/manage/change.ts'
 import {
-  afterRouteChange,
   beforeRouteChange,
   deleteRouteWebhook,
-  endRouteWebhook,
   setRouteWebhook,
 } from '#features/webhooks/webhooks/manage/route-webhook.ts'
 import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/manage/webhooks.ts'
@@ -166,7 +164,7 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
   checkRoute(app.db, actor, applyChange(current, change))
   if (typeof change.webhookUrl === 'string') await requireCallable(app, actor, change.webhookUrl, 'webhook_url')
   await beforeRouteChange(app, current.id)
-  const changed = await app.commit.write((tx) => {
+  return await app.commit.write((tx) => {
     const before = getRoute(tx.db, actor.accountId, id)
     const checked = checkRoute(tx.db, actor, applyChange(before, change))
     requireUnique(tx.db, checked, before.id)
@@ -175,28 +173,17 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
     auditChange(app, tx, actor, 'inbound_route.updated', before.uuid, toAuditMetadata(checked))
     return getRoute(tx.db, actor.accountId, id)
   })
-  await afterRouteChange(app, changed.id)
-  return changed
 }
 
 /** Deletes a route; the next matching one gets its mail. Mail that it received is kept. Throws 404. */
 export async function deleteRoute(app: App, actor: Actor, id: string): Promise<void> {
-  const webhookId = await app.commit.writeFromReserve((tx) =>
-    removeRoute(app, tx, actor, getRoute(tx.db, actor.accountId, id)),
-  )
-  await endRouteWebhook(app, webhookId)
+  await app.commit.writeFromReserve((tx) => removeRoute(app, tx, actor, getRoute(tx.db, actor.accountId, id)))
 }
 
-function removeRoute(
-  app: App,
-  tx: Tx,
-  actor: Actor,
-  { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>,
-): number | undefined {
-  const webhookId = deleteRouteWebhook(app, tx, id)
+function removeRoute(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>): void {
+  deleteRouteWebhook(app, tx, id)
   deleteRouteRow(tx, id)
   auditChange(app, tx, actor, 'inbound_route.deleted', uuid)
-  return webhookId
 }
 
 /** Routes removed in one transaction. */
@@ -205,14 +192,13 @@ const ORPHAN_BATCH_SIZE = 50
 /** Removes the routes of deleted domains. Returns how many. Called about every hour, one run at a time. */
 export async function removeOrphanedRoutes(app: App): Promise<number> {
   for (let removed = 0; ; ) {
-    const ended = await app.commit.writeFromReserve((tx) =>
-      sql(tx.db)
-        .orphaned.all(ORPHAN_BATCH_SIZE)
-        .map((row) => removeRoute(app, tx, createSystemActor(row), row)),
-    )
-    for (const webhookId of ended) await endRouteWebhook(app, webhookId)
-    removed += ended.length
-    if (ended.length < ORPHAN_BATCH_SIZE) return removed
+    const count = await app.commit.writeFromReserve((tx) => {
+      const rows = sql(tx.db).orphaned.all(ORPHAN_BATCH_SIZE)
+      for (const row of rows) removeRoute(app, tx, createSystemActor(row), row)
+      return rows.length
+    })
+    removed += count
+    if (count < ORPHAN_BATCH_SIZE) return removed
   }
 }
 

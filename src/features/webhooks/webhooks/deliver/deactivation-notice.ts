@@ -11,7 +11,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
-import { ENDED_BY_FAILURES } from './failures.ts'
+import { ENDED_BY_FAILURES } from '../manage/pending.ts'
 
 interface DeactivatedWebhook {
   readonly id: number

@@ -14,10 +14,10 @@ import { wakeAt } from '#platform/queue/due-loop.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
-import { endPending } from '../manage/pending.ts'
+import { DEACTIVATION_REASON, endPending } from '../manage/pending.ts'
 import { openSigningSecrets } from '../manage/secrets.ts'
 import { findWebhookById, listActiveWebhooks, type Webhook } from '../manage/webhooks.ts'
-import { DEACTIVATION_REASON, ENDED_BY_FAILURES, Streak } from './failures.ts'
+import { Streak } from './failures.ts'
 import { moveCursor } from './outcome.ts'
 import { type Slot, Slots } from './slots.ts'
 import { PUT_BACK, type TaskResult, TaskRunner } from './task.ts'
@@ -122,6 +122,8 @@ export class WebhookDispatcher {
       const webhook = findWebhookById(db, id)
       if (webhook && webhook.deletedAt === null) this.#register(webhook)
       else this.#registry.remove(id)
+      // At the start too: a crash may have left some.
+      if (webhook && !(webhook.isActive && webhook.deletedAt === null)) this.#track(endPending(this.#app, webhook))
     } catch (error) {
       log.error({ err: error, webhook: id }, 'webhook not read; retrying')
       clock.after(STORAGE_RETRY_MS, () => this.#load(id, isResumed))
@@ -139,9 +141,6 @@ export class WebhookDispatcher {
       this.#registry.remove(id)
       return
     }
-    // Also ends pending deliveries that were left by a crash. Pending deliveries of a webhook that its user deactivated
-    // are ended elsewhere.
-    if (webhook.offByFailures) this.#track(endPending(this.#app, id, ENDED_BY_FAILURES))
     const entry = this.#registry.get(id)
     const streak = new Streak(webhook, clock.now(), clock.monotonicMs())
     if (!entry) {

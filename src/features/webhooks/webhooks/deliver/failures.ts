@@ -25,15 +25,6 @@ export const MAX_DELAY_MS = RETRY_DELAYS_MS[3] + JITTER_MS
 
 export const MAX_ATTEMPTS = RETRY_DELAYS_MS.length + 1
 
-/** Consecutive failed attempts, over all events, after which a webhook is deactivated. */
-export const MAX_CONSECUTIVE_FAILURES = 10
-
-/** `last_failure_reason` of a webhook that failures deactivated. */
-export const DEACTIVATION_REASON = `deactivated after ${MAX_CONSECUTIVE_FAILURES} consecutive failures`
-
-/** Error in the history of deliveries that were pending when failures deactivated their webhook. */
-export const ENDED_BY_FAILURES = `The webhook was ${DEACTIVATION_REASON}.`
-
 /**
  * How long a webhook backs off after consecutive failures: 1, 3, 9 … seconds up to 30 minutes. The tenth failure thus
  * comes 78 minutes after the first, so that an endpoint that is down for an hour is not deactivated.

@@ -10,18 +10,12 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, randomFraction } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { type DeliveryStatus, deliveryStatusCode, TEST_EVENT } from '../event-names.ts'
-import { endPendingBatch } from '../manage/pending.ts'
+import { DEACTIVATION_REASON, MAX_CONSECUTIVE_FAILURES } from '../manage/pending.ts'
 import type { Webhook } from '../manage/webhooks.ts'
 import type { AttemptResult } from './attempt.ts'
 import { scheduleDeactivationNotice } from './deactivation-notice.ts'
 import { isAboutErased } from './erase.ts'
-import {
-  computeRetryDelayMs,
-  DEACTIVATION_REASON,
-  ENDED_BY_FAILURES,
-  MAX_ATTEMPTS,
-  MAX_CONSECUTIVE_FAILURES,
-} from './failures.ts'
+import { computeRetryDelayMs, MAX_ATTEMPTS } from './failures.ts'
 import type { Task } from './webhook-queue.ts'
 
 type DeliveryTarget = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
@@ -149,13 +143,9 @@ function updateInboundEmail(
   if (status === 'undeliverable') markInboundUndeliverable(app, tx, accountId, seq, error)
 }
 
-/**
- * Deactivates a webhook after too many consecutive failures: no more attempts, and pending deliveries become
- * undeliverable. The caller ends those beyond the first batch.
- */
+/** Deactivates a webhook after too many consecutive failures. The dispatcher then ends its pending deliveries. */
 function deactivate(app: App, tx: Tx, webhookId: number, webhook: State): void {
   sql(tx.db).switchOff.run(DEACTIVATION_REASON, app.eventTime(), webhookId)
-  endPendingBatch(app, tx, webhookId, ENDED_BY_FAILURES)
   scheduleDeactivationNotice(app, tx, webhook.accountId, webhookId)
   const action = webhook.routeId === null ? 'webhook.deactivated' : 'inbound_route.webhook_deactivated'
   auditChange(app, tx, createSystemActor(webhook), action, webhook.uuid, { reason: DEACTIVATION_REASON })

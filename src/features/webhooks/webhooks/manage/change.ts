@@ -28,10 +28,6 @@ import { countWebhooks, getWebhook, requireUnchanged, type Webhook } from './web
 /** Webhooks per account. */
 const MAX_WEBHOOKS = 100
 
-/** Error in the history of deliveries that were still pending. */
-export const DEACTIVATED_REASON = 'The webhook was deactivated.'
-export const DELETED_REASON = 'The webhook was deleted.'
-
 const sql = prepareStatements((db) => ({
   // Webhooks of inbound routes do not count: their routes create and delete them.
   existing: prepareCount(db, 'webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL'),
@@ -150,7 +146,7 @@ export async function changeWebhook(
   requireBodyScopes(actor, events)
   await requireCallable(app, actor, input.url)
   await endPendingBeforeChange(app, getWebhook(app.db, actor.accountId, id))
-  const changed = await app.commit.write((tx) => {
+  return await app.commit.write((tx) => {
     const before = getWebhook(tx.db, actor.accountId, id)
     requireUnchanged(before, input.expectedUpdatedAt)
     const { format = before.format } = input
@@ -187,13 +183,11 @@ export async function changeWebhook(
     })
     return getWebhook(tx.db, actor.accountId, id)
   })
-  if (!changed.isActive) await tryEndPending(app, changed.id, DEACTIVATED_REASON)
-  return changed
 }
 
 /** Ends the pending deliveries of an inactive webhook, which would be sent when it is reactivated. */
-export async function endPendingBeforeChange(app: App, { id, isActive }: Webhook): Promise<void> {
-  if (!isActive) await endPending(app, id, DEACTIVATED_REASON)
+export async function endPendingBeforeChange(app: App, webhook: Webhook): Promise<void> {
+  if (!webhook.isActive) await endPending(app, webhook)
 }
 
 /** Writes the new fields, and notifies the dispatcher. Call `endPendingBeforeChange` first. */
@@ -204,7 +198,7 @@ export function writeChange(
   { url, events, isActive }: { readonly url: string; readonly events: readonly string[]; readonly isActive: boolean },
 ): void {
   const statements = sql(tx.db)
-  if (!before.isActive) endPendingBatch(app, tx, before.id, DEACTIVATED_REASON)
+  if (!before.isActive) endPendingBatch(app, tx, before)
   statements.update.run(url, JSON.stringify(events), isActive ? 1 : 0, app.eventTime(), before.id)
   if (isActive && !before.isActive) statements.reactivate.run(readLastSeqIn(tx, before.accountId), before.id)
   // Failures of the previous endpoint say nothing about the new one.
@@ -214,16 +208,14 @@ export function writeChange(
 
 /** Deletes a webhook: nothing more is sent. `purgeWebhookHistory` removes its row and history. Throws 404. */
 export async function deleteWebhook(app: App, actor: Actor, id: string): Promise<void> {
-  const webhookId = await app.commit.writeFromReserve((tx) => {
+  await app.commit.writeFromReserve((tx) => {
     const webhook = getWebhook(tx.db, actor.accountId, id)
     writeDeletion(app, tx, webhook.id)
     auditChange(app, tx, actor, 'webhook.deleted', webhook.uuid, { url: webhook.url })
-    return webhook.id
   })
-  await tryEndPending(app, webhookId, DELETED_REASON)
 }
 
-/** Marks a webhook as deleted and notifies the dispatcher. Call `tryEndPending` with DELETED_REASON afterwards. */
+/** Marks a webhook as deleted and notifies the dispatcher, which ends its pending deliveries. */
 export function writeDeletion(app: App, tx: Tx, webhookId: number): void {
   sql(tx.db).delete.run(app.eventTime(), webhookId)
   tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
@@ -232,18 +224,6 @@ export function writeDeletion(app: App, tx: Tx, webhookId: number): void {
 /** Marks all webhooks of a deleted account as deleted, including those of its routes. */
 export function deleteAccountWebhooks(app: App, tx: Tx, accountId: number): void {
   for (const { id } of sql(tx.db).ofAccount.all(accountId)) writeDeletion(app, tx, id)
-}
-
-/** Ends pending deliveries of an inactive or deleted webhook; after an error the purge ends the rest. */
-export async function tryEndPending(app: App, webhookId: number, error: string): Promise<void> {
-  try {
-    await endPending(app, webhookId, error)
-  } catch (reason) {
-    app.log.warn(
-      { err: reason, webhook: webhookId },
-      'pending deliveries of a webhook not ended; the hourly purge retries',
-    )
-  }
 }
 
 const toDescription = (text: string | null | undefined): string | null => text?.trim() || null

@@ -10,6 +10,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { deliveryStatusCode, TEST_EVENT } from '../event-names.ts'
+import type { Webhook } from './webhooks.ts'
 
 export interface NewDelivery {
   readonly webhookId: number
@@ -33,10 +34,16 @@ const sql = prepareStatements((db) => ({
      (SELECT d.id FROM webhook_deliveries d JOIN webhooks ON webhooks.id = webhook_id AND (is_active = 0 OR webhooks.deleted_at IS NOT NULL)
       WHERE webhook_id = ? AND next_at IS NOT NULL AND event <> ? LIMIT ?) RETURNING seq, error`,
   ),
-  route: db.prepare<{ accountId: number; routeId: number | null }, [number]>(
-    'SELECT account_id AS accountId, route_id AS routeId FROM webhooks WHERE id = ?',
-  ),
 }))
+
+/** Consecutive failed attempts, over all events, after which a webhook is deactivated. */
+export const MAX_CONSECUTIVE_FAILURES = 10
+
+/** `last_failure_reason` of a webhook that failures deactivated. */
+export const DEACTIVATION_REASON = `deactivated after ${MAX_CONSECUTIVE_FAILURES} consecutive failures`
+
+/** Error in the history of deliveries that were pending when failures deactivated their webhook. */
+export const ENDED_BY_FAILURES = `The webhook was ${DEACTIVATION_REASON}.`
 
 /** Deliveries ended in one transaction: a few milliseconds. */
 const BATCH_SIZE = 200
@@ -51,19 +58,26 @@ export function insertPending(tx: Tx, delivery: NewDelivery, now: Millis): UuidB
 
 export const countPending = (db: Database, webhookId: number): number => sql(db).count.get(webhookId)?.n ?? 0
 
+type EndedWebhook = Pick<Webhook, 'id' | 'accountId' | 'routeId' | 'offByFailures' | 'deletedAt'>
+
 /** Ends the pending deliveries of a deactivated or deleted webhook, batch by batch, but for tests. */
-export async function endPending(app: App, webhookId: number, error: string): Promise<void> {
+export async function endPending(app: App, webhook: EndedWebhook): Promise<void> {
   for (let ended = BATCH_SIZE; ended === BATCH_SIZE; )
-    ended = await app.commit.writeFromReserve((tx) => endPendingBatch(app, tx, webhookId, error))
+    ended = await app.commit.writeFromReserve((tx) => endPendingBatch(app, tx, webhook))
 }
 
 /** Ends one batch, and none while the webhook is active. Returns how many. */
-export function endPendingBatch(app: App, tx: Tx, webhookId: number, error: string): number {
-  const ended = sql(tx.db).end.all(deliveryStatusCode('undeliverable'), error, webhookId, TEST_EVENT, BATCH_SIZE)
-  const webhook = ended.length > 0 ? sql(tx.db).route.get(webhookId) : null
-  if (webhook && webhook.routeId !== null) {
+export function endPendingBatch(
+  app: App,
+  tx: Tx,
+  { id, accountId, routeId, offByFailures, deletedAt }: EndedWebhook,
+): number {
+  const reason = offByFailures ? ENDED_BY_FAILURES : 'The webhook was deactivated.'
+  const error = deletedAt === null ? reason : 'The webhook was deleted.'
+  const ended = sql(tx.db).end.all(deliveryStatusCode('undeliverable'), error, id, TEST_EVENT, BATCH_SIZE)
+  if (routeId !== null) {
     for (const { seq, error: reason } of ended)
-      if (seq !== null) markInboundUndeliverable(app, tx, webhook.accountId, seq, reason)
+      if (seq !== null) markInboundUndeliverable(app, tx, accountId, seq, reason)
   }
   return ended.length
 }

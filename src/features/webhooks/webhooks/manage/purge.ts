@@ -9,9 +9,9 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { DEACTIVATED_REASON } from './change.ts'
 import { endPending } from './pending.ts'
 import { dropPreviousSecrets } from './secrets.ts'
+import { findWebhookById } from './webhooks.ts'
 
 const sql = prepareStatements((db) => ({
   cursor: db.prepare<{ seq: number | null }, [number]>(
@@ -72,7 +72,10 @@ const BATCH_SIZE = 200
  */
 export async function purgeWebhookHistory(app: App): Promise<number> {
   await app.commit.writeFromReserve((tx) => dropPreviousSecrets(tx, app.confirmedNow()))
-  for (const { id } of sql(app.db).inactiveWithPending.all()) await endPending(app, id, DEACTIVATED_REASON)
+  for (const { id } of sql(app.db).inactiveWithPending.all()) {
+    const webhook = findWebhookById(app.db, id)
+    if (webhook) await endPending(app, webhook)
+  }
   for (const { id, uuid } of sql(app.db).deleted.all()) {
     while (!(await app.commit.writeFromReserve((tx) => deleteBatch(tx, id))));
     app.log.info({ webhook: formatUuid(uuid) }, 'deleted webhook removed with its history')

@@ -7,15 +7,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import {
-  DEACTIVATED_REASON,
-  DELETED_REASON,
-  endPendingBeforeChange,
-  insertWebhook,
-  tryEndPending,
-  writeChange,
-  writeDeletion,
-} from './change.ts'
+import { endPendingBeforeChange, insertWebhook, writeChange, writeDeletion } from './change.ts'
 import { ensureInboundSecret } from './secrets.ts'
 import { findRouteWebhook } from './webhooks.ts'
 
@@ -38,8 +30,7 @@ export interface RouteTarget {
 
 /**
  * Makes the webhook of a route match the route: new URL, active or inactive. Reactivation resets its failures; events
- * from the inactive time are not sent, but can be replayed. Call `beforeRouteChange` first and `afterRouteChange`
- * later.
+ * from the inactive time are not sent, but can be replayed. Call `beforeRouteChange` first.
  */
 export function setRouteWebhook(app: App, tx: Tx, actor: Actor, route: RouteTarget): void {
   const before = findRouteWebhook(tx.db, route.id)
@@ -60,20 +51,8 @@ export async function beforeRouteChange(app: App, routeId: number): Promise<void
   if (webhook) await endPendingBeforeChange(app, webhook)
 }
 
-/** Ends the pending deliveries of a route webhook that the change deactivated. Never throws. */
-export async function afterRouteChange(app: App, routeId: number): Promise<void> {
-  const webhook = findRouteWebhook(app.db, routeId)
-  if (webhook && !webhook.isActive) await tryEndPending(app, webhook.id, DEACTIVATED_REASON)
-}
-
-/** Deletes the webhook of a deleted route. Returns its row id for `endRouteWebhook`; undefined when it had none. */
-export function deleteRouteWebhook(app: App, tx: Tx, routeId: number): number | undefined {
+/** Deletes the webhook of a deleted route. */
+export function deleteRouteWebhook(app: App, tx: Tx, routeId: number): void {
   const webhook = findRouteWebhook(tx.db, routeId)
   if (webhook) writeDeletion(app, tx, webhook.id)
-  return webhook?.id
-}
-
-/** Ends the pending deliveries of a deleted route's webhook. Never throws. */
-export async function endRouteWebhook(app: App, webhookId: number | undefined): Promise<void> {
-  if (webhookId !== undefined) await tryEndPending(app, webhookId, DELETED_REASON)
 }
