@@ -40,12 +40,6 @@ export function computeRetryDelayMs(attempts: number, fraction: number): number 
   return delay === undefined ? undefined : delay + Math.round(fraction * JITTER_MS)
 }
 
-/**
- * The meaning of a failure. `refuted`: a later attempt succeeded. `known`: the attempt began before the last counted
- * failure was known, or before the backoff had ended. `new`: the endpoint fails, or still fails.
- */
-export type FailureKind = 'refuted' | 'known' | 'new'
-
 export class Streak {
   /** Number of attempts begun; also the number of the latest. */
   #begun = 0
@@ -101,18 +95,21 @@ export class Streak {
     return attemptNumber < this.#lastSuccess
   }
 
-  /** Counts a failure, unless it is known. A first failure that is not temporary causes no backoff. */
+  /**
+   * Counts a failure; false for one that is not new: its attempt began before the last counted failure was known, or
+   * before the backoff had ended. A first failure that is not temporary causes no backoff.
+   */
   fail(
     attemptNumber: number,
     { isTemporary, retryAfterMs }: { readonly isTemporary: boolean; readonly retryAfterMs: number },
     nowMs: number,
-  ): FailureKind {
-    if (attemptNumber <= this.#known) return 'known'
+  ): boolean {
+    if (attemptNumber <= this.#known) return false
     this.#known = this.#begun
     this.#failures++
     const backoffMs = isTemporary || this.#failures > 1 ? backoffDelayMs(this.#failures, BACKOFF) : 0
     this.#backoffUntilMs = nowMs + Math.max(backoffMs, retryAfterMs)
-    return 'new'
+    return true
   }
 
   /** Backs off after a failure of this service, which does not count. */

@@ -16,7 +16,7 @@ import { TEST_EVENT } from '../event-names.ts'
 import type { Webhook } from '../manage/webhooks.ts'
 import { buildPayload, toMessageId } from '../payload/payload.ts'
 import { type AttemptResult, classifyResponse, makeAttempt } from './attempt.ts'
-import { type FailureKind, OwnFailureDetector, type Streak } from './failures.ts'
+import { OwnFailureDetector, type Streak } from './failures.ts'
 import { endDelivery, type WriteResult, writeAttempt } from './outcome.ts'
 import type { Slot } from './slots.ts'
 import type { DueDelivery, Task, WebhookQueue } from './webhook-queue.ts'
@@ -97,13 +97,13 @@ export class TaskRunner {
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
     this.#app.metrics.webhookAttempted(result.kind, result.durationMs)
     if (isTest && result.kind === 'delivered') streak.resume()
-    const failure = attemptNumber === undefined ? undefined : this.#recordResult(queue, streak, attemptNumber, result)
+    const isFailure = attemptNumber !== undefined && this.#recordResult(queue, streak, attemptNumber, result)
     if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
-    if (failure === PUT_BACK) return PUT_BACK
+    if (isFailure === PUT_BACK) return PUT_BACK
     // A failure keeps its slot until it is counted, so that no attempt begins after the one that deactivates the
     // webhook.
     if (result.kind === 'delivered') slot.release()
-    return await this.#storeResult(queue, webhook, task, result, failure === 'new')
+    return await this.#storeResult(queue, webhook, task, result, isFailure)
   }
 
   #storeResult(
@@ -121,22 +121,22 @@ export class TaskRunner {
     )
   }
 
-  /** Updates streak, backoff and latency class of the webhook. Returns undefined after a success. */
+  /** Updates streak, backoff and latency class of the webhook. Returns whether the attempt counts as a failure. */
   #recordResult(
     queue: WebhookQueue,
     streak: Streak,
     attemptNumber: number,
     result: AttemptResult,
-  ): FailureKind | typeof PUT_BACK | undefined {
+  ): boolean | typeof PUT_BACK {
     const { clock } = this.#app
     if (result.cause === null) this.#ownFailures.recordResponse()
     if (result.kind === 'delivered') {
       streak.succeed(attemptNumber)
       queue.lastSuccessAt = result.at
       queue.latencyClass = result.durationMs <= SLOW_MS ? 'fast' : 'slow'
-      return undefined
+      return false
     }
-    if (streak.isRefuted(attemptNumber)) return 'refuted'
+    if (streak.isRefuted(attemptNumber)) return false
     queue.latencyClass = 'unproven'
     const { cause, error } = result
     const isOwnFailure =
