@@ -144,7 +144,7 @@ const FIELDS = {
         }),
         {
           description:
-            'Selectors that signed before a rotation and whose records are still in DNS, newest first; present when there are any.',
+            'Selectors that signed before a rotation in the last 37 days, newest first; present when there are any.',
         },
       ),
     ),

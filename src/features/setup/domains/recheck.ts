@@ -15,7 +15,7 @@ import {
   repairCheckTimes,
   toDomainDns,
 } from './domains.ts'
-import { findRemovedSelectors, forgetSelectors, resolveDkimChecks, rotateWhenDue } from './rotate-dkim.ts'
+import { forgetFormerKeys, resolveDkimChecks, rotateWhenDue } from './rotate-dkim.ts'
 import { releaseForeignHost } from './set-tracking.ts'
 import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
 import type { CheckResults } from './verification-state.ts'
@@ -54,7 +54,6 @@ async function recheckDomain(app: App, requested: Domain): Promise<boolean> {
   try {
     const isTaken = isVerifiedElsewhere(app.db, requested.accountId, requested.domain)
     const found = isTaken ? undefined : await checkDns(app, requested)
-    const removed = await findRemovedSelectors(app, requested)
     await app.commit.write((tx) => {
       const stored = findDomain(tx.db, requested.accountId, requested.uuid)
       // Nothing is stored when the domain was deleted, or when a check on request has stored a newer result.
@@ -62,7 +61,7 @@ async function recheckDomain(app: App, requested: Domain): Promise<boolean> {
       const domain = releaseForeignHost(app, tx, stored)
       if (!found || isVerifiedElsewhere(tx.db, domain.accountId, domain.domain)) return skipCheck(app, tx, domain)
       const { tracking, ...records } = resolveDkimChecks(requested, domain, found)
-      forgetSelectors(tx, domain.id, removed)
+      forgetFormerKeys(app, tx, domain.id)
       // The result for a tracking host counts only if nothing has changed since the check began: a host set during the
       // check was not checked, and a changed verification comes from a later check on request.
       const isAsAsked =

@@ -11,7 +11,6 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import { unknown } from './check-result.ts'
-import { toDkimHost } from './dns-records.ts'
 import { auditDomain, createEd25519Key, createSelector, type Domain, type FormerDkim, getDomain } from './domains.ts'
 import { scheduleRotationNotice } from './notices.ts'
 import { toDkimKeyContext } from './sending.ts'
@@ -19,7 +18,8 @@ import { type CheckResults, FIRST_CHECK_DELAY_MS } from './verification-state.ts
 
 /** How long the records of former keys must stay in DNS: mail is verified late, and forwarded. */
 const FORMER_RECORD_MS = days(7)
-/** Former selectors that are shown; older ones are forgotten. */
+/** How long former selectors are shown, so that their records are removed from DNS after those days; at most so many. */
+const FORMER_SHOWN_MS = days(37)
 const MAX_FORMER = 10
 
 const sql = prepareStatements((db) => ({
@@ -40,10 +40,9 @@ const sql = prepareStatements((db) => ({
         WHERE domain_id = domains.id AND retired_at IS NULL), dkim_since = ? WHERE id = ?`,
   ),
   deleteNext: db.prepare('DELETE FROM dkim_keys WHERE domain_id = ? AND retired_at IS NULL'),
-  forget: db.prepare('DELETE FROM dkim_keys WHERE domain_id = ? AND selector = ? AND retired_at IS NOT NULL'),
-  forgetOldest: db.prepare(
-    `DELETE FROM dkim_keys WHERE domain_id = ?1 AND retired_at IS NOT NULL AND id NOT IN
-       (SELECT id FROM dkim_keys WHERE domain_id = ?1 AND retired_at IS NOT NULL ORDER BY id DESC LIMIT ${MAX_FORMER})`,
+  forget: db.prepare(
+    `DELETE FROM dkim_keys WHERE domain_id = ?1 AND (retired_at < ?2 OR retired_at IS NOT NULL AND id NOT IN
+       (SELECT id FROM dkim_keys WHERE domain_id = ?1 AND retired_at IS NOT NULL ORDER BY id DESC LIMIT ${MAX_FORMER}))`,
   ),
 }))
 
@@ -117,7 +116,7 @@ export function endDkimRotation(app: App, tx: Tx, actor: Actor, before: Domain, 
   sql(tx.db).insertFormer.run(now, id)
   sql(tx.db).adopt.run(now, id)
   sql(tx.db).deleteNext.run(id)
-  sql(tx.db).forgetOldest.run(id)
+  forgetFormerKeys(app, tx, id)
   auditDomain(app, tx, actor, 'dkim_rotated', before, { selector: nextDkim.selector })
   tx.afterCommit(() =>
     app.log.info({ domain, selector: nextDkim.selector, former }, 'the new DKIM keys of a domain sign its mail'),
@@ -125,21 +124,9 @@ export function endDkimRotation(app: App, tx: Tx, actor: Actor, before: Domain, 
   return true
 }
 
-/** Former selectors whose records are no longer needed and gone from DNS, so that nobody needs to remember them. */
-export async function findRemovedSelectors(app: App, { domain, formerDkim }: Domain): Promise<string[]> {
-  const expired = formerDkim.filter((former) => getKeepUntil(former) <= app.clock.now())
-  const answers = await Promise.all(
-    expired.map(async ({ selector }) => {
-      const answer = await app.freshResolver.txt(toDkimHost(domain, { selector, type: 'rsa', publicKey: '' }))
-      return answer.kind === 'nodata' || answer.kind === 'nxdomain' ? [selector] : []
-    }),
-  )
-  return answers.flat()
-}
-
-export function forgetSelectors(tx: Tx, domainId: number, selectors: readonly string[]): void {
-  for (const selector of selectors) sql(tx.db).forget.run(domainId, selector)
-}
+/** Forgets the former selectors of a domain that are no longer shown. */
+export const forgetFormerKeys = (app: App, tx: Tx, domainId: number): void =>
+  void sql(tx.db).forget.run(domainId, app.clock.now() - FORMER_SHOWN_MS)
 
 /** Starts the rotation of a verified domain whose keys are as old as the setting says. */
 export async function rotateWhenDue(app: App, { accountId, uuid }: Domain): Promise<void> {

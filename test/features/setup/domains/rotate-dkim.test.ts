@@ -62,19 +62,13 @@ describe('a rotation of DKIM keys', () => {
     ])
     expect(t.audited().slice(-2)).toEqual(['domain.dkim_rotation_started by operator', 'domain.dkim_rotated by system'])
 
-    // The former record may go after 7 days; once it is gone, nothing is said of it.
+    // The former record may go after 7 days, and is named for another 30.
     const [former] = rotated.formerDkim
     expect(former && getKeepUntil(former)).toBe(t.clock.now() + days(7))
-    const host = `${t.first.dkimSelector}._domainkey.example.com`
-    t.clock.advance(days(8))
+    t.clock.advance(days(36))
     await recheckDomains(t.app)
     expect(t.stored(t.id).formerDkim.length).toBe(1)
-    t.break('SERVFAIL', host)
-    t.clock.advance(hours(7))
-    await recheckDomains(t.app)
-    expect(t.stored(t.id).formerDkim.length).toBe(1)
-    t.break('NXDOMAIN', host)
-    t.clock.advance(hours(7))
+    t.clock.advance(days(2))
     await recheckDomains(t.app)
     expect(t.stored(t.id).formerDkim).toEqual([])
     expect(t.stored(t.id)).toMatchObject({ dkimSelector: next, recordsLostAt: null })
