@@ -3,7 +3,7 @@
  * buffers only one chunk of up to 1.5 MiB, so TCP slows down a client that sends faster than the handler reads. There
  * is no time limit for the whole body, only a minimum rate.
  */
-import type { Clock } from '#platform/time/clock.ts'
+import { type Clock, limitTime } from '#platform/time/clock.ts'
 import { AppError, unauthorized } from '../errors.ts'
 import { KiB, MiB, seconds } from '../units.ts'
 import { isRevoked, liftTimeLimit, restoreTimeLimit } from './request-context.ts'
@@ -75,21 +75,15 @@ function createReadTimeout(
   let leftMs = READ_TIMEOUT_MS
   let receivedBytes = 0
   return async (reading) => {
-    const { promise: expiry, reject } = Promise.withResolvers<never>()
-    const timer = clock.after(leftMs, () => reject(bodyTooSlow()))
     const sinceMs = clock.monotonicMs()
-    try {
-      const read = await Promise.race([reading, expiry])
-      leftMs -= clock.monotonicMs() - sinceMs
-      receivedBytes += read.value?.length ?? 0
-      if (receivedBytes >= MIN_BYTES_PER_TIMEOUT) {
-        leftMs = READ_TIMEOUT_MS
-        receivedBytes = 0
-      }
-      return read
-    } finally {
-      timer.cancel()
+    const read = await limitTime(clock, leftMs, reading, bodyTooSlow)
+    leftMs -= clock.monotonicMs() - sinceMs
+    receivedBytes += read.value?.length ?? 0
+    if (receivedBytes >= MIN_BYTES_PER_TIMEOUT) {
+      leftMs = READ_TIMEOUT_MS
+      receivedBytes = 0
     }
+    return read
   }
 }
 

@@ -6,11 +6,10 @@
 
 import { addGarbage } from '#platform/disk/garbage.ts'
 import type { MemoryBudget, Reservation } from '#platform/process/memory-budget.ts'
-import type { Clock } from '#platform/time/clock.ts'
+import { type Clock, limitTime } from '#platform/time/clock.ts'
 import { AppError } from '../errors.ts'
-import { KiB, MiB, seconds } from '../units.ts'
+import { KiB, MiB } from '../units.ts'
 import { bodyInterrupted, bodyTooLarge, bodyTooSlow, createBodyStream, STREAM_BYTES } from './body-stream.ts'
-import { createDeadline, type Deadline } from './deadline.ts'
 import {
   HEAP_BYTES_PER_JSON_VALUE,
   invalidJson,
@@ -41,8 +40,6 @@ const MAX_SIGNED_BYTES = 256 * KiB
 const MAX_SMALL_BYTES = MiB
 /** Maximum fields of a form; our forms have some twenty. Bun takes 18 ms to parse as many fields as fit into 64 KiB. */
 const MAX_FORM_FIELDS = 500
-/** For so long, a response waits for the rest of its body; less than Bun's time for handlers after a slow body. */
-const READ_ON_MS = seconds(10)
 /**
  * Bodies larger than this share `LARGE_BODY_FRACTION` of the memory, so that a few slow uploads cannot block all other
  * requests.
@@ -127,9 +124,8 @@ export function createBodyReader(options: BodyReaderOptions) {
     if (accepts === 'bytes') return Math.min(maxBytes, MAX_SIGNED_BYTES)
     return Math.min(maxBytesOf(sender), accepts === 'small-json' ? MAX_SMALL_BYTES : Number.POSITIVE_INFINITY)
   }
-  const deadline = createDeadline(clock, timeoutMs)
+  const inTime = <T>(work: Promise<T>): Promise<T> => limitTime(clock, timeoutMs, work, bodyTooSlow)
   const collectAfter = (bytes: number): void => addGarbage(memory, bytes)
-  const unread = { memory, deadline: createDeadline(clock, READ_ON_MS), onConsumed: collectAfter }
 
   const isCrowded = (sizeBytes: number, addedBytes: number): boolean =>
     sizeBytes > LARGE_BODY_BYTES && memory.inUseBytes + addedBytes > largeBodyLimit
@@ -142,7 +138,7 @@ export function createBodyReader(options: BodyReaderOptions) {
 
   return {
     /** Resolves when the response may be sent without a reset for a client that still sends its body. */
-    readOn: (request: Request) => readOn(request, unread),
+    readOn: (request: Request) => readOn(request, { memory, clock, onConsumed: collectAfter }),
 
     /**
      * Refuses a body by its `Content-Length` alone, before anything is read: 413 when the length is over the limit.
@@ -183,8 +179,8 @@ export function createBodyReader(options: BodyReaderOptions) {
       const reservation = collectOnRelease(reserved, collectAfter)
       try {
         const bytes = isChunked
-          ? await readChunked(request, limitBytes, reservation, grow, deadline)
-          : await deadline.within(request.bytes(), bodyTooSlow)
+          ? await readChunked(request, limitBytes, reservation, grow, inTime)
+          : await inTime(request.bytes())
         if (bytes.length === 0) {
           reservation.release()
           return EMPTY
@@ -228,7 +224,7 @@ async function readChunked(
   maxBytes: number,
   reservation: Reservation,
   grow: GrowReservation,
-  deadline: Deadline,
+  inTime: (work: Promise<void>) => Promise<void>,
 ): Promise<Uint8Array> {
   const reader = request.body?.getReader()
   if (!reader) return new Uint8Array()
@@ -247,7 +243,7 @@ async function readChunked(
     }
   }
   try {
-    await deadline.within(readAll(), bodyTooSlow)
+    await inTime(readAll())
   } catch (error) {
     await stopReading(request, reader)
     throw error

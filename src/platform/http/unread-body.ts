@@ -5,13 +5,15 @@
  * after the response, so that response waits here.
  */
 import type { MemoryBudget } from '#platform/process/memory-budget.ts'
-import { MiB } from '../units.ts'
-import type { Deadline } from './deadline.ts'
+import { type Clock, limitTime } from '#platform/time/clock.ts'
+import { MiB, seconds } from '../units.ts'
 
 /** Memory for what Bun buffers of a body that is read on, and for the chunk that was read last. */
 const RESERVED_BYTES = 2 * MiB
 /** A body that goes on for longer is cut. */
 const MAX_BYTES = 256 * MiB
+/** Less than Bun's time for handlers after a slow body. */
+const MAX_MS = seconds(10)
 
 type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, 'cancel' | 'releaseLock'>
 
@@ -29,7 +31,7 @@ export async function readOn(
   request: Request,
   options: {
     readonly memory: MemoryBudget
-    readonly deadline: Deadline
+    readonly clock: Pick<Clock, 'after'>
     /** Called for each chunk that became garbage. */
     readonly onConsumed: (bytes: number) => void
   },
@@ -47,7 +49,7 @@ export async function readOn(
     }
   }
   try {
-    await options.deadline.within(discard(), () => new Error('the client sends for too long'))
+    await limitTime(options.clock, MAX_MS, discard(), () => new Error('the client sends for too long'))
   } catch {
     // The client has disconnected, or sends for too long.
   } finally {

@@ -40,6 +40,18 @@ export function createFairYield(): () => Promise<void> {
   }
 }
 
+/** Settles as `work` does, or rejects with the error of `onExpiry` after `limitMs`. Does not stop the work. */
+export function limitTime<T>(
+  clock: Pick<Clock, 'after'>,
+  limitMs: number,
+  work: Promise<T>,
+  onExpiry: () => Error,
+): Promise<T> {
+  const { promise: expiry, reject } = Promise.withResolvers<never>()
+  const timer = clock.after(limitMs, () => reject(onExpiry()))
+  return Promise.race([work, expiry]).finally(() => timer.cancel())
+}
+
 /**
  * Maximum delay of one setTimeout, which fires immediately when the delay is longer. So a longer wait uses several
  * timers, one after the other.
