@@ -18,37 +18,17 @@ interface Bucket {
   rate: Rate
 }
 
-/**
- * Before a new key evicts the least recently used bucket, so many of the oldest buckets are checked for a full one,
- * because a full bucket can be deleted without loss.
- */
-const MAX_EVICTION_CHECKS = 16
-
-/** Keeps at most `maxKeys` buckets. */
+/** Keeps at most `maxKeys` buckets: those that were used last. */
 export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 100_000) {
   // A Map keeps insertion order, and a used bucket moves to the end, so the first bucket is the least recently used.
   const buckets = new Map<string, Bucket>()
-
-  const evictOne = (nowMs: number): void => {
-    let checkedCount = 0
-    let oldest: string | undefined
-    for (const [key, bucket] of buckets) {
-      oldest ??= key
-      if (tokensAt(bucket, bucket.rate, nowMs) >= bucket.rate.burst) {
-        buckets.delete(key)
-        return
-      }
-      if (++checkedCount === MAX_EVICTION_CHECKS) break
-    }
-    if (oldest !== undefined) buckets.delete(oldest)
-  }
 
   /** Returns the up-to-date bucket of a key. */
   const bucketOf = (key: string, rate: Rate): Bucket => {
     const nowMs = clock.monotonicMs()
     const known = buckets.get(key)
     if (known) buckets.delete(key)
-    else if (buckets.size >= maxKeys) evictOne(nowMs)
+    else if (buckets.size >= maxKeys) buckets.delete(buckets.keys().next().value ?? key)
     const bucket = known ?? { tokens: rate.burst, atMs: nowMs, rate }
     bucket.tokens = tokensAt(bucket, rate, nowMs)
     bucket.atMs = nowMs

@@ -52,15 +52,17 @@ test('a clock that runs backwards neither adds tokens nor takes any permanently'
   expect(limiter.take('account', 1, RATE).ok).toBe(true)
 })
 
-test('the number of keys is limited; full buckets are evicted before one in use', () => {
+test('the number of keys is limited; the least recently used is evicted', () => {
   const clock = new ManualClock()
   const limiter = createRateLimiter(clock, 3)
-  limiter.take('empty', 4, RATE)
-  limiter.take('idle', 0, RATE)
+  limiter.take('used again', 4, RATE)
+  limiter.take('oldest', 4, RATE)
+  limiter.take('used again', 1, RATE)
   limiter.take('other', 4, RATE)
   limiter.take('new', 1, RATE)
   expect(limiter.size).toBe(3)
-  expect(limiter.take('empty', 1, RATE).ok).toBe(false)
+  expect(limiter.take('used again', 1, RATE).ok).toBe(false)
+  expect(limiter.take('oldest', 4, RATE).ok).toBe(true)
   for (let i = 0; i < 1000; i++) limiter.take(`key ${i}`, 1, RATE)
   expect(limiter.size).toBe(3)
 })
