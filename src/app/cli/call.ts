@@ -22,7 +22,6 @@ import { createInternalRequest } from '#platform/http/internal-request.ts'
 import { createLog } from '#platform/log/log.ts'
 import { type Config, ConfigError } from '#platform/settings/config.ts'
 import { systemClock } from '#platform/time/clock.ts'
-import { seconds } from '#platform/units.ts'
 import { createAdminFetch } from '../admin-fetch.ts'
 import {
   createNotAFolderError,
@@ -46,7 +45,6 @@ export interface CallOptions {
 }
 
 const RETRY_INTERVAL_MS = 100
-const PING_INTERVAL_MS = seconds(1)
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
@@ -75,34 +73,21 @@ export async function withFetch<T>(
 }
 
 async function fetchFromService<T>({ dataDir }: Config, use: (fetch: Fetch) => Promise<T>): Promise<T> {
-  const ended = new AbortController()
-  const silence = createSilenceSignal(dataDir, ended.signal)
-  const explain = () =>
-    silence.aborted
-      ? new CommandError(
-          `${describeUnresponsive(dataDir)}; check whether the command took effect once it responds again.`,
-          UNRESPONSIVE,
-        )
-      : new CommandError(
-          'The service stopped during the command; `tassis queue` shows what it had accepted.',
-          'service_stopped',
-        )
   try {
-    return await use((url, init) => {
-      const signal = AbortSignal.any([silence, ...(init.signal ? [init.signal] : [])])
-      return fetchAdminSocket(dataDir, VERSION, url, { ...init, signal })
-    })
+    return await use((url, init) => fetchAdminSocket(dataDir, VERSION, url, init))
   } catch (error) {
-    throw isConnectionLost(error) ? explain() : error
-  } finally {
-    ended.abort()
+    if (!isConnectionLost(error)) throw error
+    throw new CommandError(
+      'The service stopped during the command; `tassis queue` shows what it had accepted.',
+      'service_stopped',
+    )
   }
 }
 
 /** Also in the middle of a body. */
 function isConnectionLost(error: unknown): boolean {
   if (error instanceof TassisError) return error.status === 0
-  return error instanceof Error && (error.name === 'AbortError' || /^(?:ECONN|Connection)/.test(systemCodeOf(error)))
+  return error instanceof Error && /^(?:ECONN|Connection)/.test(systemCodeOf(error))
 }
 
 async function fetchInProcess<T>(
@@ -149,28 +134,15 @@ export function requireData({ dataDir }: Config): void {
 async function isServiceRunning({ dataDir }: Config): Promise<boolean> {
   const reply = await pingService(dataDir, VERSION)
   if (reply.kind === 'refused') throw new CommandError(reply.message, reply.code)
-  if (reply.kind === 'silent') throw new CommandError(`${describeUnresponsive(dataDir)}.`, UNRESPONSIVE)
+  if (reply.kind === 'silent')
+    throw new CommandError(
+      `The service that uses ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is suspended, or its disk hangs; its log and \`dmesg\` may say why, and a restart ends it.`,
+      UNRESPONSIVE,
+    )
   return reply.kind === 'ok'
 }
 
 const UNRESPONSIVE = 'service_unresponsive'
-
-const describeUnresponsive = (dataDir: string): string =>
-  `The service that uses ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is suspended, or its disk hangs; its log and \`dmesg\` may say why, and a restart ends it`
-
-/** Returns a signal that aborts when the service stops answering pings; a command itself has no time limit. */
-function createSilenceSignal(dataDir: string, ended: AbortSignal): AbortSignal {
-  const silent = new AbortController()
-  const watch = (): void => {
-    systemClock.after(PING_INTERVAL_MS, async () => {
-      if (ended.aborted) return
-      if ((await pingService(dataDir, VERSION)).kind === 'silent') silent.abort()
-      else watch()
-    })
-  }
-  watch()
-  return silent.signal
-}
 
 function openUnlessInUse(config: Config, isLastAttempt: boolean): OpenedApp | undefined {
   try {
