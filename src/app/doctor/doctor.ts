@@ -15,18 +15,16 @@ import type { DoctorFindings, Finding } from '../status-routes.ts'
 import { checkCertificates } from './checks/certificates.ts'
 import { checkDisk, checkFileLimit, checkMemory, checkOwners } from './checks/machine.ts'
 import { checkAddresses, checkHostname, checkPublicUrl, checkReverseDns } from './checks/names.ts'
-import { checkOutgoingPort, checkPorts, checkPrivileges, checkRelay } from './checks/network.ts'
+import { checkOutgoingPort, checkPrivileges, checkRelay } from './checks/network.ts'
 import { checkBlockLists, checkClock, checkResolver } from './checks/resolver.ts'
 import {
   checkBackups,
   checkDeliveryAlerts,
-  checkDomains,
   checkOperatorMail,
   checkQueue,
   checkReceived,
   checkRestored,
   checkService,
-  checkWebhooks,
 } from './checks/state.ts'
 import { type Check, createDoctorResolver, type DoctorContext, type Found, listDnsServers, skipped } from './context.ts'
 import { createReporter } from './notices.ts'
@@ -127,7 +125,6 @@ export const CHECKS = {
   public_url: checkPublicUrl,
   outgoing_port: checkOutgoingPort,
   relay: checkRelay,
-  ports: checkPorts,
   privileges: checkPrivileges,
   resolver: checkResolver,
   block_lists: checkBlockLists,
@@ -137,8 +134,6 @@ export const CHECKS = {
   disk: checkDisk,
   memory: checkMemory,
   open_files: checkFileLimit,
-  domains: checkDomains,
-  webhooks: checkWebhooks,
   queue: checkQueue,
   received: checkReceived,
   backups: checkBackups,

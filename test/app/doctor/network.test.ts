@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { checkAddresses, checkHostname, checkPublicUrl, checkReverseDns } from '#app/doctor/checks/names.ts'
-import { checkOutgoingPort, checkPorts, checkRelay } from '#app/doctor/checks/network.ts'
+import { checkOutgoingPort, checkRelay } from '#app/doctor/checks/network.ts'
 import { checkBlockLists, checkClock, checkResolver } from '#app/doctor/checks/resolver.ts'
 import { isBad } from '#app/doctor/context.ts'
 import { runChecks } from '#app/doctor/doctor.ts'
@@ -168,33 +168,6 @@ test('the relay is reached, or named with the reason', async () => {
   expect(statuses(await findAll(checkRelay(absent)))).toEqual(['failure'])
   using direct = create()
   expect(statuses(await findAll(checkRelay(direct)))).toEqual(['skipped'])
-})
-
-test('a port that another program uses is a failure', async () => {
-  await using hosts = await startMailHosts('127.0.0.22')
-  using context = create({
-    TASSIS_HTTP_ADDR: '127.0.0.1:0',
-    TASSIS_INBOUND_ADDR: `127.0.0.22:${hosts.port}`,
-    TASSIS_SUBMISSION_ADDR: '192.0.2.1:587',
-    TASSIS_METRICS_ADDR: `127.0.0.22:${hosts.port}`,
-  })
-  expect(await findAll(checkPorts(context))).toMatchObject([
-    { status: 'ok', subject: 'TASSIS_HTTP_ADDR' },
-    {
-      status: 'failure',
-      subject: 'TASSIS_METRICS_ADDR',
-      message: expect.stringContaining('another program uses the port'),
-      fix: expect.stringMatching(/^See which .+ and stop it, or use another port\.$/),
-    },
-    {
-      status: 'failure',
-      subject: 'TASSIS_INBOUND_ADDR',
-      message: expect.stringContaining('another program uses the port'),
-      // Mail arrives at port 25 and at no other.
-      fix: expect.stringMatching(/ and stop it\.$/),
-    },
-    { status: 'failure', subject: 'TASSIS_SUBMISSION_ADDR', message: expect.stringContaining('not an address') },
-  ])
 })
 
 test('each DNS server must answer and recurse; DNSSEC is reported', async () => {

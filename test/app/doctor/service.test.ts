@@ -1,10 +1,11 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { recordFailure, recordSuccess } from '#app/backup/state.ts'
 import { Doctor } from '#app/doctor/doctor.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { findAccountByUuid } from '#features/core/accounts/accounts.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
+import { parseUuid } from '#platform/ids.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at, type TestApi } from '#test/support/api.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
@@ -20,7 +21,7 @@ setDefaultTimeout(300_000)
 const joinLines = (raw: string): string => raw.replaceAll('=\r\n', '')
 
 // Proves: operator-16
-test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and by operators; and that it is mended', async () => {
+test('a backup that failed is noticed: by mail over SMTP, by tassis doctor and by operators; and that it is mended', async () => {
   await using sink = await startSink()
   const mx = { MX: [{ preference: 1, exchange: 'mx.ops.test' }] }
   await using dns = await startDnsServer({
@@ -39,6 +40,7 @@ test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and 
     TASSIS_DOCTOR_BLOCK_LISTS: 'none',
     TASSIS_DOCTOR_TIME_SERVERS: 'none',
     TASSIS_OPERATOR_EMAIL: 'olga@ops.test',
+    TASSIS_BACKUP_DIR: '/backups',
     TASSIS_PUBLIC_URL: 'https://mail.tassis.test:9',
     TASSIS_LOG_LEVEL: 'silent',
   }
@@ -50,12 +52,7 @@ test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and 
     const { app } = service.opened
     const account = findAccountByUuid(config, app.db, parseUuid(accountId) as Uint8Array)
     if (!account) throw new Error('no account')
-    const uuid = newUuid()
-    app.db.run(
-      `INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at, is_active, off_by_failures, last_failure_at)
-       VALUES (?1, ?2, 'https://hooks.test/path?token=secret', '["sent"]', x'', 0, ?3, ?3, 0, 1, ?3)`,
-      [uuid, account.id, clock.now()],
-    )
+    recordFailure(config.dataDir, clock.now(), 'The disk of /backups is full.')
     const operator = await signInAsOperator({ app, actor: toOperatorActor(account), url: service.url } as TestApi)
     const read = async () => at((await operator.ask('GET', '/v1/operator/doctor')).body, 'data')
     expect(await read()).toEqual({ checked_at: null, findings: [] })
@@ -75,18 +72,17 @@ test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and 
 
     await passTimeUntil(async () => at(await read(), 'checked_at') ?? undefined)
     expect(sink.messages).toEqual([])
-    const mail = await passTimeUntil(() => findMail('A webhook of Acme to hooks.test was deactivated by failures'))
+    const mail = await passTimeUntil(() => findMail('The disk of /backups is full.'))
     expect(mail.rcptTo).toEqual(['olga@ops.test'])
-    expect(mail.raw).toMatch(/^Subject: mail\.tassis\.test: .*(problems|webhooks)/m)
-    expect(joinLines(mail.raw)).not.toContain('token=secret')
+    expect(mail.raw).toMatch(/^Subject: mail\.tassis\.test: .*(problems|backups)/m)
 
     const { findings } = (await read()) as { findings: Record<string, unknown>[] }
     expect(findings).toContainEqual({
-      check: 'webhooks',
+      check: 'backups',
       status: 'warning',
-      subject: formatUuid(uuid),
-      message: expect.stringContaining('hooks.test was deactivated'),
-      fix: expect.stringContaining(`tassis webhooks deliveries ${formatUuid(uuid)} --status undeliverable`),
+      subject: null,
+      message: expect.stringContaining('The disk of /backups is full.'),
+      fix: expect.stringContaining('`tassis backup`'),
     })
     // The service makes the checks of the command itself.
     const printed = await runTassisJson<{ findings: unknown[] }>(['doctor'], settings)
@@ -94,12 +90,10 @@ test('a deactivated webhook is noticed: by mail over SMTP, by tassis doctor and 
       expect.objectContaining({ check: 'service', status: 'ok', message: 'The service takes and delivers mail.' }),
     )
     expect(printed.findings).toContainEqual(expect.objectContaining({ check: 'outgoing_port', status: 'ok' }))
-    expect((await runTassis(['doctor'], settings)).stdout).toContain(
-      'WARNING webhooks: A webhook of Acme to hooks.test',
-    )
+    expect((await runTassis(['doctor'], settings)).stdout).toContain('WARNING backups: The scheduled backup of')
 
-    app.db.run('UPDATE webhooks SET off_by_failures = 0, is_active = 1 WHERE uuid = ?', [uuid])
-    const mended = await passTimeUntil(() => findMail('Mended (webhooks)'))
+    recordSuccess(config.dataDir, clock.now(), { path: '/backups', total_bytes: 1, duration_ms: 1, warnings: [] })
+    const mended = await passTimeUntil(() => findMail('Mended (backups)'))
     expect(mended.raw).toMatch(/^Subject: mail\.tassis\.test: .*mended/m)
   } finally {
     await service.stop()
@@ -163,8 +157,8 @@ test('without a service the command checks by itself; blocked mail hosts are exi
     findings: { check: string; status: string; fix: string | null }[]
   }>(['doctor', '--all'], captured)
   const statusOf = (check: string) => findings.find((finding) => finding.check === check)?.status
-  expect(['domains', 'queue', 'received', 'outgoing_port', 'resolver'].map(statusOf)).toEqual([
-    'ok',
+  expect(['backups', 'queue', 'received', 'outgoing_port', 'resolver'].map(statusOf)).toEqual([
+    'warning',
     'ok',
     'ok',
     'skipped',

@@ -1,12 +1,10 @@
-/** @module Checks of the network: outgoing port 25, the smarthost, our own ports, resolver, block lists, time servers. */
+/** @module Checks of what the system lets the service reach and use: outgoing port 25, the smarthost, the data. */
 import { accessSync, constants, existsSync } from 'node:fs'
-import { connect, createServer, isIP, isIPv6 } from 'node:net'
+import { connect, isIP, isIPv6 } from 'node:net'
 import { dirname } from 'node:path'
 import { requireUsableData } from '#platform/disk/data-owner.ts'
-import { explainListenError } from '#platform/net/listen-error.ts'
 import { ConfigError } from '#platform/settings/config.ts'
 import { listOutboundIps } from '#platform/settings/outbound-source.ts'
-import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { seconds } from '#platform/units.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import { canConnectTo } from '#protocols/dns/special-addresses.ts'
@@ -126,49 +124,6 @@ export const checkRelay = onNetwork(async (context) => {
     ? ok(`The relay ${host} accepts connections.`)
     : failure(`The relay ${host} (${ip}, port ${target.port}) cannot be reached: ${problem}.`, fix)
 })
-
-/** Variables of the addresses on which the service listens. */
-const LISTENERS = [
-  ['TASSIS_HTTP_ADDR', 'httpAddr'],
-  ['TASSIS_HTTPS_ADDR', 'httpsAddr'],
-  ['TASSIS_METRICS_ADDR', 'metricsAddr'],
-  ['TASSIS_INBOUND_ADDR', 'inboundAddr'],
-  ['TASSIS_SUBMISSION_ADDR', 'submissionAddr'],
-  ['TASSIS_SUBMISSION_TLS_ADDR', 'submissionTlsAddr'],
-] as const
-
-export async function checkPorts({ config, service }: DoctorContext): Promise<Found> {
-  const findings = await Promise.all(
-    LISTENERS.flatMap(([variable, name]) => {
-      const address = config[name] === '' ? undefined : parseHostPort(config[name])
-      if (!address) return []
-      return service ? ok(`The service listens on ${config[name]}.`, variable) : tryListening(variable, address)
-    }),
-  )
-  if (config.inboundAddr !== '' || config.delivery === 'capture') return findings
-  return [
-    ...findings,
-    warning(
-      'TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost.',
-      'Set TASSIS_INBOUND_ADDR to 0.0.0.0:25, and open port 25 in the firewall.',
-      'TASSIS_INBOUND_ADDR',
-    ),
-  ]
-}
-
-function tryListening(variable: string, { host, port }: { host: string; port: number }): Promise<NewFinding> {
-  const server = createServer((socket) => socket.destroy())
-  return new Promise((resolve) => {
-    server.once('error', ({ code = '' }: NodeJS.ErrnoException) => {
-      const { problem, fix } = explainListenError(variable, { host, port }, code)
-      const advice = `${fix.charAt(0).toUpperCase()}${fix.slice(1)}.`
-      resolve(failure(`${variable}: ${problem} (${host}, port ${port}).`, advice, variable))
-    })
-    server.listen(port, host, () =>
-      server.close(() => resolve(ok(`Port ${port} (${variable}) can be used.`, variable))),
-    )
-  })
-}
 
 export function checkPrivileges({ config: { dataDir }, service }: DoctorContext): Found {
   if (process.getuid?.() === 0)

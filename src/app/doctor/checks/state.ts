@@ -1,6 +1,6 @@
 /**
- * @module Checks of the state of the service: readiness, queue, received mail, domains, webhooks, backups, what waits as
- * restored, operator mail.
+ * @module Checks of the state of the service: readiness, queue, received mail, backups, what waits as restored, operator
+ * mail. What is wrong with a domain or a webhook is mailed to the owners of its account.
  */
 import type { Database } from 'bun:sqlite'
 import { listQueueEntries } from '#features/receiving/inbound/process/queue.ts'
@@ -8,8 +8,6 @@ import { listAlerts } from '#features/sending/delivery/control/operator-provider
 import { describeLanes, readLanes } from '#features/sending/delivery/control/queue-view.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { isoTime } from '#platform/http/envelope.ts'
-import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { formatRelativeTime, truncate } from '#platform/text.ts'
 import { hours } from '#platform/units.ts'
 import { findBackupProblems, isBackupScheduled, readBackupState } from '../../backup/state.ts'
@@ -17,52 +15,16 @@ import { formatCount, toPrintable } from '../../cli/output.ts'
 import { findFenceProblem } from '../../fence/release.ts'
 import { type DoctorContext, type Found, failure, type NewFinding, ok, skipped, warning, withData } from '../context.ts'
 
-interface LostDomain {
-  readonly domain: string
-  readonly account: string
-  readonly lostAt: number
-  readonly isVerified: number
-}
-
-interface DeactivatedWebhook {
-  readonly uuid: UuidBytes
-  readonly account: string
-  readonly url: string
-  readonly since: number | null
-}
-
 const sql = prepareStatements((db) => ({
-  lostDomains: db.prepare<LostDomain, [number]>(
-    `SELECT domain, accounts.name AS account, records_lost_at AS lostAt, verified_at IS NOT NULL AS isVerified
-     FROM domains JOIN accounts ON accounts.id = account_id
-     WHERE records_lost_at IS NOT NULL AND domains.deleted_at IS NULL AND accounts.deleted_at IS NULL ORDER BY domains.id LIMIT ?`,
-  ),
-  deactivated: db.prepare<DeactivatedWebhook, [number]>(
-    `SELECT webhooks.uuid, accounts.name AS account, url, last_failure_at AS since
-     FROM webhooks JOIN accounts ON accounts.id = account_id
-     WHERE off_by_failures = 1 AND webhooks.deleted_at IS NULL AND accounts.deleted_at IS NULL ORDER BY webhooks.id LIMIT ?`,
-  ),
-  unchecked: db.prepare<{ domain: string; account: string }, [number]>(
-    `SELECT domain, accounts.name AS account FROM domains JOIN accounts ON accounts.id = account_id
-     WHERE verified_at IS NOT NULL AND checked_at IS NULL AND domains.deleted_at IS NULL AND accounts.deleted_at IS NULL ORDER BY domains.id LIMIT ?`,
-  ),
   verified: db.prepare<{ n: number }, []>(
     'SELECT COUNT(*) AS n FROM domains WHERE deleted_at IS NULL AND (verified_at IS NOT NULL OR records_lost_at IS NOT NULL)',
   ),
 }))
 
-/** Things of one kind that are named; further ones are only mentioned. */
-const MAX_NAMED = 20
+const MAX_ALERTS = 20
 const MAX_TEXT_LENGTH = 200
 
 const plain = (text: string): string => truncate(toPrintable(text), MAX_TEXT_LENGTH)
-
-/** Names the first findings, in an order that does not change, and mentions the rest. */
-function limit(found: readonly NewFinding[], noun: string, fix: string): NewFinding[] {
-  return found.length <= MAX_NAMED
-    ? [...found]
-    : [...found.slice(0, MAX_NAMED), warning(`More than ${MAX_NAMED} ${noun}.`, fix, 'others')]
-}
 
 export async function checkService({ service }: DoctorContext): Promise<Found> {
   if (!service) return warning('The service is not running.', 'Start it: `systemctl start tassis`, or `tassis serve`.')
@@ -94,7 +56,12 @@ export const checkQueue = withData(async ({ db, clock, config, resolver, service
   )
 })
 
-export const checkReceived = withData(({ db, clock }) => {
+export const checkReceived = withData(({ config, db, clock }) => {
+  if (config.inboundAddr === '' && config.delivery !== 'capture')
+    return warning(
+      'TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost.',
+      'Set TASSIS_INBOUND_ADDR to 0.0.0.0:25, and open port 25 in the firewall.',
+    )
   const [oldest] = listQueueEntries(db, { limit: 1, offset: 0 })
   const now = clock.now()
   return oldest && oldest.receivedAt < now - MAX_OVERDUE_MS
@@ -103,53 +70,6 @@ export const checkReceived = withData(({ db, clock }) => {
         'Look at the log of the service; `tassis queue` shows how much waits.',
       )
     : ok('Received mail is processed.')
-})
-
-/** Domains that lack DNS records, or for which nobody looked. */
-export const checkDomains = withData(({ db, config }) => {
-  const found = sql(db)
-    .lostDomains.all(MAX_NAMED + 1)
-    .map(({ domain, account, lostAt, isVerified }) => {
-      const since = isoTime(lostAt).slice(0, 10)
-      const fix = `\`tassis domains records ${domain}\` shows what to publish. The owners of the account have been mailed.`
-      return isVerified === 1
-        ? warning(`The domain ${domain} of ${plain(account)} has lacked DNS records since ${since}.`, fix, domain)
-        : failure(
-            `The domain ${domain} of ${plain(account)} has lacked DNS records since ${since}, and its mail is refused.`,
-            fix,
-            domain,
-          )
-    })
-  // In this mode no mail leaves the machine, so DNS does not matter.
-  const unchecked = (config.delivery === 'capture' ? [] : sql(db).unchecked.all(MAX_NAMED + 1)).map(
-    ({ domain, account }) =>
-      warning(
-        `The domain ${domain} of ${plain(account)} was marked verified without a DNS check, so receivers may reject its mail.`,
-        `\`tassis domains records ${domain}\` shows what to publish, \`tassis domains verify ${domain}\` looks it up.`,
-        domain,
-      ),
-  )
-  return found.length + unchecked.length > 0
-    ? limit([...found, ...unchecked], 'domains lack DNS records', '`tassis domains list` shows all.')
-    : ok('No domain has lost its DNS records.')
-})
-
-export const checkWebhooks = withData(({ db }) => {
-  const found = sql(db)
-    .deactivated.all(MAX_NAMED + 1)
-    .map(({ uuid, account, url, since }) => {
-      const id = formatUuid(uuid)
-      const time = since === null ? '' : ` on ${isoTime(since).slice(0, 10)} at ${isoTime(since).slice(11, 16)} UTC`
-      return warning(
-        // Path and query of a URL may contain a secret.
-        `A webhook of ${plain(account)} to ${new URL(url).host} was deactivated by failures${time}.`,
-        `\`tassis webhooks deliveries ${id} --status undeliverable\` shows why. When its server responds again, its users activate it again, and replay what it missed.`,
-        id,
-      )
-    })
-  return found.length > 0
-    ? limit(found, 'webhooks are deactivated', '`tassis webhooks list` shows all.')
-    : ok('No webhook is deactivated by failures.')
 })
 
 /** Scheduled backups that failed, are late or found problems. */
@@ -178,7 +98,8 @@ export const checkRestored = withData(({ db }) => {
 /** Replies of receivers that blame our addresses or set-up. */
 export function checkDeliveryAlerts({ service }: DoctorContext): Found {
   if (!service?.delivery) return skipped('Not known: the service is not running.')
-  const found = listAlerts(service.delivery.scheduler).map(({ provider, source, rule, reply, advice }) => {
+  const alerts = listAlerts(service.delivery.scheduler).slice(0, MAX_ALERTS)
+  const found = alerts.map(({ provider, source, rule, reply, advice }) => {
     const from = source === null ? '' : ` from ${source}`
     return warning(
       `${plain(provider)} rejects or defers mail${from}, by rule ${rule}: ${plain(reply)}`,
@@ -186,9 +107,7 @@ export function checkDeliveryAlerts({ service }: DoctorContext): Found {
       `${plain(provider)} ${source ?? ''} ${rule}`,
     )
   })
-  return found.length > 0
-    ? limit(found, 'alerts', '`tassis providers` shows all.')
-    : ok('No receiver blames our addresses or set-up.')
+  return found.length > 0 ? found : ok('No receiver blames our addresses or set-up.')
 }
 
 /** Whether somebody is told when a check turns bad. */
