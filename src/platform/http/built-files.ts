@@ -65,20 +65,9 @@ export function compress(content: BuiltFile['content'], encoding: Encoding, { is
   })
 }
 
-/** @throws AppError 404: there is no such file, as after an upgrade */
-function findFile(files: BuiltFiles, name: string): EncodedFile {
-  const file = files.get(name)
-  if (!file) throw unknownRoute()
-  return file
-}
-
-/** @throws AppError 404 */
-export const readTextFile = async (files: BuiltFiles, name: string): Promise<string> =>
-  gunzipSync(await findFile(files, name).gzip()).toString()
-
 /**
  * The response with a file in the best encoding that the client accepts; 304 when it has the file.
- * @param headers further ones @throws AppError 404
+ * @param headers further ones @throws AppError 404: there is no such file, as after an upgrade
  */
 export async function sendBuiltFile(
   files: BuiltFiles,
@@ -86,7 +75,8 @@ export async function sendBuiltFile(
   request: Request,
   headers: Readonly<Record<string, string>>,
 ): Promise<Response> {
-  const file = findFile(files, name)
+  const file = files.get(name)
+  if (!file) throw unknownRoute()
   const common = { ...headers, etag: file.tag, vary: 'accept-encoding' }
   if (isUnchanged(request.headers, file.tag)) return new Response(null, { status: 304, headers: common })
   const encoding = chooseEncoding(request.headers)

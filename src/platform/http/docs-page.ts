@@ -84,13 +84,7 @@ ul { padding-left: 1.25rem; overflow-wrap: anywhere; }
 li { margin: .25rem 0; }
 code, pre { font: .9375em/1.4 ui-monospace, monospace; }
 pre { padding: .75rem; border: 1px solid var(--line); border-radius: 8px; white-space: pre-wrap; overflow-wrap: anywhere; }
-form { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end; margin: 0 0 1rem; }
-label { flex-basis: 100%; }
-input, button { font: inherit; padding: .375rem .75rem; border: 1px solid var(--edge); border-radius: 6px; background: var(--card); color: var(--text); }
-input { flex: 1 1 12rem; min-width: 0; }
-button { background: var(--strong); border-color: var(--strong); color: var(--on-strong); }
 .kind { color: var(--faint); }
-section:not(:has(li)) { display: none; }
 `
 
 /** All files of /docs: operations that no API key can call have a description of their own. */
@@ -104,16 +98,9 @@ export async function createDocs(routes: readonly AnyElysia[], info: ApiInfo): P
   }
   const apis = [...documents].map(([file, json]): Description => ({ ...JSON.parse(json), file }))
   const entries = apis.flatMap(listEntries)
-  const words = Object.fromEntries(
-    entries.map(({ method, path, operation }) => [
-      operation.operationId,
-      `${method} ${path} ${JSON.stringify(operation)}`.toLowerCase(),
-    ]),
-  )
   return [
     ...Array.from(documents, ([name, content]) => ({ name, content })),
     { name: 'docs.html', content: renderIndex(info, apis, entries).text },
-    { name: 'docs-words.json', content: JSON.stringify(words) },
     ...entries.map((entry) => ({
       name: `docs/${entry.operation.operationId}.html`,
       content: renderOperation(entry, entries).text,
@@ -172,8 +159,6 @@ ${apis.map((api) => html`<p><a href="/${api.file}">OpenAPI description of ${api.
 <h2>Authentication</h2>
 <ul>${security.map((scheme) => html`<li>${formatText(scheme.description)}</li>`)}</ul>
 <h2>Operations</h2>
-<form action="/docs" role="search"><label for="q">Search paths, fields and descriptions</label>
-<input id="q" name="q" type="search" value=""><button>Search</button></form>
 ${[...groups].map(
   ([tag, members]) => html`<section><h3 id="${encodeURIComponent(tag)}">${tag}</h3>
 ${tags.get(tag) && html`<p>${tags.get(tag)}</p>`}

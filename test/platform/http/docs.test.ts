@@ -137,18 +137,6 @@ test('the index lists the operations, loads nothing but the icon, and its policy
   for (const path of links) expect((await server.request(path, { headers: {} })).status).toBe(200)
 })
 
-// Proves: http-19
-test('a search lists operations that have all its words, and shows them as text', async () => {
-  await using server = startWithDocs()
-  const search = async (words: string): Promise<string> =>
-    (await server.request(`/docs?q=${encodeURIComponent(words)}`, { headers: {} })).text()
-  const found = await search('OPEN boxes')
-  expect(found).toContain('1 of 6 operations.')
-  expect(found).toContain('POST /v1/boxes/{id}/open')
-  expect(await search('nothing-like-it')).toContain('0 of 6 operations.')
-  expect(await search('"><script>')).toContain('value="&quot;&gt;&lt;script&gt;"')
-})
-
 // Proves: http-20
 test('the page of an operation has its parameters, body, example and responses', async () => {
   await using server = startWithDocs()
