@@ -5,12 +5,6 @@
 import { Anchor, Input, Skeleton, Text, useComputedColorScheme } from '@mantine/core'
 import { useEffect, useId, useRef, useState } from 'react'
 import type { CodeLanguage, CodeProblem, Editor } from './code-editor/editor.ts'
-import { LongText } from './long-text.tsx'
-
-/** A browser lays out more than this only with a pause that is felt. */
-const MAX_READ_LENGTH = 1_000_000
-/** What may be typed or pasted: the largest body of a template. */
-const MAX_LENGTH = 1_048_576
 
 interface CodeEditorProps {
   /** Names the text for everyone. */
@@ -27,10 +21,9 @@ interface CodeEditorProps {
 }
 
 export function CodeEditor(props: CodeEditorProps) {
-  const { label, value, onChange, description, problems = NO_PROBLEMS } = props
+  const { label, onChange, description, problems = NO_PROBLEMS } = props
   const id = useId()
   const goToLine = useRef<(line: number) => void>(undefined)
-  if (!onChange && value.length > MAX_READ_LENGTH) return <LongText label={label} text={value} />
   return (
     <div className="code-field">
       {!props.isLabelHidden && (
@@ -80,7 +73,6 @@ function EditorBox(props: EditorBoxProps) {
   const parent = useRef<HTMLDivElement>(null)
   const editor = useRef<Editor>(undefined)
   const [state, setState] = useState<'loading' | 'ready' | 'failed'>('loading')
-  const [isTooLong, setIsTooLong] = useState(false)
   const isDark = useComputedColorScheme() === 'dark'
   const isReadOnly = onChange === undefined
   const latest = useRef(props)
@@ -98,13 +90,8 @@ function EditorBox(props: EditorBoxProps) {
           language,
           isReadOnly,
           isDark: document.documentElement.dataset['mantineColorScheme'] === 'dark',
-          maxLength: MAX_LENGTH,
           attributes: { 'aria-label': label, 'aria-describedby': hintId, tabindex: '0' },
-          onChange: (text) => {
-            setIsTooLong(false)
-            latest.current.onChange?.(text)
-          },
-          onTooLong: () => setIsTooLong(true),
+          onChange: (text) => latest.current.onChange?.(text),
         })
         setState('ready')
       },
@@ -135,13 +122,6 @@ function EditorBox(props: EditorBoxProps) {
       {state === 'loading' && <Skeleton height={200} />}
       {state === 'failed' && <Text role="alert">The editor could not be loaded. Reload the page.</Text>}
       <div ref={parent} className="code-editor" hidden={!isReady} />
-      <div role="alert">
-        {isTooLong && (
-          <Text size="sm" className="code-problem">
-            This is too long: at most {MAX_LENGTH.toLocaleString()} characters are possible here. Nothing was changed.
-          </Text>
-        )}
-      </div>
     </>
   )
 }

@@ -133,9 +133,9 @@ function Contents({ template, shown }: { readonly template: Template; readonly s
           label: 'Changes',
           panel: (
             <Stack>
-              <DiffView level={3} title="Subject" before={template.subject} after={shown.subject} />
-              <DiffView level={3} title="HTML" before={template.html_body ?? ''} after={shown.html_body ?? ''} />
-              <DiffView level={3} title="Text" before={template.text_body ?? ''} after={shown.text_body ?? ''} />
+              <DiffView title="Subject" before={template.subject} after={shown.subject} />
+              <DiffView title="HTML" before={template.html_body ?? ''} after={shown.html_body ?? ''} />
+              <DiffView title="Text" before={template.text_body ?? ''} after={shown.text_body ?? ''} />
             </Stack>
           ),
         },

@@ -11,7 +11,7 @@ import {
 } from '@codemirror/language'
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint'
 import { search, searchKeymap } from '@codemirror/search'
-import { Compartment, EditorState, type Extension, type Transaction } from '@codemirror/state'
+import { Compartment, EditorState, type Extension } from '@codemirror/state'
 import {
   Decoration,
   drawSelection,
@@ -39,12 +39,8 @@ export interface EditorOptions {
   readonly language: CodeLanguage
   readonly isReadOnly: boolean
   readonly isDark: boolean
-  /** Longer texts are rejected. */
-  readonly maxLength: number
   readonly attributes: Readonly<Record<string, string>>
   onChange(text: string): void
-  /** Called when a change was rejected because of its length. */
-  onTooLong(): void
 }
 
 export interface Editor {
@@ -152,13 +148,6 @@ const theme = EditorView.theme({
 export function createEditor(parent: Element, options: EditorOptions): Editor {
   const colours = new Compartment()
   const toColours = (isDark: boolean): Extension => EditorView.darkTheme.of(isDark)
-  const limitLength = EditorState.transactionFilter.of((transaction): Transaction | [] => {
-    const { docChanged, newDoc, startState } = transaction
-    // A text that is too long already can still be made shorter.
-    if (!docChanged || newDoc.length <= Math.max(options.maxLength, startState.doc.length)) return transaction
-    options.onTooLong()
-    return []
-  })
   let isDark = options.isDark
   const createState = (doc: string): EditorState =>
     EditorState.create({
@@ -183,7 +172,6 @@ export function createEditor(parent: Element, options: EditorOptions): Editor {
         LANGUAGES[options.language](),
         syntaxHighlighting(highlightStyle),
         ...(options.language === 'json' ? [] : [templateTags]),
-        limitLength,
         replaceSelection,
         // Tab is not bound, so it leaves the editor.
         keymap.of([...searchKeymap, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
@@ -202,7 +190,7 @@ export function createEditor(parent: Element, options: EditorOptions): Editor {
       if (text.length > MAX_UNDOABLE_LENGTH) {
         view.setState(createState(text))
         markProblems()
-      } else view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, filter: false })
+      } else view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } })
     },
     setProblems(next) {
       problems = next

@@ -7,20 +7,18 @@ interface DiffViewProps {
   readonly title: string
   readonly before: string
   readonly after: string
-  /** Level of the heading. */
-  readonly level: 2 | 3
 }
 
 const STEP_ROWS = 300
 /** More of a line is laid out only with a pause that is felt. */
 const MAX_LINE_LENGTH = 2000
 
-export function DiffView({ title, before, after, level }: DiffViewProps) {
+export function DiffView({ title, before, after }: DiffViewProps) {
   const rows = useMemo(() => summariseDiff(diffLines(before, after)), [before, after])
   const [shownRows, setShownRows] = useState(STEP_ROWS)
   return (
     <Stack gap="xs">
-      <Title order={level} size="h5">
+      <Title order={3} size="h5">
         {title}
       </Title>
       {rows.length === 0 ? (

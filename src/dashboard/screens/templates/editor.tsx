@@ -1,8 +1,7 @@
 /** @module The editor of a template: fields, source, data and live preview. */
-import { Button, Code, Group, SimpleGrid, Stack, Text } from '@mantine/core'
+import { Button, Code, Group, SimpleGrid, Stack } from '@mantine/core'
 import { useWindowEvent } from '@mantine/hooks'
-import { useEffect, useMemo, useRef, useState } from 'react'
-import type { Template } from '#client/api.ts'
+import { useMemo, useState } from 'react'
 import { useAllowed } from '../../api/session.tsx'
 import { ActionButton } from '../../parts/buttons.tsx'
 import { CodeEditor } from '../../parts/code-editor.tsx'
@@ -15,64 +14,12 @@ import { Notice } from '../../parts/notice.tsx'
 import { Page } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { Tabs } from '../../parts/tabs.tsx'
-import { Time } from '../../parts/time.tsx'
-import { DiffView } from './diff-view.tsx'
 import { addVariable } from './json-data.ts'
 import { Preview } from './preview.tsx'
-import {
-  EDITOR_TABS,
-  type EditorTab,
-  FIELD_LABELS,
-  FIELD_NAMES,
-  type RenderProblem,
-  type TemplateFields,
-  toCodeProblem,
-  toFields,
-} from './texts.ts'
+import { EDITOR_TABS, type EditorTab, type RenderProblem, toCodeProblem } from './texts.ts'
 import { TemplateTools } from './tools.tsx'
 import type { TemplateDraft } from './use-draft.ts'
 import { type Rendering, useRendered } from './use-rendered.ts'
-
-interface ConflictProps {
-  readonly theirs: Template
-  readonly merged: TemplateFields
-  readonly isBusy: boolean
-  onKeepMine(): void
-  onTakeTheirs(): void
-}
-
-function Conflict({ theirs, merged, isBusy, onKeepMine, onTakeTheirs }: ConflictProps) {
-  const saved = toFields(theirs)
-  const differing = FIELD_NAMES.filter((name) => saved[name] !== merged[name])
-  const box = useRef<HTMLDivElement>(null)
-  useEffect(() => box.current?.focus(), [])
-  return (
-    <div ref={box} tabIndex={-1}>
-      <Notice tone="warning" title="This template was saved by somebody else" isUrgent>
-        <Stack gap="sm">
-          <Text>
-            Version {theirs.version} was saved at <Time iso={theirs.updated_at} />. Yours is not saved, and not lost.
-            Below is what it would change in version {theirs.version}.
-          </Text>
-          {differing.length === 0 && <Text>Your text and the saved one are the same.</Text>}
-          {differing.map((name) => (
-            <DiffView key={name} level={2} title={FIELD_LABELS[name]} before={saved[name]} after={merged[name]} />
-          ))}
-          <Group>
-            {differing.length > 0 && (
-              <Button loading={isBusy} onClick={onKeepMine}>
-                Save mine over version {theirs.version}
-              </Button>
-            )}
-            <Button variant="default" onClick={onTakeTheirs}>
-              Discard mine, take version {theirs.version}
-            </Button>
-          </Group>
-        </Stack>
-      </Notice>
-    </div>
-  )
-}
 
 const useSaveKey = (onSave: () => void): void =>
   useWindowEvent('keydown', (event) => {
@@ -92,7 +39,7 @@ const NO_PROBLEMS: readonly RenderProblem[] = []
 export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
   const reason = useAllowed('developer')
   const rendering = useRendered(draft.source)
-  const { base, theirs, merged, newer, save, isFinished } = draft
+  const { base, newer, save, isFinished } = draft
   const obstacle = reason ?? (draft.isDirty ? undefined : 'Nothing has changed.')
   const submit = () => {
     if (obstacle === undefined && !save.isPending) draft.submit()
@@ -117,27 +64,24 @@ export function TemplateEditor({ draft, tab, onTab }: TemplateEditorProps) {
         isDirty={() => draft.isDirty && !isFinished.current}
       />
       {reason !== undefined && <Notice>{reason}</Notice>}
-      {newer && (
+      {newer ? (
         <Notice
           isUrgent
           tone="warning"
+          title={`Somebody else saved version ${newer.version}`}
           action={
-            <Button size="xs" variant="default" onClick={() => draft.showTheirs(newer)}>
-              Compare
-            </Button>
+            <Group gap="xs">
+              <Button size="xs" onClick={draft.keepMine}>
+                Save mine over version {newer.version}
+              </Button>
+              <Button size="xs" variant="default" onClick={draft.takeTheirs}>
+                Discard mine, take version {newer.version}
+              </Button>
+            </Group>
           }
         >
-          Somebody else saved version {newer.version}. Your text is not changed.
+          Your text is not saved, and not lost. Version {newer.version} stays under Versions, which show what differs.
         </Notice>
-      )}
-      {theirs && merged ? (
-        <Conflict
-          theirs={theirs}
-          merged={merged}
-          isBusy={save.isPending}
-          onKeepMine={draft.keepMine}
-          onTakeTheirs={draft.takeTheirs}
-        />
       ) : (
         <FormError error={save.error} />
       )}

@@ -13,16 +13,7 @@ export interface TemplateFields {
   readonly text_body: string
 }
 
-export const FIELD_NAMES = ['alias', 'name', 'subject', 'html_body', 'text_body'] as const
-export type FieldName = (typeof FIELD_NAMES)[number]
-
-export const FIELD_LABELS: Readonly<Record<FieldName, string>> = {
-  alias: 'Alias',
-  name: 'Name',
-  subject: 'Subject',
-  html_body: 'HTML',
-  text_body: 'Text',
-}
+const FIELD_NAMES = ['alias', 'name', 'subject', 'html_body', 'text_body'] as const
 
 export const EMPTY_FIELDS: TemplateFields = { alias: '', name: '', subject: '', html_body: '', text_body: '' }
 

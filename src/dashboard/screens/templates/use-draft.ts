@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import type { RenderTemplateTextRequest, Template } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { api, read } from '../../api/client.ts'
-import { useStore } from '../../api/data.ts'
+import { readAgain, useStore } from '../../api/data.ts'
 import { parseData, toData } from './json-data.ts'
 import { EMPTY_FIELDS, findChanges, mergeFields, type TemplateFields, toFields } from './texts.ts'
 
@@ -42,8 +42,6 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
   const [fields, setFields] = useState(initial)
   const [data, setData] = useState(initialData)
   const [savedData, setSavedData] = useState(initialData)
-  /** What somebody else saved, while it is to be decided. */
-  const [theirs, setTheirs] = useState<Template>()
   const parsed = useMemo(() => parseData(data), [data])
   const save = useSaveTemplate()
   const queries = useQueryClient()
@@ -53,9 +51,10 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
   const isDirty = Object.keys(changes).length > 0 || isDataDirty
   // Read again, as after a return to this tab.
   const isNewer = template !== undefined && base !== undefined && template.updated_at > base.updated_at
-  const hasNewTexts = isNewer && template.version !== base?.version
+  /** What somebody else saved, while it is to be decided whose texts stay. */
+  const newer = isNewer && template.version !== base.version && isDirty ? template : undefined
   useEffect(() => {
-    if (!isNewer || (hasNewTexts && isDirty)) return
+    if (!isNewer || newer) return
     setBase(template)
     setFields((mine) => mergeFields(baseFields, mine, toFields(template)))
   })
@@ -73,7 +72,6 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
       {
         onSuccess: ({ data: saved }) => {
           if (parsed.value) setSavedData(data)
-          setTheirs(undefined)
           setBase(saved)
           // What was typed meanwhile stays.
           setFields((mine) => mergeFields(wanted, mine, toFields(saved)))
@@ -82,12 +80,8 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
           onCreated(saved)
         },
         onError: (error) => {
-          if (!(error instanceof TassisError) || error.code !== 'template_changed') return
-          // Shown with the error when it cannot be read.
-          queries.fetchQuery({ ...read.templates.get(based?.id ?? ''), staleTime: 0 }).then(
-            (current) => setTheirs(current.data),
-            () => undefined,
-          )
+          if (error instanceof TassisError && error.code === 'template_changed')
+            readAgain(queries, ['templates', 'get'])
         },
       },
     )
@@ -108,26 +102,21 @@ export function useTemplateDraft({ template, initial, initialData, onCreated }: 
     isDirty,
     save,
     submit: () => write(base, fields),
-    theirs,
-    /** A version that somebody else saved and that is not shown yet. */
-    newer: hasNewTexts && isDirty && !theirs && !save.isPending ? template : undefined,
-    showTheirs: setTheirs,
-    merged: theirs && mergeFields(baseFields, fields, toFields(theirs)),
+    newer: save.isPending ? undefined : newer,
     keepMine: () => {
-      if (!theirs) return
-      const wanted = mergeFields(baseFields, fields, toFields(theirs))
-      setBase(theirs)
+      if (!newer) return
+      const wanted = mergeFields(baseFields, fields, toFields(newer))
+      setBase(newer)
       setFields(wanted)
-      write(theirs, wanted)
+      write(newer, wanted)
     },
     takeTheirs: () => {
-      if (!theirs) return
+      if (!newer) return
       save.reset()
-      setBase(theirs)
-      setFields(toFields(theirs))
-      setData(toData(theirs))
-      setSavedData(toData(theirs))
-      setTheirs(undefined)
+      setBase(newer)
+      setFields(toFields(newer))
+      setData(toData(newer))
+      setSavedData(toData(newer))
     },
     isFinished,
   }
