@@ -119,7 +119,7 @@ describeInBrowser('the audience in the dashboard', (open) => {
 
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
     await page.getByLabel('Type News to confirm').fill('news')
-    await page.getByRole('button', { name: 'Delete the list' }).last().click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
     await heading(page, 'Your contact lists will appear here')
     await dashboard.expectHarmless()
   })
@@ -258,8 +258,8 @@ describeInBrowser('the audience in the dashboard', (open) => {
 
     await page.getByRole('button', { name: 'Turn it off' }).click()
     await page.getByText('The form is off').waitFor()
-    await page.getByRole('button', { name: 'Delete the form' }).click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Delete the form' }).click()
+    await page.getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
     await heading(page, 'Your sign-up forms will appear here')
     await dashboard.expectHarmless()
   })

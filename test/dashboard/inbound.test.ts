@@ -105,11 +105,11 @@ describeInBrowser('received mail in the dashboard', (open) => {
       subject: 'Re: The first',
     })
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
-    await page.getByRole('button', { name: 'Delete the message' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
     await page.getByText('The second').waitFor()
     await page.getByText('The first').waitFor({ state: 'detached' })
     await dashboard.load(`/inbound/${id}`)
-    await page.getByText('This account has no received message with this id').waitFor()
+    await page.getByText('It may have been deleted, or belong to another account.').waitFor()
     await dashboard.expectHarmless()
   })
 
@@ -207,7 +207,7 @@ describeInBrowser('received mail in the dashboard', (open) => {
 
     await page.locator('[data-row] a').first().click()
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
-    await page.getByRole('button', { name: 'Delete the route' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
     await page.getByRole('heading', { name: 'Your routes will appear here' }).waitFor()
     expect(dashboard.errors).toEqual([])
   })
@@ -280,8 +280,8 @@ describeInBrowser('received mail in the dashboard', (open) => {
     await page.keyboard.press('Enter')
     await page.getByRole('link', { name: 'Re: A question' }).waitFor()
 
-    await page.getByRole('button', { name: 'Delete the mailbox' }).click()
-    const confirm = page.getByRole('dialog').getByRole('button', { name: 'Delete the mailbox' })
+    await page.getByRole('button', { name: 'Delete' }).click()
+    const confirm = page.getByRole('dialog').getByRole('button', { name: 'Delete' })
     await confirm.click()
     await page.getByText(`This is not agent@${INBOUND}.`).waitFor()
     await page.getByLabel(`Type agent@${INBOUND} to confirm`).fill(`agent@${INBOUND}`)

@@ -48,7 +48,7 @@ function Setup({ onEnd }: { onEnd(): void }) {
       onDone={({ data }) => setSecret(data)}
       onClose={onEnd}
     >
-      <Text>First confirm that it is you.</Text>
+      First confirm that it is you.
     </ConfirmDialog>
   )
 }

@@ -1,5 +1,5 @@
 /** @module Dialogs: one that asks first, with the fields that its request needs, and the buttons that open one. */
-import { Button, Group, Modal, Text, TextInput } from '@mantine/core'
+import { Button, Group, Modal, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useBlocker, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useRef, useState } from 'react'
@@ -167,8 +167,10 @@ export function DialogButton({ label, children, ...button }: DialogButtonProps) 
   )
 }
 
-interface ConfirmButtonProps<Body, Result> extends Omit<ConfirmDialogProps<Body, Result>, 'onClose'> {
+interface ConfirmButtonProps<Body, Result> extends Omit<ConfirmDialogProps<Body, Result>, 'onClose' | 'confirm'> {
   readonly label: string
+  /** Default: as the label. */
+  readonly confirm?: string
   readonly size?: 'compact-sm' | 'xs' | 'sm'
   readonly variant?: 'filled' | 'default'
   readonly color?: string
@@ -181,10 +183,16 @@ interface ConfirmButtonProps<Body, Result> extends Omit<ConfirmDialogProps<Body,
 export function ConfirmButton<Body, Result>(props: ConfirmButtonProps<Body, Result>) {
   const { label, size = 'sm', variant = 'default', color, needs = 'viewer', reason, ...dialog } = props
   const button = { label, size, variant, needs, reason, 'aria-label': props['aria-label'], ...(color && { color }) }
-  return <DialogButton {...button}>{(close) => <ConfirmDialog isDangerous {...dialog} onClose={close} />}</DialogButton>
+  return (
+    <DialogButton {...button}>
+      {(close) => <ConfirmDialog isDangerous confirm={label} {...dialog} onClose={close} />}
+    </DialogButton>
+  )
 }
 
-interface DeleteButtonProps extends Omit<ConfirmButtonProps<unknown, unknown>, 'run' | 'onDone'> {
+interface DeleteButtonProps extends Partial<Omit<ConfirmButtonProps<unknown, unknown>, 'run' | 'onDone'>> {
+  /** What it is, such as "domain": button and dialog say so, unless they have words of their own. */
+  readonly noun?: string
   /** The lists that it is in. */
   readonly refreshes: readonly Stale[]
   remove(): PromiseLike<unknown>
@@ -195,13 +203,15 @@ interface DeleteButtonProps extends Omit<ConfirmButtonProps<unknown, unknown>, '
 }
 
 export function DeleteButton(allProps: DeleteButtonProps) {
-  const { needs = 'developer', remove, leadsTo, onDeleted, ...props } = allProps
+  const { noun = '', remove, leadsTo, onDeleted, ...props } = allProps
   const navigate = useNavigate()
   const queries = useQueryClient()
   return (
     <ConfirmButton
+      label="Delete"
+      title={`Delete this ${noun}?`}
+      needs="developer"
       {...props}
-      needs={needs}
       run={remove}
       onDone={async () => {
         // Before its screen is left, so that no list shows it again, and of itself after that.
@@ -238,7 +248,7 @@ export function LeaveGuard({ text, isDirty, isQueryGuarded = false }: LeaveGuard
       onConfirm={blocker.proceed}
       onClose={blocker.reset}
     >
-      <Text>{text}</Text>
+      {text}
     </DialogFrame>
   )
 }

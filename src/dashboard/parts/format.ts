@@ -12,9 +12,12 @@ export function formatBytes(bytes: number): string {
   return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`
 }
 
-/** `1 account`, `2,000 accounts`, `2 mailboxes`, `2 deliveries`. */
+/** `accounts`, `mailboxes`, `deliveries`. */
+export const toPlural = (noun: string): string => (noun.endsWith('x') ? `${noun}es` : `${noun}s`.replace(/ys$/, 'ies'))
+
+/** `1 account`, `2,000 accounts`. */
 export const formatCount = (count: number, noun: string): string =>
-  `${count.toLocaleString()} ${count === 1 ? noun : noun.endsWith('x') ? `${noun}es` : `${noun}s`.replace(/ys$/, 'ies')}`
+  `${count.toLocaleString()} ${count === 1 ? noun : toPlural(noun)}`
 
 /** `12 ms`, `3.4 s`; null: unknown. */
 export const formatDuration = (ms: number | null): string =>

@@ -8,10 +8,11 @@ import type { Read } from '../api/client.ts'
 import { type PageOf, type PageOptions, usePage } from '../api/data.ts'
 import { useReadAgainAfter } from '../api/live.tsx'
 import { ActionButton } from './buttons.tsx'
+import { toWords } from './fields.ts'
 import { type Choices, FilterForm } from './filter-form.tsx'
 import { type Filters, type FilterValues, readList, toQuery } from './filters.ts'
 import { findFieldError } from './form-error.tsx'
-import { formatCount } from './format.ts'
+import { formatCount, toPlural } from './format.ts'
 import { EmptyState, ErrorState, LoadingState, Page } from './page.tsx'
 import { type SteadyRows, useSteadyRows } from './rows.ts'
 import { keep } from './search.ts'
@@ -88,8 +89,6 @@ const toId = (row: object): string => String(Reflect.get(row, 'id'))
 
 interface ListViewProps<Row> {
   readonly list: List<Row>
-  /** Names the list for screen readers. */
-  readonly label: string
   readonly columns: readonly Column<Row>[]
   readonly isWide?: boolean
   /** One of its rows, such as "domain". */
@@ -103,13 +102,15 @@ interface ListViewProps<Row> {
   readonly choices?: Choices
 }
 
-export function ListView<Row>({ label, columns, isWide = false, choices, ...props }: ListViewProps<Row>) {
-  const { list } = props
+export function ListView<Row>({ columns, isWide = false, choices, ...props }: ListViewProps<Row>) {
+  const { list, noun } = props
   return (
     <div className="list-view">
       {!list.isEmpty && <ListFilters list={list} {...(choices && { choices })} />}
       <ListBody {...props}>
-        {(rows) => <DataTable label={label} columns={columns} rows={rows} isWide={isWide} toKey={list.toKey} />}
+        {(rows) => (
+          <DataTable label={toWords(toPlural(noun))} columns={columns} rows={rows} isWide={isWide} toKey={list.toKey} />
+        )}
       </ListBody>
     </div>
   )

@@ -288,15 +288,18 @@ interface RecordPageProps<T> extends Omit<PageProps, 'children' | 'back'> {
   readonly list: Target
   readonly listName: ReactNode
   readonly query: UseQueryResult<T>
-  /** What is said when the account has no such thing. */
-  readonly missing: string
+  /** What is said when the account has no such thing; default: why that may be. */
+  readonly missing?: string
   readonly children: (data: T) => ReactNode
   /** What the Esc key does instead. */
   onEscape?(): void
 }
 
+const MISSING = 'It may have been deleted, or belong to another account.'
+
 /** The screen of one thing. */
-export function RecordPage<T>({ list, listName, query, missing, children, onEscape, ...page }: RecordPageProps<T>) {
+export function RecordPage<T>(props: RecordPageProps<T>) {
+  const { list, listName, query, missing = MISSING, children, onEscape, ...page } = props
   const navigate = useNavigate()
   useEscape(onEscape ?? (() => void navigate(list)))
   return (

@@ -117,7 +117,7 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
           onClose={() => close(false)}
           footer={() => user.totp_enabled && user.passkeys > 0 && <UsePasskey onDone={() => close(true)} />}
         >
-          <Text>You signed in without a code of your authenticator app, and without a passkey.</Text>
+          You signed in without a code of your authenticator app, and without a passkey.
         </ConfirmDialog>
       )}
     </AskContext>

@@ -29,7 +29,6 @@ export default function AudienceContactScreen() {
       query={query}
       status={query.data && <ContactStatusLabel status={query.data.status} />}
       description={query.data && CONTACT_STATES[query.data.status].meaning}
-      missing="This list has no contact with this address. It may have been removed."
     >
       {(contact) => <ContactView key={contact.id} contact={contact} />}
     </RecordPage>

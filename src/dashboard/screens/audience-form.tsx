@@ -40,7 +40,6 @@ export default function AudienceFormScreen() {
       query={query}
       status={query.data && <FormStatus form={query.data} />}
       action={query.data && <Actions form={query.data} />}
-      missing="This account has no form with this id. It may have been deleted, or belong to another account."
     >
       {(form) => <FormView key={form.id} form={form} />}
     </RecordPage>
@@ -103,14 +102,12 @@ function Actions({ form }: { readonly form: SignupForm }) {
     <>
       <FormError error={toggle.error} />
       <DeleteButton
-        label="Delete the form"
-        title="Delete this form?"
-        confirm="Delete the form"
+        noun="form"
         remove={() => api.signupForms.delete(form.id)}
         refreshes={[['signupForms', 'list']]}
         leadsTo={{ to: '/audience/forms' }}
       >
-        <Text>Its page and the pages that embed it say that there is no form. Contacts that it added stay.</Text>
+        Its page and the pages that embed it say that there is no form. Contacts that it added stay.
       </DeleteButton>
       <ActionButton variant="default" needs="developer" loading={toggle.isPending} onClick={() => toggle.mutate()}>
         {form.is_active ? 'Turn it off' : 'Turn it on'}

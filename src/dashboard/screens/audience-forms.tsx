@@ -41,7 +41,6 @@ export default function AudienceFormsScreen() {
     <ListScreen
       title="Sign-up forms"
       list={list}
-      label="Sign-up forms, newest first"
       columns={columns}
       noun="form"
       action={create}

@@ -275,14 +275,11 @@ function ImportView({ list, operation }: { readonly list: ContactList; readonly 
             label="Cancel the import"
             needs="developer"
             title="Cancel this import?"
-            confirm="Cancel the import"
             refreshes={[['operations', 'get', operation.id]]}
             run={() => api.contactLists.cancelImport(list.id, operation.id)}
           >
-            <Text>
-              Contacts imported so far stay on the list. You can import the file again later: it continues with those
-              that are missing.
-            </Text>
+            Contacts imported so far stay on the list. You can import the file again later: it continues with those that
+            are missing.
           </ConfirmButton>
         )}
       </Group>

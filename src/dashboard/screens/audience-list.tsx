@@ -1,5 +1,5 @@
 /** @module One contact list: its contacts, and what can be done with it. */
-import { Button, Text } from '@mantine/core'
+import { Button } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { AddContactsRequest, Contact, ContactList } from '#client/api.ts'
@@ -60,7 +60,6 @@ export default function AudienceListScreen() {
       list={{ to: '/audience' }}
       listName="All lists"
       query={query}
-      missing="This account has no list with this id. It may have been deleted, or belong to another account."
     >
       {(list) => (
         <>
@@ -87,18 +86,14 @@ export default function AudienceListScreen() {
 
 const DeleteList = ({ list }: { readonly list: ContactList }) => (
   <DeleteButton
-    label="Delete"
-    title="Delete this list?"
-    confirm="Delete the list"
+    noun="list"
     typed={list.name}
     remove={() => api.contactLists.delete(list.id)}
     refreshes={[['contactLists', 'list'], 'signupForms']}
     leadsTo={{ to: '/audience' }}
   >
-    <Text>
-      {formatCount(list.contact_count, 'contact')} and the sign-up form of the list are deleted. People who left it stay
-      on the suppression list. This cannot be undone.
-    </Text>
+    {formatCount(list.contact_count, 'contact')} and the sign-up form of the list are deleted. People who left it stay
+    on the suppression list. This cannot be undone.
   </DeleteButton>
 )
 
@@ -152,7 +147,6 @@ function Contacts({ contactList: { id }, onAdd }: ContactsProps) {
   return (
     <ListView
       list={list}
-      label="Contacts"
       columns={toColumns(id)}
       noun="contact"
       empty={

@@ -59,7 +59,6 @@ export default function AudienceScreen() {
     <ListScreen
       title="Audience"
       list={list}
-      label="Contact lists, newest first"
       columns={COLUMNS}
       noun="list"
       action={create}

@@ -36,7 +36,6 @@ export default function BroadcastDraftScreen() {
       listName="All broadcasts"
       query={query}
       action={data?.status === 'draft' && <DeleteDraft id={data.id} />}
-      missing="This account has no draft with this id. It may have been deleted, or belong to another account."
       onEscape={() => undefined}
     >
       {(draft) => (draft.status === 'draft' ? <DraftView key={draft.id} draft={draft} /> : <Sent draft={draft} />)}
@@ -46,14 +45,12 @@ export default function BroadcastDraftScreen() {
 
 const DeleteDraft = ({ id }: Pick<Newsletter, 'id'>) => (
   <DeleteButton
-    label="Delete the draft"
-    title="Delete this draft?"
-    confirm="Delete the draft"
+    noun="draft"
     remove={() => api.newsletters.delete(id)}
     refreshes={[['newsletters', 'list']]}
     leadsTo={{ to: '/broadcasts' }}
   >
-    <Text>Its text is lost. Test emails that were sent stay.</Text>
+    Its text is lost. Test emails that were sent stay.
   </DeleteButton>
 )
 

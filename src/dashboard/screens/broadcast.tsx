@@ -49,7 +49,6 @@ export default function BroadcastScreen() {
       }
       description={query.data && <Summary broadcast={query.data} />}
       action={query.data && <Actions broadcast={query.data} />}
-      missing="This account has no broadcast with this id. It may have been deleted with its emails, or belong to another account."
     >
       {(broadcast) => <BroadcastView broadcast={broadcast} />}
     </RecordPage>
@@ -141,7 +140,7 @@ function Actions({ broadcast }: { readonly broadcast: Broadcast }) {
         refreshes={['broadcasts', 'newsletters']}
         run={() => api.operations.cancel(broadcast.id)}
       >
-        <Text>Emails that were not attempted yet are not sent. If nothing was sent, it becomes a draft again.</Text>
+        Emails that were not attempted yet are not sent. If nothing was sent, it becomes a draft again.
       </ConfirmButton>
     </>
   )

@@ -84,7 +84,6 @@ function Overview({ create }: PartProps) {
           <Section title="Sent and scheduled">
             <ListView
               list={list}
-              label="Broadcasts, newest first"
               columns={BROADCAST_COLUMNS}
               noun="broadcast"
               empty={<Text>Nothing was sent yet.</Text>}

@@ -97,7 +97,6 @@ export default function DomainScreen() {
       list={{ to: '/domains' }}
       listName="Domains"
       query={query}
-      missing="This account has no domain with this id. It may have been deleted, or belong to another account."
     >
       {(data) => <DomainView key={data.id} domain={data} />}
     </RecordPage>

@@ -50,7 +50,6 @@ export default function DomainsScreen() {
     <ListScreen
       title="Domains"
       list={list}
-      label="Domains, newest first"
       columns={COLUMNS}
       noun="domain"
       action={add}

@@ -31,7 +31,6 @@ export default function EmailScreen() {
       list={{ to: '/emails' }}
       listName="All emails"
       query={query}
-      missing="This account has no email with this id. It may have been deleted, or belong to another account."
       onEscape={useBack({ to: '/emails' })}
       {...(email && {
         status: <StatusBadge status={toShownState(email, email.state)} />,

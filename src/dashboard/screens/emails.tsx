@@ -33,7 +33,6 @@ export default function EmailsScreen() {
     <ListScreen
       title="Emails"
       list={list}
-      label="Emails"
       columns={toColumns(rows, new Map(streams.map(({ id, slug }) => [id, slug])))}
       noun="email"
       action={<Export list={list} />}

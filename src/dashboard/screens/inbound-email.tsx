@@ -46,7 +46,6 @@ export default function InboundEmailScreen() {
       status={query.data && <InboundStatus status={query.data.status} />}
       description={query.data && <Origin email={query.data} />}
       action={query.data && <Actions email={query.data} onDeleted={back} />}
-      missing="This account has no received message with this id. It may have been deleted."
       onEscape={back}
     >
       {(email) => <EmailView key={email.id} email={email} />}
@@ -129,14 +128,12 @@ interface ActionsProps extends EmailProps {
 const Actions = ({ email, onDeleted }: ActionsProps) => (
   <>
     <DeleteButton
-      label="Delete"
-      title="Delete this message?"
-      confirm="Delete the message"
+      noun="message"
       remove={() => api.inboundEmails.delete(email.id)}
       refreshes={[['inboundEmails', 'list']]}
       onDeleted={onDeleted}
     >
-      <Text>Its attachments and waiting deliveries are deleted too. This cannot be undone.</Text>
+      Its attachments and waiting deliveries are deleted too. This cannot be undone.
     </DeleteButton>
     <ReplyButton email={email} />
   </>

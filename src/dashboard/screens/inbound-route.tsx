@@ -58,7 +58,6 @@ export default function InboundRouteScreen() {
       listName="All routes"
       query={query}
       status={query.data && <RouteState route={query.data} />}
-      missing="This account has no route with this id. It may have been deleted."
     >
       {(route) => <RouteView key={route.id} route={route} />}
     </RecordPage>
@@ -142,18 +141,14 @@ function RouteView({ route }: RouteProps) {
 
 const DeleteRoute = ({ route }: RouteProps) => (
   <DeleteButton
-    label="Delete"
     size="xs"
-    title="Delete this route?"
-    confirm="Delete the route"
+    noun="route"
     remove={() => api.inboundRoutes.delete(route.id)}
     refreshes={[['inboundRoutes', 'list']]}
     leadsTo={{ to: '/inbound/routes' }}
   >
-    <Text>
-      Its mail is kept, its deliveries are deleted, and nothing more is posted. The next route that matches gets later
-      mail.
-    </Text>
+    Its mail is kept, its deliveries are deleted, and nothing more is posted. The next route that matches gets later
+    mail.
   </DeleteButton>
 )
 

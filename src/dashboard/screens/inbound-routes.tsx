@@ -38,7 +38,6 @@ export default function InboundRoutesScreen() {
     <ListScreen
       title="Inbound routes"
       list={list}
-      label="Routes, newest first"
       columns={toColumns(new Map(domains?.map(({ id, domain }) => [id, domain])))}
       noun="route"
       action={add}

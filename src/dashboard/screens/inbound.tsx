@@ -36,7 +36,6 @@ export default function InboundScreen() {
     <ListScreen
       title="Inbound"
       list={list}
-      label="Received mail"
       columns={COLUMNS}
       noun="message"
       choices={{

@@ -39,7 +39,7 @@ export default function ApiKeyScreen() {
             key ? (
               <KeyDetails key={key.id} apiKey={key} />
             ) : (
-              <EmptyState title="Not found" text="This key was deleted, or belongs to another account." />
+              <EmptyState title="Not found" text="It may have been deleted, or belong to another account." />
             )
           }
         </QueryView>
@@ -82,8 +82,7 @@ const DeleteKey = ({ apiKey: key }: KeyProps) => (
   <DeleteButton
     label="Delete this key"
     needs="admin"
-    title="Delete this key?"
-    confirm="Delete"
+    noun="key"
     remove={() => api.apiKeys.delete(key.id)}
     refreshes={['apiKeys']}
     leadsTo={{ to: '/keys' }}

@@ -24,7 +24,6 @@ export default function LogScreen() {
       list={{ to: '/logs' }}
       listName="Logs"
       query={query}
-      missing="The log has no such request, or not any more: old ones are deleted."
       {...(log && { status: <RequestStatus log={log} /> })}
     >
       {(found) => <Request log={found} />}

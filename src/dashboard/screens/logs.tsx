@@ -46,7 +46,6 @@ export default function LogsScreen() {
       title="Logs"
       description="Did a request arrive, and what was wrong with it?"
       list={list}
-      label="Requests, newest first"
       columns={COLUMNS}
       isWide
       noun="request"

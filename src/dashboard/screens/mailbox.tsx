@@ -37,7 +37,6 @@ export default function MailboxScreen() {
       query={query}
       description={query.data && <Summary mailbox={query.data} />}
       action={query.data && <DeleteMailbox mailbox={query.data} />}
-      missing="This account has no mailbox with this id. It may have been deleted."
     >
       {(mailbox) => (
         <>
@@ -89,18 +88,14 @@ function MailboxFacts({ mailbox }: MailboxProps) {
 
 const DeleteMailbox = ({ mailbox }: MailboxProps) => (
   <DeleteButton
-    label="Delete the mailbox"
-    title="Delete this mailbox?"
-    confirm="Delete the mailbox"
+    noun="mailbox"
     typed={mailbox.address}
     remove={() => api.mailboxes.delete(mailbox.id)}
     refreshes={[['mailboxes', 'list']]}
     leadsTo={{ to: '/inbound/mailboxes' }}
   >
-    <Text>
-      All {formatCount(mailbox.message_count, 'message')} in it are deleted. Later mail to its address is treated like
-      mail to any other address of the domain.
-    </Text>
+    All {formatCount(mailbox.message_count, 'message')} in it are deleted. Later mail to its address is treated like
+    mail to any other address of the domain.
   </DeleteButton>
 )
 
@@ -133,7 +128,6 @@ function Threads({ mailbox: { id, address } }: MailboxProps) {
   return (
     <ListView
       list={list}
-      label="Threads, newest message first"
       columns={columns}
       noun="thread"
       empty={<Text>Messages to {address} will appear here, each with its replies as one thread.</Text>}
@@ -167,7 +161,6 @@ function Found({ mailboxId, words }: FoundProps) {
   return (
     <ListView
       list={list}
-      label="Messages found, newest first"
       columns={columns}
       noun="message"
       empty={<Text>No message has all of these words. Whole words are searched: “work” does not find “works”.</Text>}

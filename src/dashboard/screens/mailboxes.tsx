@@ -65,7 +65,6 @@ export default function MailboxesScreen() {
     <ListScreen
       title="Mailboxes"
       list={list}
-      label="Mailboxes, newest first"
       columns={COLUMNS}
       noun="mailbox"
       action={add}

@@ -49,7 +49,6 @@ export default function SuppressionsScreen() {
     <ListScreen
       title="Suppressions"
       list={list}
-      label="Suppressions, newest first"
       columns={toColumns(reload)}
       noun="suppression"
       action={

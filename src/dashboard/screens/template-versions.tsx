@@ -1,5 +1,5 @@
 /** @module The versions of a template: who saved them, what they would change, and restoring one. */
-import { Stack, Text } from '@mantine/core'
+import { Stack } from '@mantine/core'
 import { useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { TeamMember, Template, TemplateVersion, TemplateVersionSummary } from '#client/api.ts'
@@ -169,9 +169,7 @@ const Restore = ({ template, version }: ShownVersionProps) => (
     refreshes={['templates']}
     run={() => api.templates.restoreVersion(template.id, String(version), { if_version: template.version })}
   >
-    <Text>
-      Subject, HTML and text of version {version} become version {template.version + 1}, and are used from the next send
-      on. Version {template.version} stays in the list. Name and alias do not change.
-    </Text>
+    Subject, HTML and text of version {version} become version {template.version + 1}, and are used from the next send
+    on. Version {template.version} stays in the list. Name and alias do not change.
   </ConfirmButton>
 )

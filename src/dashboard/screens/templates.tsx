@@ -30,7 +30,6 @@ export default function TemplatesScreen() {
     <ListScreen
       title="Templates"
       list={list}
-      label="Templates, newest first"
       columns={COLUMNS}
       noun="template"
       action={

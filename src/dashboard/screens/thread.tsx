@@ -57,7 +57,6 @@ export default function ThreadScreen() {
       list={mailboxScreen}
       listName="All threads of the mailbox"
       query={query}
-      missing="This mailbox has no thread with this id. It may have been deleted."
     >
       {(thread) => (
         <Stack gap="lg">

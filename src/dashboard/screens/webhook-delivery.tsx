@@ -27,7 +27,6 @@ export default function WebhookDeliveryScreen() {
       list={{ to: '/webhooks/$id', params: { id } }}
       listName={<bdi>{webhook ? toWebhookName(webhook) : 'Webhook'}</bdi>}
       query={query}
-      missing="This webhook has no such delivery, or not any more: old ones are deleted."
       {...(known && {
         status: <DeliveryStatus delivery={known} />,
         description: <Sentence delivery={known} />,

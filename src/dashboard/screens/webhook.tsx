@@ -30,7 +30,6 @@ export default function WebhookScreen() {
       list={{ to: '/webhooks' }}
       listName="Webhooks"
       query={query}
-      missing="This account has no such webhook, or it was deleted."
       {...(known && {
         status: <WebhookStatus webhook={known} />,
         description: <Summary webhook={known} />,
@@ -103,8 +102,7 @@ const DeleteWebhook = ({ webhook }: WebhookProps) => (
   <Section title="Delete" description="Nothing more is posted; deliveries and secret are gone. Off only pauses it.">
     <DeleteButton
       label="Delete this webhook"
-      title="Delete this webhook?"
-      confirm="Delete"
+      noun="webhook"
       typed={new URL(webhook.url).hostname}
       remove={() => api.webhooks.delete(webhook.id)}
       refreshes={[['webhooks', 'list']]}

@@ -39,7 +39,6 @@ export default function WebhooksScreen() {
     <ListScreen
       title="Webhooks"
       list={list}
-      label="Webhooks, newest first"
       columns={COLUMNS}
       noun="webhook"
       action={add}

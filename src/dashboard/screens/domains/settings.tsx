@@ -1,5 +1,5 @@
 /** @module The switches of a domain: inbound mail, and a host of its own for tracked links. */
-import { Stack, Switch, Text } from '@mantine/core'
+import { Stack, Switch } from '@mantine/core'
 import { useState } from 'react'
 import type { Domain, SetDomainTrackingDomainRequest } from '#client/api.ts'
 import { api } from '../../api/client.ts'
@@ -83,7 +83,7 @@ function TrackingSetting({ domain }: SettingProps) {
           run={() => api.domains.deleteTrackingDomain(domain.id)}
           onClose={close}
         >
-          <Text>Future links use the host of Tassis. Links in older mail still need the CNAME record.</Text>
+          Future links use the host of Tassis. Links in older mail still need the CNAME record.
         </ConfirmDialog>
       )}
     </Stack>

@@ -1,5 +1,5 @@
 /** @module What can be done with an email now: retry, send again, reschedule, cancel; suppress a recipient. */
-import { Checkbox, Group, Stack, Text } from '@mantine/core'
+import { Checkbox, Group, Stack } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useState } from 'react'
 import type { Email, EmailAction, ResendEmailRequest, UpdateEmailRequest } from '#client/api.ts'
@@ -59,7 +59,6 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
           <ConfirmButton
             label="Reschedule"
             title="Reschedule this email"
-            confirm="Reschedule"
             isDangerous={false}
             fields={[
               {
@@ -79,14 +78,13 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
           <ConfirmButton
             label="Send now"
             title="Send this email now?"
-            confirm="Send now"
             isDangerous={false}
             refreshes={['emails']}
             run={() => api.emails.update(id, { send_at: null })}
             done="The email is sent now."
             {...BUTTON}
           >
-            <Text>It does not wait for its time.</Text>
+            It does not wait for its time.
           </ConfirmButton>
         </>
       )}
@@ -100,7 +98,7 @@ export function EmailActions({ email, children }: EmailActionsProps & { readonly
           done="The email was cancelled."
           {...BUTTON}
         >
-          <Text>None of its recipients will get it. This cannot be undone.</Text>
+          None of its recipients will get it. This cannot be undone.
         </ConfirmButton>
       )}
       <FormError error={retry.error} />
@@ -153,7 +151,7 @@ export function EmailMenu({ email }: EmailActionsProps) {
           done={({ data }) => `${data.email_address} is on the suppression list.`}
           onClose={close}
         >
-          <Text>No email of this account is sent to a suppressed address, until its suppression is removed.</Text>
+          No email of this account is sent to a suppressed address, until its suppression is removed.
         </ConfirmDialog>
       )}
     </>
@@ -185,7 +183,7 @@ function ResendDialog({ email, onClose }: EmailActionsProps & { onClose(): void 
       onDone={({ data }) => navigate({ to: '/emails/$id', params: { id: data.id } })}
       onClose={onClose}
     >
-      <Text>A new email with the same sender, subject and content is sent. It counts like any other.</Text>
+      A new email with the same sender, subject and content is sent. It counts like any other.
     </ConfirmDialog>
   )
 }

@@ -215,7 +215,6 @@ function Retry({ path }: { readonly path: string }) {
       size="xs"
       needs="developer"
       title="Retry this email?"
-      confirm="Retry"
       isDangerous={false}
       refreshes={['emails', 'people']}
       run={() => api.deadLetters.retry(id)}

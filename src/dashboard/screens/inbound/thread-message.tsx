@@ -236,18 +236,14 @@ function Actions({ message }: { readonly message: MailboxMessageSummary }) {
         }
       />
       <DeleteButton
-        label="Delete"
         size="xs"
-        title="Delete this message?"
-        confirm="Delete the message"
+        noun="message"
         remove={() => api.mailboxes.deleteMessage(message.mailbox_id, message.id)}
         refreshes={['mailboxes']}
       >
-        <Text>
-          {message.direction === 'sent'
-            ? 'It disappears from the thread; the email that was sent stays.'
-            : 'It is deleted with its attachments. A program that has not taken it yet never gets it.'}
-        </Text>
+        {message.direction === 'sent'
+          ? 'It disappears from the thread; the email that was sent stays.'
+          : 'It is deleted with its attachments. A program that has not taken it yet never gets it.'}
       </DeleteButton>
     </>
   )

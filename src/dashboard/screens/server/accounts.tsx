@@ -54,7 +54,6 @@ export default function AccountsScreen() {
       frame={ServerFrame}
       title="Accounts"
       list={list}
-      label="Accounts, newest first"
       columns={COLUMNS}
       isWide
       noun="account"

@@ -41,7 +41,6 @@ export default function ComplaintsScreen() {
       frame={ServerFrame}
       title="Complaints"
       list={list}
-      label="Complaints, newest first"
       columns={COLUMNS}
       isWide
       noun="complaint"

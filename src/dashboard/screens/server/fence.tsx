@@ -1,5 +1,5 @@
 /** @module What waits since the data were restored from a backup or a copy, with buttons that release or drop it. */
-import { Group, Text } from '@mantine/core'
+import { Group } from '@mantine/core'
 import type { OperatorFence } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { ConfirmButton } from '../../parts/dialog.tsx'
@@ -25,28 +25,12 @@ export function Fence() {
       }
     >
       <Group gap="xs">
-        <ConfirmButton
-          label="Release all"
-          title="Release what waits"
-          confirm="Release all"
-          isDangerous={false}
-          run={releaseAll}
-          {...shared}
-        >
-          <Text>{waiting}. It is sent, although some of it may have been sent before the restore.</Text>
+        <ConfirmButton label="Release all" title="Release what waits" isDangerous={false} run={releaseAll} {...shared}>
+          {waiting}. It is sent, although some of it may have been sent before the restore.
         </ConfirmButton>
-        <ConfirmButton
-          label="Drop all"
-          title="Drop what waits"
-          confirm="Drop all"
-          typed="drop"
-          run={dropAll}
-          {...shared}
-        >
-          <Text>
-            {waiting}. It is cancelled, with events, and its quota is given back. Requests for confirmation, welcomes
-            and imports end, too.
-          </Text>
+        <ConfirmButton label="Drop all" title="Drop what waits" typed="drop" run={dropAll} {...shared}>
+          {waiting}. It is cancelled, with events, and its quota is given back. Requests for confirmation, welcomes and
+          imports end, too.
         </ConfirmButton>
       </Group>
     </Section>

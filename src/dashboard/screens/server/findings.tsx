@@ -51,7 +51,6 @@ export default function FindingsScreen() {
       frame={ServerFrame}
       title="Findings"
       list={list}
-      label="Findings, newest first"
       columns={COLUMNS}
       isWide
       noun="finding"

@@ -54,7 +54,6 @@ export default function MailScreen() {
       frame={ServerFrame}
       title="Postmaster mail"
       list={list}
-      label="Mail for the operator, newest first"
       columns={COLUMNS}
       isWide
       noun="message"
@@ -157,7 +156,7 @@ function ActionDialog({ id, action, onClose }: ActionDialogProps) {
       }}
       onClose={onClose}
     >
-      <Text>{text}</Text>
+      {text}
     </ConfirmDialog>
   )
 }

@@ -88,7 +88,6 @@ export default function ProvidersScreen() {
       frame={ServerFrame}
       title="Providers"
       list={list}
-      label="Providers, the suspended ones first"
       columns={COLUMNS}
       isWide
       noun="provider"
@@ -117,7 +116,6 @@ const Resume = ({ provider }: { readonly provider: string }) => (
     variant="filled"
     size="compact-sm"
     title="Resume this provider?"
-    confirm="Resume"
     isDangerous={false}
     done={`${provider} is back to its limits.`}
     refreshes={['operator']}

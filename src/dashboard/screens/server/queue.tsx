@@ -65,7 +65,6 @@ function Lanes() {
       frame={ServerFrame}
       title="Queue"
       list={list}
-      label="What waits for delivery, the earliest first"
       columns={COLUMNS}
       isWide
       noun="destination"

@@ -59,7 +59,6 @@ export default function ReceivedScreen() {
       <Section title="Not processed yet">
         <ListView
           list={list}
-          label="Messages that are not processed yet, the oldest first"
           columns={ENTRY_COLUMNS}
           isWide
           noun="message"
@@ -152,6 +151,6 @@ const RetryDialog = ({ message, onClose }: { readonly message: OperatorUnparsedM
     <Text>
       <bdi>{message.subject || '(no subject)'}</bdi>
     </Text>
-    <Text>If that works, its account sees the whole message. Its events are not sent again.</Text>
+    If that works, its account sees the whole message. Its events are not sent again.
   </ConfirmDialog>
 )

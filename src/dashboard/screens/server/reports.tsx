@@ -52,7 +52,6 @@ export default function ReportsScreen() {
       frame={ServerFrame}
       title="Domain reports"
       list={list}
-      label="Reports, newest first"
       columns={COLUMNS}
       isWide
       noun="report"

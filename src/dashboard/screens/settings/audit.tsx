@@ -39,7 +39,6 @@ export default function AuditScreen() {
       frame={SettingsPage}
       title="Audit log"
       list={list}
-      label="Entries, newest first"
       columns={COLUMNS}
       noun="change"
       choices={{ actor_id: new Map([...users, ...[...keys].map(([id, name]) => [id, `API key ${name}`] as const)]) }}

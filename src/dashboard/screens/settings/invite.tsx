@@ -103,7 +103,6 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
           needs="admin"
           aria-label={`Remove the invitation of ${email}`}
           title="Remove this invitation?"
-          confirm="Remove"
           refreshes={['team']}
           run={() => api.team.deleteInvitation(invitation.id)}
         >

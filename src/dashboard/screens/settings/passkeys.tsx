@@ -47,11 +47,10 @@ export function Passkeys() {
                       aria-label={`Remove ${name}`}
                       size="compact-sm"
                       title={`Remove ${name}?`}
-                      confirm="Remove"
                       refreshes={REFRESHES}
                       run={() => again(() => api.auth.deletePasskey(id))}
                     >
-                      <Text>It no longer signs you in. Remove it from your device as well.</Text>
+                      It no longer signs you in. Remove it from your device as well.
                     </ConfirmButton>
                   ),
                 },

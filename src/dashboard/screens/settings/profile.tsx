@@ -130,18 +130,17 @@ function SecondFactor() {
             showRecoveryCodes({ done: 'The codes that you had before are no longer valid.', codes })
           }
         >
-          <Text>You get ten new codes. Those before become invalid.</Text>
+          You get ten new codes. Those before become invalid.
         </ConfirmButton>
         <ConfirmButton
           label="Turn it off"
           size="xs"
           title="Turn the authenticator app off?"
-          confirm="Turn it off"
           fields={user.has_password ? FACTORS : CODE}
           refreshes={[SESSION]}
           run={api.auth.deleteTotp}
         >
-          <Text>Your password alone is then enough to sign in as you. The recovery codes become invalid.</Text>
+          Your password alone is then enough to sign in as you. The recovery codes become invalid.
         </ConfirmButton>
       </Group>
     </Stack>
@@ -219,6 +218,6 @@ interface EndButtonProps {
 
 const EndButton = ({ text, ...button }: EndButtonProps) => (
   <ConfirmButton confirm="Sign out" refreshes={[['auth', 'listSessions']]} {...button}>
-    <Text>{text}</Text>
+    {text}
   </ConfirmButton>
 )

@@ -109,8 +109,7 @@ const DeleteStream = ({ stream }: StreamProps) => (
       <DeleteButton
         label="Delete this stream"
         reason={stream.slug === DEFAULT_SLUG ? DEFAULT_REASON : undefined}
-        title="Delete this stream?"
-        confirm="Delete"
+        noun="stream"
         typed={stream.slug}
         remove={() => api.streams.delete(stream.id)}
         refreshes={[['streams', 'list']]}

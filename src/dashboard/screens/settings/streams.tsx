@@ -38,7 +38,6 @@ export default function StreamsScreen() {
       frame={SettingsPage}
       title="Streams"
       list={list}
-      label="Streams, newest first"
       columns={COLUMNS}
       noun="stream"
       action={create}

@@ -110,19 +110,15 @@ const ChangeForm = ({ account }: SubAccountProps) => (
 const Actions = ({ account }: SubAccountProps) => (
   <>
     <DeleteButton
-      label="Delete"
       needs="admin"
-      title="Delete this sub-account?"
-      confirm="Delete it with all its data"
+      noun="sub-account"
       typed={account.name}
       remove={() => api.subAccounts.delete(account.id)}
       refreshes={[['subAccounts', 'list']]}
       leadsTo={{ to: '/settings/accounts' }}
     >
-      <Text>
-        Its keys become invalid, waiting mail is cancelled, and its domains, templates, contacts, emails and events are
-        deleted. This cannot be undone. What it sent this month stays counted.
-      </Text>
+      Its keys become invalid, waiting mail is cancelled, and its domains, templates, contacts, emails and events are
+      deleted. This cannot be undone. What it sent this month stays counted.
     </DeleteButton>
     <SwitchButton account={account} />
     <DialogButton label="Create an API key for it">
@@ -143,11 +139,9 @@ function SwitchButton({ account: { id, is_active: isActive } }: SubAccountProps)
       refreshes={['subAccounts']}
       run={() => api.subAccounts.update(id, { is_active: !isActive })}
     >
-      <Text>
-        {isActive
-          ? 'Its keys and sessions are rejected from now on, and its waiting mail is held until you enable it again. Mail to its domains is still accepted.'
-          : 'The same keys and sessions work again, and held mail is sent.'}
-      </Text>
+      {isActive
+        ? 'Its keys and sessions are rejected from now on, and its waiting mail is held until you enable it again. Mail to its domains is still accepted.'
+        : 'The same keys and sessions work again, and held mail is sent.'}
     </ConfirmButton>
   )
 }

@@ -58,7 +58,6 @@ export default function SubAccountsScreen() {
 const SubAccountList = () => (
   <ListView
     list={useList({ read: read.subAccounts.list })}
-    label="Sub-accounts, newest first"
     columns={COLUMNS}
     noun="sub-account"
     empty={

@@ -89,7 +89,7 @@ function MemberTable() {
       ),
     },
   ]
-  return <ListView list={list} label="Members" columns={columns} noun="member" empty={null} />
+  return <ListView list={list} columns={columns} noun="member" empty={null} />
 }
 
 function InvitationTable({ invitations }: { readonly invitations: readonly TeamInvitation[] }) {
@@ -146,7 +146,7 @@ function RoleButton({ member, reason }: MemberProps) {
         )
       }
     >
-      <Text>It applies from the next request on.</Text>
+      It applies from the next request on.
     </ConfirmButton>
   )
 }

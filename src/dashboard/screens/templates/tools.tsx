@@ -30,9 +30,7 @@ export function TemplateTools({ template, rendering, isFinished }: TemplateTools
         Duplicate
       </ActionLink>
       <DeleteButton
-        label="Delete"
-        title="Delete this template?"
-        confirm="Delete"
+        noun="template"
         typed={template.alias}
         remove={() => api.templates.delete(template.id)}
         refreshes={[['templates', 'list']]}

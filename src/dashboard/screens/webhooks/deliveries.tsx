@@ -42,7 +42,6 @@ export function Deliveries({ webhook }: { readonly webhook: Webhook }) {
     <section aria-label="Deliveries">
       <ListView
         list={list}
-        label="Deliveries, newest first"
         columns={COLUMNS}
         noun="delivery"
         empty={

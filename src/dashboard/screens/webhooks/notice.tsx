@@ -108,7 +108,6 @@ function Activate({ webhook: { id, url, events }, missed }: ActivateProps) {
       size="xs"
       needs="developer"
       title="Activate this webhook?"
-      confirm="Activate"
       isDangerous={false}
       fields={
         count === 0

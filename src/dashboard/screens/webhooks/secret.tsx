@@ -90,7 +90,6 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
           size="xs"
           needs="developer"
           title={title}
-          confirm="Replace the secret"
           refreshes={['webhooks']}
           run={() => withPassword(secret.rotate)}
           onDone={({ data }) => setShown({ text: data.secret, isNew: true })}
