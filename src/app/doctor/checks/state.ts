@@ -13,7 +13,7 @@ import { hours } from '#platform/units.ts'
 import { findBackupProblems, isBackupScheduled, readBackupState } from '../../backup/state.ts'
 import { formatCount, toPrintable } from '../../cli/output.ts'
 import { findFenceProblem } from '../../fence/release.ts'
-import { type DoctorContext, type Found, failure, type NewFinding, ok, skipped, warning, withData } from '../context.ts'
+import { type DoctorContext, type Found, failure, ok, skipped, warning, withData } from '../context.ts'
 
 const sql = prepareStatements((db) => ({
   verified: db.prepare<{ n: number }, []>(
