@@ -226,13 +226,6 @@ test('an option of a command is not taken for one of its subcommands', async () 
     expect(await runTassis(args, {})).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('unknown option') })
 })
 
-test('a benchmark that measures nothing says what to add', async () => {
-  const none = ['--events', '--received', '--list'].flatMap((name) => [name, '0'])
-  const { exitCode, stdout, stderr } = await runTassis(['bench', '--stored', 'none', ...none], {})
-  expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
-  expect(stderr).toStartWith('tassis: Nothing is to be measured: with --stored none, at least one of --events')
-})
-
 test.each([
   [['bogus'], "unknown command 'bogus'"],
   [['webhooks', 'lst'], "unknown command 'lst'\n(Did you mean list?)"],
