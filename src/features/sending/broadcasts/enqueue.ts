@@ -50,8 +50,11 @@ import {
   transitionBroadcast,
 } from './states.ts'
 
-/** Emails of one broadcast in the mail queue at the same time; the others wait outside it. */
-const MAX_AHEAD = 1000
+/**
+ * Emails of one broadcast that wait in the mail queue for their first attempt; the others wait outside it. One that is
+ * deferred counts no more, also if its site or provider accepts nothing for a minute.
+ */
+const MAX_AHEAD = 8000
 /** Recipients enqueued in one transaction; this takes some 15 ms. */
 const BATCH_SIZE = 100
 /** How often to check whether delivery has attempted the enqueued emails. */
@@ -60,14 +63,7 @@ const RETRY_DELAY_MS = seconds(15)
 /** Accounts whose broadcasts are processed at the same time. */
 const MAX_CONCURRENT_ACCOUNTS = 16
 /** How often to check for capacity when no more emails of a broadcast may be enqueued. */
-const LANE_CHECK_INTERVAL_MS = 500
-/**
- * The waiting emails of one lane count for at most this fraction of MAX_AHEAD, so that emails of other lanes are
- * enqueued even while the site of one lane is silent.
- */
-const LANE_FRACTION = 1 / 4
-/** While a few lanes hold most of the waiting emails, up to this many times MAX_AHEAD may wait. */
-const MAX_AHEAD_FACTOR = 8
+const CAPACITY_CHECK_INTERVAL_MS = 500
 /** How often a broadcast that waits as restored is looked at; a release wakes it earlier. */
 const RESTORED_CHECK_INTERVAL_MS = minutes(1)
 /** Emails examined, and rows removed, in one transaction when a broadcast is withdrawn. */
@@ -106,10 +102,6 @@ const sql = prepareStatements((db) => ({
   ),
   processing: db.prepare<{ id: number }, [number]>(
     `SELECT id FROM emails WHERE operation_id = ? AND status = ${statusCode('processing')} LIMIT 1`,
-  ),
-  untriedByLane: db.prepare<{ n: number }, [number, number]>(
-    `SELECT count(*) AS n FROM (SELECT id FROM emails WHERE operation_id = ? AND status = ${QUEUED} ORDER BY id DESC LIMIT ?) AS newest
-     JOIN recipients ON email_id = newest.id WHERE status = ${QUEUED} AND attempts = 0 GROUP BY lane`,
   ),
 }))
 
@@ -262,8 +254,8 @@ export class BroadcastEnqueuer implements DueLoop {
   /** Enqueues the next recipients, if there is capacity. */
   async #enqueueBatch(broadcast: Broadcast): Promise<Millis> {
     const app = this.#app
-    const capacity = computeCapacity(app, broadcast, this.#maxAhead)
-    if (capacity <= 0) return app.clock.now() + LANE_CHECK_INTERVAL_MS
+    const capacity = this.#maxAhead - countUnattempted(app, broadcast)
+    if (capacity <= 0) return app.clock.now() + CAPACITY_CHECK_INTERVAL_MS
     const rows = readFirstRecipients(app.db, broadcast.id, Math.min(BATCH_SIZE, capacity))
     await requireDiskSpace(app)
     const subjects = await renderSubjects(app, broadcast, rows)
@@ -329,17 +321,6 @@ export class BroadcastEnqueuer implements DueLoop {
 /** Number of enqueued emails that were not attempted yet. */
 function countUnattempted(app: App, { id, accountId, handedOver }: Broadcast): number {
   return Math.max(0, handedOver - readCounter(app.db, accountId, begunMetric(id), 0))
-}
-
-/** How many more emails may wait for their first attempt: more than `max` while a few lanes hold most of them. */
-function computeCapacity(app: App, broadcast: Broadcast, max: number): number {
-  const unattempted = countUnattempted(app, broadcast)
-  if (unattempted < max) return max - unattempted
-  const maxPerLane = Math.max(1, Math.floor(max * LANE_FRACTION))
-  const counted = sql(app.db)
-    .untriedByLane.all(broadcast.operationId ?? 0, max * MAX_AHEAD_FACTOR)
-    .reduce((sum, { n }) => sum + Math.min(n, maxPerLane), 0)
-  return Math.min(max - counted, max * MAX_AHEAD_FACTOR - unattempted)
 }
 
 /** Owners share the write budget fairly, and one write inserts many emails. */
