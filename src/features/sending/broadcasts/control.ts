@@ -98,7 +98,7 @@ function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, o
   const isDue = verb === 'resume' && broadcast.dueAt <= app.clock.now()
   const to = isDue ? 'sending' : TRANSITIONS[verb].to
   if (!from.includes(state))
-    throw conflict('broadcast_over', `The broadcast is ${STATE_DESCRIPTIONS[state]}, so it can no longer be ${done}.`)
+    throw conflict('broadcast_over', `The broadcast is ${state}, so it can no longer be ${done}.`)
   const error = STATE_REASONS[verb]
   if (
     !transitionBroadcast(app, tx, broadcast, { from: state, to, ...(error !== undefined && { error }) }, onTransition)
@@ -109,16 +109,4 @@ function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, o
     app.broadcastChanged.emit()
     for (const lane of lanes) app.mailDue.emit({ lane, at: app.clock.now() })
   })
-}
-
-const STATE_DESCRIPTIONS: Readonly<Record<BroadcastState, string>> = {
-  fixing: 'being prepared',
-  waiting: 'scheduled',
-  sending: 'being sent',
-  paused: 'paused',
-  cancelling: 'being cancelled',
-  failing: 'ending because of an error',
-  done: 'complete',
-  cancelled: 'cancelled',
-  failed: 'failed',
 }

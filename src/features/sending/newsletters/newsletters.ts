@@ -123,18 +123,7 @@ export function listNewsletters(
 
 /** The 409 for actions that only a draft allows. */
 export const createNotDraftError = ({ status }: Pick<Newsletter, 'status'>, done: string): AppError =>
-  conflict(
-    'newsletter_not_draft',
-    `The newsletter is ${STATUS_DESCRIPTIONS[status]}, so it can no longer be ${done}; create a new one.`,
-  )
-
-const STATUS_DESCRIPTIONS: Readonly<Record<NewsletterStatus, string>> = {
-  draft: 'a draft',
-  scheduled: 'scheduled',
-  sending: 'being sent',
-  sent: 'sent',
-  failed: 'failed or cancelled',
-}
+  conflict('newsletter_not_draft', `The newsletter is ${status}, so it can no longer be ${done}; create a new one.`)
 
 /**
  * Creates a draft after checking that every part can be rendered. Throws 404 `contact_list_not_found`, 422 for invalid
@@ -222,7 +211,7 @@ function requireDraft(newsletter: Newsletter): void {
 const createInProgressError = ({ status, operationUuid }: Newsletter): AppError =>
   conflict(
     'newsletter_not_draft',
-    `The newsletter is ${STATUS_DESCRIPTIONS[status]}; cancel it first with POST /v1/operations/${operationUuid ? formatUuid(operationUuid) : '{id}'}/cancel.`,
+    `The newsletter is ${status}; cancel it first with POST /v1/operations/${operationUuid ? formatUuid(operationUuid) : '{id}'}/cancel.`,
   )
 
 /** The fields that its author provides, as stored. */
