@@ -31,7 +31,7 @@ import type { UuidBytes } from '#platform/ids.ts'
 import { type Millis, yieldToEventLoop } from '#platform/time/clock.ts'
 import { countRecipients } from './count-recipients.ts'
 import { BROADCAST_STREAM } from './model.ts'
-import { BROADCAST_STATES, countBroadcastEmails, IS_OPEN, stateCode, stateName } from './states.ts'
+import { BROADCAST_STATES, countBroadcastEmails, stateName } from './states.ts'
 import type { broadcasts } from './tables.ts'
 
 /** With row ids beside the public id, which is that of the operation. */
@@ -60,10 +60,8 @@ const sql = prepareStatements((db) => ({
     `SELECT ${COLUMNS} FROM ${JOINED} WHERE b.id IN (SELECT id FROM broadcasts INDEXED BY broadcasts_account WHERE account_id = ? AND id < ?
      AND operation_id IS NOT NULL ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY b.id DESC`,
   ),
-  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM broadcasts WHERE account_id = ?'),
-  // Few: their recipients are being copied.
-  countHidden: db.prepare<{ n: number }, [number]>(
-    `SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND state = ${stateCode('fixing')} AND account_id = ?`,
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM broadcasts WHERE account_id = ? AND operation_id IS NOT NULL',
   ),
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM ${JOINED} WHERE operations.uuid = ? AND b.account_id = ?`,
@@ -181,9 +179,9 @@ export const broadcastReadRoutes = (app: App) =>
       '/v1/broadcasts',
       ({ actor, query }) => {
         const page = parsePage(query)
-        const { page: newest, count, countHidden } = sql(app.db)
+        const { page: newest, count } = sql(app.db)
         const broadcasts = newest.all(actor.accountId, belowId(page), page.limit, page.offset)
-        const total = (count.get(actor.accountId)?.n ?? 0) - (countHidden.get(actor.accountId)?.n ?? 0)
+        const total = count.get(actor.accountId)?.n ?? 0
         return pageBody(broadcasts.map(toBroadcastWire), { ...page, total }, idKey(broadcasts))
       },
       {
