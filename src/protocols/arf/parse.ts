@@ -68,19 +68,15 @@ function buildReport(
 ): FeedbackReport {
   const readReport = (name: string): string[] => report?.values(name) ?? []
   const readReturned = (name: string): string[] => returned?.values(name) ?? []
-  const [mailFrom] = [...readReport('original-mail-from'), ...readReturned('return-path')].flatMap(findAddresses)
   return {
     feedbackType,
     userAgent: cleanName(readReport('user-agent')[0]),
     reportingMta: cleanName(readReport('reporting-mta')[0]?.replace(/^\s*[a-z]+\s*;/i, '')),
-    sourceIp: cleanName(readReport('source-ip')[0]),
-    originalMailFrom: mailFrom ?? null,
     originalRcptTo: dedupe(
       [...readReport('original-rcpt-to'), ...namedRecipients, ...RECIPIENT_FIELDS.flatMap(readReturned)].flatMap(
         findAddresses,
       ),
     ),
-    originalTo: dedupe(['to', 'cc'].flatMap(readReturned).flatMap(findAddresses)),
     // Some providers put the Message-ID into the report when they return no headers.
     originalMessageId: parseMessageId(readReturned('message-id')[0] ?? readReport('original-message-id')[0]),
     originalListUnsubscribe: readReturned('list-unsubscribe')[0] ?? null,

@@ -11,17 +11,11 @@ export interface FeedbackReport {
   readonly userAgent: string | null
   /** Name of the reporting server, without its type. */
   readonly reportingMta: string | null
-  /** Source-IP of the reported message. */
-  readonly sourceIp: string | null
-  /** Original-Mail-From of the report, or else Return-Path of the returned headers; without angle brackets. */
-  readonly originalMailFrom: string | null
   /**
    * Recipients that the provider names: Original-Rcpt-To of the report, then Delivered-To and similar fields of the
    * returned headers. To is not used, because it is the same in every recipient's copy.
    */
   readonly originalRcptTo: readonly string[]
-  /** Addresses in the To and Cc headers of the reported message. */
-  readonly originalTo: readonly string[]
   /** With angle brackets, as in the returned message or headers. */
   readonly originalMessageId: string | null
   /** List-Unsubscribe of the reported message. */

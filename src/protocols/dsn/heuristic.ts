@@ -28,7 +28,6 @@ const MAX_TEXT_LENGTH = 128 * 1024
 const MAX_LINES = 400
 const MAX_LINE_LENGTH = 1000
 const MAX_RECIPIENTS = 50
-const MAX_LINES_PER_RECIPIENT = 20
 
 const MAIL_SYSTEM_ADDRESS =
   /^(?:mailer[-_.]?daemon|maildaemon|mail-daemon|mdaemon|postmaster|mail[-_.]?delivery[-_.a-z]*|mailsystem|mail-system|mail-?server|mailerdemon|mmdf|bounces?(?:[-+_].*)?|no-?reply-bounce|delivery-subsystem|antispam-bounce)@/i
@@ -72,7 +71,7 @@ export function isAutomaticReply(message: MessageHead, sender: SenderKind): bool
 }
 
 export interface HeuristicDsn {
-  readonly recipients: readonly DsnRecipient[]
+  readonly recipient: DsnRecipient
   readonly returned: ReturnedEmail
 }
 
@@ -107,7 +106,7 @@ export function parseHeuristicDsn(
   if (!isFailureStated && (SUCCESS.test(whole) || SUCCESS.test(subject))) return undefined
   const excluded = new Set([...message.fromAddresses, ...message.toAddresses].map((address) => address.toLowerCase()))
   return {
-    recipients: findRecipients(explanation, failedByHeader, overall, excluded, isDelay ? 'delayed' : 'failed'),
+    recipient: findRecipient(explanation, failedByHeader, excluded, isDelay ? 'delayed' : 'failed'),
     returned: returned ?? NOTHING_RETURNED,
   }
 }
@@ -217,10 +216,12 @@ function describeFailure(lines: readonly string[]): FailureDescription {
 
 const findCauseStatus = (text: string): string | null => CAUSES.find(([pattern]) => pattern.test(text))?.[1] ?? null
 
-/** Returns the continuation lines of a wrapped reply, up to a blank line. */
+const STARTING_ADDRESS = /^[\s>*<"'(]{0,20}[^\s<>()[\]"'`,;:@]{1,64}@/
+
+/** Returns the continuation lines of a wrapped reply, up to a blank line or another address. */
 function readWrappedLines(lines: readonly string[], at: number): string[] {
   const rest = lines.slice(at + 1, at + 7)
-  const end = rest.findIndex((line) => line.trim() === '' || findStartingAddress(line) !== undefined)
+  const end = rest.findIndex((line) => line.trim() === '' || STARTING_ADDRESS.test(line))
   return end === -1 ? rest : rest.slice(0, end)
 }
 
@@ -231,39 +232,25 @@ const ADDRESS = /[^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255}/g
 const findAddresses = (text: string): string[] =>
   (text.match(ADDRESS) ?? []).map((address) => address.replace(/(?<![.?!])[.?!]+$/, '')).slice(0, MAX_RECIPIENTS)
 
-/** Matches `<bob@example.net>:`, `  bob@example.net`, `To: bob@example.net ...`. */
-const STARTING_ADDRESS =
-  /^[\s>*•·-]{0,20}(?:[\p{L} -]{1,30}: ?)?[<"'(]{0,2}(?<address>[^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255})(?![^\s<>()[\]"'`,;:])[>"')]{0,2}(?<rest>.*)$/u
-
-const findStartingAddress = (line: string): string | undefined =>
-  line.includes('@') ? STARTING_ADDRESS.exec(line)?.groups?.['address']?.replace(/(?<!\.)\.+$/, '') : undefined
-
-function findRecipients(
+/**
+ * The recipient that the text is about. The return path proves which it is, and each has its own, so the text is read
+ * for one: what it says about the first address, else what it says at all.
+ */
+function findRecipient(
   explanation: readonly string[],
   failedByHeader: readonly string[],
-  overall: FailureDescription,
   excluded: ReadonlySet<string>,
   action: 'failed' | 'delayed',
-): DsnRecipient[] {
+): DsnRecipient {
   const isRecipient = (address: string) => !excluded.has(address.toLowerCase()) && !MAIL_SYSTEM_ADDRESS.test(address)
-  const starts = explanation.flatMap((line, index) => {
-    const address = findStartingAddress(line)
-    return address !== undefined && isRecipient(address) ? [{ address, index }] : []
-  })
-  const found = new Map<string, DsnRecipient>()
-  for (const [position, { address, index }] of starts.slice(0, MAX_RECIPIENTS).entries()) {
-    if (found.has(address.toLowerCase())) continue
-    const end = Math.min(starts[position + 1]?.index ?? explanation.length, index + MAX_LINES_PER_RECIPIENT)
-    const rest = STARTING_ADDRESS.exec(explanation[index] ?? '')?.groups?.['rest'] ?? ''
-    const own = describeFailure([rest.replace(/^[\s:.,(-]+/, ''), ...explanation.slice(index + 1, end)])
-    found.set(address.toLowerCase(), buildRecipient(address, own.diagnostic !== null ? own : overall, action))
-  }
-  const named = failedByHeader.filter(isRecipient)
-  if (named.length > 0)
-    return named.map((address) => found.get(address.toLowerCase()) ?? buildRecipient(address, overall, action))
-  if (found.size > 0) return [...found.values()]
-  const mentioned = findAddresses(explanation.filter((line) => line.includes('@')).join('\n')).find(isRecipient)
-  return [buildRecipient(mentioned ?? null, overall, action)]
+  const inText = [STARTING_ADDRESS, /@/].flatMap((pattern) =>
+    findAddresses(explanation.filter((line) => pattern.test(line)).join('\n')),
+  )
+  const address = [...failedByHeader, ...inText].find(isRecipient) ?? null
+  const at = address === null ? -1 : explanation.findIndex((line) => line.includes(address))
+  const rest = at === -1 ? '' : (explanation[at]?.split(address ?? '')[1] ?? '').replace(/^[\s>"')]*[\s:.,(-]*/, '')
+  const own = describeFailure(at === -1 ? [] : [rest, ...explanation.slice(at + 1)])
+  return buildRecipient(address, own.diagnostic === null ? describeFailure(explanation) : own, action)
 }
 
 const buildRecipient = (

@@ -47,20 +47,16 @@ export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: st
   if (statusPart && (isReport || sender !== 'other')) {
     const status = parseDeliveryStatus(decodeStart(statusPart))
     if (status.recipients.length > 0) {
-      const { reportingMta } = status
       const isOnly = status.recipients.length === 1
       const recipients = status.recipients.map((recipient) => addExplanation(message, recipient, isOnly))
       const named = findMessageId(status.originalMessageId)
-      return { form: 'standard', reportingMta, recipients, ...addMessageId(returned, named, message) }
+      return { recipients, ...addMessageId(returned, named, message) }
     }
   }
   const heuristic = parseHeuristicDsn(message, sender, returnedPart !== undefined)
   if (!heuristic) return undefined
-  const { recipients } = heuristic
   return {
-    form: 'heuristic',
-    reportingMta: null,
-    recipients,
+    recipients: [heuristic.recipient],
     ...addMessageId(returnedPart ? returned : heuristic.returned, null, message),
   }
 }

@@ -19,9 +19,6 @@ export interface DsnRecipient {
 }
 
 export interface Dsn {
-  /** `standard`: RFC 3464; `heuristic`: recognised by its words. */
-  readonly form: 'standard' | 'heuristic'
-  readonly reportingMta: string | null
   /** At least one recipient; the number is limited. */
   readonly recipients: readonly DsnRecipient[]
   /**

@@ -3,7 +3,6 @@ import { type Fields, parseFieldGroups } from './fields.ts'
 import type { DsnRecipient } from './report.ts'
 
 export interface DeliveryStatus {
-  readonly reportingMta: string | null
   readonly originalMessageId: string | undefined
   readonly recipients: readonly DsnRecipient[]
 }
@@ -22,7 +21,6 @@ export function parseDeliveryStatus(text: string): DeliveryStatus {
   const groups = parseFieldGroups(text, MAX_RECIPIENTS + 1, GROUP_STARTERS)
   const first = groups[0]
   return {
-    reportingMta: parseName(first?.get('reporting-mta')),
     originalMessageId: first?.get('original-message-id') ?? first?.get('x-original-message-id'),
     recipients: groups
       .filter((group) => RECIPIENT_FIELDS.some((name) => group.has(name)))

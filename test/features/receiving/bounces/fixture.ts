@@ -114,8 +114,6 @@ export async function claimInFlight(
 
 /** A report about one recipient; by default a usual failure without a returned message. */
 export const reportOf = (recipient: Partial<DsnRecipient>, more: Partial<Omit<Dsn, 'recipients'>> = {}): Dsn => ({
-  form: 'standard',
-  reportingMta: 'mx.receiver.test',
   recipients: [{ ...FAILED, ...recipient }],
   originalMessageId: null,
   originalReturnPath: null,
