@@ -9,11 +9,12 @@ import { evaluateDmarc } from 'mailauth/lib/dmarc'
 import { spf } from 'mailauth/lib/spf'
 import type { Clock } from '#platform/time/clock.ts'
 import { toComparableDomain } from '../address/domain.ts'
+import type { MailauthResolver } from '../dns/mailauth-resolver.ts'
 import type { Resolver } from '../dns/resolver.ts'
 import { confirmReverseName } from '../dns/reverse-name.ts'
 import { parseIpv6Groups } from '../dns/special-addresses.ts'
 import { createSource, type MessageSource } from '../mime/source.ts'
-import { createLimitedDns, type LimitedDns } from './limited-dns.ts'
+import { createLimitedDns } from './limited-dns.ts'
 import { prepareMessage } from './prepare.ts'
 import type { AuthenticationResult, Verdict } from './result.ts'
 import { SignatureVerifier } from './verifier.ts'
@@ -105,7 +106,7 @@ interface SpfCheck {
   readonly passedDomain: string | undefined
 }
 
-async function checkSpf({ ask }: LimitedDns, facts: SessionFacts, clientIp: string): Promise<SpfCheck> {
+async function checkSpf(resolver: MailauthResolver, facts: SessionFacts, clientIp: string): Promise<SpfCheck> {
   const provided = { client_ip: facts.clientIp, helo: cleanText(facts.helo), identity: identityOf(facts) }
   try {
     const found = await spf({
@@ -113,7 +114,7 @@ async function checkSpf({ ask }: LimitedDns, facts: SessionFacts, clientIp: stri
       ip: clientIp,
       helo: facts.helo,
       mta: facts.hostname,
-      resolver: ask,
+      resolver,
       strict: true,
     })
     const result = toVerdict(found.status.result)
@@ -146,18 +147,22 @@ interface SignatureCheck {
   readonly arc: Details['arc']
 }
 
-async function checkSignatures(dns: LimitedDns, source: MessageSource, clock: Clock): Promise<SignatureCheck> {
+async function checkSignatures(
+  resolver: MailauthResolver,
+  source: MessageSource,
+  clock: Clock,
+): Promise<SignatureCheck> {
   try {
     const prepared = prepareMessage(source)
     if (prepared.kind === 'refused') return buildUnverified('permerror', prepared.reason)
     const verification = new SignatureVerifier({
-      resolver: dns.ask,
+      resolver,
       minBitLength: MIN_RSA_BITS,
       curTime: new Date(clock.now()),
       strict: true,
     })
     await verification.verify(prepared.pieces())
-    return { verification, failure: undefined, arc: await checkArc(dns, verification) }
+    return { verification, failure: undefined, arc: await checkArc(resolver, verification) }
   } catch (error) {
     return buildUnverified('temperror', cleanErrorMessage(error))
   }
@@ -169,29 +174,16 @@ const buildUnverified = (result: Verdict, comment: string): SignatureCheck => ({
   arc: { result, instances: 0, comment },
 })
 
-async function checkArc({ ask, failedNames }: LimitedDns, { arc: data }: SignatureVerifier): Promise<Details['arc']> {
+async function checkArc(resolver: MailauthResolver, { arc: data }: SignatureVerifier): Promise<Details['arc']> {
   if (data === undefined) return { result: 'none', instances: 0, comment: null }
   // The cast is needed because mailauth types the result of one function more narrowly than the parameter of the other.
-  const found = await arc(data as unknown as ARCData, { resolver: ask, minBitLength: MIN_RSA_BITS, strict: true })
-  const instances = typeof found.i === 'number' ? found.i : 0
-  const result = toVerdict(found.status.result)
-  const seals = data.chain === false ? [] : (data.chain ?? [])
-  // When mailauth cannot fetch a key, it reports that the chain failed, but the result is really unknown.
-  const isUnknown =
-    result === 'fail' &&
-    ((found.signature !== undefined && found.signature !== false && found.signature.status.result === 'temperror') ||
-      seals.some((set) => failedNames.has(keyNameOf(set['arc-seal']?.parsed))))
-  return isUnknown
-    ? { result: 'temperror', instances, comment: 'a key of the chain could not be resolved' }
-    : { result, instances, comment: cleanComment(found.status.comment) }
-}
-
-function keyNameOf(tags: Readonly<Record<string, unknown>> | undefined): string {
-  const value = (name: string): string => {
-    const tag = tags?.[name]
-    return typeof tag === 'object' && tag !== null && 'value' in tag ? String(tag.value) : ''
+  const found = await arc(data as unknown as ARCData, { resolver, minBitLength: MIN_RSA_BITS, strict: true })
+  return {
+    // A chain whose keys cannot be fetched fails, too: RFC 8617 knows no other result.
+    result: toVerdict(found.status.result),
+    instances: typeof found.i === 'number' ? found.i : 0,
+    comment: cleanComment(found.status.comment),
   }
-  return `${value('s')}._domainkey.${value('d')}`.toLowerCase()
 }
 
 function toDkimDetails({ verification, failure }: SignatureCheck, isAligned: IsAligned): Details['dkim'] {
@@ -246,7 +238,7 @@ const NO_AUTHOR_REASONS: Readonly<Record<string, string>> = {
   'multiple-from-fields': 'there are several From fields',
 }
 
-async function checkDmarc({ ask }: LimitedDns, sender: SpfCheck, signed: SignatureCheck): Promise<DmarcCheck> {
+async function checkDmarc(resolver: MailauthResolver, sender: SpfCheck, signed: SignatureCheck): Promise<DmarcCheck> {
   const { verification, failure } = signed
   if (verification === undefined) return buildUnevaluated(failure?.result ?? 'permerror', failure?.comment ?? null)
   try {
@@ -259,7 +251,7 @@ async function checkDmarc({ ask }: LimitedDns, sender: SpfCheck, signed: Signatu
           ? { domain: signingDomain, underSized: status.underSized ?? 0 }
           : [],
       ),
-      resolver: ask,
+      resolver,
       strict: true,
     })
     return toDmarcCheck(evaluation, sender, verification)
