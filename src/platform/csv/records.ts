@@ -1,11 +1,12 @@
 /**
  * @module Reads CSV records (RFC 4180) from one window of the file at a time, and can resume at the end of any record.
- * A quote that is never closed invalidates only its own line, not the rest of the file. Reads bytes in memory; knows
- * no columns.
+ * A quote that is never closed invalidates only its own line, not the rest of the file; a line that is too long
+ * invalidates the file. Reads bytes in memory; knows no columns.
  */
 import { isUtf8 } from 'node:buffer'
 import { KiB } from '../units.ts'
 import { type Delimiter, detectDelimiter } from './cells.ts'
+import { invalidCsv } from './invalid.ts'
 
 /** Limit for the bytes of a record; also how far a quote may extend. */
 export const MAX_RECORD_BYTES = 64 * KiB
@@ -52,18 +53,15 @@ export interface Scan {
   readonly end: number
   /** Line number at that offset. */
   readonly line: number
-  /**
-   * Whether the window ends within a line that is too long: the bytes after the window, up to the end of that line,
-   * still belong to it.
-   */
-  readonly isInsideLine: boolean
 }
 
 const UNCLOSED = `A quote that begins in this line is not closed within ${MAX_RECORD_BYTES / KiB} KiB.`
-const TOO_LONG = `The line is longer than ${MAX_RECORD_BYTES / KiB} KiB.`
 const NOT_UTF8 = 'The line is not in UTF-8; save the file as "CSV UTF-8".'
 
-/** Reads the records at the start of a window. Skips empty lines and lines of empty cells. */
+/**
+ * Reads the records at the start of a window. Skips empty lines and lines of empty cells. Throws 422 `invalid_csv` for
+ * a line that is too long.
+ */
 export function scanRecords(window: Buffer, options: ScanOptions): Scan {
   const { maxRecords: most, maxLines: mostLines = Number.POSITIVE_INFINITY } = options
   const text = window.toString('latin1')
@@ -74,19 +72,17 @@ export function scanRecords(window: Buffer, options: ScanOptions): Scan {
     const step = readStep(text, at, line, options)
     if (!step) break
     if (step.record) records.push(step.record)
-    if (step.end === undefined) return { records, end: window.length, line, isInsideLine: true }
     at = step.end
     line += step.lines
   }
-  return { records, end: at, line, isInsideLine: false }
+  return { records, end: at, line }
 }
 
 /** A record, a line without a record, or an invalid line. */
 interface ScanStep {
   /** Undefined: the line or all its cells are empty. */
   readonly record: CsvRecord | undefined
-  /** Undefined: the last line of the record does not end in this window. */
-  readonly end: number | undefined
+  readonly end: number
   readonly lines: number
 }
 
@@ -97,32 +93,18 @@ interface ScanStep {
 function readStep(text: string, at: number, line: number, options: ScanOptions): ScanStep | undefined {
   const ended = findLineEnd(text, at, options.isEnd)
   if (ended?.content === at) return { record: undefined, end: ended.next, lines: 1 }
-  const mayEndLater = ended === undefined && text.length - at <= MAX_RECORD_BYTES
-  const skipLine = (error: string): ScanStep => ({
-    record: { kind: 'broken', line, error },
-    end: ended?.next,
-    lines: 1,
-  })
-
   const content = text.slice(at, ended?.content)
+  if (content.length > MAX_RECORD_BYTES)
+    throw invalidCsv(`Line ${line} is longer than ${MAX_RECORD_BYTES / KiB} KiB; remove it and import the file again.`)
   if (content.includes('"')) {
     const read = readQuotedRecord(text, at, options)
     if (read === 'unfinished') return undefined
     if (read !== 'unclosed' && !hasLineBreak(read.cells, options.oneLineCell))
       return { record: toRecord(line, read.cells), end: read.end, lines: read.lines }
-    return mayEndLater ? undefined : skipLine(UNCLOSED)
+    return ended && { record: { kind: 'broken', line, error: UNCLOSED }, end: ended.next, lines: 1 }
   }
-  if (mayEndLater) return undefined
-  if (!ended || content.length > MAX_RECORD_BYTES) return skipLine(TOO_LONG)
-  return { record: toRecord(line, decode(content)?.split(options.delimiter).map(trimCell)), end: ended.next, lines: 1 }
-}
-
-/**
- * Where the next line begins, for a window that starts in the middle of a line. Undefined: no line end is in this
- * window.
- */
-export function findNextLineStart(window: Buffer, isEnd: boolean): number | undefined {
-  return findLineEnd(window.toString('latin1'), 0, isEnd)?.next
+  const record = toRecord(line, decode(content)?.split(options.delimiter).map(trimCell))
+  return ended && { record, end: ended.next, lines: 1 }
 }
 
 /** Undefined: the bytes are not UTF-8. */

@@ -1,12 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { detectDelimiter, formatCsv, unescapeCell } from '#platform/csv/cells.ts'
-import {
-  type CsvRecord,
-  findNextLineStart,
-  MAX_RECORD_BYTES,
-  type ScanOptions,
-  scanRecords,
-} from '#platform/csv/records.ts'
+import { type CsvRecord, MAX_RECORD_BYTES, type ScanOptions, scanRecords } from '#platform/csv/records.ts'
 
 const scan = (text: string | Buffer, options: Partial<ScanOptions> = {}) =>
   scanRecords(Buffer.from(text), { delimiter: ',', line: 1, isEnd: true, maxRecords: 1000, ...options })
@@ -67,9 +61,9 @@ describe('a record', () => {
     const bytes = Buffer.from(text)
     // U+0002 in a sample marks a byte that begins no character in UTF-8.
     for (const [at, byte] of bytes.entries()) if (byte === 2) bytes[at] = 0xe9
-    const { records, end, isInsideLine } = scan(bytes)
+    const { records, end } = scan(bytes)
     expect(describeRecords(records)).toEqual(expected)
-    expect({ end, isInsideLine }).toEqual({ end: bytes.length, isInsideLine: false })
+    expect(end).toBe(bytes.length)
   })
 
   test('has its line number, however many lines the earlier ones had', () => {
@@ -87,14 +81,11 @@ describe('a record', () => {
     ])
   })
 
-  test('that is too long loses only its line, and so does a quote that extends too far', () => {
+  test('that is too long is refused, and a quote that extends too far loses only its line', () => {
     const long = 'x'.repeat(MAX_RECORD_BYTES + 1)
     const far = 'y\n'.repeat(MAX_RECORD_BYTES / 2)
-    expect(describeRecords(scan(`a\n${long}\nb\n`).records)).toEqual([
-      ['a'],
-      '2: The line is longer than 64 KiB.',
-      ['b'],
-    ])
+    expect(() => scan(`a\n${long}\nb\n`)).toThrow('Line 2 is longer than 64 KiB')
+    expect(() => scan(`a\n${long}`, { isEnd: false })).toThrow('Line 2 is longer than 64 KiB')
     const { records } = scan(`a\n"q\n${far}",z\n`, { maxRecords: 4 })
     expect(describeRecords(records)).toEqual([['a'], `2: ${UNCLOSED}`, ['y'], ['y']])
     expect(describeRecords(scan(`${'x'.repeat(MAX_RECORD_BYTES)}\n`).records)).toEqual([['x'.repeat(MAX_RECORD_BYTES)]])
@@ -111,16 +102,6 @@ describe('a window', () => {
     expect(scan('"a"\r', { isEnd: false })).toMatchObject({ end: 0, line: 1 })
     expect(scan('a\nb\nc\n', { maxRecords: 2 })).toMatchObject({ end: 4, line: 3 })
     expect(scan('\n\n\n\na\n', { maxLines: 2 })).toMatchObject({ records: [], end: 2, line: 3 })
-  })
-
-  test('that ends inside an overlong line reports it, and the next window finds the end of that line', () => {
-    const { records, end, isInsideLine, line } = scan(`a\n${'x'.repeat(2 * MAX_RECORD_BYTES)}`, { isEnd: false })
-    expect(describeRecords(records)).toEqual([['a'], '2: The line is longer than 64 KiB.'])
-    expect({ end, isInsideLine, line }).toEqual({ end: 2 + 2 * MAX_RECORD_BYTES, isInsideLine: true, line: 2 })
-    expect(findNextLineStart(Buffer.from('xx'), false)).toBeUndefined()
-    expect(findNextLineStart(Buffer.from('xx\r\ny'), false)).toBe(4)
-    expect(findNextLineStart(Buffer.from('xx\r'), false)).toBeUndefined()
-    expect(findNextLineStart(Buffer.from('xx'), true)).toBe(2)
   })
 })
 

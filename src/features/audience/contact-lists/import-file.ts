@@ -3,8 +3,7 @@
  * window of it in memory.
  */
 import { type FileHandle, open } from 'node:fs/promises'
-import { type CsvRecord, findNextLineStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
-import { yieldToEventLoop } from '#platform/time/clock.ts'
+import { type CsvRecord, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
 import type { Answers } from './answers.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
@@ -30,7 +29,6 @@ export interface ImportFile {
 const MAX_BATCH_RECORDS = 250
 const MAX_BATCH_LINES = 4000
 const WINDOW_BYTES = 2 * MAX_RECORD_BYTES
-const CR = 13
 
 /** Opens a spooled file. Throws file system errors, such as ENOENT when the file is missing. */
 export async function openImportFile(path: string, sizeBytes: number, answers: Answers): Promise<ImportFile> {
@@ -53,41 +51,21 @@ function createImportFile(handle: FileHandle, sizeBytes: number, head: CsvHead):
     return window
   }
 
-  /** The end of the line that contains a position. A line may be as long as the file. */
-  const findLineEnd = async (from: number): Promise<number> => {
-    let at = from
-    while (at < sizeBytes) {
-      const window = await readWindow(at)
-      const isEnd = at + window.length === sizeBytes
-      const rest = findNextLineStart(window, isEnd)
-      if (rest !== undefined) return at + rest
-      // A CR at the very end may be the first half of a CRLF.
-      at += window.at(-1) === CR && window.length > 1 ? window.length - 1 : window.length
-      await yieldToEventLoop()
-    }
-    return sizeBytes
-  }
-
   return {
     head,
-    async readBatch({ doneBytes, doneLines }) {
-      const at = doneBytes === 0 ? head.dataByte : doneBytes
+    async readBatch(from) {
+      const at = from.doneBytes === 0 ? head.dataByte : from.doneBytes
       const window = await readWindow(at)
       const scan = scanRecords(window, {
         delimiter: head.delimiter,
-        line: doneBytes === 0 ? head.dataLine : doneLines + 1,
+        line: from.doneBytes === 0 ? head.dataLine : from.doneLines + 1,
         isEnd: at + window.length === sizeBytes,
         maxRecords: MAX_BATCH_RECORDS,
         maxLines: MAX_BATCH_LINES,
         oneLineCell: head.emailCell,
       })
-      const end = scan.isInsideLine ? await findLineEnd(at + scan.end) : at + scan.end
-      return {
-        records: scan.records,
-        doneBytes: end,
-        doneLines: scan.line - (scan.isInsideLine ? 0 : 1),
-        isLast: end === sizeBytes,
-      }
+      const doneBytes = at + scan.end
+      return { records: scan.records, doneBytes, doneLines: scan.line - 1, isLast: doneBytes === sizeBytes }
     },
     close: () => handle.close(),
   }

@@ -84,9 +84,10 @@ export function startImporter(app: App): DueLoop {
       } catch (error) {
         // The import itself has no error: it continues when the disk has space again.
         if (isStorageFailure(error)) throw error
-        const isFull = error instanceof AppError && error.code === 'plan_limit_reached'
-        if (!isFull) app.log.error({ err: error, operation: job.operationId }, 'contact import failed')
-        const reason = isFull ? error.message : isGone(error) ? FILE_GONE : IMPORT_FAILED
+        // The plan is full, or a line is too long.
+        const isTheirs = error instanceof AppError
+        if (!isTheirs) app.log.error({ err: error, operation: job.operationId }, 'contact import failed')
+        const reason = isTheirs ? error.message : isGone(error) ? FILE_GONE : IMPORT_FAILED
         await app.commit.writeFromReserve((tx) => failImport(app, tx, job, reason))
         await finish(job)
       }
