@@ -3,14 +3,13 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
 import { getOperation, type Operation, updateOperationProgress } from '#features/core/operations/operations.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES } from '#features/setup/contact-store/status.ts'
 import { conflict, notFound } from '#platform/errors.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
 import { CSV_TYPE, csvBody, csvResponseSpec, csvStreamBody } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
@@ -68,6 +67,8 @@ const readListId = ({ type, metadata }: Operation): unknown =>
   type === 'bulk_import' ? (JSON.parse(metadata ?? '{}') as { list_id?: unknown }).list_id : undefined
 
 const tags = ['Contact lists']
+const reads = describeWith('contacts:read')
+const writes = describeWith('contacts:write')
 const params = Type.Object({ id: Text('Id of the contact list.') })
 
 const ImportBegun = Type.Object({
@@ -116,9 +117,8 @@ export const contactFileRoutes = (app: App) =>
           columns: columnsParameter,
         }),
         response: { 202: DataBody(ImportBegun) },
-        detail: describeRoute(
+        detail: writes(
           'Import contacts from CSV',
-          requires('contacts:write'),
           'The response comes when the whole file is stored; its operation shows how many lines were imported and what is wrong with the first 100 others. Contacts that are already on the list keep their data and count as completed; their number is `metadata.duplicates`. A line that says unsubscribed, bounced or complained, in the words of this or another service, adds its contact with that status, suppresses the address, and stops a contact that is on the list. A file that may say so in words that are not known is a 422 `unclear_columns`, which says how to answer with `columns`.',
           {
             ...csvStreamBody(
@@ -151,9 +151,8 @@ export const contactFileRoutes = (app: App) =>
           columns: columnsParameter,
         }),
         response: DataBody(ImportPreviewRecord),
-        detail: describeRoute(
+        detail: writes(
           'Preview an import of contacts',
-          requires('contacts:write'),
           `What an import would read from the first ${MAX_PREVIEW_BYTES / KiB} KiB of a file; nothing is stored. What the import would reject as a whole is a 422 \`invalid_csv\`.`,
           csvBody('The file, or its beginning.'),
         ),
@@ -169,9 +168,8 @@ export const contactFileRoutes = (app: App) =>
       {
         params,
         response: DataBody(Type.Array(OperationRecord)),
-        detail: describeRoute(
+        detail: reads(
           'List the unfinished imports of a list',
-          requires('contacts:read'),
           'Newest first. `GET /v1/operations/{id}` shows one, also after its end.',
         ),
       },
@@ -183,9 +181,8 @@ export const contactFileRoutes = (app: App) =>
       {
         params: importParams,
         response: DataBody(OperationRecord),
-        detail: describeRoute(
+        detail: writes(
           'Cancel an import',
-          requires('contacts:write'),
           'Contacts imported so far stay. The file can be imported again: contacts that are on the list stay as they are.',
           errorResponses({ 409: ['import_over', 'The import has ended.'] }),
         ),
@@ -206,9 +203,8 @@ export const contactFileRoutes = (app: App) =>
         query: Type.Object({
           status: Type.Optional(StringEnum(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
         }),
-        detail: describeRoute(
+        detail: reads(
           'Export the contacts as CSV',
-          requires('contacts:read'),
           'Oldest first; an import can read it again. An apostrophe precedes values that a spreadsheet would treat as a formula; an import removes it.',
           csvResponseSpec('Columns email, status, subscribed_at, unsubscribed_at, created_at and metadata.'),
         ),

@@ -5,13 +5,12 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { changeList, createList, deleteList, MAX_LISTS } from '#features/setup/contact-store/change-list.ts'
 import { listContacts, MAX_COUNTED } from '#features/setup/contact-store/find.ts'
 import { getList, listContactLists, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
-import { describeRoute } from '#platform/http/access.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text, TextOrNull } from '#platform/http/schemas.ts'
@@ -43,6 +42,8 @@ import {
 } from './subscription-mails.ts'
 
 const tags = ['Contact lists']
+const reads = describeWith('contacts:read')
+const writes = describeWith('contacts:write')
 const params = Type.Object({ id: Text('Id of the list.') })
 const contactParams = Type.Object({
   id: Text('Id of the list.'),
@@ -106,9 +107,8 @@ export const contactListRoutes = (app: App) => {
       {
         query: PageQuery,
         response: PageBody(ContactListRow),
-        detail: describeRoute(
+        detail: reads(
           'List contact lists',
-          requires('contacts:read'),
           `Newest first. Bodies of welcome emails of more than ${MAX_LISTED_BYTES} bytes are left out.`,
         ),
       },
@@ -122,9 +122,8 @@ export const contactListRoutes = (app: App) => {
       {
         body: ContactListBody,
         response: { 201: DataBody(ContactListRecord) },
-        detail: describeRoute(
+        detail: writes(
           'Create a contact list',
-          requires('contacts:write'),
           `${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
           errorResponses({ 409: ['contact_list_exists', `${SAME_NAME}, or ${MAX_LISTS} contact lists.`] }),
         ),
@@ -136,7 +135,7 @@ export const contactListRoutes = (app: App) => {
       {
         params,
         response: DataBody(ContactListRecord),
-        detail: describeRoute('Get a contact list', requires('contacts:read')),
+        detail: reads('Get a contact list'),
       },
     )
     .put(
@@ -149,9 +148,8 @@ export const contactListRoutes = (app: App) => {
         params,
         body: ContactListBody,
         response: DataBody(ContactListRecord),
-        detail: describeRoute(
+        detail: writes(
           'Change a contact list',
-          requires('contacts:write'),
           `Fields that are left out keep their value. ${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
           errorResponses({ 409: ['contact_list_exists', `${SAME_NAME}.`] }),
         ),
@@ -159,9 +157,8 @@ export const contactListRoutes = (app: App) => {
     )
     .delete('/:id', ({ actor, params }) => deleteList(app, actor, params.id), {
       params,
-      detail: describeRoute(
+      detail: writes(
         'Delete a contact list',
-        requires('contacts:write'),
         'With its contacts and its signup form. Contacts that left it stay on the suppression list.',
       ),
     })
@@ -183,11 +180,7 @@ export const contactListRoutes = (app: App) => {
         params,
         query: ContactQuery,
         response: PageBody(ContactRecord),
-        detail: describeRoute(
-          'List contacts',
-          requires('contacts:read'),
-          'Newest first; with `starts_with` in the order of the addresses.',
-        ),
+        detail: reads('List contacts', 'Newest first; with `starts_with` in the order of the addresses.'),
       },
     )
     .post(
@@ -210,9 +203,8 @@ export const contactListRoutes = (app: App) => {
         params,
         body: NewContactBody,
         response: { 201: AddedContacts },
-        detail: describeRoute(
+        detail: writes(
           'Add contacts',
-          requires('contacts:write'),
           `One by \`email\`, or up to ${MAX_CONTACTS_PER_REQUEST} by \`contacts\`. On a list with double opt-in they are pending and get a confirmation request by email, in bulk at a limited rate, unless \`confirmed\` is true. An address on the suppression list may be added; it gets no mail.`,
           errorResponses({ 409: ['contact_exists', 'The address of `email` is already on the list.'] }),
         ),
@@ -227,7 +219,7 @@ export const contactListRoutes = (app: App) => {
       {
         params: contactParams,
         response: DataBody(ContactRecord),
-        detail: describeRoute('Get a contact', requires('contacts:read')),
+        detail: reads('Get a contact'),
       },
     )
     .patch(
@@ -240,18 +232,16 @@ export const contactListRoutes = (app: App) => {
         params: contactParams,
         body: ContactChangeBody,
         response: DataBody(ContactRecord),
-        detail: describeRoute(
+        detail: writes(
           'Change the metadata of a contact',
-          requires('contacts:write'),
           'The provided metadata replaces the previous; null or an empty object clears it.',
         ),
       },
     )
     .delete('/:id/contacts/:email', ({ actor, params }) => removeContact(app, actor, params.id, params.email ?? ''), {
       params: contactParams,
-      detail: describeRoute(
+      detail: writes(
         'Remove a contact from a list',
-        requires('contacts:write'),
         'It may be added again. If it unsubscribed, its address stays on the suppression list.',
       ),
     })
@@ -264,9 +254,8 @@ export const contactListRoutes = (app: App) => {
       {
         params: contactParams,
         response: { 202: DataBody(Type.Object({ message: Text('What happens now.') })) },
-        detail: describeRoute(
+        detail: writes(
           'Send the confirmation again',
-          requires('contacts:write'),
           `For a contact that is \`pending\`. The links of earlier confirmations no longer work. At most one in ${MINUTES} minutes and ${MAX_CONFIRMATIONS_PER_DAY} a day.`,
           errorResponses({
             409: [

@@ -2,8 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage, Text } from '#platform/http/schemas.ts'
@@ -11,6 +10,8 @@ import { FormChangeBody, FormRecord, formWire, NewForm, toFormChange, toFormInpu
 import { changeForm, createForm, deleteForm, getForm, listForms, type SignupForm, toggleForm } from './signup-forms.ts'
 
 const tags = ['Signup forms']
+const reads = describeWith('contacts:read')
+const writes = describeWith('contacts:write')
 const params = Type.Object({ id: Text('Id of the signup form.') })
 
 export const signupFormRoutes = (app: App) => {
@@ -27,7 +28,7 @@ export const signupFormRoutes = (app: App) => {
       {
         query: PageQuery,
         response: PageBody(FormRecord),
-        detail: describeRoute('List signup forms', requires('contacts:read'), 'Newest first.'),
+        detail: reads('List signup forms', 'Newest first.'),
       },
     )
     .post(
@@ -39,9 +40,8 @@ export const signupFormRoutes = (app: App) => {
       {
         body: NewForm,
         response: { 201: DataBody(FormRecord) },
-        detail: describeRoute(
+        detail: writes(
           'Create a signup form',
-          requires('contacts:write'),
           'The page of a contact list, active immediately; a list has at most one. Its address is `form_url`, and `embed_code` embeds it in another page.',
           errorResponses({
             404: ['contact_list_not_found', 'Contact list not found.'],
@@ -53,7 +53,7 @@ export const signupFormRoutes = (app: App) => {
     .get('/:id', ({ actor, params }) => dataBody(wire(getForm(app.db, actor.accountId, params.id))), {
       params,
       response: DataBody(FormRecord),
-      detail: describeRoute('Get a signup form', requires('contacts:read')),
+      detail: reads('Get a signup form'),
     })
     .put(
       '/:id',
@@ -62,27 +62,21 @@ export const signupFormRoutes = (app: App) => {
         params,
         body: FormChangeBody,
         response: DataBody(FormRecord),
-        detail: describeRoute(
+        detail: writes(
           'Change a signup form',
-          requires('contacts:write'),
           'Fields that are left out keep their value; theme, messages and custom fields are replaced as a whole. The slug stays.',
         ),
       },
     )
     .delete('/:id', ({ actor, params }) => deleteForm(app, actor, params.id), {
       params,
-      detail: describeRoute(
-        'Delete a signup form',
-        requires('contacts:write'),
-        'Its page is no longer available; contacts that it added stay.',
-      ),
+      detail: writes('Delete a signup form', 'Its page is no longer available; contacts that it added stay.'),
     })
     .post('/:id/toggle', async ({ actor, params }) => dataBody(wire(await toggleForm(app, actor, params.id))), {
       params,
       response: DataBody(FormRecord),
-      detail: describeRoute(
+      detail: writes(
         'Activate or deactivate a signup form',
-        requires('contacts:write'),
         'The page of an inactive form says that the form is not available.',
       ),
     })

@@ -84,9 +84,7 @@ function toLine(record: readonly string[], line: number, { count, at, isOwnExpor
 }
 
 const unreadableFile = (lastLine: number): AppError =>
-  invalidCsv(
-    `The file cannot be read after line ${lastLine}: a quote is not closed there. Nothing was imported.`,
-  )
+  invalidCsv(`The file cannot be read after line ${lastLine}: a quote is not closed there. Nothing was imported.`)
 
 export const CSV_HEADER: string = formatCsv([COLUMNS])
 

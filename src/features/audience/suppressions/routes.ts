@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires, requiresOrSupport } from '#features/core/app/http.ts'
+import { authenticated, describeWith, requires, requiresOrSupport } from '#features/core/app/http.ts'
 import { describeRoute } from '#platform/http/access.ts'
 import { CSV_TYPE, csvBody, csvResponseSpec } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
@@ -22,6 +22,7 @@ import {
 import { addSuppression, listSuppressions, listSuppressionsAfter, removeSuppression } from './suppressions.ts'
 
 const tags = ['Suppressions']
+const writes = describeWith('suppressions:write')
 const params = Type.Object({
   // Null when its percent-encoding is invalid; then it is not an address either.
   email: TextOrNull('The address, URL-encoded, in any spelling.'),
@@ -70,11 +71,7 @@ export const suppressionRoutes = (app: App) =>
       {
         body: NewSuppressionRequest,
         response: { 201: DataBody(SuppressionRecord) },
-        detail: describeRoute(
-          'Suppress an address',
-          requires('suppressions:write'),
-          'An existing suppression stays as it is and is returned.',
-        ),
+        detail: writes('Suppress an address', 'An existing suppression stays as it is and is returned.'),
       },
     )
     .get(
@@ -103,9 +100,8 @@ export const suppressionRoutes = (app: App) =>
       {
         query: ImportQuery,
         response: ImportResult,
-        detail: describeRoute(
+        detail: writes(
           'Import suppressions from CSV',
-          requires('suppressions:write'),
           'A file that cannot be read imports nothing; invalid lines are reported and skipped. The same file can be imported again.',
           csvBody(
             "The first line names the columns: email_address (or email, or address), and optionally reason, and stream (its slug) or list (its id) of the reason unsubscribe. Others are ignored, and other services' words for a reason are recognised. Addresses alone, or each with a reason, need no header. Separated by comma or semicolon, in UTF-8.",
