@@ -14,10 +14,10 @@ import { toErrorResponse } from '#platform/http/error-response.ts'
 import { type Html, UNLISTED_HEADERS, unlistedResponse } from '#platform/http/html.ts'
 import { chooseLanguage, type Language } from '#platform/http/language.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
-import { createRateLimiter, type Rate, type RateLimiter } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { clientIpOf, requestContext } from '#platform/http/request-context.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { days, hours, minutes } from '#platform/units.ts'
+import { hours, minutes } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { cleanAnswer, readAnswer } from './custom-fields.ts'
 import { getMessage } from './messages.ts'
@@ -48,19 +48,15 @@ const hidden = { detail: { hide: true } }
 /** Retry-After when the account cannot send confirmations; only its owner can change that. */
 const RETRY_AFTER_SECONDS = minutes(10) / 1000
 
-/** A network may cause so many times as much for all accounts: many people share a carrier's address. */
-const ALL_ACCOUNTS_FACTOR = 5
-
-/** Confirmation and welcome emails that posts may cause. */
+/** Confirmation and welcome emails an hour that posts may cause. */
 export interface FormLimits {
   /** By posts to the forms of one account; posts to one form may cause at most half of them. */
   readonly accountMailsPerHour: number
   /** By posts from one network to the forms of one account. */
   readonly networkMailsPerHour: number
-  readonly networkMailsPerDay: number
 }
 
-const LIMITS: FormLimits = { accountMailsPerHour: 1000, networkMailsPerHour: 60, networkMailsPerDay: 300 }
+const LIMITS: FormLimits = { accountMailsPerHour: 1000, networkMailsPerHour: 60 }
 
 const TOO_MANY_ATTEMPTS = 'Too many attempts from your network. Please try again in a minute.'
 const FORM_NOT_FOUND = new AppError(404, 'signup_form_not_found', 'This form is not available.')
@@ -75,99 +71,30 @@ interface Visitor {
   readonly language: Language
 }
 
-type NetworkLimiter = ReturnType<typeof createNetworkLimiter>
-
 /** Accepts visitors' posts, within the limits of their network, of the form and of its account. */
-class SignupService {
-  readonly #app: App
-  readonly #postLimiter: NetworkLimiter
-  readonly #networkMailLimiters: readonly NetworkLimiter[]
-  readonly #sharedNetworkMailLimiters: readonly NetworkLimiter[]
-  readonly #mailLimiter: RateLimiter
-  readonly #accountRate: Rate
+function createSignups(app: App, { accountMailsPerHour, networkMailsPerHour }: FormLimits) {
+  const { clock, config } = app
+  const postLimiter = createNetworkLimiter(clock, toRate(minutes(1), config.formPostsPerMinute))
+  const networkMailLimiter = createNetworkLimiter(clock, toRate(hours(1), networkMailsPerHour))
+  const mailLimiter = createRateLimiter(clock)
+  const accountRate = toRate(hours(1), accountMailsPerHour)
   /** Half of the account's rate, so that an attack on one form leaves capacity for the account's other forms. */
-  readonly #formRate: Rate
-  readonly #ownHost: string
-
-  constructor(app: App, limits: FormLimits) {
-    const { clock, config } = app
-    const mailLimits = [toRate(hours(1), limits.networkMailsPerHour), toRate(days(1), limits.networkMailsPerDay)]
-    this.#app = app
-    this.#postLimiter = createNetworkLimiter(clock, toRate(minutes(1), config.formPostsPerMinute))
-    this.#networkMailLimiters = mailLimits.map((rate) => createNetworkLimiter(clock, rate))
-    this.#sharedNetworkMailLimiters = mailLimits.map(({ burst, ratePerSecond }) =>
-      createNetworkLimiter(clock, {
-        burst: burst * ALL_ACCOUNTS_FACTOR,
-        ratePerSecond: ratePerSecond * ALL_ACCOUNTS_FACTOR,
-      }),
-    )
-    this.#mailLimiter = createRateLimiter(clock)
-    this.#accountRate = toRate(hours(1), limits.accountMailsPerHour)
-    this.#formRate = {
-      burst: Math.ceil(this.#accountRate.burst / 2),
-      ratePerSecond: this.#accountRate.ratePerSecond / 2,
-    }
-    this.#ownHost = getPublicHost(config)
-  }
-
-  /** Counts a post, whatever its outcome. */
-  countPost(address: string): ReturnType<NetworkLimiter['take']> {
-    return this.#postLimiter.take(address)
-  }
-
-  /** The form to show; undefined under the tracking host of another account, whose name it could misuse. */
-  findForm(request: Request, slug: string): SignupForm | undefined {
-    const form = findFormBySlug(this.#app.db, slug)
-    if (!form?.isActive) return undefined
-    const { hostname } = new URL(request.url)
-    const holder = hostname === this.#ownHost ? undefined : findTrackingHostAccount(this.#app.db, hostname)
-    return holder === undefined || formatUuid(holder) === formatUuid(form.accountUuid) ? form : undefined
-  }
-
-  async subscribePost(form: SignupForm, fields: Fields, { address, language }: Visitor): Promise<PostOutcome> {
-    const list = findListById(this.#app.db, form.listId)
-    if (!list) return { kind: 'refused', error: FORM_NOT_FOUND }
-    if (cleanAnswer(fields.readValue(TRAP_FIELD)) !== '')
-      return { kind: 'done', status: list.doubleOptIn ? 'confirmation_sent' : 'subscribed' }
-    const invalidEmail = { name: EMAIL_FIELD, message: getMessage(form.messages, 'invalid_email') }
-    const email = parseAddress(fields.readValue(EMAIL_FIELD))
-    const { metadata, problems } = readAnswers(form, fields)
-    if (email === undefined) return { kind: 'faults', problems: [invalidEmail, ...problems] }
-    if (problems.length > 0) return { kind: 'faults', problems: problems }
-    try {
-      const from = form.fromAddress === null ? {} : { from: form.fromAddress }
-      const status = await subscribe(this.#app, {
-        list,
-        email,
-        ...(metadata && { metadata }),
-        ...from,
-        language,
-        admit: () => this.#requireMailRate(form, address),
-      })
-      return { kind: 'done', status }
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error
-      if (error.status === 422 && error.code !== 'no_verified_domain')
-        return { kind: 'faults', problems: [invalidEmail] }
-      return { kind: 'refused', error: this.#toVisitorError(form, error) }
-    }
-  }
+  const formRate = toRate(hours(1), Math.ceil(accountMailsPerHour / 2))
+  const ownHost = getPublicHost(config)
 
   /**
    * Throws 429 when a network caused too much mail, or when visitors from many networks together would use up the
    * account's sending limit and reputation.
    */
-  #requireMailRate({ id, uuid, accountId }: SignupForm, address: string): void {
-    const limits = [
-      ...this.#networkMailLimiters.map((limiter) => () => limiter.take(address, accountId)),
-      ...this.#sharedNetworkMailLimiters.map((limiter) => () => limiter.take(address)),
-      () => this.#mailLimiter.take(`form ${id}`, 1, this.#formRate),
-      () => this.#mailLimiter.take(`account ${accountId}`, 1, this.#accountRate),
-    ]
-    for (const take of limits) {
+  const requireMailRate = ({ id, uuid, accountId }: SignupForm, address: string): void => {
+    for (const take of [
+      () => networkMailLimiter.take(address, accountId),
+      () => mailLimiter.take(`form ${id}`, 1, formRate),
+      () => mailLimiter.take(`account ${accountId}`, 1, accountRate),
+    ]) {
       const decision = take()
       if (decision.ok) continue
-      this.#app.log.warn(
+      app.log.warn(
         { signupForm: formatUuid(uuid), accountId },
         'signup refused: its network or forms cause too much mail',
       )
@@ -176,13 +103,13 @@ class SignupService {
   }
 
   /** What a visitor sees of an error that concerns the account or the service. */
-  #toVisitorError(form: SignupForm, { status, code, retryAfterSeconds }: AppError): AppError {
+  const toVisitorError = (form: SignupForm, { status, code, retryAfterSeconds }: AppError): AppError => {
     if (status === 404) return FORM_NOT_FOUND
     const message = getMessage(form.messages, 'error')
     const isPlanFull = code === 'plan_limit_reached'
     if (status !== 422 && !isPlanFull)
       return new AppError(status, code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds })
-    this.#app.log.warn(
+    app.log.warn(
       { signupForm: formatUuid(form.uuid), accountId: form.accountId },
       isPlanFull
         ? "signup refused: the account's plan allows no more contacts"
@@ -190,11 +117,51 @@ class SignupService {
     )
     return new AppError(503, code, message, { retryAfterSeconds: RETRY_AFTER_SECONDS })
   }
+
+  return {
+    /** Counts a post, whatever its outcome. */
+    countPost: (address: string) => postLimiter.take(address),
+    /** The form to show; undefined under the tracking host of another account, whose name it could misuse. */
+    findForm(request: Request, slug: string): SignupForm | undefined {
+      const form = findFormBySlug(app.db, slug)
+      if (!form?.isActive) return undefined
+      const { hostname } = new URL(request.url)
+      const holder = hostname === ownHost ? undefined : findTrackingHostAccount(app.db, hostname)
+      return holder === undefined || formatUuid(holder) === formatUuid(form.accountUuid) ? form : undefined
+    },
+    async subscribePost(form: SignupForm, fields: Fields, { address, language }: Visitor): Promise<PostOutcome> {
+      const list = findListById(app.db, form.listId)
+      if (!list) return { kind: 'refused', error: FORM_NOT_FOUND }
+      if (cleanAnswer(fields.readValue(TRAP_FIELD)) !== '')
+        return { kind: 'done', status: list.doubleOptIn ? 'confirmation_sent' : 'subscribed' }
+      const invalidEmail = { name: EMAIL_FIELD, message: getMessage(form.messages, 'invalid_email') }
+      const email = parseAddress(fields.readValue(EMAIL_FIELD))
+      const { metadata, problems } = readAnswers(form, fields)
+      if (email === undefined) return { kind: 'faults', problems: [invalidEmail, ...problems] }
+      if (problems.length > 0) return { kind: 'faults', problems }
+      try {
+        const status = await subscribe(app, {
+          list,
+          email,
+          metadata,
+          from: form.fromAddress ?? undefined,
+          language,
+          admit: () => requireMailRate(form, address),
+        })
+        return { kind: 'done', status }
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error
+        if (error.status === 422 && error.code !== 'no_verified_domain')
+          return { kind: 'faults', problems: [invalidEmail] }
+        return { kind: 'refused', error: toVisitorError(form, error) }
+      }
+    },
+  }
 }
 
 /** Creates the plugin of /subscribe. */
 export function subscribePages(app: App, limits: Partial<FormLimits> = {}) {
-  const signups = new SignupService(app, { ...LIMITS, ...limits })
+  const signups = createSignups(app, { ...LIMITS, ...limits })
   return new Elysia()
     .get(
       `${SUBSCRIBE_PATH}/:slug`,
@@ -275,18 +242,15 @@ function parseAddress(value: unknown): string | undefined {
 function readAnswers(form: SignupForm, fields: Fields) {
   const metadata: Record<string, string | number | boolean> = {}
   const problems: FieldProblem[] = []
-  let longestAnswer: { name: string; length: number } | undefined
   for (const field of form.customFields) {
     const answer = readAnswer(field, fields.readValue(field.name))
     if (answer.kind === 'fault') problems.push({ name: field.name, message: answer.message })
-    if (answer.kind !== 'value') continue
-    metadata[field.name] = answer.value
-    const { length } = String(answer.value)
-    if (!longestAnswer || length > longestAnswer.length) longestAnswer = { name: field.name, length }
+    if (answer.kind === 'value') metadata[field.name] = answer.value
   }
-  if (longestAnswer && Buffer.byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES)
-    problems.push({ name: longestAnswer.name, message: 'All fields together are too long.' })
-  return { metadata: longestAnswer ? metadata : undefined, problems: problems }
+  const last = Object.keys(metadata).at(-1)
+  if (last !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES)
+    problems.push({ name: last, message: 'All fields together are too long.' })
+  return { metadata: last === undefined ? undefined : metadata, problems }
 }
 
 /** The sentences that report the outcome of a post. A visitor who has to confirm is always asked to. */

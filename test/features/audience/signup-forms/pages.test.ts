@@ -424,7 +424,7 @@ describe('invalid input', () => {
     const { status, body } = await json(await submitJson(service, path, { email: ADA, ...long }))
     expect({ status, body }).toMatchObject({
       status: 422,
-      body: { details: [{ field: 'f0', message: 'All fields together are too long.' }] },
+      body: { details: [{ field: 'f19', message: 'All fields together are too long.' }] },
     })
   })
 
@@ -607,12 +607,10 @@ describe('mail caused by posts', () => {
   })
 
   // Proves: form-12
-  test.each([
-    ['hour', { networkMailsPerHour: 2 }, hours(1) / 2],
-    ['day', { networkMailsPerDay: 2 }, days(1) / 2],
-  ])('from one network is limited per %s over all forms, whatever the address', async (_, formLimits, waitMs) => {
+  test('from one network is limited per hour over all forms of an account, whatever the address', async () => {
+    const waitMs = hours(1) / 2
     const settings = { TASSIS_TRUSTED_PROXIES: '127.0.0.1' }
-    await using few = await createFormApi({ serves: { formLimits }, settings })
+    await using few = await createFormApi({ serves: { formLimits: { networkMailsPerHour: 2 } }, settings })
     const paths = await Promise.all(
       [1, 2, 3].map(async () => (await few.form({ list_id: few.list({ doubleOptIn: true }) })).path),
     )
@@ -629,35 +627,6 @@ describe('mail caused by posts', () => {
     expect((await post('192.0.2.1')).headers.get('retry-after')).toBe(String(waitMs / 1000))
     few.clock.advance(waitMs)
     expect([(await post('192.0.2.1')).status, (await post('192.0.2.1')).status]).toEqual([200, 429])
-  })
-
-  test('from one network is limited for each account, and to five times as much for all accounts', async () => {
-    await using few = await createFormApi({
-      serves: { formLimits: { networkMailsPerHour: 2 } },
-      settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' },
-    })
-    const formOfAccount = async (name: string): Promise<string> => {
-      const account = await few.newAccount()
-      const key = await few.newKey([], account)
-      await few.addDomain(account, `${name}.test`)
-      const list = await few.api('POST', '/v1/contact-lists', { name, double_opt_in: true }, { key })
-      const form = { list_id: at(list.body, 'data', 'id'), title: name }
-      const made = await few.api('POST', '/v1/signup-forms', form, { key })
-      return `/subscribe/${String(at(made.body, 'data', 'slug'))}`
-    }
-    const paths = await Promise.all([1, 2, 3, 4, 5, 6].map((index) => formOfAccount(`shop${index}`)))
-    const posted = async (path: string, network: string, count: number) => {
-      const email = () => `a${crypto.randomUUID()}@reader.test`
-      const statuses: number[] = []
-      for (let n = 0; n < count; n++)
-        statuses.push((await submitJson(few, path, { email: email() }, { 'x-forwarded-for': network })).status)
-      return statuses
-    }
-    for (const path of paths.slice(0, 4)) expect(await posted(path, '192.0.2.1', 3)).toEqual([200, 200, 429])
-    // Posts that one account rejects use nothing of the others' limits.
-    expect(await posted(paths[4] ?? '', '192.0.2.1', 2)).toEqual([200, 200])
-    expect(await posted(paths[5] ?? '', '192.0.2.1', 1)).toEqual([429])
-    expect(await posted(paths[5] ?? '', '192.0.2.2', 1)).toEqual([200])
   })
 })
 
