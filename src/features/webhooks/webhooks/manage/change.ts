@@ -40,14 +40,12 @@ const sql = prepareStatements((db) => ({
   // `updated_at` always increases, even while the clock stands still: a different value shows that the webhook was
   // changed since an attempt began.
   update: db.prepare(
-    'UPDATE webhooks SET url = ?, events = ?, is_active = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
+    'UPDATE webhooks SET url = ?, events = ?, is_active = ?, description = ?, format = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
   ),
   reactivate: db.prepare(
     'UPDATE webhooks SET off_by_failures = 0, failure_count = 0, failing_since = NULL, last_failure_reason = NULL, cursor_seq = ? WHERE id = ?',
   ),
   forgetFailures: db.prepare('UPDATE webhooks SET failure_count = 0, failing_since = NULL WHERE id = ?'),
-  describe: db.prepare('UPDATE webhooks SET description = ? WHERE id = ?'),
-  setFormat: db.prepare('UPDATE webhooks SET format = ? WHERE id = ?'),
   delete: db.prepare('UPDATE webhooks SET deleted_at = ? WHERE id = ?'),
 }))
 
@@ -145,61 +143,37 @@ export async function changeWebhook(
   // Required even when only the URL changes, because the URL decides where the bodies go.
   requireBodyScopes(actor, events)
   await requireCallable(app, actor, input.url)
-  await endPendingBeforeChange(app, getWebhook(app.db, actor.accountId, id))
+  await endPending(app, getWebhook(app.db, actor.accountId, id))
   return await app.commit.write((tx) => {
     const before = getWebhook(tx.db, actor.accountId, id)
     requireUnchanged(before, input.expectedUpdatedAt)
     const { format = before.format } = input
     requireEventsInFormat(format, events)
     const isActive = input.isActive || before.offByFailures
-    const isReactivated = isActive && !before.isActive
-    writeChange(app, tx, before, { url: input.url, events, isActive })
-    const { description } = input
-    if (description !== undefined) sql(tx.db).describe.run(toDescription(description), before.id)
-    sql(tx.db).setFormat.run(payloadFormatCode(format), before.id)
+    const description = input.description === undefined ? before.description : toDescription(input.description)
+    writeChange(app, tx, before, { url: input.url, events, isActive, description, format })
+    const shown = { url: input.url, events, is_active: isActive }
     auditChange(app, tx, actor, 'webhook.updated', before.uuid, {
-      url: input.url,
-      events,
-      is_active: isActive,
-      ...(description !== undefined && { description: toDescription(description) }),
-      ...(format !== before.format && { format }),
-      ...(isReactivated && { reactivated: true }),
-      ...describeChanges(
-        {
-          url: before.url,
-          events: before.events,
-          is_active: before.isActive,
-          description: before.description,
-          format: before.format,
-        },
-        {
-          url: input.url,
-          events,
-          is_active: isActive,
-          format,
-          ...(description !== undefined && { description: toDescription(description) }),
-        },
-      ),
+      ...shown,
+      ...(isActive && !before.isActive && { reactivated: true }),
+      ...describeChanges({ ...before, is_active: before.isActive }, { ...shown, description, format }),
     })
     return getWebhook(tx.db, actor.accountId, id)
   })
 }
 
-/** Ends the pending deliveries of an inactive webhook, which would be sent when it is reactivated. */
-export async function endPendingBeforeChange(app: App, webhook: Webhook): Promise<void> {
-  if (!webhook.isActive) await endPending(app, webhook)
-}
-
-/** Writes the new fields, and notifies the dispatcher. Call `endPendingBeforeChange` first. */
+/** Writes the new fields, and notifies the dispatcher. Call `endPending` first: what waits must not be sent later. */
 export function writeChange(
   app: App,
   tx: Tx,
   before: Webhook,
-  { url, events, isActive }: { readonly url: string; readonly events: readonly string[]; readonly isActive: boolean },
+  change: Pick<Webhook, 'url' | 'events' | 'isActive'> & Partial<Pick<Webhook, 'description' | 'format'>>,
 ): void {
   const statements = sql(tx.db)
+  const { url, events, isActive, description, format } = { ...before, ...change }
   if (!before.isActive) endPendingBatch(app, tx, before)
-  statements.update.run(url, JSON.stringify(events), isActive ? 1 : 0, app.eventTime(), before.id)
+  const columns = [url, JSON.stringify(events), isActive, description, payloadFormatCode(format)]
+  statements.update.run(...columns, app.eventTime(), before.id)
   if (isActive && !before.isActive) statements.reactivate.run(readLastSeqIn(tx, before.accountId), before.id)
   // Failures of the previous endpoint say nothing about the new one.
   else if (url !== before.url) statements.forgetFailures.run(before.id)

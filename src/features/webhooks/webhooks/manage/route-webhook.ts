@@ -7,7 +7,8 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { endPendingBeforeChange, insertWebhook, writeChange, writeDeletion } from './change.ts'
+import { insertWebhook, writeChange, writeDeletion } from './change.ts'
+import { endPending } from './pending.ts'
 import { ensureInboundSecret } from './secrets.ts'
 import { findRouteWebhook } from './webhooks.ts'
 
@@ -48,7 +49,7 @@ export function setRouteWebhook(app: App, tx: Tx, actor: Actor, route: RouteTarg
 /** Ends the pending deliveries of an inactive route webhook, before the route is changed. */
 export async function beforeRouteChange(app: App, routeId: number): Promise<void> {
   const webhook = findRouteWebhook(app.db, routeId)
-  if (webhook) await endPendingBeforeChange(app, webhook)
+  if (webhook) await endPending(app, webhook)
 }
 
 /** Deletes the webhook of a deleted route. */
