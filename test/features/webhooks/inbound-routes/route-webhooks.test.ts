@@ -281,7 +281,8 @@ describe('a route that stops posting', () => {
       const { id } = await arrive('support')
       await waitForDeliveries(service, route.id, 1)
       await end(service, route.id)
-      expect(inboundRow(id).error).toBe(`The webhook of the route failed: The response status was 503. ${says}`)
+      const error = await eventually(() => inboundRow(id).error)
+      expect(error).toBe(`The webhook of the route failed: The response status was 503. ${says}`)
       clock.advance(hours(10))
       await app.commit.barrier()
       expect({ requests: receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
