@@ -3,9 +3,9 @@
  * stay where they are.
  *
  * Minijinja lets a missing variable pass through filters, comparisons, `~` and `not`, so `Dear {{ name|title }}` would
- * greet no one; and its errors do not name the variable. A guard around each variable solves both problems. Variables
- * are guarded only in forms such as `user.name`, `items[0].price` or `prices[code]`; calls, slices and very long
- * expressions stay as they are. Some filters are rewritten too, because Jinja gives them arguments that minijinja does
+ * greet no one; and its errors do not name the variable. A guard around a variable solves both problems. Variables
+ * are guarded only in forms such as `user.name`, `items[0].price` or `prices[code]`, and only where Jinja would not let
+ * them be missing either; calls, slices and very long expressions stay as they are. Some filters are rewritten too, because Jinja gives them arguments that minijinja does
  * not know.
  */
 import type { Charge } from './filter-arguments.ts'
@@ -18,16 +18,6 @@ export interface AdaptedSource {
   /** The rewritten template, with the same lines as the source. */
   readonly source: string
   readonly variables: readonly string[]
-}
-
-export interface AdaptOptions {
-  /**
-   * Whether to guard all variables, to find the missing one. If not, variables are guarded only where minijinja would
-   * ignore that they are missing.
-   */
-  readonly guardsAll: boolean
-  /** Charges units of work for reading the template. */
-  readonly charge: Charge
 }
 
 /** Units per token and per tag. Each character written costs one more unit. */
@@ -47,11 +37,12 @@ interface Edit {
 
 /** Filters whose result depends on whether the variable exists. */
 const FILTERS_FOR_MISSING = new Set(['default', 'd'])
-const OPERATORS = ['~', '==', '!=', '<', '>', '<=', '>=', 'and', 'or', 'not', '+', '-', '*', '/', '//', '%', '**']
-const OPERATORS_BEFORE = new Set(OPERATORS)
-const OPERATORS_AFTER = new Set([...OPERATORS, 'in'])
+const OPERATORS = new Set(
+  ['~', '==', '!=', '<', '>', '<=', '>=', 'and', 'or', 'not', 'in', 'if', 'else'].concat([...'+-*/%', '//', '**']),
+)
 
-export function adaptSource(source: string, { guardsAll: isForAll, charge }: AdaptOptions): AdaptedSource {
+/** @param charge charges units of work for reading the template */
+export function adaptSource(source: string, charge: Charge): AdaptedSource {
   const variables: string[] = []
   const pieces: string[] = []
   let copiedTo = 0
@@ -64,11 +55,11 @@ export function adaptSource(source: string, { guardsAll: isForAll, charge }: Ada
       if (path.first < from) continue
       const { tokens } = tag
       const canBeMissing = isExistenceTested(tokens, path)
-      if (!isForAll && (canBeMissing || !isMissingTolerated(tokens, path))) continue
+      if (!canBeMissing && !mustExist(tag, path, from)) continue
       if (path.end - path.start > MAX_PATH_LENGTH) continue
       const names = listPrefixes(tokens.slice(path.first, path.after))
       if (names.length > MAX_NAMES_PER_PATH) continue
-      const needed = canBeMissing ? names.slice(0, -1) : isForAll ? names : names.slice(-1)
+      const needed = canBeMissing ? names.slice(0, -1) : names
       if (needed.length === 0) continue
       const condition = needed.map((name) => `${name} is defined`).join(' and ')
       const guard = ` if ${condition} else ${variables.length}|${MISSING_FILTER})`
@@ -117,11 +108,13 @@ function isExistenceTested(tokens: readonly Token[], { after }: Path): boolean {
   return next === 'is' || (next === '|' && FILTERS_FOR_MISSING.has(second ?? ''))
 }
 
-/** Whether minijinja continues when the variable is missing. */
-const isMissingTolerated = (tokens: readonly Token[], { first, after }: Path): boolean =>
-  tokens[after]?.text === '|' ||
-  OPERATORS_AFTER.has(tokens[after]?.text ?? '') ||
-  OPERATORS_BEFORE.has(tokens[first - 1]?.text ?? '')
+/** Whether the value of the variable is used here, not only passed on, as by `set`. */
+function mustExist({ type, tokens }: Tag, { first, after }: Path, from: number): boolean {
+  const [before, next] = [tokens[first - 1]?.text ?? '', tokens[after]?.text ?? '']
+  if (next === '|' || OPERATORS.has(next) || OPERATORS.has(before)) return true
+  const isWhole = first === from && after === tokens.length
+  return isWhole && (type === 'print' || before === 'elif')
+}
 
 /**
  * Lists the prefixes of a path and the variables in its brackets: `a`, `a.b` and `a.b[0]` for `a.b[0]`; `a`, `b` and

@@ -208,13 +208,13 @@ export class Engine {
    * Compiles a template, with a work limit that depends on the template's length. Throws a MinijinjaError or
    * InstanceLostError.
    */
-  #compile(part: TemplatePart, source: string, isForAll: boolean): CompiledTemplate {
+  #compile(part: TemplatePart, source: string): CompiledTemplate {
     const name = part === 'html_body' ? 'template.html' : 'template.txt'
     const environment = this.#newEnvironment()
     this.#host.isFresh = false
     const units = COMPILE_UNITS + COMPILE_UNITS_PER_BYTE * source.length
     this.#host.instance.setBudget(units)
-    const adapted = adaptSource(source, { guardsAll: isForAll, charge: this.#charge })
+    const adapted = adaptSource(source, this.#charge)
     const beforeBytes = this.#host.instance.memoryBytes()
     // Constant expressions are evaluated now, and the result may be larger than its source.
     const sizeBytes = (): number =>
@@ -249,7 +249,7 @@ export class Engine {
       this.#host.compiled.set(key, known)
       return known
     }
-    const made = this.#compile(part, source, false)
+    const made = this.#compile(part, source)
     this.#host.compiled.set(key, made)
     this.#host.compiledBytes += made.sizeBytes
     for (const [oldKey, old] of this.#host.compiled) {
@@ -283,35 +283,24 @@ export class Engine {
   }
 
   #renderPart(part: TemplatePart, source: string, data: Variables, units: number): string | TemplateFault {
-    let left = units
     const takenBefore = this.#unitsTaken
-    const run = (compiled: CompiledTemplate): string => {
-      this.#filterFailure = undefined
-      this.#filters.beginRender()
-      this.#host.instance.setBudget(left)
-      try {
-        return compiled.environment.render(compiled.name, selectVariables(compiled, data), MAX_OUTPUT_BYTES)
-      } finally {
-        const unused = Math.max(this.#host.instance.budget(), 0)
-        this.#unitsTaken += left - unused
-        left = unused
-      }
-    }
     let variables: readonly string[] = []
     this.#filterFailure = undefined
     try {
       return this.#runInHost(() => {
-        left = units
-        this.#unitsTaken = takenBefore
         const compiled = this.#getCompiled(part, source)
         variables = compiled.variables
-        return run(compiled)
+        this.#filterFailure = undefined
+        this.#filters.beginRender()
+        this.#host.instance.setBudget(units)
+        try {
+          return compiled.environment.render(compiled.name, selectVariables(compiled, data), MAX_OUTPUT_BYTES)
+        } finally {
+          this.#unitsTaken = takenBefore + units - Math.max(this.#host.instance.budget(), 0)
+        }
       })
     } catch (error) {
-      const fault = this.#toFault(error, part, source, variables)
-      if (fault.kind !== 'undefined' || fault.variable !== undefined) return fault
-      // Renders again, with the remaining work, to find the name of the variable.
-      return this.#findMissingName(part, source, fault, run)
+      return this.#toFault(error, part, source, variables)
     }
   }
 
@@ -330,33 +319,6 @@ export class Engine {
       (isUnknownName(parsedError) ? lint(part, source, this.#known) : undefined) ??
       otherFault(part, source, parsedError)
     )
-  }
-
-  #findMissingName(
-    part: TemplatePart,
-    source: string,
-    fault: TemplateFault,
-    run: (compiled: CompiledTemplate) => string,
-  ): TemplateFault {
-    try {
-      const compiled = this.#compile(part, source, true)
-      try {
-        run(compiled)
-      } catch (error) {
-        if (!(error instanceof MinijinjaError)) throw error
-        if (this.#filterFailure?.type === 'missing')
-          return missingFault(
-            part,
-            parseErrorMessage(error.message).line,
-            compiled.variables[this.#filterFailure.index],
-          )
-      } finally {
-        if (this.#host.instance.budget() >= 0) this.#release(compiled.environment)
-      }
-    } catch (error) {
-      if (error instanceof InstanceLostError) this.#host = this.#newHost()
-    }
-    return fault
   }
 
   #isKnown(kind: 'filter' | 'test', name: string): boolean {

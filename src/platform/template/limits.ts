@@ -12,7 +12,7 @@ export const MAX_OUTPUT_BYTES = 1_000_000
  * usual message of 6 KB takes 0.1 million units. A request with larger data gets more units, because the data must be
  * imported first.
  */
-export const RENDER_UNITS = 10_000_000
+export const RENDER_UNITS = 13_000_000
 export const RENDER_UNITS_PER_DATA_BYTE = 20
 /**
  * Units for compiling each part. They are separate from those of the render, because a part is not compiled at each

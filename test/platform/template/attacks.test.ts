@@ -85,7 +85,7 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
   }),
   'a large text of spaces for a number': text('{{ big|filesizeformat }}', 'error', { big: `${' '.repeat(900_000)}1` }),
   'a large text of spaces for a date': text('{{ big|date }}', 'error', { big: `${' '.repeat(900_000)}2026-01-01` }),
-  'large texts that a format prints nothing of': text("{{ ('%(a).0s' * 100000)|format(a=big) }}", 'limit', {
+  'large texts that a format prints nothing of': text("{{ ('%(a).0s' * 120000)|format(a=big) }}", 'limit', {
     big: BIG,
   }),
   'large texts as one argument of many': text(FOREVER("{% set x = '%.1s'|format(big) %}"), 'limit', { big: BIG }),
