@@ -3,58 +3,7 @@ import { truncate } from '../text.ts'
 import type { TemplateFault, TemplatePart } from './renderer.ts'
 
 /** A construct of Handlebars or Mustache: people who come from other providers bring such templates. */
-interface ForeignConstruct {
-  /** Line of the construct, from 1. */
-  readonly line: number
-  /** What is wrong and what to write instead, without a full stop. */
-  readonly problem: string
-}
-
-const CONSTRUCT = /\{\{(?<sign>\{|[#^/>!&@])[ \t]{0,9}(?<name>[A-Za-z_][\w.-]{0,49})?/
-
-const BLOCKS: Readonly<Record<string, string>> = {
-  if: '{% if … %}',
-  unless: '{% if not … %}',
-  each: '{% for item in … %}',
-  with: '{% with name = … %}',
-}
-const BLOCK_ENDS: Readonly<Record<string, string>> = {
-  if: '{% endif %}',
-  unless: '{% endif %}',
-  each: '{% endfor %}',
-  with: '{% endwith %}',
-}
-
-/** The first such construct of a source; undefined: there is none. */
-function findForeignConstruct(source: string): ForeignConstruct | undefined {
-  const found = CONSTRUCT.exec(source)
-  if (!found?.groups) return undefined
-  const { sign = '', name = '' } = found.groups
-  return {
-    line: source.slice(0, found.index).split('\n').length,
-    problem: `"${found[0]}" is a construct of Handlebars or Mustache; here it is ${translate(sign, name)}`,
-  }
-}
-
-function translate(sign: string, name: string): string {
-  switch (sign) {
-    case '#':
-      return BLOCKS[name] ?? `{% if ${name || '…'} %}, or {% for item in ${name || '…'} %} for a list`
-    case '/':
-      return BLOCK_ENDS[name] ?? '{% endif %}, or {% endfor %} for a list'
-    case '^':
-      return `{% if not ${name || '…'} %}`
-    case '{':
-    case '&':
-      return `{{ ${name || '…'} | safe }}`
-    case '!':
-      return '{# … #}'
-    case '@':
-      return name === 'index' ? '{{ loop.index0 }}' : 'a variable of the loop, such as {{ loop.first }}'
-    default:
-      return 'not available: a template cannot use other templates'
-  }
-}
+const FOREIGN = /\{\{[{#^/>!&@][ \t]{0,9}(?:[A-Za-z_][\w.-]{0,49})?/
 
 /** Maximum lengths of a message and of a variable's name: both may come from the template, which can be long. */
 const MAX_PROBLEM_LENGTH = 300
@@ -153,8 +102,14 @@ const TOO_LARGE = /: (?<number>-?\d+) can't be represented as a JavaScript numbe
 /** Describes any other error in a source. */
 export function otherFault(part: TemplatePart, source: string, { text, line }: ParsedError): TemplateFault {
   const kind = text.startsWith(SYNTAX) ? 'syntax' : 'error'
-  const foreign = kind === 'syntax' ? findForeignConstruct(source) : undefined
-  if (foreign) return createFaultAt(part, foreign.line, kind, foreign.problem)
+  const foreign = kind === 'syntax' ? FOREIGN.exec(source) : null
+  if (foreign)
+    return createFaultAt(
+      part,
+      source.slice(0, foreign.index).split('\n').length,
+      kind,
+      `"${foreign[0]}" is a construct of Handlebars or Mustache; in Jinja it is {% if … %}, {% if not … %}, {% for item in … %}, {{ name | safe }} or {# … #}`,
+    )
   const number = TOO_LARGE.exec(text)?.groups?.['number']
   if (number !== undefined)
     return createFaultAt(
