@@ -1,4 +1,5 @@
 /** @module Links to other screens: their paths, and what is in them, have the types of the router. */
+
 import { Anchor, type AnchorProps, Button, type ButtonProps } from '@mantine/core'
 import { createLink } from '@tanstack/react-router'
 import type { AnchorHTMLAttributes, ReactNode, Ref } from 'react'
@@ -29,3 +30,15 @@ export const NameLink = createLink(({ name, children, className = '', ...props }
     <bdi>{name ?? children}</bdi>
   </a>
 ))
+
+interface PersonLinkProps {
+  readonly address: string
+  /** Default: the address. */
+  readonly children?: ReactNode
+}
+
+export const PersonLink = ({ address, children }: PersonLinkProps) => (
+  <TextLink to="/people/$address" params={{ address }} inherit title={`All about ${address}`}>
+    <bdi>{children ?? address}</bdi>
+  </TextLink>
+)

@@ -6,7 +6,7 @@ import { api, read } from '../api/client.ts'
 import { useChange, useData } from '../api/data.ts'
 import { ActionButton, SmallAction } from '../parts/buttons.tsx'
 import { CopyText } from '../parts/copy.tsx'
-import { DeleteButton } from '../parts/dialog.tsx'
+import { DeleteButton, DialogButton } from '../parts/dialog.tsx'
 import { FieldForm } from '../parts/field-form.tsx'
 import type { Field, Values } from '../parts/fields.ts'
 import { FormError } from '../parts/form-error.tsx'
@@ -14,12 +14,12 @@ import { ButtonLink } from '../parts/links.tsx'
 import { ListBody, ListFilters, useList } from '../parts/list.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { Facts, Page, RecordPage, Section, useEscape, useSay } from '../parts/page.tsx'
+import { ReplayDialog } from '../parts/replay-dialog.tsx'
 import { Time } from '../parts/time.tsx'
 import { useAllDomains } from './domains/queries.ts'
 import { ROUTE_DELIVERY_FILTERS } from './filters.ts'
 import { Deliveries } from './inbound/deliveries.tsx'
 import { formatRoute, isDeactivated, MATCH_TYPE_WORDS } from './inbound/format.ts'
-import { ReplayRange } from './inbound/replay-range.tsx'
 import { RouteState } from './inbound-routes.tsx'
 
 const screen = getRouteApi('/inbound/routes/$id')
@@ -227,3 +227,32 @@ function RouteDeliveries({ route }: RouteProps) {
     </Stack>
   )
 }
+
+/** Why nothing can be replayed; undefined: it can. */
+const findObstacle = (route: InboundRoute): string | undefined =>
+  route.webhook_url === null
+    ? 'The route has no URL.'
+    : !route.is_active || isDeactivated(route)
+      ? 'Nothing is posted to its URL now.'
+      : undefined
+
+const ReplayRange = ({ route }: { readonly route: InboundRoute }) => (
+  <DialogButton label="Send a range again" variant="default" needs="developer" reason={findObstacle(route)}>
+    {(close) => (
+      <ReplayDialog
+        title="Send mail to the URL again"
+        noun="message"
+        undelivered={{ label: 'Only mail that was not accepted' }}
+        count={(range) => read.inboundRoutes.countReplay(route.id, { ...range })}
+        refreshes={[['inboundRoutes', 'listDeliveries', route.id]]}
+        run={(range) => api.inboundRoutes.replay(route.id, range)}
+        onClose={close}
+      >
+        <Text size="sm">
+          The messages of this route in that time are posted again, at most 10,000 at once. Your receiver should
+          recognise those that it has by inbound_email_id.
+        </Text>
+      </ReplayDialog>
+    )}
+  </DialogButton>
+)

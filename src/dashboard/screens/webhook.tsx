@@ -1,21 +1,23 @@
 /** @module One webhook: its deliveries, what can be done with it, and its settings. */
 import { List, Stack, Text } from '@mantine/core'
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import type { Webhook } from '#client/api.ts'
-import { api } from '../api/client.ts'
+import type { UpdateWebhookRequest, Webhook } from '#client/api.ts'
+import { api, read } from '../api/client.ts'
 import { DeleteButton, DialogButton } from '../parts/dialog.tsx'
+import { FieldForm } from '../parts/field-form.tsx'
 import { formatCount } from '../parts/format.ts'
+import { Notice } from '../parts/notice.tsx'
 import { RecordPage, Section } from '../parts/page.tsx'
+import { ReplayDialog, type ReplayRange } from '../parts/replay-dialog.tsx'
 import { Tabs } from '../parts/tabs.tsx'
 import { Deliveries } from './webhooks/deliveries.tsx'
+import { WEBHOOK_FIELDS } from './webhooks/fields.tsx'
 import { LastAttempt, WebhookStatus } from './webhooks/marks.tsx'
 import { WebhookNotice } from './webhooks/notice.tsx'
 import { useWebhook } from './webhooks/queries.ts'
-import { WebhookReplay } from './webhooks/replay.tsx'
 import { WebhookSecret } from './webhooks/secret.tsx'
 import { useTestEvent } from './webhooks/send-test.tsx'
-import { WebhookSettings } from './webhooks/settings.tsx'
-import { toWebhookName } from './webhooks/state.ts'
+import { toMissedStart, toWebhookName, toWebhookState } from './webhooks/state.ts'
 
 export default function WebhookScreen() {
   const { id } = useParams({ from: '/webhooks/$id' })
@@ -118,4 +120,71 @@ const DeleteWebhook = ({ webhook }: WebhookProps) => (
       </List>
     </DeleteButton>
   </Section>
+)
+
+const ACTIVE_FIELD = {
+  name: 'is_active',
+  label: 'Post events to this webhook',
+  kind: 'switch',
+  hint: 'Off: events of that time are not sent later, but can be replayed.',
+} as const
+
+function WebhookSettings({ webhook }: { readonly webhook: Webhook }) {
+  const isDeactivated = toWebhookState(webhook) === 'deactivated'
+  return (
+    <>
+      {isDeactivated && <Notice>Saving a change activates this webhook again.</Notice>}
+      <FieldForm
+        maw={640}
+        needs="developer"
+        done="The webhook was saved."
+        stored={webhook}
+        refreshes={['webhooks']}
+        run={(changes: Partial<UpdateWebhookRequest>) => {
+          const { url, description, events, format, is_active, updated_at } = webhook
+          return api.webhooks.update(webhook.id, {
+            url,
+            description,
+            events,
+            format,
+            is_active,
+            updated_at,
+            ...changes,
+          })
+        }}
+        fields={isDeactivated ? WEBHOOK_FIELDS : [ACTIVE_FIELD, ...WEBHOOK_FIELDS]}
+      />
+    </>
+  )
+}
+
+const DEFAULT_RANGE_MS = 24 * 60 * 60 * 1000
+
+const toRequest = ({ event, ...range }: ReplayRange) => ({ ...range, ...(event && { events: [event] }) })
+
+interface WebhookReplayProps {
+  readonly webhook: Webhook
+  onClose(): void
+}
+
+const WebhookReplay = ({ webhook, onClose }: WebhookReplayProps) => (
+  <ReplayDialog
+    title="Replay a range of time"
+    noun="event"
+    undelivered={{
+      label: 'Only events that were not delivered',
+      hint: 'Without those that are still retried. Otherwise your server gets again what it has accepted.',
+    }}
+    event={{ label: 'Event', options: [{ value: '', label: 'All of this webhook' }, ...webhook.events] }}
+    // Since when it may have missed events, if it fails; else a day ago.
+    from={toMissedStart(webhook) ?? new Date(Date.now() - DEFAULT_RANGE_MS).toISOString()}
+    count={(range) => read.webhooks.countReplay(webhook.id, toRequest(range))}
+    refreshes={['webhooks']}
+    run={(range) => api.webhooks.replay(webhook.id, toRequest(range))}
+    onClose={onClose}
+  >
+    <Text size="sm">
+      The events of this time that the webhook subscribes to are posted again, each as a new delivery.
+    </Text>
+  </ReplayDialog>
 )

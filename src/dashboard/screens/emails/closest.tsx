@@ -2,7 +2,7 @@
 import { Text } from '@mantine/core'
 import { read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { PersonLink } from '../../parts/person-link.tsx'
+import { PersonLink } from '../../parts/links.tsx'
 import { formatDay } from '../../parts/time.tsx'
 
 /** What a search finds, the addresses like it, and since when mail is stored, as the end of a sentence. */

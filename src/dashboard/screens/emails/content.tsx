@@ -6,7 +6,6 @@ import { read } from '../../api/client.ts'
 import { isMissing, useData } from '../../api/data.ts'
 import { CopyText } from '../../parts/copy.tsx'
 import { LongText } from '../../parts/long-text.tsx'
-import { Mailbox } from '../../parts/mailbox.tsx'
 import { MessageContent } from '../../parts/message-content.tsx'
 import { Facts, QueryView } from '../../parts/page.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
@@ -88,5 +87,15 @@ function Links({ id }: { readonly id: string }) {
         )
       }
     </QueryView>
+  )
+}
+
+function Mailbox({ text }: { readonly text: string }) {
+  const start = text.lastIndexOf('<')
+  if (start <= 0) return <bdi>{text}</bdi>
+  return (
+    <>
+      <bdi>{text.slice(0, start).trim()}</bdi> <bdi>{text.slice(start)}</bdi>
+    </>
   )
 }

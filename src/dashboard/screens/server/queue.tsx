@@ -3,14 +3,17 @@
  * Holds, releases, retries, bounces and drops it.
  */
 
-import { Stack, Text } from '@mantine/core'
+import { Button, Group, Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import type { OperatorQueue, OperatorQueueRecipient } from '#client/operator-api.ts'
-import { read } from '../../api/client.ts'
+import { useState } from 'react'
+import type { OperatorFence, OperatorQueue, OperatorQueueRecipient, OperatorQueueRule } from '#client/operator-api.ts'
+import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
+import { ConfirmButton } from '../../parts/dialog.tsx'
+import { formatCount } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListFilters, ListScreen, NewRows, useList } from '../../parts/list.tsx'
-import { EmptyState } from '../../parts/page.tsx'
+import { EmptyState, Section } from '../../parts/page.tsx'
 import { useSteadyRows } from '../../parts/rows.ts'
 import { keep } from '../../parts/search.ts'
 import { StatusBadge } from '../../parts/status.tsx'
@@ -18,11 +21,10 @@ import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { QUEUE_FILTERS } from '../filters.ts'
 import { AccountLink } from './account-link.tsx'
-import { Fence } from './fence.tsx'
 import { ServerFrame, ServerPage } from './frame.tsx'
-import { REFRESHED, refetchInterval } from './queries.ts'
-import { QueueActions } from './queue-actions.tsx'
-import { QueueRules } from './queue-rules.tsx'
+import { REFRESHED, refetchInterval, useOne } from './queries.ts'
+import { QueueActions, QueueDialog } from './queue-actions.tsx'
+import { describeRule, toRuleSelector } from './queue-format.ts'
 
 const route = getRouteApi('/server/queue')
 
@@ -148,4 +150,102 @@ function Lane({ lane, accountId }: { readonly lane: string; readonly accountId: 
       }
     </ServerPage>
   )
+}
+
+const MAX_SHOWN = 20
+
+/** Nothing when there are none. */
+function QueueRules() {
+  const rules = useOne(read.operator.listQueueRules()).data ?? []
+  const [released, setReleased] = useState<OperatorQueueRule>()
+  // The dialog outlives the last rule, to say that it ended.
+  if (rules.length === 0 && !released) return null
+  return (
+    <Section title="Holds and redirects" isCard>
+      <ul className="plain-list">
+        {rules.slice(0, MAX_SHOWN).map((rule) => (
+          <li key={rule.id}>
+            <Text span inherit style={{ overflowWrap: 'anywhere' }}>
+              <bdi>{describeRule(rule)}</bdi> {rule.to === null ? 'is held' : `goes to ${rule.to}`} since{' '}
+              <Time iso={rule.created_at} />
+              {rule.reason !== '' && (
+                <>
+                  : <bdi>{rule.reason}</bdi>
+                </>
+              )}
+            </Text>{' '}
+            <Button
+              variant="default"
+              size="compact-xs"
+              aria-label={`Release: ${describeRule(rule)}`}
+              onClick={() => setReleased(rule)}
+            >
+              Release
+            </Button>
+          </li>
+        ))}
+      </ul>
+      {rules.length > MAX_SHOWN && (
+        <Text c="dimmed">
+          The {MAX_SHOWN} oldest of {rules.length.toLocaleString()}; `tassis queue --json` has all.
+        </Text>
+      )}
+      {released && (
+        <QueueDialog action="release" selector={toRuleSelector(released)} onClose={() => setReleased(undefined)} />
+      )}
+    </Section>
+  )
+}
+
+/** Nothing when nothing waits. */
+function Fence() {
+  const fence = useOne(read.operator.getFence()).data
+  if (!fence) return null
+  const waiting = describeWaiting(fence)
+  const shared = { size: 'compact-sm', refreshes: ['operator'], done: (message: string) => message } as const
+  return (
+    <Section
+      title={`Waiting since the ${fence.kind === 'copy' ? 'copy' : 'restore'}`}
+      isCard
+      description={
+        <>
+          {waiting}, since <Time iso={fence.restored_at} />: it may have been sent before.
+        </>
+      }
+    >
+      <Group gap="xs">
+        <ConfirmButton label="Release all" title="Release what waits" isDangerous={false} run={releaseAll} {...shared}>
+          {waiting}. It is sent, although some of it may have been sent before the restore.
+        </ConfirmButton>
+        <ConfirmButton label="Drop all" title="Drop what waits" typed="drop" run={dropAll} {...shared}>
+          {waiting}. It is cancelled, with events, and its quota is given back. Requests for confirmation, welcomes and
+          imports end, too.
+        </ConfirmButton>
+      </Group>
+    </Section>
+  )
+}
+
+const describeWaiting = (fence: OperatorFence): string =>
+  [
+    formatCount(fence.recipients, 'recipient'),
+    ...(fence.broadcasts > 0 ? [formatCount(fence.broadcasts, 'broadcast')] : []),
+    ...(fence.contact_mails > 0 ? [formatCount(fence.contact_mails, 'mail')] : []),
+    ...(fence.imports > 0 ? [formatCount(fence.imports, 'import')] : []),
+  ].join(', ')
+
+async function releaseAll(): Promise<string> {
+  const { data } = await api.operator.releaseFence({})
+  return `Released ${formatCount(data.released, 'recipient')}.`
+}
+
+/** Each request drops a limited number. */
+async function dropAll(): Promise<string> {
+  let dropped = 0
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const { data } = await api.operator.dropFence({ cursor })
+    dropped += data.dropped
+    cursor = data.next_cursor
+  }
+  return `Dropped ${formatCount(dropped, 'recipient')}.`
 }

@@ -1,10 +1,6 @@
-/** @module The frame of a screen below Settings: heading, links to the other ones. On a phone these are tabs. */
-import { Flex, Stack } from '@mantine/core'
-import { useMediaQuery } from '@mantine/hooks'
-import { useRouterState } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+/** @module The frame of a screen below Settings: heading, links to the other ones. */
+import type { ComponentProps } from 'react'
 import { useSession } from '../../api/session.tsx'
-import { AppLink } from '../../parts/links.tsx'
 import { AreaNavigation, Page } from '../../parts/page.tsx'
 import { SUPPORT_PLACES } from '../../parts/places.ts'
 import type { Target } from '../../parts/target.ts'
@@ -21,58 +17,18 @@ const SETTINGS = [
   { label: 'Privacy and deletion', to: '/settings/privacy' },
 ] as const
 
-const listSettings = (role: string) => SETTINGS.filter(({ to }) => role !== 'support' || SUPPORT_PLACES.includes(to))
-
-const NARROW = '(max-width: 61.99em)'
-
-interface SettingsPageProps {
-  readonly title: string
-  readonly status?: ReactNode
-  readonly description?: ReactNode
-  readonly action?: ReactNode
+interface SettingsPageProps extends Omit<ComponentProps<typeof Page>, 'back'> {
   /** The list that this screen is about one of. */
   readonly list?: { readonly label: string; readonly to: NonNullable<Target['to']> }
-  readonly children: ReactNode
 }
 
 export function SettingsPage({ list, children, ...page }: SettingsPageProps) {
-  const isNarrow = useMediaQuery(NARROW, undefined, { getInitialValueInEffect: false })
-  const path = useRouterState({ select: ({ location }) => location.pathname })
-  const links = listSettings(useSession().role)
+  const { role } = useSession()
+  const links = SETTINGS.filter(({ to }) => role !== 'support' || SUPPORT_PLACES.includes(to))
   return (
-    <Flex gap="xl">
-      {!isNarrow && <SettingsNavigation path={path} links={links} />}
-      <div style={{ flex: 1, minWidth: 0 }}>
-        <Page {...page} {...(list && { back: { label: list.label, target: { to: list.to } } })}>
-          {isNarrow && !list && <AreaNavigation label="Settings" links={links} />}
-          <Stack gap="lg">{children}</Stack>
-        </Page>
-      </div>
-    </Flex>
+    <Page {...page} {...(list && { back: { label: list.label, target: { to: list.to } } })}>
+      {!list && <AreaNavigation label="Settings" links={links} />}
+      {children}
+    </Page>
   )
 }
-
-interface SettingsNavigationProps {
-  readonly path: string
-  readonly links: ReturnType<typeof listSettings>
-}
-
-const SettingsNavigation = ({ path, links }: SettingsNavigationProps) => (
-  <nav aria-label="Settings" style={{ flex: '0 0 11rem' }}>
-    {links.map(({ label, to }) => {
-      const isHere = path === to || (to !== '/settings' && path.startsWith(`${to}/`))
-      return (
-        <AppLink
-          key={to}
-          to={to}
-          className="nav-link"
-          // Otherwise it counts as the page of all screens below it.
-          activeOptions={{ exact: to === '/settings' }}
-          {...(isHere && { 'aria-current': 'page' })}
-        >
-          {label}
-        </AppLink>
-      )
-    })}
-  </nav>
-)
