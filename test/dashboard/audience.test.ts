@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'bun:test'
 import { toBody, toInput } from '#dashboard/parts/fields.ts'
-import { toMetadataEntries } from '#dashboard/screens/audience/contact-search.ts'
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'
@@ -13,7 +12,6 @@ import { CAPTURE_OPTIONS, createTestUser } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
 const HOSTILE = '<script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202e'
-const EMOJI = '😀'.repeat(998)
 
 async function createService(): Promise<TestApi> {
   const service = await createTestApi({
@@ -83,7 +81,7 @@ describeInBrowser('the audience in the dashboard', (open) => {
     await dialog.getByRole('button', { name: 'Add' }).click()
     await dialog.getByText('is already on this list').waitFor()
     await page.keyboard.press('Escape')
-    await page.locator('[data-row]', { hasText: 'first_name: Bob' }).waitFor()
+    await page.locator('[data-row]', { hasText: '"first_name":"Bob"' }).waitFor()
 
     const list = String(at((await service.api('GET', '/v1/contact-lists')).body, 'data', 0, 'id'))
     await add(service, list, 'carol@example.net')
@@ -286,7 +284,5 @@ describe('the search of contacts', () => {
     expect(() => parse('[]')).toThrow('This must be a JSON object')
     expect(() => parse('{')).toThrow('This is not JSON')
     expect(toInput(field, {})).toBe('')
-    expect(toMetadataEntries({ a: 'b', c: { d: 1 } })).toEqual(['a: b', 'c: {"d":1}'])
-    expect(toMetadataEntries({ a: EMOJI })[0]?.isWellFormed()).toBe(true)
   })
 })

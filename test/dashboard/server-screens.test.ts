@@ -1,14 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { formatBytes, formatCount } from '#dashboard/parts/format.ts'
 import { listNavigation } from '#dashboard/parts/navigation.ts'
-import {
-  describeOther,
-  findDeletion,
-  formatPercent,
-  listBad,
-  listOther,
-  toDetailText,
-} from '#dashboard/screens/server/format.ts'
+import { describeOther, formatPercent, listBad, listOther, toDetailText } from '#dashboard/screens/server/format.ts'
 import {
   describeResult,
   describeRule,
@@ -37,15 +30,6 @@ test('sizes and parts are short', () => {
   expect([formatCount(1, 'account'), formatCount(0, 'account')]).toEqual(['1 account', '0 accounts'])
   expect([formatCount(2, 'mailbox'), formatCount(2, 'delivery')]).toEqual(['2 mailboxes', '2 deliveries'])
   expect([formatPercent(1, 3), formatPercent(0, 0)]).toEqual(['33 %', '–'])
-})
-
-test('data over its limit is deleted before data past its age', () => {
-  const now = Date.parse('2026-11-23T00:00:00Z')
-  const [past, future] = ['2026-11-22T00:00:00Z', '2026-11-24T00:00:00Z']
-  expect(findDeletion({ goes_at: future, over_before: past }, now)).toEqual({ kind: 'oversized', before: past })
-  expect(findDeletion({ goes_at: future, over_before: null }, now)).toEqual({ kind: 'aged', at: future })
-  expect(findDeletion({ goes_at: past, over_before: null }, now)).toEqual({ kind: 'soon' })
-  expect(findDeletion({ goes_at: null, over_before: null }, now)).toEqual({ kind: 'none' })
 })
 
 test('details of a finding become text', () => {

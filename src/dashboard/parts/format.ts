@@ -29,10 +29,10 @@ export const toLocalMinute = (at: Date): string => toLocalTime(at).slice(0, 16)
 const MAX_TITLE_LENGTH = 80
 
 /** The subject of a message as the title of a screen. */
-export function toTitle(subject: string, maxLength = MAX_TITLE_LENGTH): string {
+export function toTitle(subject: string): string {
   if (subject.trim() === '') return '(no subject)'
   const characters = [...subject]
-  return characters.length > maxLength ? `${characters.slice(0, maxLength).join('')}…` : subject
+  return characters.length > MAX_TITLE_LENGTH ? `${characters.slice(0, MAX_TITLE_LENGTH).join('')}…` : subject
 }
 
 /** As an argument of a shell. */

@@ -9,6 +9,7 @@ import { useSession } from '../api/session.tsx'
 import { DeleteButton } from '../parts/dialog.tsx'
 import { bindText, Form } from '../parts/form.tsx'
 import { FormError } from '../parts/form-error.tsx'
+import { toTitle } from '../parts/format.ts'
 import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
 import { MailFrame } from '../parts/mail-frame.tsx'
@@ -23,15 +24,13 @@ import type { Step } from './broadcasts/steps.ts'
 
 const route = getRouteApi('/broadcasts/drafts/$id')
 
-const MAX_TITLE_LENGTH = 80
-
 export default function BroadcastDraftScreen() {
   const { id } = route.useParams()
   const query = useData(read.newsletters.get(id))
   const { data } = query
   return (
     <RecordPage
-      title={data ? `Draft: ${[...data.subject].slice(0, MAX_TITLE_LENGTH).join('')}` : 'Draft'}
+      title={data ? `Draft: ${toTitle(data.subject)}` : 'Draft'}
       list={{ to: '/broadcasts' }}
       listName="All broadcasts"
       query={query}

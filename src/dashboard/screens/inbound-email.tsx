@@ -27,8 +27,6 @@ import { ReplyButton } from './inbound/reply.tsx'
 import { Source } from './inbound/source.tsx'
 import { findClaimedAddress, toVisible } from './inbound/visible.ts'
 
-const MAX_TITLE_LENGTH = 200
-
 const DELIVERY_REFRESH_MS = 5000
 
 const route = getRouteApi('/inbound/$id')
@@ -39,7 +37,7 @@ export default function InboundEmailScreen() {
   const back = useBack({ to: '/inbound' })
   return (
     <RecordPage
-      title={query.data ? toTitle(query.data.subject, MAX_TITLE_LENGTH) : 'Received mail'}
+      title={query.data ? toTitle(query.data.subject) : 'Received mail'}
       list={{ to: '/inbound' }}
       listName="All received mail"
       query={query}

@@ -1,7 +1,6 @@
 /** @module Reports on the stats of the account, with what to do about each finding. */
 import { Text } from '@mantine/core'
 import type { Insight } from '#client/api.ts'
-import { TassisError } from '#client/client.ts'
 import { api, read } from '../api/client.ts'
 import { useChange } from '../api/data.ts'
 import { useAllowed } from '../api/session.tsx'
@@ -34,7 +33,7 @@ export default function InsightsScreen() {
         )}
         {generate.isSuccess && <Notice tone="good">The report is ready.</Notice>}
       </div>
-      {generate.error && <GenerateError error={generate.error} at={generate.submittedAt} />}
+      <FormError error={generate.error} />
       {reason !== undefined ? (
         <Notice>{reason}</Notice>
       ) : (
@@ -54,21 +53,6 @@ export default function InsightsScreen() {
         </ListBody>
       )}
     </Page>
-  )
-}
-
-/** @param at when it was asked for, in milliseconds */
-function GenerateError({ error, at }: { readonly error: unknown; readonly at: number }) {
-  if (!(error instanceof TassisError) || error.code !== 'insights_generated_recently')
-    return <FormError error={error} />
-  return (
-    <Notice tone="warning" isUrgent title="There is a report from the last 24 hours.">
-      {error.retryAfter !== undefined && (
-        <>
-          Next one: <Time iso={new Date(at + error.retryAfter * 1000).toISOString()} isRelative />.
-        </>
-      )}
-    </Notice>
   )
 }
 

@@ -19,8 +19,6 @@ import { RecordPage, Section } from '../parts/page.tsx'
 import { ThreadMessage } from './inbound/thread-message.tsx'
 import { toVisible } from './inbound/visible.ts'
 
-const MAX_TITLE_LENGTH = 200
-
 const route = getRouteApi('/inbound/mailboxes/$id/threads/$thread')
 
 /** Messages on a page. The pages begin with the first message, so that a new one moves none to another page. */
@@ -53,7 +51,7 @@ export default function ThreadScreen() {
   useReadAgainAfter(query, ({ event_type: type }) => type === 'mailbox.message.received')
   return (
     <RecordPage
-      title={query.data ? toTitle(query.data.subject, MAX_TITLE_LENGTH) : 'Thread'}
+      title={query.data ? toTitle(query.data.subject) : 'Thread'}
       list={mailboxScreen}
       listName="All threads of the mailbox"
       query={query}

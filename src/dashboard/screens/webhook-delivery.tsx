@@ -1,12 +1,10 @@
 /** @module One delivery of a webhook: what was posted, what came back, and sending it again. */
-import { Code, Group, Switch, Text } from '@mantine/core'
+import { Code, Text } from '@mantine/core'
 import { useParams } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { Webhook, WebhookDelivery, WebhookDeliverySummary } from '#client/api.ts'
 import { api } from '../api/client.ts'
 import { Copy } from '../parts/copy.tsx'
 import { ConfirmButton } from '../parts/dialog.tsx'
-import { bindChecked } from '../parts/form.tsx'
 import { formatCount, formatDuration } from '../parts/format.ts'
 import { TextLink } from '../parts/links.tsx'
 import { LongText } from '../parts/long-text.tsx'
@@ -133,7 +131,6 @@ function findReplayRefusal({ payload, event }: WebhookDelivery, webhook: Webhook
 }
 
 function Request({ delivery, url }: { readonly delivery: WebhookDelivery; readonly url: string | undefined }) {
-  const [isExact, setIsExact] = useState(false)
   const { payload, headers } = delivery
   return (
     <Section
@@ -151,14 +148,11 @@ function Request({ delivery, url }: { readonly delivery: WebhookDelivery; readon
         <Text>The event is no longer stored, so its payload cannot be shown.</Text>
       ) : (
         <>
-          <LongText label="Payload" text={isExact ? payload : toPrettyJson(payload)} />
-          <Group gap="md">
-            <Switch size="xs" label="As posted" {...bindChecked(isExact, setIsExact)} />
-            <Text size="xs" c="dimmed">
-              {new TextEncoder().encode(payload).length.toLocaleString()} bytes, built from stored data: without what
-              belongs to a person who was erased.
-            </Text>
-          </Group>
+          <LongText label="Payload" text={toPrettyJson(payload)} />
+          <Text size="xs" c="dimmed">
+            {new TextEncoder().encode(payload).length.toLocaleString()} bytes, built from stored data: without what
+            belongs to a person who was erased.
+          </Text>
         </>
       )}
       {headers && (

@@ -2,11 +2,10 @@
 import { useState } from 'react'
 import type { AnalyticsTimeseries } from '#client/api.ts'
 import { Chart, Swatch } from '../../parts/chart.tsx'
-import { Copy } from '../../parts/copy.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { useZone } from '../../parts/zone.ts'
 import { type AnalyticsFilters, listMetrics, listShown, type Metric, toggleMetric, toLabel } from './filters.ts'
-import { formatPoint, hasActivity, toPoints, toSeries, toText } from './series.ts'
+import { formatPoint, hasActivity, toPoints, toSeries } from './series.ts'
 
 interface SeriesProps {
   readonly points: readonly AnalyticsTimeseries[]
@@ -66,44 +65,41 @@ function Numbers({ points, metrics }: NumbersProps) {
     <details className="fold" onToggle={(event) => setIsOpen(event.currentTarget.open)}>
       <summary>The same numbers as a table</summary>
       {isOpen && (
-        <>
-          <Copy value={toText(points, metrics)} what="the table" />
-          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: otherwise it cannot be scrolled by keyboard */}
-          <section className="numbers" aria-label="Numbers of the chart" tabIndex={0}>
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">{points[0]?.time === undefined ? 'Day' : 'Hour'}</th>
-                  {metrics.map((metric) => (
-                    <th key={metric} scope="col">
-                      {toLabel(metric)}
-                    </th>
-                  ))}
-                </tr>
-              </thead>
-              <tbody>
-                {points.map((point) => (
-                  <tr key={point.time ?? point.date}>
-                    <th scope="row">
-                      <time dateTime={point.time ?? point.date}>{formatPoint(point)}</time>
-                    </th>
-                    {metrics.map((metric) => (
-                      <td key={metric}>{(point[metric] ?? 0).toLocaleString()}</td>
-                    ))}
-                  </tr>
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: otherwise it cannot be scrolled by keyboard
+        <section className="numbers" aria-label="Numbers of the chart" tabIndex={0}>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">{points[0]?.time === undefined ? 'Day' : 'Hour'}</th>
+                {metrics.map((metric) => (
+                  <th key={metric} scope="col">
+                    {toLabel(metric)}
+                  </th>
                 ))}
-              </tbody>
-              <tfoot>
-                <tr>
-                  <th scope="row">Total</th>
+              </tr>
+            </thead>
+            <tbody>
+              {points.map((point) => (
+                <tr key={point.time ?? point.date}>
+                  <th scope="row">
+                    <time dateTime={point.time ?? point.date}>{formatPoint(point)}</time>
+                  </th>
                   {metrics.map((metric) => (
-                    <td key={metric}>{total(metric).toLocaleString()}</td>
+                    <td key={metric}>{(point[metric] ?? 0).toLocaleString()}</td>
                   ))}
                 </tr>
-              </tfoot>
-            </table>
-          </section>
-        </>
+              ))}
+            </tbody>
+            <tfoot>
+              <tr>
+                <th scope="row">Total</th>
+                {metrics.map((metric) => (
+                  <td key={metric}>{total(metric).toLocaleString()}</td>
+                ))}
+              </tr>
+            </tfoot>
+          </table>
+        </section>
       )}
     </details>
   )

@@ -41,14 +41,5 @@ function toTick({ date, time }: Point, count: number): { readonly tick?: string 
 export const toSeries = (points: readonly Point[], metrics: readonly Metric[]): ChartSeries[] =>
   metrics.map((metric) => ({ label: toLabel(metric), look: metric, values: points.map((point) => point[metric] ?? 0) }))
 
-/** Tabs between the cells, so that spreadsheets take it. */
-export const toText = (points: readonly Point[], metrics: readonly Metric[]): string =>
-  [
-    [points[0]?.time === undefined ? 'Day' : 'Hour (UTC)', ...metrics.map(toLabel)],
-    ...points.map((point) => [point.time ?? point.date, ...metrics.map((metric) => String(point[metric] ?? 0))]),
-  ]
-    .map((cells) => cells.join('\t'))
-    .join('\n')
-
 export const hasActivity = (points: readonly Point[], metrics: readonly Metric[]): boolean =>
   points.some((point) => metrics.some((metric) => (point[metric] ?? 0) !== 0))

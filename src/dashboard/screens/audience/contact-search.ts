@@ -1,4 +1,4 @@
-/** @module Contacts in words: their state, and their metadata as text. */
+/** @module The states of contacts in words. */
 import type { Contact } from '#client/api.ts'
 import type { Tone } from '../../parts/tone.ts'
 
@@ -26,15 +26,3 @@ export const CONTACT_STATES: Readonly<Record<ContactStatus, ContactState>> = {
     meaning: 'Reported mail of yours as spam, so nothing is sent to it.',
   },
 }
-
-const MAX_SHOWN_ENTRIES = 10
-const MAX_ENTRY_LENGTH = 200
-
-/** The first values of the metadata, shortened: `first_name: Ada`, `plan: pro`. */
-export const toMetadataEntries = (metadata: Readonly<Record<string, unknown>>): readonly string[] =>
-  Object.entries(metadata)
-    .slice(0, MAX_SHOWN_ENTRIES)
-    .map(([name, value]) => {
-      const text = `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`
-      return text.length > MAX_ENTRY_LENGTH ? `${[...text.slice(0, MAX_ENTRY_LENGTH)].slice(0, -1).join('')}…` : text
-    })

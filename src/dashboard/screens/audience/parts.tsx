@@ -1,7 +1,7 @@
 /** @module What the screens of the audience share: the links between them, the state of a contact. */
 import { AreaNavigation } from '../../parts/page.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
-import { CONTACT_STATES, type ContactStatus, toMetadataEntries } from './contact-search.ts'
+import { CONTACT_STATES, type ContactStatus } from './contact-search.ts'
 
 const LINKS = [
   { to: '/audience', label: 'Lists' },
@@ -16,18 +16,10 @@ export const ContactStatusLabel = ({ status }: { readonly status: ContactStatus 
   </StatusLabel>
 )
 
-/** Each entry is isolated, so that its direction does not change the next one. */
+const MAX_SHOWN_LENGTH = 1000
+
+/** As JSON, as much as a tooltip has room for. */
 export function MetadataLine({ metadata }: { readonly metadata: Readonly<Record<string, unknown>> }) {
-  const entries = toMetadataEntries(metadata)
-  if (entries.length === 0) return null
-  return (
-    <span title={entries.join(', ')}>
-      {entries.map((entry, index) => (
-        <span key={entry}>
-          {index > 0 && ', '}
-          <bdi>{entry}</bdi>
-        </span>
-      ))}
-    </span>
-  )
+  const text = JSON.stringify(metadata).slice(0, MAX_SHOWN_LENGTH).toWellFormed()
+  return text === '{}' ? null : <bdi title={text}>{text}</bdi>
 }

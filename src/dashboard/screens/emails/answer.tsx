@@ -71,49 +71,25 @@ function SingleAnswer({ email, outcome }: OutcomeProps) {
   )
 }
 
-/** The counts of the outcomes; one that is pressed leaves the others out. */
-function ManyAnswers({ email }: EmailProps) {
-  const [state, setState] = useState<string>()
-  const groups = groupOutcomes(email)
-  return (
-    <>
-      <Notice
-        title={
-          <span role="status" data-sentence="">
-            <VisuallyHidden>{email.sentence}</VisuallyHidden>
-            <span aria-hidden="true">{formatCount(email.explanations.length, 'recipient')}</span>
-          </span>
-        }
-      >
-        <div className="answer">
-          <ul className="chips" aria-label="Outcomes">
-            {[...Map.groupBy(groups, ({ outcome }) => outcome.state)].map(([name, of]) => (
-              <li key={name}>
-                <Button
-                  variant={state === name ? 'light' : 'default'}
-                  size="compact-sm"
-                  aria-pressed={state === name}
-                  onClick={() => setState(state === name ? undefined : name)}
-                >
-                  <StatusBadge status={name} />
-                  &nbsp;{of.reduce((count, { recipients }) => count + recipients.length, 0).toLocaleString()}
-                </Button>
-              </li>
-            ))}
-          </ul>
-          <EmailActions email={email} />
-        </div>
-      </Notice>
-      <Section title="Recipients">
-        {groups
-          .filter(({ outcome }) => state === undefined || outcome.state === state)
-          .map((group) => (
-            <Outcome key={`${group.outcome.state} ${group.outcome.sentence}`} email={email} group={group} />
-          ))}
-      </Section>
-    </>
-  )
-}
+const ManyAnswers = ({ email }: EmailProps) => (
+  <>
+    <Notice
+      title={
+        <span role="status" data-sentence="">
+          <VisuallyHidden>{email.sentence}</VisuallyHidden>
+          <span aria-hidden="true">{formatCount(email.explanations.length, 'recipient')}</span>
+        </span>
+      }
+    >
+      <EmailActions email={email} />
+    </Notice>
+    <Section title="Recipients">
+      {groupOutcomes(email).map((group) => (
+        <Outcome key={`${group.outcome.state} ${group.outcome.sentence}`} email={email} group={group} />
+      ))}
+    </Section>
+  </>
+)
 
 interface OutcomeProps extends EmailProps {
   readonly outcome: RecipientExplanation

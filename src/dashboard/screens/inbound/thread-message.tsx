@@ -181,38 +181,31 @@ function Body({ message, actions }: WholeProps & { readonly actions: ReactNode }
 }
 
 function Details({ message, rawUrl }: WholeProps & { readonly rawUrl: string }) {
-  const [isOpen, setIsOpen] = useState(false)
   const isReceived = message.direction === 'received'
   return (
-    <Stack gap="xs" align="flex-start">
-      <Button size="compact-sm" variant="default" aria-expanded={isOpen} onClick={() => setIsOpen(!isOpen)}>
-        Details
-      </Button>
-      {isOpen && (
-        <>
-          <Facts
-            facts={[
-              ['Subject', message.subject],
-              ['To', message.to_header && toVisible(message.to_header)],
-              ['Cc', message.cc_header && toVisible(message.cc_header)],
-              ['Reply-To', message.reply_to && toVisible(message.reply_to)],
-              ['Envelope sender', toVisible(message.mail_from)],
-              ['Sent by server', message.source_ip],
-              ['Classified as', message.classification && toVisible(message.classification.label)],
-              ['Size', formatBytes(message.size_bytes)],
-              ['Message-ID', message.message_id && toVisible(message.message_id)],
-              ['Id', <CopyText key="id" value={message.id} what="id" />],
-            ]}
-          />
-          {isReceived && <Checks message={toChecked(message)} />}
-          {isReceived && (
-            <Anchor href={rawUrl} download size="sm">
-              Download the message as it came in
-            </Anchor>
-          )}
-        </>
+    <details>
+      <summary>Details</summary>
+      <Facts
+        facts={[
+          ['Subject', message.subject],
+          ['To', message.to_header && toVisible(message.to_header)],
+          ['Cc', message.cc_header && toVisible(message.cc_header)],
+          ['Reply-To', message.reply_to && toVisible(message.reply_to)],
+          ['Envelope sender', toVisible(message.mail_from)],
+          ['Sent by server', message.source_ip],
+          ['Classified as', message.classification && toVisible(message.classification.label)],
+          ['Size', formatBytes(message.size_bytes)],
+          ['Message-ID', message.message_id && toVisible(message.message_id)],
+          ['Id', <CopyText key="id" value={message.id} what="id" />],
+        ]}
+      />
+      {isReceived && <Checks message={toChecked(message)} />}
+      {isReceived && (
+        <Anchor href={rawUrl} download size="sm">
+          Download the message as it came in
+        </Anchor>
       )}
-    </Stack>
+    </details>
   )
 }
 

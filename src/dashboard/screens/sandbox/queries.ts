@@ -1,8 +1,8 @@
 /** @module The list of captured mail, live, and its changes. */
-import { type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import type { CapturedEmail, CapturedEmailSummary } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
-import { type PageOf, readAgain } from '../../api/data.ts'
+import { readAgain, useChange, useStore } from '../../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../../api/live.tsx'
 import { type List, useList } from '../../parts/list.tsx'
 import { CAPTURED_FILTERS } from '../filters.ts'
@@ -29,52 +29,19 @@ export function useInbox(): List<CapturedEmailSummary> {
   })
   // An email that was read leaves the list of unread ones only when that is shown again.
   const toShown = (row: CapturedEmailSummary): CapturedEmailSummary => {
-    const opened = queries.getQueryData<Detail>(read.capturedEmails.get(row.id).queryKey)
+    const opened = queries.getQueryData<{ readonly data: CapturedEmail }>(read.capturedEmails.get(row.id).queryKey)
     return opened ? { ...row, read: opened.data.read } : row
   }
   return { ...list, page: list.page && { ...list.page, data: list.page.data.map(toShown) } }
 }
 
-interface Detail {
-  readonly data: CapturedEmail
-}
-
-export function useMarkRead(id: string) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: (isRead: boolean) => api.capturedEmails.update(id, { read: isRead }),
-    onSuccess: ({ data }) => {
-      storeRow(queries, data)
-      // A list that was being read when the email was marked may still have it as it was.
-      readAgain(queries, LISTS)
-    },
-  })
-}
-
-function storeRow(queries: QueryClient, row: CapturedEmailSummary): void {
-  queries.setQueryData<Detail>(
-    read.capturedEmails.get(row.id).queryKey,
-    (before) => before && { data: { ...before.data, read: row.read } },
+export const useMarkRead = (id: string) =>
+  useStore(
+    (isRead: boolean) => api.capturedEmails.update(id, { read: isRead }),
+    () => read.capturedEmails.get(id),
+    // A list that was being read when the email was marked may still have it as it was.
+    LISTS,
   )
-  queries.setQueriesData<PageOf<CapturedEmailSummary>>(
-    { queryKey: LISTS },
-    (page) => page && { ...page, data: page.data.map((other) => (other.id === row.id ? row : other)) },
-  )
-}
 
-export function useDeleteCaptured(id: string | undefined) {
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: async () =>
-      void (await (id === undefined ? api.capturedEmails.deleteAll() : api.capturedEmails.delete(id))),
-    onSuccess: () => {
-      // Otherwise the old rows would be shown until the list was read again.
-      if (id === undefined)
-        queries.setQueriesData<PageOf<CapturedEmailSummary>>(
-          { queryKey: LISTS },
-          (page) => page && { ...page, data: [] },
-        )
-      readAgain(queries, LISTS)
-    },
-  })
-}
+export const useDeleteCaptured = (id: string | undefined) =>
+  useChange<void>(() => (id === undefined ? api.capturedEmails.deleteAll() : api.capturedEmails.delete(id)), LISTS)

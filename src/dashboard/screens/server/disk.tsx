@@ -8,7 +8,7 @@ import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import { AccountLink } from './account-link.tsx'
-import { findDeletion, formatPercent, toGroupName, toKindName } from './format.ts'
+import { formatPercent, toGroupName, toKindName } from './format.ts'
 import { ServerPage } from './frame.tsx'
 import { useOne } from './queries.ts'
 
@@ -116,26 +116,19 @@ const KIND_COLUMNS: readonly Column<Kind>[] = [
   { header: 'Deleted next', width: '30%', isWrapped: true, cell: (kind) => <NextDeletion kind={kind} /> },
 ]
 
-function NextDeletion({ kind }: { readonly kind: Kind }) {
-  const deletion = findDeletion(kind, Date.now())
-  switch (deletion.kind) {
-    case 'none':
-      return <>Nothing</>
-    case 'soon':
-      return <>The oldest, within the hour</>
-    case 'aged':
-      return (
-        <>
-          The oldest, <Time iso={deletion.at} />
-        </>
-      )
-    case 'oversized':
-      return (
-        <StatusLabel tone="warning">
-          Over its limit: the oldest above the fair share, up to <Time iso={deletion.before} />, within the hour
-        </StatusLabel>
-      )
-  }
+function NextDeletion({ kind: { goes_at: at, over_before: before } }: { readonly kind: Kind }) {
+  if (before !== null)
+    return (
+      <StatusLabel tone="warning">
+        Over its limit: the oldest above the fair share, up to <Time iso={before} />, within the hour
+      </StatusLabel>
+    )
+  if (at === null) return 'Nothing'
+  return (
+    <>
+      The oldest, <Time iso={at} isRelative />
+    </>
+  )
 }
 
 interface AccountRow {

@@ -38,25 +38,6 @@ export const toKindName = (kind: string): string => KIND_NAMES[kind] ?? kind
 export const toGroupName = (group: string): string => GROUP_NAMES[group] ?? group
 export const toSourceName = (source: string): string => SOURCE_NAMES[source] ?? source
 
-/** What becomes of the oldest data of a kind: deleted for its size, for its age, or nothing yet. */
-export type Deletion =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'soon' }
-  | { readonly kind: 'aged'; readonly at: string }
-  | { readonly kind: 'oversized'; readonly before: string }
-
-export function findDeletion(
-  {
-    goes_at: goesAt,
-    over_before: overBefore,
-  }: { readonly goes_at: string | null; readonly over_before: string | null },
-  now: number,
-): Deletion {
-  if (overBefore !== null) return { kind: 'oversized', before: overBefore }
-  if (goesAt === null) return { kind: 'none' }
-  return Date.parse(goesAt) <= now ? { kind: 'soon' } : { kind: 'aged', at: goesAt }
-}
-
 /** A value from a finding as short text: a list by its elements, other structures as JSON. */
 export function toDetailText(value: unknown): string {
   if (Array.isArray(value)) return value.map(toDetailText).join(', ')

@@ -174,46 +174,24 @@ interface WordingTextsProps extends PartProps {
 }
 
 /** The texts of all languages and places, of which one is shown, so that changing either loses nothing. */
-function WordingTexts({ wording, place, language, roleReason }: WordingTextsProps) {
-  const remove = useChange(() => api.account.updateWording({ texts: { [language]: null } }), WORDING)
-  const names = PLACE_NAMES.flatMap((each) => listFields(each, language, wording.defaults)).map(({ name }) => name)
-  return (
-    <FieldForm
-      aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}
-      maw={640}
-      align="stretch"
-      reason={roleReason}
-      stored={wording}
-      refreshes={[WORDING]}
-      run={(changes: Readonly<Record<string, string | null>>) =>
-        api.account.updateWording({ texts: mergeTexts(wording.texts, changes) })
-      }
-      lost="The texts that you changed are lost."
-      fields={LANGUAGES.flatMap((each) => PLACE_NAMES.flatMap((name) => listFields(name, each, wording.defaults)))}
-      hidesFields
-      layout={({ show, set }) => (
-        <>
-          <Stack gap="sm" role="group" aria-label={PLACES[place].label}>
-            {show(listFields(place, language, wording.defaults))}
-          </Stack>
-          {wording.texts[language] && (
-            <ActionButton
-              variant="default"
-              style={{ alignSelf: 'flex-start' }}
-              reason={roleReason}
-              loading={remove.isPending}
-              onClick={() =>
-                remove.mutate(undefined, {
-                  onSuccess: () => set(Object.fromEntries(names.map((name) => [name, '']))),
-                })
-              }
-            >
-              Use ours in {LANGUAGE_NAMES[language]}
-            </ActionButton>
-          )}
-          <FormError error={remove.error} />
-        </>
-      )}
-    />
-  )
-}
+const WordingTexts = ({ wording, place, language, roleReason }: WordingTextsProps) => (
+  <FieldForm
+    aria-label={`Texts in ${LANGUAGE_NAMES[language]}`}
+    maw={640}
+    align="stretch"
+    reason={roleReason}
+    stored={wording}
+    refreshes={[WORDING]}
+    run={(changes: Readonly<Record<string, string | null>>) =>
+      api.account.updateWording({ texts: mergeTexts(wording.texts, changes) })
+    }
+    lost="The texts that you changed are lost."
+    fields={LANGUAGES.flatMap((each) => PLACE_NAMES.flatMap((name) => listFields(name, each, wording.defaults)))}
+    hidesFields
+    layout={({ show }) => (
+      <Stack gap="sm" role="group" aria-label={PLACES[place].label}>
+        {show(listFields(place, language, wording.defaults))}
+      </Stack>
+    )}
+  />
+)
