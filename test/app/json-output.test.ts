@@ -151,7 +151,7 @@ one   check
 list  config
 one   health
 one   doctor
-one   bench : --stored none --events 0 --received 0 --list 20 --runs 1 ! 2 --stored none --list 0 --events 0 --received 0
+one   bench : --emails 20 --runs 1 ! 2 --emails none
 one   fence mark : --taken-at 2h ! 2 --taken-at soon
 one   fence release : --since 16:47 --domain three.test --yes ! 2 --since soon --yes
 one   fence drop : --yes ! 1 --yes
