@@ -92,7 +92,7 @@ describeInBrowser('the server in the dashboard', (open) => {
     const secret = (await page.getByRole('dialog').locator('code').first().textContent())?.trim() ?? ''
     await page.getByLabel('Six digits that the app shows').fill(createCode(secret, Date.now()))
     await page.keyboard.press('Enter')
-    await page.getByRole('button', { name: 'I have kept them' }).click()
+    await page.getByRole('button', { name: 'I have kept it' }).click()
     await page.getByRole('link', { name: HOSTILE_LANE }).first().waitFor()
 
     const other = second.page

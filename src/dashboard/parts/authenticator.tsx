@@ -7,7 +7,7 @@ import { SESSION, useSession } from '../api/session.tsx'
 import { Copy } from './copy.tsx'
 import { ConfirmDialog, DialogButton } from './dialog.tsx'
 import { PASSWORD, usePasswordAgain } from './password-again.tsx'
-import { showRecoveryCodes } from './recovery-codes.tsx'
+import { showRecoveryCodes } from './secret-dialog.tsx'
 
 const QR_SIZE_PX = 220
 
@@ -74,7 +74,7 @@ const CodeDialog = ({ secret: { secret, otpauth_uri: uri }, onEnd }: CodeDialogP
     ]}
     refreshes={[SESSION]}
     run={api.auth.confirmTotp}
-    onDone={({ data }) => showRecoveryCodes({ done: 'The app is set up.', codes: data.recovery_codes })}
+    onDone={({ data }) => showRecoveryCodes('The app is set up.', data.recovery_codes)}
     onClose={onEnd}
   >
     <Text>

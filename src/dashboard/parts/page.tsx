@@ -8,6 +8,7 @@ import { TassisError } from '#client/client.ts'
 import { isMissing } from '../api/data.ts'
 import { SessionContext } from '../api/session-context.ts'
 import { Copy } from './copy.tsx'
+import { formatRelative } from './format.ts'
 import { IconArrowLeft } from './icons.ts'
 import { AppLink } from './links.tsx'
 import { Notice } from './notice.tsx'
@@ -152,6 +153,9 @@ interface ErrorNoticeProps {
   readonly action?: ReactNode
 }
 
+const formatWait = (seconds: number): string =>
+  seconds < 120 ? `in ${seconds} s` : formatRelative(new Date(Date.now() + seconds * 1000).toISOString())
+
 /** What the API says is wrong, part by part, and the request id to quote. */
 export function ErrorNotice({ error, ...notice }: ErrorNoticeProps) {
   const { message, details, retryAfter, requestId } =
@@ -168,7 +172,7 @@ export function ErrorNotice({ error, ...notice }: ErrorNoticeProps) {
           ))}
         </List>
       )}
-      {retryAfter !== undefined && <Text>You can try again in {retryAfter} s.</Text>}
+      {retryAfter !== undefined && <Text>You can try again {formatWait(retryAfter)}.</Text>}
       <RequestId id={requestId} />
     </Notice>
   )

@@ -10,7 +10,7 @@ import { IconMenu, IconSearch } from './icons.ts'
 import { Keyboard, PALETTE_KEYS } from './keyboard.tsx'
 import { listNavigationGroups } from './navigation.ts'
 import { PasswordAgainProvider } from './password-again.tsx'
-import { RecoveryCodesDialog } from './recovery-codes.tsx'
+import { SecretDialog } from './secret-dialog.tsx'
 
 export function Shell() {
   const [isOpen, menu] = useDisclosure(false)
@@ -62,7 +62,7 @@ export function Shell() {
         palette={{ isOpen: isPaletteOpen, open: palette.open, close: palette.close }}
         help={{ isOpen: isHelpOpen, open: help.open, close: help.close }}
       />
-      <RecoveryCodesDialog />
+      <SecretDialog />
     </div>
   )
 }

@@ -40,7 +40,7 @@ export default function AnalyticsScreen() {
       <AnalyticsNavigation />
       <FilterForm filters={filters} onChange={change} />
       {filters.stream === undefined ? <Totals filters={filters} /> : <StreamReputation slug={filters.stream} />}
-      <SeriesSection filters={filters} onChange={change} />
+      <SeriesSection filters={filters} />
       <Domains filters={filters} />
     </Page>
   )
@@ -51,7 +51,7 @@ interface ChangingProps {
   onChange(filters: AnalyticsFilters): void
 }
 
-function SeriesSection({ filters, onChange }: ChangingProps) {
+function SeriesSection({ filters }: Pick<ChangingProps, 'filters'>) {
   const query = usePage(read.analytics.getTimeseries(toTimeseriesQuery(filters)))
   const isHourly = filters.interval === 'hour'
   const zone = query.data?.period.timezone
@@ -70,7 +70,7 @@ function SeriesSection({ filters, onChange }: ChangingProps) {
       }
     >
       <QueryView query={query}>
-        {({ data, period }) => <Series points={dropBefore(data, period)} filters={filters} onChange={onChange} />}
+        {({ data, period }) => <Series points={dropBefore(data, period)} filters={filters} />}
       </QueryView>
     </Section>
   )

@@ -20,7 +20,8 @@ const METRIC_LABELS: Readonly<Record<Metric, string>> = {
 }
 
 export const METRICS = Object.keys(METRIC_LABELS) as readonly Metric[]
-const DEFAULT_METRICS: readonly Metric[] = ['sent', 'delivered', 'bounced']
+/** The lines of the chart at first. */
+export const DEFAULT_METRICS: readonly Metric[] = ['sent', 'delivered', 'bounced']
 /** Those that are counted by stream. */
 const STREAM_METRICS: readonly Metric[] = ['sent', 'delivered', 'bounced', 'complaints']
 
@@ -34,8 +35,6 @@ export interface AnalyticsFilters {
   readonly to?: string
   readonly interval?: 'hour'
   readonly stream?: string
-  /** Metrics that the chart shows, separated by commas. */
-  readonly metrics?: string
 }
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/
@@ -47,35 +46,15 @@ export function parseAnalyticsFilters(search: Readonly<Record<string, unknown>>)
   const isRange = typeof from === 'string' && typeof to === 'string' && DAY.test(from) && DAY.test(to)
   const slug =
     typeof stream === 'string' || typeof stream === 'number' ? String(stream).slice(0, MAX_STREAM_LENGTH) : ''
-  const metrics = parseMetrics(search['metrics'])
   return {
     ...(isRange ? { from, to } : period && { period }),
     ...(search['interval'] === 'hour' && { interval: 'hour' as const }),
     ...(slug && { stream: slug }),
-    ...(metrics.length > 0 && { metrics: metrics.join(',') }),
   }
-}
-
-const parseMetrics = (value: unknown): readonly Metric[] => {
-  const names = typeof value === 'string' ? value.split(',') : []
-  return METRICS.filter((metric) => names.includes(metric))
 }
 
 export const listMetrics = ({ stream }: AnalyticsFilters): readonly Metric[] =>
   stream === undefined ? METRICS : STREAM_METRICS
-
-/** The lines of the chart, at least one. */
-export function listShown(filters: AnalyticsFilters): readonly Metric[] {
-  const chosen = listMetrics(filters).filter((metric) => parseMetrics(filters.metrics).includes(metric))
-  return chosen.length === 0 ? DEFAULT_METRICS : chosen
-}
-
-export function toggleMetric(filters: AnalyticsFilters, metric: Metric): AnalyticsFilters {
-  const shown = listShown(filters)
-  const next = METRICS.filter((name) => shown.includes(name) !== (name === metric)).join(',')
-  const { metrics: _, ...rest } = filters
-  return next === DEFAULT_METRICS.join(',') ? rest : { ...rest, metrics: next }
-}
 
 /** Parameters of the period. Hours have a shorter one by default. */
 export function toPeriodQuery({ period, from, to, interval }: AnalyticsFilters): Query {

@@ -4,19 +4,19 @@ import type { AnalyticsTimeseries } from '#client/api.ts'
 import { Chart, Swatch } from '../../parts/chart.tsx'
 import { EmptyState } from '../../parts/page.tsx'
 import { useZone } from '../../parts/zone.ts'
-import { type AnalyticsFilters, listMetrics, listShown, type Metric, toggleMetric, toLabel } from './filters.ts'
+import { type AnalyticsFilters, DEFAULT_METRICS, listMetrics, type Metric, toLabel } from './filters.ts'
 import { formatPoint, hasActivity, toPoints, toSeries } from './series.ts'
 
 interface SeriesProps {
   readonly points: readonly AnalyticsTimeseries[]
   readonly filters: AnalyticsFilters
-  onChange(filters: AnalyticsFilters): void
 }
 
-export function Series({ points, filters, onChange }: SeriesProps) {
+export function Series({ points, filters }: SeriesProps) {
   useZone()
-  const shown = listShown(filters)
+  const [chosen, setChosen] = useState(DEFAULT_METRICS)
   const metrics = listMetrics(filters)
+  const shown = metrics.filter((metric) => chosen.includes(metric))
   if (!hasActivity(points, metrics))
     return (
       <EmptyState
@@ -34,9 +34,9 @@ export function Series({ points, filters, onChange }: SeriesProps) {
               type="checkbox"
               className="visually-hidden"
               checked={shown.includes(metric)}
-              // The last one stays.
-              disabled={shown.length === 1 && shown[0] === metric}
-              onChange={() => onChange(toggleMetric(filters, metric))}
+              onChange={() =>
+                setChosen(chosen.includes(metric) ? chosen.filter((one) => one !== metric) : [...chosen, metric])
+              }
             />
             <Swatch look={metric} />
             {toLabel(metric)}

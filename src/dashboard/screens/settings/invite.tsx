@@ -1,69 +1,50 @@
 /** @module Invites somebody to the team; sends an invitation again; revokes one. */
-import { Button, Group, Modal, Stack, Text } from '@mantine/core'
-import { useState } from 'react'
+import { Group, Stack, Text } from '@mantine/core'
 import type { CreateTeamInvitationRequest, CreateTeamInvitationResult, TeamInvitation } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
 import { useSession } from '../../api/session.tsx'
 import { SmallAction } from '../../parts/buttons.tsx'
 import { ConfirmButton, ConfirmDialog } from '../../parts/dialog.tsx'
+import { FormError } from '../../parts/form-error.tsx'
 import { quote } from '../../parts/format.ts'
-import { Notice } from '../../parts/notice.tsx'
-import { CommandBlock } from '../../parts/page.tsx'
+import { CommandBlock, useSay } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
 import { useRoleField } from './role-field.tsx'
 
 /** Another invitation of the same address replaces the first. */
-export function InviteDialog({ onClose }: { onClose(): void }) {
-  const [invitation, setInvitation] = useState<CreateTeamInvitationResult>()
-  const role = useRoleField()
-  if (invitation) return <InvitedDialog invitation={invitation} onClose={onClose} />
-  return (
-    <ConfirmDialog
-      title="Invite somebody"
-      confirm="Invite"
-      fields={[
-        {
-          name: 'email',
-          label: 'Email address',
-          kind: 'email',
-          hint: 'It gets a link by mail, valid for 7 days, once.',
-          isRequired: true,
-        },
-        role,
-      ]}
-      initial={{ role: 'developer' }}
-      refreshes={['team']}
-      run={api.team.invite}
-      staysOpen
-      onDone={({ data }) => setInvitation(data)}
-      onClose={onClose}
-    />
-  )
-}
+export const InviteDialog = ({ onClose }: { onClose(): void }) => (
+  <ConfirmDialog
+    title="Invite somebody"
+    confirm="Invite"
+    fields={[
+      {
+        name: 'email',
+        label: 'Email address',
+        kind: 'email',
+        hint: 'It gets a link by mail, valid for 7 days, once.',
+        isRequired: true,
+      },
+      useRoleField(),
+    ]}
+    initial={{ role: 'developer' }}
+    refreshes={['team']}
+    run={api.team.invite}
+    done={({ data }) => <Invited invitation={data} />}
+    onClose={onClose}
+  />
+)
 
 /** What became of the mail. The link itself is in the mail only: it proves who reads the address. */
-function InvitedDialog({ invitation, onClose }: { readonly invitation: CreateTeamInvitationResult; onClose(): void }) {
-  const { email, email_sent, expires_at } = invitation
-  return (
-    <Modal opened onClose={onClose} title={email_sent ? 'The invitation is on its way' : 'No mail was sent'}>
-      <Stack>
-        {email_sent ? (
-          <Text>
-            A mail with the link goes to <bdi>{email}</bdi>. It is valid until <Time iso={expires_at} />, once.
-          </Text>
-        ) : (
-          <MailMissing {...invitation} />
-        )}
-        <Group justify="flex-end">
-          <Button onClick={onClose} data-autofocus>
-            Done
-          </Button>
-        </Group>
-      </Stack>
-    </Modal>
+const Invited = ({ invitation }: { readonly invitation: CreateTeamInvitationResult }) =>
+  invitation.email_sent ? (
+    <>
+      A mail with the link goes to <bdi>{invitation.email}</bdi>. It is valid until <Time iso={invitation.expires_at} />
+      , once.
+    </>
+  ) : (
+    <MailMissing {...invitation} />
   )
-}
 
 function MailMissing({ email, role }: CreateTeamInvitationResult) {
   const { account } = useSession()
@@ -84,6 +65,7 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
   const { role: ownRole } = useSession()
   const ownerReason = role === 'owner' && ownRole !== 'owner' ? 'Only an owner can invite owners.' : undefined
   const invite = useChange(api.team.invite, 'team')
+  const say = useSay()
   return (
     <Stack gap="xs">
       <Group gap="xs" justify="flex-end" wrap="nowrap">
@@ -92,7 +74,12 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
           needs="admin"
           reason={ownerReason}
           loading={invite.isPending}
-          onClick={() => invite.mutate({ email, role: role as CreateTeamInvitationRequest['role'] })}
+          onClick={() =>
+            invite.mutate(
+              { email, role: role as CreateTeamInvitationRequest['role'] },
+              { onSuccess: ({ data }) => say(<Invited invitation={data} />) },
+            )
+          }
           aria-label={`Send again to ${email}`}
         >
           Send again
@@ -111,12 +98,7 @@ export function InvitationActions({ invitation }: { readonly invitation: TeamInv
           </Text>
         </ConfirmButton>
       </Group>
-      {invite.error && (
-        <Notice tone="bad" isUrgent>
-          {invite.error.message}
-        </Notice>
-      )}
-      {invite.data && <InvitedDialog invitation={invite.data.data} onClose={invite.reset} />}
+      <FormError error={invite.error} />
     </Stack>
   )
 }

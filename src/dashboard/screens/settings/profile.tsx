@@ -10,7 +10,7 @@ import { FieldForm } from '../../parts/field-form.tsx'
 import { Notice } from '../../parts/notice.tsx'
 import { Facts, QueryView, Section } from '../../parts/page.tsx'
 import { CODE, PASSWORD } from '../../parts/password-again.tsx'
-import { showRecoveryCodes } from '../../parts/recovery-codes.tsx'
+import { showRecoveryCodes } from '../../parts/secret-dialog.tsx'
 import { StatusLabel } from '../../parts/status.tsx'
 import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -127,7 +127,7 @@ function SecondFactor() {
           refreshes={[SESSION]}
           run={api.auth.renewRecoveryCodes}
           onDone={({ data: { recovery_codes: codes } }) =>
-            showRecoveryCodes({ done: 'The codes that you had before are no longer valid.', codes })
+            showRecoveryCodes('The codes that you had before are no longer valid.', codes)
           }
         >
           You get ten new codes. Those before become invalid.

@@ -1,17 +1,17 @@
 /** @module One sub-account: its counts, its name and quota, a key for it, and its end. */
-import { Button, Code, Group, Modal, Stack, Text } from '@mantine/core'
+import { Text } from '@mantine/core'
 import { useNavigate, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
-import type { CreateApiKeyResult, SubAccount, UpdateSubAccountRequest } from '#client/api.ts'
+import type { SubAccount, UpdateSubAccountRequest } from '#client/api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { Copy, CopyText } from '../../parts/copy.tsx'
+import { CopyText } from '../../parts/copy.tsx'
 import { ConfirmButton, ConfirmDialog, DeleteButton, DialogButton } from '../../parts/dialog.tsx'
 import { FieldForm } from '../../parts/field-form.tsx'
 import { Figures } from '../../parts/figures.tsx'
 import { Notice } from '../../parts/notice.tsx'
 import { Facts, QueryView, Section, useEscape } from '../../parts/page.tsx'
+import { showSecret } from '../../parts/secret-dialog.tsx'
 import { Time } from '../../parts/time.tsx'
 import { SettingsPage } from './frame.tsx'
 import { isLimited } from './queries.ts'
@@ -158,53 +158,33 @@ interface NewKey {
   readonly scopes?: string
 }
 
-function KeyDialog({ account, onClose }: SubAccountProps & { onClose(): void }) {
-  const [created, setCreated] = useState<CreateApiKeyResult>()
-  if (created) return <CreatedKey created={created} onClose={onClose} />
-  return (
-    <ConfirmDialog
-      title="Create an API key for it"
-      confirm="Create"
-      fields={[
-        { name: 'name', label: 'What it is for', isRequired: true },
-        { name: 'scopes', label: 'What it may do', kind: 'radio', options: CHOICES },
-      ]}
-      initial={{ scopes: CHOICES[1]?.value }}
-      run={({ name, scopes }: NewKey) =>
-        api.subAccounts.createApiKey(account.id, { name, ...(scopes && { scopes: scopes.split(' ') }) })
-      }
-      staysOpen
-      onDone={({ data }) => setCreated(data)}
-      onClose={onClose}
-    >
-      <Text size="sm">
-        The key acts in <bdi>{account.name}</bdi>. Its team sees it in its list and can delete it there.
-      </Text>
-    </ConfirmDialog>
-  )
-}
-
-/** Closes only by its button: the key is not shown again. */
-const CreatedKey = ({ created: { key, name }, onClose }: { readonly created: CreateApiKeyResult; onClose(): void }) => (
-  <Modal
-    opened
-    onClose={() => undefined}
-    title="The key was created"
-    closeOnClickOutside={false}
-    closeOnEscape={false}
-    withCloseButton={false}
+const KeyDialog = ({ account, onClose }: SubAccountProps & { onClose(): void }) => (
+  <ConfirmDialog
+    title="Create an API key for it"
+    confirm="Create"
+    fields={[
+      { name: 'name', label: 'What it is for', isRequired: true },
+      { name: 'scopes', label: 'What it may do', kind: 'radio', options: CHOICES },
+    ]}
+    initial={{ scopes: CHOICES[1]?.value }}
+    run={({ name, scopes }: NewKey) =>
+      api.subAccounts.createApiKey(account.id, { name, ...(scopes && { scopes: scopes.split(' ') }) })
+    }
+    onDone={({ data: { name, key } }) =>
+      showSecret({
+        title: 'API key',
+        text: (
+          <>
+            This is the key <bdi>{name}</bdi>. It is not stored here and not shown again: copy it now.
+          </>
+        ),
+        secret: key,
+      })
+    }
+    onClose={onClose}
   >
-    <Stack>
-      <Text>
-        This is the key <bdi>{name}</bdi>. It is not stored here and not shown again: copy it now.
-      </Text>
-      <Code block style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
-        {key}
-      </Code>
-      <Group justify="space-between">
-        <Copy value={key} what="API key" />
-        <Button onClick={onClose}>I have kept it</Button>
-      </Group>
-    </Stack>
-  </Modal>
+    <Text size="sm">
+      The key acts in <bdi>{account.name}</bdi>. Its team sees it in its list and can delete it there.
+    </Text>
+  </ConfirmDialog>
 )
