@@ -28,7 +28,6 @@ import { startHeldMailReleaser } from '#features/sending/delivery/verdict/held-m
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { startEmailIndexing } from '#features/sending/queue/search.ts'
-import { sendTlsReports } from '#features/sending/transport-security/reports.ts'
 import { LOSS_NOTICE, ROTATION_NOTICE } from '#features/setup/domains/notices.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
@@ -67,7 +66,6 @@ const SCHEDULES: readonly Schedule[] = [
   ['purge webhook history', '0 17 * * * *', ({ app }) => purgeWebhookHistory(app)],
   ['delete expired raw mail', '0 27 * * * *', ({ app }) => dropRawMail(app)],
   ['purge operator mail', '0 47 * * * *', ({ app }) => purgeOperatorMail(app)],
-  ['send TLS reports', '0 22 * * * *', ({ app }, signal) => sendTlsReports(app, signal)],
   ['delete expired rows', '0 52 * * * *', ({ app }, signal) => purgeExpired(app, signal)],
   ['purge domain reports', '0 57 * * * *', ({ app }) => purgeReports(app)],
   ['run retention', '0 12 * * * *', ({ app }, signal) => runRetention(app, signal)],

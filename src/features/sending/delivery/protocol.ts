@@ -7,7 +7,7 @@
 
 import type { DraftAttachment, TrackingChoice } from '#features/sending/queue/email.ts'
 import type { LaneClass } from '#features/sending/queue/lanes.ts'
-import type { TlsDemand, TlsResult } from '#features/sending/transport-security/tls-policy.ts'
+import type { TlsDemand } from '#features/sending/transport-security/tls-policy.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
@@ -164,7 +164,6 @@ export type AttemptResult =
       readonly tlsDemanded: boolean
       /** Who demanded the TLS that failed, as the beginning of a sentence; absent: the operator's settings. */
       readonly tlsDemand?: string
-      readonly tlsResults?: readonly TlsResult[]
     }
   /** A body or attachment is missing in the content store. */
   | { readonly kind: 'content_missing' }
@@ -181,11 +180,6 @@ export interface AttemptSession {
   readonly localAddress: string | undefined
   /** How the session was encrypted, or why it was not. */
   readonly tls: string
-  readonly tlsResult?: TlsResult
-  /** The hosts tried before at which TLS failed; absent when there are none. */
-  readonly tlsFailures?: readonly TlsResult[]
-  /** Present when the session carried a message before this one. */
-  readonly isReused?: true
 }
 
 /** Milliseconds by phase, at the last server of the attempt; without `connect` in a reused session. */

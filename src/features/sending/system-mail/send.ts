@@ -8,7 +8,7 @@ import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
 import { findSuppressions, requireDiskSpace } from '#features/sending/accept/sendable.ts'
-import { type DraftAttachment, type DraftExtra, NOT_TRACKED } from '#features/sending/queue/email.ts'
+import { type DraftExtra, NOT_TRACKED } from '#features/sending/queue/email.ts'
 import { insertEmail, refsOf, storeContent } from '#features/sending/queue/insert.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { toPriorityName } from '#features/setup/streams/priority.ts'
@@ -25,11 +25,6 @@ export interface SystemMail {
   readonly subject: string
   readonly text: string
   readonly html?: string
-  readonly attachments?: readonly DraftAttachment[]
-  /** Header fields beside those of every automatic mail. */
-  readonly headers?: Readonly<Record<string, string>>
-  /** Type of a report (RFC 6522), which the mail then is. */
-  readonly reportType?: 'tlsrpt'
   /** Row ids of the accounts that the mail is about. Its content is deleted with the last of them. */
   readonly about: readonly number[]
 }
@@ -115,7 +110,7 @@ export async function sendSystemMail(
 
 /** Stores the content of the mail to one address, and returns the function that inserts the email. Throws 422. */
 async function prepareMail(app: App, sender: Sender, mail: SystemMail, to: string) {
-  const { subject, text, html, attachments = [] } = mail
+  const { subject, text, html } = mail
   const written = createDraft(
     app,
     {
@@ -128,7 +123,7 @@ async function prepareMail(app: App, sender: Sender, mail: SystemMail, to: strin
     },
     undefined,
   )
-  const draft = { ...written, attachments, extra: { ...written.extra, ...describeSystemMail(mail) } }
+  const draft = { ...written, extra: { ...written.extra, ...describeSystemMail(mail) } }
   const content = await storeContent(app, draft, { owner: sender.accountId })
   const write = (tx: Tx): void => {
     const actor = createSystemActor(sender)
@@ -151,11 +146,10 @@ async function prepareMail(app: App, sender: Sender, mail: SystemMail, to: strin
   return { refs: refsOf(content), write }
 }
 
-const describeSystemMail = ({ headers, reportType, about }: SystemMail): DraftExtra => ({
-  headers: { ...AUTOMATIC_HEADERS, ...headers },
+const describeSystemMail = ({ about }: SystemMail): DraftExtra => ({
+  headers: AUTOMATIC_HEADERS,
   of_service: true,
   about,
-  ...(reportType && { report_type: reportType }),
 })
 
 /**

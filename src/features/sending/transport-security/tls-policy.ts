@@ -1,6 +1,6 @@
 /**
  * @module The TLS policy of a recipient domain: its MTA-STS policy, which is fetched and cached, the TLSA records of
- * its hosts, what both demand of a session, and how sessions are reported.
+ * its hosts, and what both demand of a session.
  */
 import type { App } from '#features/core/app/app.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -8,20 +8,11 @@ import { FairPool } from '#platform/queue/fair-scheduler.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { isUsableTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
-import type { TlsFailureType } from '#protocols/smtp/failures.ts'
-import {
-  allowsMailHost,
-  lookUpPolicyId,
-  MAX_POLICY_BYTES,
-  parseStsPolicy,
-  type StsPolicy,
-} from '#protocols/smtp/mta-sts.ts'
+import { lookUpPolicyId, MAX_POLICY_BYTES, parseStsPolicy, type StsPolicy } from '#protocols/smtp/mta-sts.ts'
 
 export interface StsFinding {
   /** A valid policy of mode `enforce` or `testing`. */
   readonly policy?: StsPolicy
-  /** Why the last fetch of a published policy failed. */
-  readonly failure?: TlsFailureType
 }
 
 interface KnownDomain {
@@ -29,7 +20,6 @@ interface KnownDomain {
   readonly policy?: StsPolicy
   readonly fetchedAt: Millis
   readonly expiresAt: Millis
-  readonly failure?: TlsFailureType | undefined
   /** When DNS was last asked for the policy's id. */
   readonly checkedAt: Millis
 }
@@ -100,10 +90,7 @@ export class StsPolicies {
     if (!known || hasEnded || (!policy && sinceCheckMs > MAX_UNCHECKED_MS)) return this.#check(domain, known, owner)
     this.#cache(domain, known)
     if (sinceCheckMs >= CHECK_INTERVAL_MS) void this.#check(domain, known, owner)
-    return {
-      ...(policy && policy.mode !== 'none' && { policy }),
-      ...(known.failure && { failure: known.failure }),
-    }
+    return policy && policy.mode !== 'none' ? { policy } : {}
   }
 
   #load(domain: string, now: Millis): KnownDomain | undefined {
@@ -141,13 +128,11 @@ export class StsPolicies {
     const now = clock.now()
     const kept: KnownDomain = known.expiresAt > now ? { ...known, checkedAt: now } : { ...UNKNOWN, checkedAt: now }
     // A known policy stays valid when its record disappears or DNS fails (RFC 8461 §3.3 and §10.2).
-    if (found === 'none') return { ...kept, failure: undefined }
-    if (found === 'unknown') return kept
+    if (found === 'none' || found === 'unknown') return kept
     const isFresh = now - kept.fetchedAt < REFETCH_INTERVAL_MS && kept.expiresAt - now > REFETCH_BEFORE_MS
     if (kept.policy && kept.id === found.id && isFresh) return kept
     const fetched = await this.#fetches.run(owner, () => this.#fetch(domain))
-    if (fetched === 'own') return kept
-    if (typeof fetched === 'string') return { ...kept, failure: fetched }
+    if (!fetched) return kept
     const fetchedAt = clock.now()
     // At least until the next look: the mail that waited for it must be able to use it.
     const expiresAt = fetchedAt + Math.max(seconds(fetched.maxAgeSeconds), CHECK_INTERVAL_MS)
@@ -163,91 +148,21 @@ export class StsPolicies {
     return { id: found.id, policy: fetched, fetchedAt, expiresAt, checkedAt: fetchedAt }
   }
 
-  /** Fetches a policy (RFC 8461 §3.3). `own`: this service could not call anyone. */
-  async #fetch(domain: string): Promise<StsPolicy | TlsFailureType | 'own'> {
+  /** Fetches a policy (RFC 8461 §3.3); undefined: there is no valid one. */
+  async #fetch(domain: string): Promise<StsPolicy | undefined> {
     const outcome = await this.#app.fetch.get(`https://mta-sts.${domain}${this.#port}/.well-known/mta-sts.txt`, {
       headers: { accept: 'text/plain' },
       timeoutMs: FETCH_TIMEOUT_MS,
       maxResponseBytes: MAX_POLICY_BYTES,
     })
-    if (outcome.kind === 'failed') {
-      if (outcome.cause === 'own') return 'own'
-      return outcome.cause === 'tls' ? 'sts-webpki-invalid' : 'sts-policy-fetch-error'
-    }
-    if (outcome.status !== 200 || !outcome.bodyInfo?.isComplete) return 'sts-policy-fetch-error'
+    if (outcome.kind === 'failed' || outcome.status !== 200 || !outcome.bodyInfo?.isComplete) return undefined
     // RFC 8461 §3.2: otherwise a page that a user of the web server wrote could pass as a policy.
-    if (!/^text\/plain *(?:;|$)/i.test(outcome.bodyInfo.contentType)) return 'sts-policy-invalid'
-    return parseStsPolicy(outcome.body) ?? 'sts-policy-invalid'
+    if (!/^text\/plain *(?:;|$)/i.test(outcome.bodyInfo.contentType)) return undefined
+    return parseStsPolicy(outcome.body)
   }
 }
 
 const UNKNOWN: KnownDomain = { fetchedAt: 0, expiresAt: 0, checkedAt: 0 }
-
-/** What a domain and its hosts had published when a route was chosen. */
-export interface DomainPolicy {
-  readonly domain: string
-  readonly sts: StsPolicy | undefined
-  readonly stsFailure: TlsFailureType | undefined
-  /** TLSA records by host; only of hosts that have some. */
-  readonly tlsa: ReadonlyMap<string, readonly TlsaRecord[]>
-}
-
-/** RFC 8460 §4.4: the `policy` object of a report. */
-export interface ReportedPolicy {
-  readonly 'policy-type': 'tlsa' | 'sts' | 'no-policy-found'
-  readonly 'policy-string'?: readonly string[]
-  readonly 'policy-domain': string
-  readonly 'mx-host'?: readonly string[]
-}
-
-export const describeDomainPolicy = (
-  domain: string,
-  sts: StsFinding,
-  tlsa: ReadonlyMap<string, readonly TlsaRecord[]>,
-): DomainPolicy => ({
-  domain,
-  sts: sts.policy,
-  stsFailure: sts.failure,
-  tlsa: new Map([...tlsa].filter(([, records]) => records.length > 0)),
-})
-
-/** The policy that applied to a session. The domain of a TLSA policy is the name of the host (RFC 8460 §4.4). */
-export function toReportedPolicy({ domain, sts, stsFailure, tlsa }: DomainPolicy, host: string): ReportedPolicy {
-  const records = tlsa.get(host)
-  if (records)
-    return {
-      'policy-type': 'tlsa',
-      'policy-string': records.map(
-        ({ usage, selector, matchingType, data }) => `${usage} ${selector} ${matchingType} ${data}`,
-      ),
-      'policy-domain': host,
-    }
-  if (sts)
-    return {
-      'policy-type': 'sts',
-      'policy-string': [
-        'version: STSv1',
-        `mode: ${sts.mode}`,
-        ...sts.mx.map((mx) => `mx: ${mx}`),
-        `max_age: ${sts.maxAgeSeconds}`,
-      ],
-      'policy-domain': domain,
-      'mx-host': sts.mx,
-    }
-  return { 'policy-type': stsFailure ? 'sts' : 'no-policy-found', 'policy-domain': domain }
-}
-
-/**
- * The failure of a session as a report counts it; undefined when the session was as the policy wants it. Without a
- * policy, any encrypted session is; a policy of mode `testing` counts what `enforce` would refuse.
- */
-export function findReportedFailure(policy: DomainPolicy, result: TlsResult): TlsFailureType | undefined {
-  if (policy.tlsa.has(result.host)) return result.failure
-  if (!policy.sts)
-    return policy.stsFailure ?? (result.version === undefined ? (result.failure ?? 'validation-failure') : undefined)
-  if (!allowsMailHost(policy.sts, result.host)) return 'validation-failure'
-  return result.verified ? undefined : (result.failure ?? 'validation-failure')
-}
 
 /** What a session to a host must have; without it the mail is deferred, never sent in clear. */
 export interface TlsDemand {
@@ -286,20 +201,4 @@ export function nameSite(hosts: readonly string[], demands: readonly (TlsDemand 
   const site = [...new Set(hosts)].sort().join(',')
   const names = new Set(demands.flatMap((demand) => (demand ? [DEMAND_NAMES[demand.by]] : [])))
   return names.size === 0 ? site : `${site} (${[...names].sort().join(', ')})`
-}
-
-export interface TlsResult {
-  readonly host: string
-  readonly address: string
-  /** Undefined when the session was not opened. */
-  readonly localAddress?: string
-  /** What demanded TLS: `opportunistic`: TLS only if the host offers it; `none`: no TLS. */
-  readonly policy: 'none' | 'opportunistic' | 'mta-sts' | 'dane' | 'required'
-  /** TLS version and cipher; absent without TLS. */
-  readonly version?: string
-  readonly cipher?: string
-  /** Whether the certificate is valid for the host, or with DANE matches its TLSA records. */
-  readonly verified: boolean
-  /** A result type of RFC 8460 §4.3. With `opportunistic`, the session may have been opened all the same. */
-  readonly failure?: TlsFailureType
 }

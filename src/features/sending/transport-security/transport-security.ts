@@ -1,10 +1,9 @@
-/** @module What recipient domains and hosts demand of TLS (MTA-STS, TLSA), and the counts for TLS reports. */
+/** @module What recipient domains and hosts demand of TLS: MTA-STS and TLSA. */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes } from '#platform/units.ts'
 import { shortenTlsa, type TlsaRecord } from '#protocols/smtp/dane.ts'
-import { SessionCounts } from './session-counts.ts'
-import { type DomainPolicy, StsPolicies, type TlsResult } from './tls-policy.ts'
+import { StsPolicies } from './tls-policy.ts'
 
 /** TLSA records of a host: `unknown`: DNS gave no answer, so the host must not be used now (RFC 7672 §2.1.2). */
 export type TlsaFinding = readonly TlsaRecord[] | 'unknown'
@@ -19,7 +18,6 @@ export type DemandSource = ReturnType<TransportSecurity['ofAccount']>
 export class TransportSecurity {
   readonly #app: App
   readonly #sts: StsPolicies
-  readonly #counts: SessionCounts
   #selfTest: Promise<boolean> | undefined
   #hasPassed = false
   #testedAt: Millis = 0
@@ -27,22 +25,6 @@ export class TransportSecurity {
   constructor(app: App, policyPort?: number) {
     this.#app = app
     this.#sts = new StsPolicies(app, policyPort)
-    this.#counts = new SessionCounts(app)
-  }
-
-  /** Tests the DNS servers, so that the first mail need not wait for it, and starts to store counts. */
-  start(): void {
-    void this.isDaneOn()
-    this.#counts.start()
-  }
-
-  stop(): Promise<void> {
-    return this.#counts.stop()
-  }
-
-  countSessions(policy: DomainPolicy | undefined, results: readonly TlsResult[]): void {
-    if (!policy) return
-    for (const result of results) this.#counts.add(policy, result)
   }
 
   /** What the mail of an account needs to know of domains and hosts; waiting for it is counted for the account. */

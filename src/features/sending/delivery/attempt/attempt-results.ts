@@ -1,11 +1,9 @@
 /**
- * @module What follows when an attempt has ended: for its provider and site, for reports, alerts and the log, and, by
+ * @module What follows when an attempt has ended: for its provider and site, for alerts and the log, and, by
  * its verdict, for its recipient. Never stores anything.
  */
 import type { App } from '#features/core/app/app.ts'
 import { findAttemptLogFields } from '#features/sending/queue/email.ts'
-import type { TlsResult } from '#features/sending/transport-security/tls-policy.ts'
-import type { TransportSecurity } from '#features/sending/transport-security/transport-security.ts'
 import type { Clock, Millis } from '#platform/time/clock.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import type { AttemptResult, AttemptSession, FromWorker } from '../protocol.ts'
@@ -25,7 +23,6 @@ export interface AttemptResultsOptions {
   readonly attempts: InFlightAttempts
   readonly sites: Sites
   readonly pairs: Pairs
-  readonly security: TransportSecurity
   readonly failedAddresses: FailedAddresses
   readonly recentDialogues: RecentDialogues
   readonly alerts: ReplyAlerts
@@ -49,11 +46,10 @@ export class AttemptResults {
 
   /** Applies the outcome that a Worker reports, and ends the attempt. */
   apply(attempt: InFlightAttempt, { result, session, trace }: Extract<FromWorker, { type: 'outcome' }>): void {
-    const { app, pairs, sites, security, failedAddresses, recentDialogues, alerts, findResumption } = this.#options
+    const { app, pairs, sites, failedAddresses, recentDialogues, alerts, findResumption } = this.#options
     attempt.trace = trace
     if (trace && result.kind === 'accepted')
       recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
-    security.countSessions(attempt.tlsPolicy, listTlsResults(result, session))
     if (session) failedAddresses.recordSession(session.address)
     const failures = this.#applyToDestination(attempt, result, session)
     const attemptVerdict = toVerdict(result, providerOf(attempt))
@@ -149,13 +145,6 @@ export class AttemptResults {
     else log.info(fields, verdict.kind)
   }
 }
-
-/** The TLS of the sessions that an attempt opened or tried to open; not that of a session that it reused. */
-const listTlsResults = (result: AttemptResult, session: AttemptSession | undefined): readonly TlsResult[] => [
-  ...((result.kind === 'unreachable' && result.tlsResults) || []),
-  ...(session?.tlsFailures ?? []),
-  ...(session?.tlsResult && !session.isReused ? [session.tlsResult] : []),
-]
 
 /** The provider of an attempt, by its name in providers.toml. */
 const providerOf = ({ destination: { pair } }: InFlightAttempt): string | undefined =>

@@ -7,7 +7,6 @@ import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import { accountOfLane, classOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
-import type { DomainPolicy } from '#features/sending/transport-security/tls-policy.ts'
 import { MissingBlobError } from '#platform/content/read.ts'
 import { readSnapshot } from '#platform/db/open.ts'
 import { isTransientError, toPublicReason } from '#platform/disk/storage-errors.ts'
@@ -195,7 +194,6 @@ export interface ClaimedFor {
   readonly pairGeneration: number
   /** From the outgoing address of the pair. */
   readonly route: Route
-  readonly tlsPolicy: DomainPolicy | undefined
 }
 
 /** Maximum length of the stored reason why an email could not be built. */
@@ -223,7 +221,7 @@ export class AttemptStarter {
 
   start(claimed: readonly ClaimedRecipient[], claimedFor: ClaimedFor): void {
     const { app, attempts } = this.#options
-    const { lane, destination, pairGeneration, route, tlsPolicy } = claimedFor
+    const { lane, destination, pairGeneration, route } = claimedFor
     const limits = limitsOf(destination.pair, this.#options.instant())
     const pool = this.#options.pool()
     const isBulk = isBulkLane(lane)
@@ -241,7 +239,6 @@ export class AttemptStarter {
         // Recipients who share a large body share a Worker: each Worker would need memory and time for it.
         worker: pool?.assign(limits, isBulk, recipient.mail.sharesLargeBody ? recipient.emailId : undefined) ?? 0,
         settling: undefined,
-        tlsPolicy,
       }),
     )
     for (const attempt of started) attempts.add(attempt)
@@ -267,7 +264,6 @@ export class AttemptStarter {
   #build(attempt: InFlightAttempt, route: Route): void {
     try {
       const built = this.#jobs.build(attempt, attempt.mail.address, route)
-      if ('isTlsReport' in built) attempt.tlsPolicy = undefined
       if ('render' in built)
         this.#renderQueue.enqueue(attempt, this.#ownerOf(attempt), () => void this.#render(attempt, built))
       else this.memoryQueue.enqueue(attempt, built)

@@ -3,7 +3,6 @@ import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
 import { findAttemptLogFields } from '#features/sending/queue/email.ts'
 import { NotProcessingError } from '#features/sending/queue/settle.ts'
-import type { DomainPolicy } from '#features/sending/transport-security/tls-policy.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -45,8 +44,6 @@ export interface InFlightAttempt extends AttemptState {
   /** Suppressed, or past its deadline, before its message began: due again at once, and the next claim ends it. */
   isUnwanted?: boolean
   trace?: AttemptTraceData | undefined
-  /** The TLS policy of the domain, for reports; undefined when sessions are not counted. */
-  tlsPolicy: DomainPolicy | undefined
 }
 
 export interface InFlightAttemptsOptions {

@@ -11,7 +11,6 @@ import { describeAttachment, parseAttachments } from '#features/sending/queue/re
 import { type RecipientKind, recipientKindCode } from '#features/sending/queue/status.ts'
 import type { emails } from '#features/sending/queue/tables.ts'
 import { accountTag, dayOf, trackingBaseUrl } from '#features/sending/tracking/tokens.ts'
-import { nameSite } from '#features/sending/transport-security/tls-policy.ts'
 import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
 import { findSigningDomain, type SigningDomain } from '#features/setup/domains/sending.ts'
 import { findTrackingHost } from '#features/setup/domains/tracking-domain.ts'
@@ -31,8 +30,6 @@ export interface PreparedJob {
   readonly sizeBytes: number
   /** Whether other recipients of the email share its body; a shared body is in memory only once. */
   readonly isBodyShared: boolean
-  /** Present for a report about TLS, which itself is sent without a TLS policy and is not reported. */
-  readonly isTlsReport?: true
 }
 
 /** The job of a broadcast email, to be rendered first; `render` rejects like that of `createBroadcastRenderer`. */
@@ -67,17 +64,15 @@ export class JobBuilder {
     const compose = createComposeJob(this.#app, { recipientId, emailId, rcptTo, email, domain, extra })
     const ofMailboxes = Object.entries(extra.headers ?? {}).filter(([name]) => isMailboxField(name))
     const mailboxes = [...compose.to, ...compose.cc, extra.reply_to ?? '', ...ofMailboxes.map(([, value]) => value)]
-    const isTlsReport = extra.of_service === true && extra.report_type === 'tlsrpt'
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
       isBodyShared: email.tracked === 0 && email.broadcastId === null,
       keys: keys.map(({ id, privateKeyPem }) => ({ id, privateKeyPem })),
-      ...(isTlsReport && { isTlsReport }),
       job: {
         recipientId,
         emailId,
         accountId: email.accountId,
-        route: isTlsReport ? withoutTlsDemands(route) : route,
+        route,
         mailFrom: `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, masterKeys.subkey('verp'))}@${domain.returnPathDomain}`,
         rcptTo,
         // SMTPUTF8 (RFC 6531) is needed for non-ASCII addresses in the envelope and in the header.
@@ -100,13 +95,6 @@ export class JobBuilder {
     this.#domains.set(id, { domain, readAtMs: now })
     return domain
   }
-}
-
-/** RFC 8460 §3: reports are delivered despite any failure of TLS. */
-const withoutTlsDemands = (route: Route): Route => {
-  const hosts = route.hosts.map(({ host, addresses }) => ({ host, addresses }))
-  const names = hosts.map(({ host }) => host)
-  return { ...route, hosts, site: nameSite(names, []) }
 }
 
 async function applyRendered(prepared: PreparedJob, rendering: Promise<RenderedMail>): Promise<PreparedJob> {

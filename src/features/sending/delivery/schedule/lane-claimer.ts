@@ -176,7 +176,7 @@ export class LaneClaimer {
   /** Claims as many recipients as there is capacity for, and starts their attempts. */
   async #claim(lane: Lane, departure: Departure): Promise<void> {
     const { app, sites, pairs, router, starter, slowAttempts } = this.#options
-    const { route, policy, pair, source, canLeave, site, destination } = departure
+    const { route, pair, source, canLeave, site, destination } = departure
     const now = app.clock.now()
     const max = Math.min(
       departure.pairCapacity,
@@ -215,7 +215,6 @@ export class LaneClaimer {
       destination,
       pairGeneration,
       route: toRouteOfSource(route, pair, source),
-      tlsPolicy: policy,
     })
     slowAttempts.watch()
     lane.firstDue = findFirstDue(app.db, lane.name)

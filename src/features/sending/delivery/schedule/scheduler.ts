@@ -194,7 +194,8 @@ export class DeliveryScheduler {
       onMessages: (messages) => this.#onMessages(messages),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
-    this.#security.start()
+    // So that the first mail need not wait for the test of the DNS servers.
+    void this.#security.isDaneOn()
     const stopDue = this.#app.mailDue.listen(({ lane, at, isRetryAsked }) =>
       this.#lanes.setDue(lane, at, { isRetryAsked }),
     )
@@ -227,7 +228,6 @@ export class DeliveryScheduler {
     await this.#attempts.waitForBegun()
     this.#starter.clear()
     await this.#attempts.settleStopped()
-    await this.#security.stop()
     await this.pairs.stop()
     this.#pool?.terminate()
   }

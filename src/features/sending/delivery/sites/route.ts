@@ -7,12 +7,7 @@ import { isIP, isIPv6 } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, domainOfLane, SANDBOX_LANE, SIMULATOR_LANE } from '#features/sending/queue/lanes.ts'
 import { findRedirect } from '#features/sending/queue/queue-rules.ts'
-import {
-  chooseTlsPolicy,
-  type DomainPolicy,
-  describeDomainPolicy,
-  nameSite,
-} from '#features/sending/transport-security/tls-policy.ts'
+import { chooseTlsPolicy, nameSite } from '#features/sending/transport-security/tls-policy.ts'
 import type { DemandSource } from '#features/sending/transport-security/transport-security.ts'
 import { shuffle } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
@@ -32,12 +27,7 @@ import { formatTarget, parseTarget, type RedirectTarget } from '../providers/lan
 import { OVERFLOW_PROVIDER, SMARTHOST_PROVIDER } from '../providers/registry.ts'
 
 export type RouteResult =
-  | {
-      readonly kind: 'route'
-      readonly route: Route
-      /** The TLS policy of the domain, for reports; absent when sessions are not counted. */
-      readonly policy?: DomainPolicy
-    }
+  | { readonly kind: 'route'; readonly route: Route }
   /** A policy of the domain is being fetched; `ready` resolves when the route should be looked up again. */
   | { readonly kind: 'pending'; readonly ready: Promise<void> }
   /** Permanent: every recipient of the lane bounces. `text` is shown as the reply and starts with the status codes. */
@@ -244,7 +234,6 @@ async function secureHosts(
   return {
     kind: 'route',
     route: { site, hosts: route, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
-    policy: describeDomainPolicy(domain, sts, new Map(reachable.map(({ host, tlsa }) => [host.host, tlsa]))),
   }
 }
 

@@ -4,13 +4,12 @@
  */
 import { isIPv6 } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
-import type { TlsResult } from '#features/sending/transport-security/tls-policy.ts'
 import { canOpenDescriptor } from '#platform/process/descriptors.ts'
 import type { Clock } from '#platform/time/clock.ts'
 import { KiB } from '#platform/units.ts'
 import type { SmtpClient } from '#protocols/smtp/client.ts'
 import { type ConnectResult, connectSmtp } from '#protocols/smtp/connect.ts'
-import { describeTlsFailure, type SmtpFailure, TLS_FAILURE_CODES, toTlsFailureType } from '#protocols/smtp/failures.ts'
+import { describeTlsFailure, type SmtpFailure } from '#protocols/smtp/failures.ts'
 import type { OnPhaseEnd } from '#protocols/smtp/timeouts.ts'
 import type {
   AddressFailure,
@@ -138,7 +137,7 @@ export class Connections {
     const { client } = result
     return {
       client,
-      session: toAttemptSession(client, target, tls, handshakeFailure),
+      session: toAttemptSession(client, target, handshakeFailure),
       openedAtMs: this.#clock.monotonicMs(),
       isReused: false,
       user,
@@ -163,23 +162,17 @@ export class Connections {
       tlsDemanded: false,
     }
     const targets = listTargets(route)
-    const tlsFailures: TlsResult[] = []
     for (const [index, target] of targets.entries()) {
       if (index < from || skipped.has(target.host)) continue
       const hadDescriptor = canOpenDescriptor()
       const opened = await this.#openAddress(route, target, signal, trace)
-      if ('client' in opened) {
-        const session = { ...opened.session, ...(tlsFailures.length > 0 && { tlsFailures }) }
-        return { kind: 'open', connection: { ...opened, session }, next: index + 1 }
-      }
+      if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
       if (opened.kind === 'failed' && opened.phase === 'connect' && !(hadDescriptor && canOpenDescriptor()))
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
       if (isSilent(opened) && !signal.aborted) this.#onAddressFailed({ address: target.address, kind: 'connect' })
       const unreachable = toUnreachable(opened, target, route)
-      tlsFailures.push(...(unreachable.tlsResults ?? []))
       // A host that lacks the demanded TLS is the reason, even if another host cannot be reached at all.
       if (unreachable.tlsDemanded || !last.tlsDemanded) last = unreachable
-      if (tlsFailures.length > 0) last = { ...last, tlsResults: tlsFailures }
       if (signal.aborted) return { ...last, next: index + 1 }
     }
     return { ...last, next: targets.length }
@@ -187,9 +180,6 @@ export class Connections {
 }
 
 const RECENTLY_BROKEN: SmtpFailure = { kind: 'tls', message: 'not tried again, because it failed recently' }
-
-const toPolicy = (demand: Target['demand'], tls: Route['tls']): TlsResult['policy'] =>
-  demand?.by ?? (tls === 'never' ? 'none' : tls === 'opportunistic' ? 'opportunistic' : 'required')
 
 /** Whether a server that offers TLS cannot do it: its handshake fails, or it goes on in clear after its 220. */
 const isHandshakeFailure = (result: ConnectResult): result is Extract<ConnectResult, { kind: 'failed' }> =>
@@ -204,28 +194,21 @@ const isSilent = (result: Exclude<ConnectResult, { kind: 'connected' }>): boolea
 
 function toAttemptSession(
   client: SmtpClient,
-  { host, address, demand }: Target,
-  tls: Route['tls'],
+  { host, address }: Target,
   handshakeFailure: SmtpFailure | undefined,
 ): AttemptSession {
   const { localAddress } = client
-  const at = { host, address, localAddress, policy: toPolicy(demand, tls) }
   if (!client.tls) {
     const words = handshakeFailure ? `none: handshake failed: ${handshakeFailure.message}` : 'none: not offered'
-    const failure = toTlsFailureType(handshakeFailure ? handshakeFailure.code : TLS_FAILURE_CODES.notOffered)
-    const tlsResult: TlsResult = { ...at, verified: false, ...(tls !== 'never' && { failure }) }
-    return { host, address, localAddress, tls: words, tlsResult }
+    return { host, address, localAddress, tls: words }
   }
   const { protocol, cipher, authorized, authorizationError, matchesTlsa = false } = client.tls
-  const verified = authorized || matchesTlsa
   const words = matchesTlsa
     ? 'certificate matches the TLSA records'
     : authorized
       ? 'certificate verified'
       : `certificate not verified: ${authorizationError ?? 'unknown'}`
-  const failure = verified ? undefined : toTlsFailureType(authorizationError)
-  const tlsResult: TlsResult = { ...at, version: protocol, cipher, verified, ...(failure && { failure }) }
-  return { host, address, localAddress, tls: `${protocol} ${cipher}, ${words}`, tlsResult }
+  return { host, address, localAddress, tls: `${protocol} ${cipher}, ${words}` }
 }
 
 function toUnreachable(
@@ -237,15 +220,11 @@ function toUnreachable(
   const where = `${host}[${address}]:${route.port}`
   const isTlsPhase = result.phase === 'tls' || result.phase === 'starttls'
   const tlsDemanded = (demand !== undefined || route.tls === 'required' || route.tls === 'implicit') && isTlsPhase
-  const failure = toTlsFailureType(result.kind === 'failed' ? result.failure.code : TLS_FAILURE_CODES.notOffered)
   const ended = {
     kind: 'unreachable' as const,
     phase: result.phase,
     tlsDemanded,
     ...(tlsDemanded && demand && { tlsDemand: demand.words }),
-    ...(isTlsPhase && {
-      tlsResults: [{ host, address, policy: toPolicy(demand, route.tls), verified: false, failure }],
-    }),
   }
   if (result.kind === 'refused') {
     const message = `${where} rejected the session (${result.phase}): ${result.reply.text}`

@@ -138,7 +138,7 @@ export async function transmit(
       else sessions.release(route.site, connection)
     }
     if ('failure' in result) trace.note(result.failure.message)
-    const attempt = { result, session: isReused ? toReusedSession(session) : session }
+    const attempt = { result, session }
     // Servers end sessions that were idle or carried many messages; that is not a failure of the host.
     const isStaleSession = isReused && hasEndedSession(result)
     const isRejected = isTemporaryRejection(result) && !isStaleSession
@@ -151,11 +151,6 @@ export async function transmit(
     if (!(isStaleSession || hasNext) || rejectingHosts.size >= MAX_REJECTING_HOSTS) return rejection ?? attempt
     connection = rejection ? undefined : sessions.reuse(route.site)
   }
-}
-
-/** Its TLS was counted with the first message. */
-function toReusedSession({ tlsFailures: _, ...session }: AttemptSession): AttemptSession {
-  return { ...session, isReused: true }
 }
 
 const hasEndedSession = (result: TransactionResult): boolean =>
