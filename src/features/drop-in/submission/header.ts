@@ -23,8 +23,6 @@ import { type Fields, isControlField } from './control-headers.ts'
 /** Mailboxes of one field that are read, and its length. */
 const MAX_MAILBOXES = 1000
 const MAX_FIELD_LENGTH = 100_000
-/** Of a line with its name (RFC 5322 §2.1.1). */
-const MAX_REFERENCES_LENGTH = 998 - 'References: '.length
 
 /** Fields that may occur once (RFC 5322 §3.6); the first counts. */
 const SINGLE_FIELDS = ['From', 'Subject', 'Date', 'Message-ID', 'Content-Type']
@@ -140,21 +138,6 @@ function mendValue(name: string, text: string, dropped: Set<string>): string {
   const lowerName = name.toLowerCase()
   if (lowerName === 'list-unsubscribe-post')
     return text.replaceAll(/\s/g, '').toLowerCase() === ONE_CLICK.toLowerCase() ? ONE_CLICK : ''
-  const isUnsubscribe = lowerName === 'list-unsubscribe'
-  const isThread = lowerName === 'references'
-  const value = isUnsubscribe ? readUnsubscribeUrls(text).urls : isThread ? shortenReferences(text) : text
+  const value = lowerName === 'list-unsubscribe' ? readUnsubscribeUrls(text).urls : text
   return isFoldable(name, value) ? value : ''
-}
-
-/** A long thread does not fit a line: the first id, which names the thread, and the last ones stay. */
-function shortenReferences(value: string): string {
-  const [first = '', ...ids] = value.split(/\s+/)
-  let length = first.length
-  const last: string[] = []
-  for (const id of ids.toReversed()) {
-    length += id.length + 1
-    if (length > MAX_REFERENCES_LENGTH) break
-    last.unshift(id)
-  }
-  return [first, ...last].join(' ')
 }
