@@ -15,8 +15,8 @@ import {
 import { KiB, MiB } from '#platform/units.ts'
 import { NEWSLETTER_STATUSES } from './states.ts'
 
-export const MAX_SUBJECT_LENGTH = 998
-export const MAX_BODY_BYTES = 1 * MiB
+const MAX_SUBJECT_LENGTH = 998
+const MAX_BODY_LENGTH = 1 * MiB
 export const MAX_DATA_BYTES = 64 * KiB
 /** Lists omit larger bodies, because a page has up to a hundred newsletters. */
 export const MAX_LISTED_BYTES = 64 * KiB
@@ -58,18 +58,17 @@ const RENDERED_NOTE = 'In Jinja syntax, rendered for each contact.'
 const ListId = Type.String({ description: 'Id of the contact list that it is sent to.' })
 const Subject = Type.String({
   minLength: 1,
-  description: `Subject, at most ${MAX_SUBJECT_LENGTH} characters. ${RENDERED_NOTE}`,
+  maxLength: MAX_SUBJECT_LENGTH,
+  description: `Subject. ${RENDERED_NOTE}`,
 })
 const FromAddress = Type.String({
   description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
 })
+/** Its limit in bytes is checked when it is sent. */
+const Body = Type.String({ maxLength: MAX_BODY_LENGTH })
 const OPTIONAL_FIELDS = {
-  html_body: OptionalNullable(Type.String(), {
-    description: `HTML body, at most ${MAX_BODY_BYTES} bytes. ${RENDERED_NOTE}`,
-  }),
-  text_body: OptionalNullable(Type.String(), {
-    description: `Text body, at most ${MAX_BODY_BYTES} bytes. ${RENDERED_NOTE}`,
-  }),
+  html_body: OptionalNullable(Body, { description: `HTML body. ${RENDERED_NOTE}` }),
+  text_body: OptionalNullable(Body, { description: `Text body. ${RENDERED_NOTE}` }),
   template_id: OptionalNullable(Type.String(), {
     description: 'Id of a template that supplies omitted bodies, in its version at the time of sending.',
   }),

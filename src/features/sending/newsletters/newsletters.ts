@@ -27,10 +27,8 @@ import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import {
-  MAX_BODY_BYTES,
   MAX_DATA_BYTES,
   MAX_LISTED_BYTES,
-  MAX_SUBJECT_LENGTH,
   type NewNewsletter,
   type NewsletterChangeBody,
   NewsletterRecord,
@@ -247,8 +245,9 @@ function toStoredFields(db: Database, accountId: number, provided: NewsletterCha
     ...(list_id !== undefined && { listId: getList(db, accountId, list_id).id }),
     ...(subject !== undefined && { subject: parseSubject(subject) }),
     ...(from_address !== undefined && { from: requireRegisteredSender(db, accountId, from_address) }),
-    ...(html_body !== undefined && { htmlBody: parseBody('html_body', html_body) }),
-    ...(text_body !== undefined && { textBody: parseBody('text_body', text_body) }),
+    // Clients send an empty body to mean none.
+    ...(html_body !== undefined && { htmlBody: html_body || null }),
+    ...(text_body !== undefined && { textBody: text_body || null }),
     ...(template_id !== undefined && { templateId: requireTemplateId(db, accountId, template_id) }),
     ...(template_data !== undefined && { templateData: formatTemplateData(mapFromPhp(template_data) ?? null) }),
     ...(reply_to !== undefined && { replyTo: parseReplyTo(reply_to) }),
@@ -258,18 +257,7 @@ function toStoredFields(db: Database, accountId: number, provided: NewsletterCha
 function parseSubject(subject: string): string {
   if (subject.trim() === '') throw invalid('subject', 'subject must not be empty.')
   requireHeaderSafe('subject', subject)
-  if (subject.length > MAX_SUBJECT_LENGTH)
-    throw invalid('subject', `subject has ${subject.length} characters; it must have at most ${MAX_SUBJECT_LENGTH}.`)
-  return subject.toWellFormed()
-}
-
-/** Clients send an empty body to mean none. */
-function parseBody(field: 'html_body' | 'text_body', body: string | null): string | null {
-  if (body === null || body === '') return null
-  const sizeBytes = Buffer.byteLength(body)
-  if (sizeBytes > MAX_BODY_BYTES)
-    throw invalid(field, `${field} has ${sizeBytes} bytes; it must have at most ${MAX_BODY_BYTES}.`)
-  return body.toWellFormed()
+  return subject
 }
 
 function requireTemplateId(db: Database, accountId: number, id: string | null): number | null {
