@@ -7,7 +7,7 @@ import { findMailbox, formatUnknownMailbox } from './mailboxes.ts'
 
 /** Delay of each reply of `slow`, from RCPT on. */
 const SLOW_REPLY_MS = seconds(3)
-/** Pairs of sender and recipient that are remembered; the oldest is evicted. */
+/** Pairs of sender and recipient whose attempts are counted; when there are more, counting begins again. */
 const MAX_PAIRS = 10_000
 
 export async function startSimulator({
@@ -18,11 +18,8 @@ export async function startSimulator({
   const attempts = new Map<string, number>()
   const countAttempt = (pair: string): number => {
     const count = (attempts.get(pair) ?? 0) + 1
-    // Deleted first, so that the pair becomes the newest.
-    attempts.delete(pair)
+    if (attempts.size >= MAX_PAIRS) attempts.clear()
     attempts.set(pair, count)
-    const [oldest] = attempts.size > MAX_PAIRS ? attempts.keys() : []
-    if (oldest !== undefined) attempts.delete(oldest)
     return count
   }
   const server: LocalServer = await startLocalServer(log, {
