@@ -34,7 +34,7 @@ import { AppError } from '#platform/errors.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { parseMailbox } from '#protocols/address/parse.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
 import { skipWaiting } from './erase.ts'
 import { readFirstRecipients, type SnapshotRecipient, toBroadcastContact } from './preflight.ts'
 import { discardLeftovers, parseStoredActor } from './start.ts'
@@ -397,7 +397,7 @@ const PLACEHOLDER_BODY = new Uint8Array()
 /** What all emails of a broadcast share. The bodies are placeholders: their sources are stored once. */
 const toSharedDraft = (broadcast: Broadcast, stream: string): Draft => ({
   from: broadcast.from,
-  fromDomain: parseDomain(broadcast.from),
+  fromDomain: domainOfMailbox(broadcast.from),
   recipients: [],
   subject: broadcast.subject,
   html: broadcast.htmlRef === null ? undefined : PLACEHOLDER_BODY,
@@ -417,7 +417,7 @@ function toRecipientDraft(shared: Draft, row: SnapshotRecipient, subject: string
   return {
     ...shared,
     subject,
-    recipients: [{ kind: 'to', address: row.email, domain: parseDomain(row.email), mailbox: undefined }],
+    recipients: [{ kind: 'to', address: row.email, domain: domainOfMailbox(row.email), mailbox: undefined }],
     extra: { ...shared.extra, contact: toBroadcastContact(row) },
   }
 }
@@ -435,13 +435,6 @@ async function renderSubjects(app: App, broadcast: Broadcast, rows: readonly Sna
       return findSubjectProblem(rendered) === undefined ? toOneLine(rendered) : subject
     }),
   )
-}
-
-/** The domain of a stored address. The address was checked before it was stored, so it is not checked here. */
-function parseDomain(mailbox: string): string {
-  const parsed = parseMailbox(mailbox)
-  if (parsed.kind === 'invalid') throw new Error('a stored address cannot be read')
-  return parsed.domain
 }
 
 function withdrawEmails(app: App, tx: Tx, broadcast: Broadcast, emails: readonly QueuedEmail[]): void {
