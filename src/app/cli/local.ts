@@ -157,14 +157,13 @@ const MAX_SHOWN = 3
 function formatDisk({ file_system: disk, database, content, raw_mail, kinds, ...use }: ReturnType<typeof readDisk>) {
   const { groups, ...files } = database
   const groupBytes = Object.entries(groups).map(([group, bytes]) => [`${group}_bytes`, bytes] as const)
-  const { not_stored: notStored, ...sizes } = use
   const accounts = kinds.flatMap(({ kind, accounts: all }) =>
     all
       .filter(({ share_bytes: share }, index) => index < MAX_SHOWN || share !== null)
       .map((account) => ({ kind, ...account })),
   )
   return joinParagraphs(
-    formatFields({ ...sizes, free_on_this_disk_bytes: disk.free_bytes }),
+    formatFields({ ...use, free_on_this_disk_bytes: disk.free_bytes }),
     disk.free_bytes < disk.wanted_free_bytes &&
       `New mail is refused until ${formatSize(enoughAfterLow(disk.wanted_free_bytes))} are free (TASSIS_MIN_FREE_DISK).`,
     `Database:\n${formatFields({ ...files, ...Object.fromEntries(groupBytes) }, 2)}`,
@@ -177,10 +176,6 @@ function formatDisk({ file_system: disk, database, content, raw_mail, kinds, ...
     formatPage({ data: accounts }, 'kind name id used_bytes share_bytes deleted_now_before', {
       deleted_now_before: ({ goes_before: at }) => at,
     }),
-    ...notStored.map(
-      ({ id, name, messages }) =>
-        `Dropped: ${messages} messages to ${name} (${id}), because no route matched and the domain had too much of such mail.`,
-    ),
   )
 }
 

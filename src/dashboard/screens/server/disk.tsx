@@ -85,19 +85,6 @@ function UseOfDisk({ use, isMeasuring }: { readonly use: Use; readonly isMeasuri
       <Section title="What uses the space">
         <DataTable label="What uses the space" columns={USE_COLUMNS} rows={listUses(use)} toKey={({ name }) => name} />
       </Section>
-      {use.not_stored.length > 0 && (
-        <Section
-          title="Received mail that was dropped"
-          description="No route matched, and the domain had too much of such mail."
-        >
-          <DataTable
-            label="Accounts whose mail was dropped"
-            columns={DROPPED_COLUMNS}
-            rows={use.not_stored}
-            toKey={({ id }) => id}
-          />
-        </Section>
-      )}
     </>
   )
 }
@@ -220,14 +207,3 @@ const listUses = (use: Use): UseRow[] =>
   ]
     .filter(({ bytes }) => bytes > 0)
     .sort((a, b) => b.bytes - a.bytes)
-
-const DROPPED_COLUMNS: readonly Column<Use['not_stored'][number]>[] = [
-  { header: 'Account', cell: ({ id, name }) => <AccountLink id={id} name={name} /> },
-  {
-    header: 'Messages',
-    width: '30%',
-    isNumeric: true,
-    phone: 'aside',
-    cell: ({ messages }) => messages.toLocaleString(),
-  },
-]

@@ -47,14 +47,6 @@ const DiskUse = Type.Object({
   imports_bytes: Bytes('Files that wait for their import'),
   other_bytes: Bytes('Other files'),
   kinds: Type.Array(KindUsage, { description: 'What is retained, for how long, and what is deleted next.' }),
-  not_stored: Type.Array(
-    Type.Object({
-      id: Uuid({ description: 'Id of the account.' }),
-      name: Text('Name of the account.'),
-      messages: Count('Number of messages.'),
-    }),
-    { description: 'Messages that were dropped, because no route matched and their domain had too much of such mail.' },
-  ),
 })
 export const ServerDisk = Type.Object({
   read_at: Timestamp({ description: 'When this was read.' }),

@@ -8,7 +8,7 @@ import type { Millis } from '#platform/time/clock.ts'
 import { measureUse } from './cuts.ts'
 import type { ServerDisk } from './disk-model.ts'
 import { type MonthUse, measureAllocated } from './measure.ts'
-import { listKindUsages, listNotStored } from './overview.ts'
+import { listKindUsages } from './overview.ts'
 
 export type DiskUse = ReturnType<typeof measureDisk>
 
@@ -31,7 +31,6 @@ export function measureDisk(db: Database, config: Config, now: Millis) {
     names.reduce((sum, name) => sum + measureAllocated(join(dataDir, name)), 0)
   const measured = measureUse(db, dataDir)
   const kinds = listKindUsages(db, config, measured, now)
-  const notStored = listNotStored(db)
   const fileBytes = measureFiles('tassis.db')
   const walBytes = measureFiles('tassis.db-wal', 'tassis.db-shm')
   const captures = measureFiles('capture.db', 'capture.db-wal', 'capture.db-shm')
@@ -54,7 +53,6 @@ export function measureDisk(db: Database, config: Config, now: Millis) {
     imports_bytes: imports,
     other_bytes: Math.max(0, total - fileBytes - walBytes - months - captures - imports),
     kinds,
-    not_stored: notStored,
   } satisfies ServerDisk['use']
 }
 

@@ -3,7 +3,6 @@
  * only.
  */
 import type { Database } from 'bun:sqlite'
-import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/api/inbound-emails.ts'
 import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
@@ -116,13 +115,3 @@ function listAccountUsages(db: Database, measured: Measurement, kind: BudgetedKi
         : [],
     )
 }
-
-/** Accounts whose unrouted messages were dropped, with their number; the highest first. */
-export const listNotStored = (db: Database): { id: string; name: string; messages: number }[] =>
-  db
-    .query<{ uuid: UuidBytes; name: string; messages: number }, [string, number]>(
-      `SELECT uuid, name, value AS messages FROM accounts CROSS JOIN counters ON account_id = accounts.id
-       WHERE metric = ? AND hour = 0 ORDER BY value DESC LIMIT ?`,
-    )
-    .all(UNROUTED_DROPPED_METRIC, MAX_ACCOUNTS)
-    .map(({ uuid, ...row }) => ({ id: formatUuid(uuid), ...row }))

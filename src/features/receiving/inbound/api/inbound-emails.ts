@@ -55,8 +55,6 @@ export interface InboundEmail extends Omit<Row, 'rcptTo' | 'toAddresses' | 'atta
 
 /** Counts an account's current inbound emails. */
 export const INBOUND_METRIC = 'inbound'
-/** Counts an account's messages that were dropped because of the limits on unrouted mail. */
-export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
 const NO_HOUR: Millis = 0
 
 const buildSelect = (

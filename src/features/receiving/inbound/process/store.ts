@@ -7,7 +7,7 @@ import type { Database } from 'bun:sqlite'
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { count, record } from '#features/core/events/record.ts'
+import { record } from '#features/core/events/record.ts'
 import type { Envelope, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { toAttachmentJson, truncateOptionalHeader } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -24,7 +24,6 @@ import {
   type InboundEmail,
   type InboundStatus,
   inboundStatusCode,
-  UNROUTED_DROPPED_METRIC,
 } from '../api/inbound-emails.ts'
 import type { inboundEmails } from '../tables.ts'
 
@@ -186,10 +185,7 @@ export function storeInbound(app: App, tx: Tx, target: NewInbound, received: Rec
   if (target.routeId === undefined) {
     const isTooLarge = envelope.sizeBytes > MAX_UNROUTED_BYTES
     const dropped = isTooLarge ? 1 : dropOldestUnrouted(app, tx, target.domainId, envelope.sizeBytes)
-    if (dropped > 0) {
-      count(tx, target.accountId, UNROUTED_DROPPED_METRIC, 0, dropped)
-      tx.afterCommit(() => logUnrouted(app, target))
-    }
+    if (dropped > 0) tx.afterCommit(() => logUnrouted(app, target))
     if (isTooLarge) {
       dropContentOf(app, tx, received)
       return undefined
@@ -282,7 +278,7 @@ function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
   logTimes.unroutedAtMs = nowMs
   app.log.warn(
     { account: findAccountLogId(app.db, accountId), domainId },
-    'unrouted messages dropped, oldest first: their domain is at its limit; `tassis disk` counts them',
+    'unrouted messages dropped, oldest first: their domain is at its limit',
   )
 }
 
