@@ -8,7 +8,7 @@ import { Value } from '@sinclair/typebox/value'
 import { StrictObject } from '#platform/http/schemas.ts'
 import { readMember } from '#platform/net/llm.ts'
 import { AREAS, type GroundedFinding, isCritical, MAX_FINDINGS, SEVERITIES } from './findings.ts'
-import { type AllowedNumbers, createTextCheck, isSameNumber, type TextCheck, toPlainText } from './text-check.ts'
+import { createTextCheck, isSameNumber, type TextCheck, toPlainText } from './text-check.ts'
 
 export interface CheckedAnswer {
   /** Undefined if the model's summary failed the check. */
@@ -51,13 +51,10 @@ export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number
   }
   const plainSummary = toPlainText(summary)
   const cited = new Set(findings.flatMap(({ metrics: names }) => names))
-  const summaryNumbers: AllowedNumbers = {
-    figures: selectMetrics(metrics, (name) => name.startsWith('total.') || cited.has(name)),
-    guidelines: 'named',
-  }
+  const summaryStats = selectMetrics(metrics, (name) => name.startsWith('total.') || cited.has(name))
   return {
     summary:
-      plainSummary.length > 0 && plainSummary.length <= MAX_SUMMARY_LENGTH && text(plainSummary, summaryNumbers)
+      plainSummary.length > 0 && plainSummary.length <= MAX_SUMMARY_LENGTH && text(plainSummary, summaryStats)
         ? plainSummary
         : undefined,
     findings,
@@ -82,12 +79,7 @@ function groundFinding(
   // A finding that cites only guidelines is not about the account.
   if (stats.size === 0) return undefined
   const texts = [toPlainText(observation), toPlainText(recommendation)] as const
-  if (!texts.every((one) => one !== '' && one.length <= MAX_TEXT_LENGTH)) return undefined
-  if (
-    !text(texts[0], { figures: stats, guidelines: 'named' }) ||
-    !text(texts[1], { figures: stats, guidelines: 'wished' })
-  )
-    return undefined
+  if (!texts.every((one) => one !== '' && one.length <= MAX_TEXT_LENGTH && text(one, stats))) return undefined
   return {
     severity: severity === 'critical' && !names.some((name) => isCritical(metrics, name)) ? 'warn' : severity,
     area,
