@@ -1,6 +1,6 @@
 /**
- * @module Lists the audit log of an account. Filtered lists use the index that leaves the fewest entries, in batches
- * that yield to other requests, and scan a limited number of entries.
+ * @module Lists the audit log of an account. Filtered lists scan a limited number of entries, in batches that yield to
+ * other requests.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -26,12 +26,6 @@ export interface AuditFilter {
 const COLUMNS = `id, uuid, account_id AS accountId, actor_type AS actorType, actor_id AS actorId, action, resource_type AS resourceType,
   resource_id AS resourceId, ip_address AS ipAddress, metadata, created_at AS createdAt`
 
-type FilterValues = [string | null, string | null, string | null, string | null, string | null]
-
-/** SQL that selects entry ids of account ?1 below id ?3, newest first; `condition` may require the indexed value ?2. */
-const selectIds = (condition: string): string =>
-  `SELECT id FROM audit_logs WHERE account_id = ?1 ${condition} AND id < ?3 ORDER BY id DESC LIMIT ?4`
-
 const sql = prepareStatements((db) => ({
   page: db.prepare<StoredAuditEntry, [number, number, number, number]>(
     `SELECT ${COLUMNS} FROM audit_logs WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
@@ -47,17 +41,17 @@ const sql = prepareStatements((db) => ({
   bounds: db.prepare<{ first: number | null; last: number | null }, []>(
     'SELECT (SELECT min(id) FROM audit_logs) AS first, (SELECT max(id) FROM audit_logs) AS last',
   ),
-  all: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND ?2 IS NULL')),
-  ofAction: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND action = ?2')),
-  ofActor: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND actor_id = ?2')),
-  ofResource: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND resource_id = ?2')),
+  matching: db.prepare<{ id: number }, [number, number, number, ...(string | null)[]]>(
+    `SELECT id FROM audit_logs WHERE account_id = ?1 AND id < ?2 AND id >= ?3 AND (?4 IS NULL OR action = ?4)
+     AND (?5 IS NULL OR actor_type = ?5) AND (?6 IS NULL OR actor_id = ?6) AND (?7 IS NULL OR resource_type = ?7)
+     AND (?8 IS NULL OR resource_id = ?8) ORDER BY id DESC`,
+  ),
+  batchEnd: db.prepare<{ id: number }, [number, number, number]>(
+    'SELECT id FROM audit_logs WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?',
+  ),
   metadataOf: db.prepare<{ metadata: string }, [number, string, number]>(
     `SELECT metadata FROM audit_logs WHERE account_id = ? AND resource_id = ? AND metadata IS NOT NULL
      ORDER BY id DESC LIMIT ?`,
-  ),
-  fits: db.prepare<{ id: number }, [number, ...FilterValues]>(
-    `SELECT id FROM audit_logs WHERE id = ?1 AND (?2 IS NULL OR action = ?2) AND (?3 IS NULL OR actor_type = ?3)
-     AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR resource_type = ?5) AND (?6 IS NULL OR resource_id = ?6)`,
   ),
   newest: db.prepare<StoredAuditEntry, { account: number | null; action: string | null; from: Millis; limit: number }>(
     `SELECT ${COLUMNS} FROM audit_logs WHERE ($account IS NULL OR account_id = $account) AND ($action IS NULL OR action = $action)
@@ -81,16 +75,12 @@ export function findNameInLog(db: Database, accountId: number, resourceId: strin
 
 const BATCH_SIZE = 1000
 
-/**
- * Maximum number of entries that one filtered list scans. An entry takes about 1 µs when the index suffices, and 2 µs
- * when its row is read.
- */
+/** Maximum number of entries that one filtered list scans, about 2 µs each. */
 const MAX_ENTRIES_SCANNED = 200_000
 
 /**
  * A page of the account's log, newest first, with the number of entries on all pages. With filters, scans at most the
- * newest MAX_ENTRIES_SCANNED entries of the account, or of the requested resource, actor or action. A time range
- * reaches older entries.
+ * newest MAX_ENTRIES_SCANNED entries of the account. A time range reaches older entries.
  */
 export async function listAuditEntries(
   db: Database,
@@ -106,22 +96,19 @@ export async function listAuditEntries(
       total: statements.count.get(accountId)?.n ?? 0,
     }
   const { above, below } = findIdRange(db, filter)
-  const { next, isExact } = chooseIdScan(db, accountId, filter)
-  const values = toFilterValues(filter)
+  const { action, actorType, actorId, resourceType, resourceId } = filter
+  const values = [action, actorType, actorId, resourceType, resourceId].map((value) => value ?? null)
   const belowPage = belowId(page)
   const ids: number[] = []
   let total = 0
   let cursor = below
-  for (let scanned = 0; scanned < MAX_ENTRIES_SCANNED; scanned += BATCH_SIZE) {
-    const batch = next(cursor, BATCH_SIZE).filter(({ id }) => id > above)
-    for (const { id } of batch) {
-      if (!isExact && !statements.fits.get(id, ...values)) continue
+  for (let scanned = 0; scanned < MAX_ENTRIES_SCANNED && cursor > above + 1; scanned += BATCH_SIZE) {
+    const end = Math.max(statements.batchEnd.get(accountId, cursor, BATCH_SIZE - 1)?.id ?? 0, above + 1)
+    for (const { id } of statements.matching.all(accountId, cursor, end, ...values)) {
       if (id < belowPage && total >= page.offset && ids.length < page.limit) ids.push(id)
       total++
     }
-    const last = batch.at(-1)
-    if (!last || batch.length < BATCH_SIZE) break
-    cursor = last.id
+    cursor = end
     await takeTurn()
   }
   return { entries: ids.flatMap((id) => statements.byId.get(id) ?? []), total }
@@ -130,35 +117,6 @@ export async function listAuditEntries(
 /** Entries of an account after one, oldest first. */
 export const listAuditEntriesAfter = (db: Database, accountId: number, id: number, limit: number): StoredAuditEntry[] =>
   sql(db).after.all(accountId, id, limit)
-
-const toFilterValues = ({ action, actorType, actorId, resourceType, resourceId }: AuditFilter): FilterValues => [
-  action ?? null,
-  actorType ?? null,
-  actorId ?? null,
-  resourceType ?? null,
-  resourceId ?? null,
-]
-
-interface IdScan {
-  /** Ids below `cursor`, newest first. */
-  readonly next: (cursor: number, limit: number) => { id: number }[]
-  /** Whether every id matches all filters, so that no row has to be read. */
-  readonly isExact: boolean
-}
-
-/** Uses the index that leaves the fewest entries to scan. */
-function chooseIdScan(db: Database, accountId: number, filter: AuditFilter): IdScan {
-  const { all, ofAction, ofActor, ofResource } = sql(db)
-  const filterCount = toFilterValues(filter).filter((value) => value !== null).length
-  const scanBy = (statement: typeof all, value: string | undefined): IdScan => ({
-    next: (cursor, limit) => statement.all(accountId, value ?? null, cursor, limit),
-    isExact: filterCount === (value === undefined ? 0 : 1),
-  })
-  if (filter.resourceId !== undefined) return scanBy(ofResource, filter.resourceId)
-  if (filter.actorId !== undefined) return scanBy(ofActor, filter.actorId)
-  if (filter.action !== undefined) return scanBy(ofAction, filter.action)
-  return scanBy(all, undefined)
-}
 
 /** The ids, both exclusive, that enclose a time range. Times never decrease along the ids. */
 function findIdRange(db: Database, { from, to }: AuditFilter): { above: number; below: number } {
