@@ -1,12 +1,11 @@
 /**
- * @module Checks in DNS whether a domain accepts mail (RFC 5321 §5.1, RFC 7505), within 5 seconds. Caches results for
- * some minutes, shares a running lookup between its callers, and limits concurrent lookups in total and per account, so
- * that a list of dead domains does not delay other accounts.
+ * @module Checks in DNS whether a domain accepts mail (RFC 5321 §5.1, RFC 7505), within 5 seconds. Limits the concurrent
+ * lookups of an account, so that a list of dead domains does not delay other accounts. The resolver caches answers and
+ * shares running lookups.
  */
 
 import { Slots } from '#platform/queue/slots.ts'
 import type { Clock } from '#platform/time/clock.ts'
-import { createTtlCache } from '#protocols/dns/cache.ts'
 import { resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 
@@ -19,61 +18,31 @@ export interface MailDomainResult {
 
 /** Time limit of one check. The lookup may continue beyond it, and its result serves later callers. */
 const TIMEOUT_MS = 5000
-const TTL_SECONDS = 300
-const UNKNOWN_TTL_SECONDS = 30
-const MAX_CACHE_ENTRIES = 20_000
-const MAX_CACHE_BYTES = 8 * 1024 * 1024
-const ENTRY_BYTES = 300
-const MAX_CONCURRENT = 128
 const MAX_CONCURRENT_PER_ACCOUNT = 16
 
 /** Returns the function that checks a domain, in A-labels and lower case; it never rejects. */
 export function createMailDomainChecker(clock: Clock, resolver: Resolver) {
-  const cache = createTtlCache<MailDomainResult>(clock, { maxEntries: MAX_CACHE_ENTRIES, maxWeight: MAX_CACHE_BYTES })
-  const inProgress = new Map<string, Promise<MailDomainResult>>()
-  const slots = new Slots(MAX_CONCURRENT)
   const accountSlots = new Map<number, Slots>()
 
-  async function checkDomain(domain: string): Promise<MailDomainResult> {
-    const found = await lookUpMail(resolver, domain)
-    const ttlSeconds = found.acceptsMail === 'unknown' ? UNKNOWN_TTL_SECONDS : TTL_SECONDS
-    cache.set(domain, found, ttlSeconds, domain.length + ENTRY_BYTES)
-    inProgress.delete(domain)
-    return found
-  }
-
-  async function checkOnce(domain: string): Promise<MailDomainResult> {
-    const cached = cache.get(domain)
-    if (cached) return cached.value
-    let lookup = inProgress.get(domain)
-    if (!lookup) {
-      lookup = checkDomain(domain)
-      inProgress.set(domain, lookup)
-    }
-    return await lookup
-  }
-
   /**
-   * Returns undefined when `signal` was aborted while the check waited for a slot. Both slots are held until DNS is
-   * done, even if the caller no longer waits.
+   * Returns undefined when `signal` was aborted while the check waited for a slot. The slot is held until DNS is done,
+   * even if the caller no longer waits.
    */
   async function checkInSlot(
     accountId: number,
     domain: string,
     signal: AbortSignal,
   ): Promise<MailDomainResult | undefined> {
-    const ownSlots = accountSlots.get(accountId) ?? new Slots(MAX_CONCURRENT_PER_ACCOUNT)
-    accountSlots.set(accountId, ownSlots)
+    const slots = accountSlots.get(accountId) ?? new Slots(MAX_CONCURRENT_PER_ACCOUNT)
+    accountSlots.set(accountId, slots)
     try {
-      return await ownSlots.run(signal, () => slots.run(signal, () => checkOnce(domain)))
+      return await slots.run(signal, () => lookUpMail(resolver, domain))
     } finally {
-      if (ownSlots.isIdle && accountSlots.get(accountId) === ownSlots) accountSlots.delete(accountId)
+      if (slots.isIdle && accountSlots.get(accountId) === slots) accountSlots.delete(accountId)
     }
   }
 
   return (accountId: number, domain: string): Promise<MailDomainResult> => {
-    const cached = cache.get(domain)
-    if (cached) return Promise.resolve(cached.value)
     const ending = new AbortController()
     return new Promise((resolve) => {
       const timer = clock.after(TIMEOUT_MS, () => {

@@ -156,22 +156,6 @@ describe('the lists', () => {
   })
 })
 
-test('a domain is looked up once for many callers, and again after five minutes', async () => {
-  await using dns = await startDnsServer({ 'mx.test': { ...(ZONE['mx.test'] as object), ttl: 0 } })
-  const clock = new ManualClock()
-  using resolver = new StubResolver({ servers: [dns.address], clock, randomId: () => 4711 })
-  const validate = createValidate({ clock }, resolver)
-  const actor = { accountId: 1 } as Parameters<typeof validate>[0]
-  await Promise.all(['ada', 'bob', 'eve'].map((name) => validate(actor, `${name}@mx.test`)))
-  await validate({ ...actor, accountId: 2 }, 'joe@MX.test')
-  clock.advance(seconds(299))
-  await validate(actor, 'ada@mx.test')
-  expect(dns.queries.length).toBe(1)
-  clock.advance(seconds(1))
-  await validate(actor, 'ada@mx.test')
-  expect(dns.queries.length).toBe(2)
-})
-
 /** A test clock, and DNS that never answers for `*.silent.test`. */
 async function startSilent() {
   const zone: Record<string, NonNullable<Zone[string]>> = { 'mx.test': ZONE['mx.test'] as never }
