@@ -31,25 +31,6 @@ const EVENTS_PER_PIECE = 100
 /** Limit for the data of the events in one piece; a stream whose client never reads holds one piece. */
 const CHARACTERS_PER_PIECE = 32 * KiB
 
-/** How long a piece is held for the other streams of its account: not until an erasure could matter. */
-const SHARED_MS = seconds(1)
-
-/** A piece as text, with the events that it covers. */
-interface Piece {
-  readonly text: string
-  /** Number of the last event that was examined. */
-  readonly position: number
-  /** Number of the last event in the text; undefined: no event examined has a requested type. */
-  readonly newest: number | undefined
-}
-
-/** The piece that a stream of an account read last: streams that follow the feed read the same ones, moments apart. */
-interface SharedPiece extends Piece {
-  readonly after: number
-  readonly types: TypeMask
-  readonly readAtMs: Millis
-}
-
 /** Where a stream begins, and what it has. */
 export interface StreamStart {
   readonly after: number
@@ -78,7 +59,6 @@ interface Listener {
 /** @param ending aborted when the service stops: all streams end, and no new one is opened */
 export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   const byAccount = new Map<number, Set<Listener>>()
-  const lastPieces = new Map<number, SharedPiece>()
   const awaitTurn = createFairYield()
   let size = 0
   let stopListening: (() => void)[] = []
@@ -100,10 +80,7 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   const remove = (accountId: number, listener: Listener): void => {
     const listeners = byAccount.get(accountId)
     if (!listeners?.delete(listener)) return
-    if (listeners.size === 0) {
-      byAccount.delete(accountId)
-      lastPieces.delete(accountId)
-    }
+    if (listeners.size === 0) byAccount.delete(accountId)
     if (--size > 0) return
     for (const stop of stopListening) stop()
     stopListening = []
@@ -130,7 +107,7 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
           'The service has its maximum of event streams open; request JSON, or connect again later.',
           RETRY_AFTER_SECONDS,
         )
-      const source = new FeedSource(app, actor, { ...from, awaitTurn, lastPieces })
+      const source = new FeedSource(app, actor, from, awaitTurn)
       const stream: EventStream = openEventStream({
         request,
         clock: app.clock,
@@ -151,17 +128,12 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   }
 }
 
-interface StreamSource extends StreamStart {
-  /** Resolves when this stream may produce a piece. */
-  readonly awaitTurn: () => Promise<void>
-  /** By row id of the account. */
-  readonly lastPieces: Map<number, SharedPiece>
-}
-
 class FeedSource {
   readonly #app: App
   readonly #actor: Actor
-  readonly #from: StreamSource
+  readonly #from: StreamStart
+  /** Resolves when this stream may produce a piece. */
+  readonly #awaitTurn: () => Promise<void>
   /** All events up to here were examined. */
   #position: number
   /** The id that the client would send if it reconnected now. */
@@ -172,10 +144,11 @@ class FeedSource {
   #wake: (() => void) | undefined
   #isStopped = false
 
-  constructor(app: App, actor: Actor, from: StreamSource) {
+  constructor(app: App, actor: Actor, from: StreamStart, awaitTurn: () => Promise<void>) {
     this.#app = app
     this.#actor = actor
     this.#from = from
+    this.#awaitTurn = awaitTurn
     this.#position = from.after
     this.#sentId = from.after
   }
@@ -199,7 +172,7 @@ class FeedSource {
     const heartbeatAtMs = clock.monotonicMs() + HEARTBEAT_MS
     for (;;) {
       // A stream that lags far behind catches up in pieces; other streams take their turns in between.
-      await this.#from.awaitTurn()
+      await this.#awaitTurn()
       if (this.#isStopped) return undefined
       // Access is checked for every piece, because a session can expire without a signal.
       if (this.#actor.mayStillAct?.() === false) return undefined
@@ -224,38 +197,21 @@ class FeedSource {
   }
 
   #readPiece(upTo: number): string | undefined {
-    const { text, position, newest } = this.#findSharedPiece() ?? this.#readOwnPiece(upTo)
-    this.#position = position
-    if (newest !== undefined) {
-      this.#sentId = newest
-      return text
-    }
-    // Sends the position after a long stretch of events of other types, so that a reconnect does not scan them again.
-    return this.#position - this.#sentId >= MAX_EXAMINED ? this.#formatPosition() : undefined
-  }
-
-  #findSharedPiece(): Piece | undefined {
-    const last = this.#from.lastPieces.get(this.#actor.accountId)
-    const isOurs =
-      last?.after === this.#position &&
-      last.types === this.#from.types &&
-      this.#app.clock.monotonicMs() - last.readAtMs < SHARED_MS
-    return isOurs ? last : undefined
-  }
-
-  #readOwnPiece(upTo: number): Piece {
-    const { clock } = this.#app
-    const request = { after: this.#position, upTo, types: this.#from.types }
-    const { events, after: position } = readFeed(this.#app, this.#actor, {
-      ...request,
+    const { events, after } = readFeed(this.#app, this.#actor, {
+      after: this.#position,
+      upTo,
+      types: this.#from.types,
       limit: EVENTS_PER_PIECE,
       characters: CHARACTERS_PER_PIECE,
     })
+    this.#position = after
     const newest = events.at(-1)?.seq
-    const text = events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
-    const piece = { text, position, newest }
-    this.#from.lastPieces.set(this.#actor.accountId, { ...request, ...piece, readAtMs: clock.monotonicMs() })
-    return piece
+    if (newest !== undefined) {
+      this.#sentId = newest
+      return events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
+    }
+    // Sends the position after a long stretch of events of other types, so that a reconnect does not scan them again.
+    return this.#position - this.#sentId >= MAX_EXAMINED ? this.#formatPosition() : undefined
   }
 
   #formatPosition(): string {
