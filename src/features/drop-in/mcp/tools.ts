@@ -229,7 +229,7 @@ const setupTools = {
           ...named('type host expected status', text),
           priority: number,
           found: list(strange),
-          ...named('detail keep', strange),
+          detail: strange,
         }),
       ),
       warnings: list(strange),
