@@ -1,9 +1,9 @@
 /**
  * @module The log: pino, JSON lines on standard error, with priorities when standard error is systemd's journal.
- * Redacts mail addresses in every line. Limits repeated warnings and errors to a few lines per second, then logs how
- * many were left out.
+ * Redacts mail addresses in every line. Limits repeated warnings and errors to a few lines per second; the next line
+ * of the kind says how many were left out.
  */
-import { type LogFn, type Logger, pino } from 'pino'
+import { type Logger, pino } from 'pino'
 import { type Clock, systemClock } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { addPriority, isJournal } from './journal.ts'
@@ -15,13 +15,15 @@ const MAX_LINES_PER_WINDOW = 5
 const WINDOW_MS = seconds(1)
 /** Pino's number for `warn`. Lines of lower levels are never limited: each is an event that operators may count. */
 const WARN = 40
-const FATAL = 60
+const UNLIMITED = { isAdmitted: true, leftOut: 0 }
+/** Kinds that are limited; at more, all begin again. */
+const MAX_KINDS = 1000
 
 /** A logger at `level`; writes to standard error by default. @param onLine called with the level of each line */
 export function createLog(
   level: string,
   destination: { write(line: string): void } = createStderrWriter(),
-  clock: Pick<Clock, 'monotonicMs' | 'after'> = systemClock,
+  clock: Pick<Clock, 'monotonicMs'> = systemClock,
   onLine: (level: string) => void = () => undefined,
 ): Log {
   const limit = new LineLimiter(clock)
@@ -33,10 +35,10 @@ export function createLog(
       formatters: { level: (label) => ({ level: label }) },
       hooks: {
         logMethod(args, method, number) {
-          const write = (...parts: Parameters<LogFn>) => method.apply(this, parts)
-          // Flushed here, because the process ends after a fatal line.
-          if (number >= FATAL) limit.flush()
-          if (number < WARN || limit.admits(`${number} ${messageOf(args)}`, messageOf(args), write)) write(...args)
+          const message = messageOf(args)
+          const { isAdmitted, leftOut } = number < WARN ? UNLIMITED : limit.admit(`${number} ${message}`)
+          if (leftOut > 0) method.apply(this, [{ leftOut }, `${leftOut} lines like the next one were suppressed`])
+          if (isAdmitted) method.apply(this, args)
         },
       },
     },
@@ -54,54 +56,29 @@ function messageOf([first, second]: readonly unknown[]): string {
   return first instanceof Error ? first.message : String(first)
 }
 
-type Write = (fields: object, message: string) => void
-
-/** Counts the lines of one kind within a window of one second. */
+/** The lines of one kind within a window of one second. */
 interface Window {
-  lines: number
-  leftOut: number
   readonly fromMs: number
-  /** Closes the window: writes how many lines were left out. */
-  readonly end: () => void
+  lines: number
 }
 
 class LineLimiter {
-  readonly #clock: Pick<Clock, 'monotonicMs' | 'after'>
+  readonly #clock: Pick<Clock, 'monotonicMs'>
   readonly #windows = new Map<string, Window>()
 
-  constructor(clock: Pick<Clock, 'monotonicMs' | 'after'>) {
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
     this.#clock = clock
   }
 
-  /** Whether a line of this kind may be written now; if lines are left out, `write` later reports how many. */
-  admits(kind: string, message: string, write: Write): boolean {
+  /** Whether a line of this kind may be written now; and how many were left out before it. */
+  admit(kind: string): { readonly isAdmitted: boolean; readonly leftOut: number } {
     const nowMs = this.#clock.monotonicMs()
     const before = this.#windows.get(kind)
-    const isExpired = before === undefined || nowMs - before.fromMs >= WINDOW_MS
-    if (isExpired) before?.end()
-    const window = isExpired ? this.#open(kind, message, write, nowMs) : before
-    if (++window.lines <= MAX_LINES_PER_WINDOW) return true
-    window.leftOut++
-    return false
-  }
-
-  /** Closes all windows: writes now how many lines were left out. */
-  flush(): void {
-    for (const { end } of [...this.#windows.values()]) end()
-  }
-
-  #open(kind: string, message: string, write: Write, fromMs: number): Window {
-    const end = () => {
-      timer.cancel()
-      if (this.#windows.get(kind) === window) this.#windows.delete(kind)
-      const { leftOut } = window
-      window.leftOut = 0
-      if (leftOut > 0) write({ leftOut }, `${leftOut} more lines like this were suppressed: ${message}`)
-    }
-    const window: Window = { lines: 0, leftOut: 0, fromMs, end }
-    const timer = this.#clock.after(WINDOW_MS, end)
-    this.#windows.set(kind, window)
-    return window
+    if (before && nowMs - before.fromMs < WINDOW_MS)
+      return { isAdmitted: ++before.lines <= MAX_LINES_PER_WINDOW, leftOut: 0 }
+    if (this.#windows.size >= MAX_KINDS) this.#windows.clear()
+    this.#windows.set(kind, { fromMs: nowMs, lines: 1 })
+    return { isAdmitted: true, leftOut: Math.max(0, (before?.lines ?? 0) - MAX_LINES_PER_WINDOW) }
   }
 }
 
