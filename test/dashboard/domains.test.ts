@@ -119,7 +119,7 @@ describeInBrowser('the domains in the dashboard', (open) => {
     const field = page.getByLabel('Domain')
     await field.fill('exa_mple.com')
     await page.keyboard.press('Enter')
-    await page.getByText('cannot be part of a domain').waitFor()
+    await page.getByText('has an invalid character').waitFor()
     expect(await field.inputValue()).toBe('exa_mple.com')
     await field.fill('Example.com')
     await page.keyboard.press('Enter')
