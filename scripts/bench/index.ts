@@ -14,6 +14,7 @@ import { createReceivingBenchmark } from './receiving.ts'
 import { createSearchBenchmark } from './search.ts'
 import { type SoakOptions, soak } from './soak.ts'
 import { storeEmails } from './stored-emails.ts'
+import { createSubmissionBenchmark } from './submission.ts'
 import { createTemplateBenchmark } from './templates.ts'
 import { createWebhookBenchmark } from './webhooks.ts'
 
@@ -37,6 +38,13 @@ withMeasuring<{ stored: readonly number[]; emails: number }>(
       stored.map((count) => ({ title: `${count} stored`, fill: storeEmails({ emails: count }) })),
     ),
   ],
+)
+withMeasuring<{ messages: number }>(
+  program
+    .command('submission')
+    .description('messages submitted over SMTP')
+    .option('--messages <n>', 'messages to submit', parsePositive, 2000),
+  ({ messages }) => [createSubmissionBenchmark(messages)],
 )
 withMeasuring<{ events: number }>(
   program

@@ -3,7 +3,7 @@
  * on an otherwise idle service.
  */
 import { openApp } from '#app/create.ts'
-import { type Exchange, runLoad } from '#bench/load.ts'
+import { type Exchange, openHttp, runLoad } from '#bench/load.ts'
 import { RECEIVER_DOMAIN, SENDER_DOMAIN } from '#bench/mails.ts'
 import { type Benchmark, type Created, latencyFigures, type Values } from '#bench/measure.ts'
 import { readUsage, startService } from '#bench/processes.ts'
@@ -116,7 +116,7 @@ export async function measureLatency(
   requests: readonly Exchange[],
   status = 200,
 ): Promise<Values> {
-  const target = { protocol: 'http', port, connections: 1, expected: `HTTP/1.1 ${status}` } as const
+  const target = { open: openHttp(port), connections: 1, expected: `HTTP/1.1 ${status}` }
   const { p50Ms, p99Ms } = await runLoad(target, requests)
   return { [`${name}_p50_ms`]: p50Ms, [`${name}_p99_ms`]: p99Ms }
 }

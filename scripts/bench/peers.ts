@@ -4,8 +4,8 @@
  */
 import { createSecureContext } from 'node:tls'
 import { openApp } from '#app/create.ts'
-import { createMail, runLoad } from '#bench/load.ts'
-import { createMessageBuilder, RECEIVER_DOMAIN, SENDER_DOMAIN } from '#bench/mails.ts'
+import { runLoad } from '#bench/load.ts'
+import { RECEIVER_DOMAIN, SENDER_DOMAIN } from '#bench/mails.ts'
 import type { Benchmark, Figure, Values } from '#bench/measure.ts'
 import { startService } from '#bench/processes.ts'
 import { type Receiver, startReceiver } from '#bench/receiver.ts'
@@ -16,6 +16,7 @@ import { startOpenDkim } from '#test/support/opendkim.ts'
 import { startPostfix } from '#test/support/postfix.ts'
 import { readCpuMs } from './cpu.ts'
 import { createReceiverCertificate } from './hooks.ts'
+import { createMail, createMessageBuilder, openSmtp } from './smtp-load.ts'
 import { storeEmails } from './stored-emails.ts'
 
 const MANY_DOMAINS = 10_000
@@ -174,7 +175,7 @@ async function startPostfixPeer(receiver: Receiver): Promise<Peer> {
     `Subject: ${subject}`,
     `Date: ${new Date().toUTCString().replace('GMT', '+0000')}`,
   ])
-  const target = { protocol: 'smtp', port: postfix.port, connections: CONNECTIONS, expected: '250' } as const
+  const target = { open: openSmtp(postfix.port), connections: CONNECTIONS, expected: '250' }
   return {
     pids: [postfix.pid, signer.pid],
     submit: (count) =>

@@ -1,10 +1,10 @@
 /** @module Receiving: signed messages are submitted over SMTP, parsed, authenticated and stored for a route. */
 import { createPrivateKey } from 'node:crypto'
 import { CommandError } from '#app/cli/errors.ts'
-import { createMail, type Exchange, runLoad } from '#bench/load.ts'
-import { createMessageBuilder, SENDER_DOMAIN } from '#bench/mails.ts'
+import { type Exchange, runLoad } from '#bench/load.ts'
+import { SENDER_DOMAIN } from '#bench/mails.ts'
 import type { Benchmark, Created, Values } from '#bench/measure.ts'
-import { findFreePort, observe, readUsage, startService, waitUntil } from '#bench/processes.ts'
+import { observe, readUsage, startService, waitUntil } from '#bench/processes.ts'
 import { type DnsRecords, startReceiver } from '#bench/receiver.ts'
 import { CONNECTIONS, loadFigures, toValues } from '#bench/sending.ts'
 import type { Account } from '#features/core/accounts/accounts.ts'
@@ -14,6 +14,8 @@ import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts
 import { KiB } from '#platform/units.ts'
 import { formatDkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
+import { findFreePort } from '#test/support/free-port.ts'
+import { createMail, createMessageBuilder, openSmtp } from './smtp-load.ts'
 
 const CLIENT_DOMAIN = 'client.bench.test'
 const SELECTOR = 'bench'
@@ -99,7 +101,7 @@ async function runReceiving(
   { dataDir, key }: Pick<Created, 'dataDir' | 'key'>,
 ): Promise<Values> {
   const count = messages.length
-  const smtpPort = findFreePort()
+  const smtpPort = await findFreePort()
   await using service = await startService(dataDir, {
     ...INBOUND_SETTINGS,
     TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
@@ -111,7 +113,7 @@ async function runReceiving(
     return (await answer.json()) as InboundList
   }
   const { value, seconds, cpuMs } = await observe(service.pid, async () => {
-    const target = { protocol: 'smtp', port: smtpPort, connections: CONNECTIONS, expected: '250' } as const
+    const target = { open: openSmtp(smtpPort), connections: CONNECTIONS, expected: '250' }
     const taken = await runLoad(target, messages)
     const isStored = async () => (await readList()).pagination.total === count
     await waitUntil(isStored, () => `Not all of ${count} messages were stored.`, 20)

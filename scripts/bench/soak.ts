@@ -11,7 +11,7 @@ import { createDataDirectory } from '#bench/data-directory.ts'
 import { type Exchange, runLoad } from '#bench/load.ts'
 import { createMailPatterns } from '#bench/mails.ts'
 import { loadBenchConfig } from '#bench/measure.ts'
-import { findFreePort, observe, readUsage, startService } from '#bench/processes.ts'
+import { observe, readUsage, startService } from '#bench/processes.ts'
 import { startReceiver } from '#bench/receiver.ts'
 import { createPoster } from '#bench/sending.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
@@ -19,9 +19,11 @@ import { createWebhook } from '#features/webhooks/webhooks/manage/change.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { systemClock } from '#platform/time/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 import { startHooks } from './hooks.ts'
 import { readSample } from './lists.ts'
 import { createSignedMessages, INBOUND_SETTINGS, routeSupportMail } from './receiving.ts'
+import { openSmtp } from './smtp-load.ts'
 import { storeEmails } from './stored-emails.ts'
 import { computeTrend } from './trend.ts'
 
@@ -81,7 +83,7 @@ async function runSoak(folder: string, { minutes, load: percent, rate }: SoakOpt
     await storeEmails({ emails: STORED_COUNT })(app, account, domainId)
   })
   const links = (await readSample(config, STORED_COUNT)).map(({ link }) => link)
-  const inboundPort = findFreePort()
+  const inboundPort = await findFreePort()
   await using service = await startService(config.dataDir, {
     ...INBOUND_SETTINGS,
     TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}`,
@@ -202,7 +204,7 @@ function startLoad({ port, inboundPort, key, links, messages }: LoadTarget) {
       done: 0,
       async run(number) {
         const first = (number * MESSAGES_PER_CONNECTION) % MESSAGE_COUNT
-        const target = { protocol: 'smtp', port: inboundPort, connections: 1, expected: '250' } as const
+        const target = { open: openSmtp(inboundPort), connections: 1, expected: '250' }
         await runLoad(target, messages.slice(first, first + MESSAGES_PER_CONNECTION))
         counts.received += MESSAGES_PER_CONNECTION
       },

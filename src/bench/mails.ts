@@ -48,7 +48,7 @@ export function createMailPatterns(): BenchMail[] {
 }
 
 /** Returns a function that fills in a pattern by the number of an email. */
-function createFiller(patterns: readonly string[]): (number: number) => string {
+export function createFiller(patterns: readonly string[]): (number: number) => string {
   return (number) => (patterns[number % patterns.length] ?? '').replaceAll(NUMBER_PLACEHOLDER, pad(number))
 }
 
@@ -73,42 +73,6 @@ export function createRequestBuilder(
     }),
   )
   return domains === 1 ? fill : (number) => fill(number).replace(DOMAIN_PLACEHOLDER, pad(number % domains))
-}
-
-/**
- * Returns a function that builds messages of the emails by number, as clients do: ASCII, and no line begins with a dot.
- * @param listFields the header, without what a MIME part has
- */
-export function createMessageBuilder(
-  listFields: (pattern: BenchMail) => readonly string[],
-): (number: number, attachment?: string) => string {
-  const fill = createFiller(
-    createMailPatterns().map((pattern) =>
-      [
-        ...listFields(pattern),
-        'MIME-Version: 1.0',
-        'Content-Type: multipart/mixed; boundary="mixed"',
-        '',
-        '--mixed',
-        'Content-Type: multipart/alternative; boundary="alternative"',
-        '',
-        '--alternative',
-        'Content-Type: text/plain; charset=utf-8',
-        '',
-        pattern.text_body,
-        '--alternative',
-        'Content-Type: text/html; charset=utf-8',
-        '',
-        pattern.html_body,
-        '--alternative--',
-        '',
-      ]
-        .join('\n')
-        .replaceAll('\n', '\r\n'),
-    ),
-  )
-  return (number, attachment) =>
-    `${fill(number)}${attachment === undefined ? '' : `--mixed\r\nContent-Type: application/pdf; name="order.pdf"\r\nContent-Disposition: attachment; filename="order.pdf"\r\nContent-Transfer-Encoding: base64\r\n\r\n${attachment}\r\n`}--mixed--\r\n`
 }
 
 const pad = (number: number): string => String(number).padStart(NUMBER_PLACEHOLDER.length, '0')

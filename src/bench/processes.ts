@@ -88,13 +88,6 @@ export async function observe<T>(
   return { value, seconds, cpuMs: readUsage(pid).cpuMs - before }
 }
 
-/** Returns a port of 127.0.0.1 that was free a moment ago. */
-export function findFreePort(): number {
-  const server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => undefined } })
-  server.stop(true)
-  return server.port
-}
-
 /** How long a benchmark waits for the service. */
 const MAX_WAIT_MS = 600_000
 

@@ -1,19 +1,11 @@
-/** @module Sending: acceptance over HTTP and SMTP with delivery held, then acceptance with delivery. */
+/** @module Sending: acceptance over HTTP with delivery held, then acceptance with delivery. */
 import { systemClock } from '#platform/time/clock.ts'
 import { days } from '#platform/units.ts'
 import type { Fill } from './data-directory.ts'
-import { createMail, type LoadResult, runLoad } from './load.ts'
-import {
-  createMessageBuilder,
-  createRequestBuilder,
-  HTML_BYTES,
-  RECEIVER_DOMAIN,
-  type RequestOptions,
-  SENDER_DOMAIN,
-  TEXT_BYTES,
-} from './mails.ts'
+import { type LoadResult, openHttp, runLoad } from './load.ts'
+import { createRequestBuilder, HTML_BYTES, type RequestOptions, TEXT_BYTES } from './mails.ts'
 import { type Benchmark, type Figure, latencyFigures, type Values } from './measure.ts'
-import { findFreePort, observe, readUsage, startService } from './processes.ts'
+import { observe, readUsage, startService } from './processes.ts'
 import { startReceiver } from './receiver.ts'
 
 export const CONNECTIONS = 20
@@ -35,8 +27,6 @@ export const toValues = (name: string, { accepted, seconds, p50Ms, p99Ms }: Load
 export const SENDING_FIGURES: readonly Figure[] = [
   ...loadFigures('held', 'accepted/s, delivery held'),
   ['held_cpu_ms', '  CPU ms per email', 3],
-  ...loadFigures('submitted', 'submitted/s over SMTP, delivery held'),
-  ['submitted_cpu_ms', '  CPU ms per message', 3],
   ...loadFigures('busy', 'accepted/s, while delivering'),
   ['delivered_per_second', 'delivered/s, end to end', 0],
   ['delivered_cpu_ms', '  CPU ms per email, accepted and delivered', 3],
@@ -74,21 +64,16 @@ export async function runSending(
   openBeside?: (port: number) => AsyncDisposable,
 ): Promise<Values> {
   await using receiver = await startReceiver()
-  const submissionPort = findFreePort()
   await using service = await startService(dataDir, {
-    TASSIS_SUBMISSION_TLS_ADDR: `127.0.0.1:${submissionPort}`,
     TASSIS_DNS_SERVERS: `127.0.0.1:${receiver.dnsPort}`,
     TASSIS_SMTP_PORT: String(receiver.smtpPort),
   })
   const { pid, port } = service
   const sendAt = new Date(systemClock.now() + days(1)).toISOString()
   const post = createPoster(port, key)
-  const submit = () => submitEmails(submissionPort, key, sendAt, emails)
 
   await post(emails, { sendAt })
   const held = await observe(pid, () => post(HELD_PER_EMAIL * emails, { sendAt }))
-  await submit()
-  const submitted = await observe(pid, submit)
   await using _ = openBeside?.(port)
   const warmUp = Math.ceil(emails / 10)
   await post(warmUp)
@@ -101,8 +86,6 @@ export async function runSending(
   return {
     ...toValues('held', held.value),
     held_cpu_ms: held.cpuMs / (HELD_PER_EMAIL * emails),
-    ...toValues('submitted', submitted.value),
-    submitted_cpu_ms: submitted.cpuMs / emails,
     ...toValues('busy', delivered.value),
     delivered_per_second: emails / delivered.seconds,
     delivered_cpu_ms: delivered.cpuMs / emails,
@@ -115,7 +98,7 @@ export function createPoster(
   port: number,
   key: string,
 ): (count: number, options?: RequestOptions) => Promise<LoadResult> {
-  const target = { protocol: 'http', port, connections: CONNECTIONS, expected: 'HTTP/1.1 202' } as const
+  const target = { open: openHttp(port), connections: CONNECTIONS, expected: 'HTTP/1.1 202' }
   let from = 0
   return (count, options) => {
     const build = createRequestBuilder(key, options)
@@ -128,17 +111,4 @@ export function createPoster(
         .map((index) => [build(first + index)]),
     )
   }
-}
-
-function submitEmails(port: number, key: string, sendAt: string, count: number): Promise<LoadResult> {
-  const build = createMessageBuilder(({ from, to, subject }) => [
-    `From: ${from}`,
-    `To: ${to}`,
-    `Subject: ${subject}`,
-    `X-Tassis-Send-At: ${sendAt}`,
-  ])
-  const messages = Array.from({ length: count }, (_, number) =>
-    createMail(`orders@${SENDER_DOMAIN}`, `user@${RECEIVER_DOMAIN}`, build(number)),
-  )
-  return runLoad({ protocol: 'smtp', port, connections: CONNECTIONS, expected: '250', key }, messages)
 }

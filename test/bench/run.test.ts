@@ -69,6 +69,7 @@ test('bun scripts/bench templates measures, and prints a row for each figure', a
 
 test.each([
   ['sending', ['--stored', '0,30', '--emails', '20'], 2],
+  ['submission', ['--messages', '20'], 1],
   ['webhooks', ['--events', '50'], 1],
   ['receiving', ['--messages', '10'], 1],
   ['lists', ['--emails', '40'], 1],

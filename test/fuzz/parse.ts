@@ -9,8 +9,9 @@ import { parseArgs } from 'node:util'
 import { createDataDirectory } from '#bench/data-directory.ts'
 import { SENDER_DOMAIN } from '#bench/mails.ts'
 import { loadBenchConfig } from '#bench/measure.ts'
-import { findFreePort, startService } from '#bench/processes.ts'
+import { startService } from '#bench/processes.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { INBOUND_SETTINGS, routeSupportMail } from '../../scripts/bench/receiving.ts'
 import { type HostileMessage, MAX_BYTES, messages } from './parse-messages.ts'
@@ -47,7 +48,7 @@ if (args.submit !== undefined) {
 const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-parse-'))
 const dns = await startDnsServer({})
 const key = await createDataDirectory(loadBenchConfig(dataDir), routeSupportMail)
-const smtpPort = findFreePort()
+const smtpPort = await findFreePort()
 const service = await startService(dataDir, {
   ...INBOUND_SETTINGS,
   TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
