@@ -193,9 +193,10 @@ describeInBrowser('received mail in the dashboard', (open) => {
     await page.getByRole('link', { name: 'All routes' }).click()
     await test(`support+7@${INBOUND}`, `and it is posted to`)
 
-    const secret = page.getByRole('region', { name: 'Signing secret' }).locator('code', { hasText: /^whsec_/ })
+    const secret = page.getByRole('dialog').locator('pre', { hasText: /^whsec_/ })
     await page.getByRole('button', { name: 'Show the secret' }).click()
     const before = await secret.textContent()
+    await page.getByRole('button', { name: 'I have kept it' }).click()
     // Later the password is asked for again.
     service.clock.advance(minutes(11))
     await page.getByRole('button', { name: 'Replace the secret' }).click()
@@ -204,6 +205,7 @@ describeInBrowser('received mail in the dashboard', (open) => {
     await page.getByRole('button', { name: 'Continue' }).click()
     await page.getByText('This is the new secret').waitFor()
     expect(await secret.textContent()).not.toBe(before)
+    await page.getByRole('button', { name: 'I have kept it' }).click()
 
     await page.locator('[data-row] a').first().click()
     await page.getByRole('button', { name: 'Delete', exact: true }).click()

@@ -65,7 +65,10 @@ export const CODE = [
 export function PasswordAgainProvider({ children }: { readonly children: ReactNode }) {
   const { user, sign_on_name: signOnName } = useSession()
   const [need, setNeed] = useState<Need>()
-  const waiting = useRef<((isTyped: boolean) => void)[]>([])
+  const isPassword = need === 'password_required'
+  /** Else a passkey is asked for. */
+  const isTyped = isPassword ? user.has_password : user.totp_enabled
+  const waiting = useRef<((isProven: boolean) => void)[]>([])
   const ask = useCallback<Ask>(
     (asked) =>
       new Promise((resolve) => {
@@ -74,50 +77,46 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
       }),
     [],
   )
-  const close = (isTyped: boolean) => {
+  const close = (isProven: boolean) => {
     setNeed(undefined)
-    for (const resolve of waiting.current.splice(0)) resolve(isTyped)
+    for (const resolve of waiting.current.splice(0)) resolve(isProven)
   }
   return (
     <AskContext value={ask}>
       {children}
-      {need === 'password_required' && (
+      {need && (
         <ConfirmDialog
-          title={user.has_password ? 'Enter your password' : 'Confirm that it is you'}
-          confirm={user.has_password ? 'Continue' : 'Use a passkey'}
-          isIncomplete={!user.has_password && user.passkeys === 0}
-          fields={user.has_password ? PASSWORD : []}
-          run={user.has_password ? api.auth.confirmSessionPassword : confirmByPasskey}
+          title={isPassword && isTyped ? 'Enter your password' : 'Confirm that it is you'}
+          confirm={isTyped ? 'Continue' : 'Use a passkey'}
+          isIncomplete={!isTyped && user.passkeys === 0}
+          fields={isTyped ? (isPassword ? PASSWORD : CODE) : []}
+          run={(body: { readonly password: string; readonly code: string }): PromiseLike<unknown> =>
+            !isTyped
+              ? confirmByPasskey()
+              : isPassword
+                ? api.auth.confirmSessionPassword(body)
+                : api.auth.confirmSessionCode(body)
+          }
           onDone={() => close(true)}
           onClose={() => close(false)}
-          footer={() => user.has_password && user.passkeys > 0 && <UsePasskey onDone={() => close(true)} />}
+          footer={() => isTyped && user.passkeys > 0 && <UsePasskey onDone={() => close(true)} />}
         >
-          <Text>You did more than ten minutes ago. It protects your secrets on a computer that was left open.</Text>
-          {user.has_password ? (
+          <Text>
+            {isPassword
+              ? 'You did more than ten minutes ago. It protects your secrets on a computer that was left open.'
+              : 'You signed in without a code of your authenticator app, and without a passkey.'}
+          </Text>
+          {isPassword && isTyped && (
             <TextInput label="Email address" value={user.email} readOnly autoComplete="username" />
-          ) : (
-            signOnName !== null && (
-              <Text>
-                <Anchor href={`/login/single-sign-on?fresh=1&next=${encodeURIComponent(location.pathname)}`}>
-                  Sign in again with {signOnName}
-                </Anchor>
-                , then repeat this. What you typed on this page is lost.
-              </Text>
-            )
           )}
-        </ConfirmDialog>
-      )}
-      {need === 'second_factor_required' && (
-        <ConfirmDialog
-          title="Confirm that it is you"
-          confirm={user.totp_enabled ? 'Continue' : 'Use a passkey'}
-          fields={user.totp_enabled ? CODE : []}
-          run={user.totp_enabled ? api.auth.confirmSessionCode : confirmByPasskey}
-          onDone={() => close(true)}
-          onClose={() => close(false)}
-          footer={() => user.totp_enabled && user.passkeys > 0 && <UsePasskey onDone={() => close(true)} />}
-        >
-          You signed in without a code of your authenticator app, and without a passkey.
+          {isPassword && !isTyped && signOnName !== null && (
+            <Text>
+              <Anchor href={`/login/single-sign-on?fresh=1&next=${encodeURIComponent(location.pathname)}`}>
+                Sign in again with {signOnName}
+              </Anchor>
+              , then repeat this. What you typed on this page is lost.
+            </Text>
+          )}
         </ConfirmDialog>
       )}
     </AskContext>

@@ -25,28 +25,19 @@ import { toImportDetails, usePreviewImport, useStartImport } from './audience/im
 import { type Answers, ImportQuestions, type Question } from './audience/import-questions.tsx'
 import { MetadataLine } from './audience/parts.tsx'
 
-function describeColumn({ name, kind }: PreviewContactImportResult['columns'][number]): string {
-  switch (kind) {
-    case 'email':
-      return 'The address'
-    case 'status':
-      return 'The status of the contact'
-    case 'metadata':
-      return 'Metadata, as a JSON object'
-    case 'passed over':
-      return 'Nothing: it is ignored'
-    case 'subscribed':
-      return 'The status of the contact: yes means active, no unsubscribed'
-    case 'confirmed':
-      return 'The status of the contact: no means pending'
-    case 'unsubscribed':
-    case 'bounced':
-    case 'complained':
-      return `The status of the contact: yes means ${kind}`
-    case 'field':
-      return `Metadata: contact.${name ?? ''}`
-  }
+const STATUS = 'The status of the contact'
+
+const COLUMN_KINDS: Readonly<Record<string, string>> = {
+  email: 'The address',
+  status: STATUS,
+  metadata: 'Metadata, as a JSON object',
+  'passed over': 'Nothing: it is ignored',
+  subscribed: `${STATUS}: yes means active, no unsubscribed`,
+  confirmed: `${STATUS}: no means pending`,
 }
+
+const describeColumn = ({ name, kind }: PreviewContactImportResult['columns'][number]): string =>
+  kind === 'field' ? `Metadata: contact.${name ?? ''}` : (COLUMN_KINDS[kind] ?? `${STATUS}: yes means ${kind}`)
 
 function describeImport(operation: Operation): string {
   const { status, completed_items: completed, failed_items: failed, error_summary: problem } = operation

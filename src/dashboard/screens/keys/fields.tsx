@@ -1,7 +1,7 @@
 /** @module The fields of an API key: name, access, and what restricts it. */
-import { Checkbox, Code, Input, NativeSelect, Radio, SimpleGrid, Stack, TextInput } from '@mantine/core'
+import { Checkbox, Code, Input, NativeSelect, Radio, SimpleGrid, Stack } from '@mantine/core'
 import { useState } from 'react'
-import { CODE_INPUT, type Field, type Input as FieldState } from '../../parts/fields.ts'
+import type { Field, Input as FieldState } from '../../parts/fields.ts'
 import { bindText } from '../../parts/form.tsx'
 import { Notice } from '../../parts/notice.tsx'
 import { ADMIN_SCOPE, findPreset, SCOPE_GROUPS, SCOPE_PRESETS, SCOPE_TEXTS } from '../../parts/scopes.ts'
@@ -84,52 +84,19 @@ function Access({ value, error, set }: FieldState) {
   )
 }
 
-const OTHER = '…'
-
-/** One domain of the account, all, or others by their names. */
+/** One domain of the account, or all; several, as a key made elsewhere may have, are one choice. */
 function DomainChoice({ value, error, set, isReadOnly }: FieldState) {
-  const known = useAllDomains().data?.map(({ domain }) => domain)
-  const chosen = Array.isArray(value) ? value.map(String) : []
-  const [first = '', ...more] = chosen
-  const [isOther, setIsOther] = useState(false)
-  const [text, setText] = useState(chosen.join(', '))
-  const isTyped = isOther || more.length > 0 || (known !== undefined && first !== '' && !known.includes(first))
+  const known = useAllDomains().data?.map(({ domain }) => domain) ?? []
+  const chosen = Array.isArray(value) ? value.join(', ') : ''
   return (
-    <>
-      <NativeSelect
-        w="100%"
-        label="Domain"
-        description="What the key may send from."
-        error={!isTyped && error}
-        disabled={isReadOnly}
-        value={isTyped ? OTHER : first}
-        onChange={({ currentTarget: { value: name } }) => {
-          setIsOther(name === OTHER)
-          if (name === OTHER) setText(chosen.join(', '))
-          else set(name === '' ? null : [name])
-        }}
-        data={[
-          { value: '', label: 'All domains' },
-          ...(known ?? [first].filter(Boolean)),
-          { value: OTHER, label: 'Several, or another one' },
-        ]}
-      />
-      {isTyped && (
-        <TextInput
-          w="100%"
-          label="Sends from"
-          description="Domains, separated by commas. Empty: all."
-          error={error}
-          readOnly={isReadOnly}
-          {...bindText(text, (typed) => {
-            setText(typed)
-            setIsOther(true)
-            const names = typed.split(/[\s,]+/).filter(Boolean)
-            set(names.length === 0 ? null : names)
-          })}
-          {...CODE_INPUT}
-        />
-      )}
-    </>
+    <NativeSelect
+      w="100%"
+      label="Domain"
+      description="What the key may send from."
+      error={error}
+      disabled={isReadOnly}
+      {...bindText(chosen, (names) => set(names === '' ? null : names.split(', ')))}
+      data={[{ value: '', label: 'All domains' }, ...new Set([...known, chosen].filter(Boolean))]}
+    />
   )
 }

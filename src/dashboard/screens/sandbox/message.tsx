@@ -1,8 +1,8 @@
 /** @module One captured message: its content and its links, in tabs. */
 
-import { Button, Group, Stack, Text, Title } from '@mantine/core'
+import { Group, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import { useEffect, useRef, useState } from 'react'
+import { useEffect, useRef } from 'react'
 import type { CapturedEmail } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { isMissing, useData } from '../../api/data.ts'
@@ -11,7 +11,6 @@ import { SmallAction } from '../../parts/buttons.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { ButtonLink, TextLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
-import { MailFrame } from '../../parts/mail-frame.tsx'
 import { MessageContent } from '../../parts/message-content.tsx'
 import { Facts, QueryView, useEscape } from '../../parts/page.tsx'
 import { Time } from '../../parts/time.tsx'
@@ -99,7 +98,6 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
         frame={`/app/captured/${email.id}/html`}
         notes={email.attachments.length > 0 ? { attachments: ` (${email.attachments.length})` } : {}}
         panels={{
-          html: () => <Preview email={email} />,
           headers: () => (
             <LongText
               label="Headers of the email"
@@ -117,36 +115,6 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
         }}
       />
     </>
-  )
-}
-
-const WIDTHS = [
-  ['desktop', 'Desktop'],
-  ['phone', 'Phone, 375 px'],
-] as const
-
-/** The message as wide as on a phone, or as the window allows. */
-function Preview({ email }: { readonly email: CapturedEmail }) {
-  const [width, setWidth] = useState<'desktop' | 'phone'>('desktop')
-  return (
-    <Stack gap="xs">
-      <Group gap="xs" role="group" aria-label="Width of the preview">
-        {WIDTHS.map(([name, label]) => (
-          <Button
-            key={name}
-            size="compact-sm"
-            variant={name === width ? 'light' : 'default'}
-            aria-pressed={name === width}
-            onClick={() => setWidth(name)}
-          >
-            {label}
-          </Button>
-        ))}
-      </Group>
-      <div className={width === 'phone' ? 'phone-preview' : undefined}>
-        <MailFrame html={email.html ?? ''} src={`/app/captured/${email.id}/html`} />
-      </div>
-    </Stack>
   )
 }
 

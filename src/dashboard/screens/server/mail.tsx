@@ -1,12 +1,10 @@
 /** @module Mail for the operator: to postmaster and abuse, and reports that could not be parsed. Its authors are strangers. */
-import { Button, Text } from '@mantine/core'
-import { useQueryClient } from '@tanstack/react-query'
-import { getRouteApi, useNavigate } from '@tanstack/react-router'
-import { useState } from 'react'
+import { Text } from '@mantine/core'
+import { getRouteApi } from '@tanstack/react-router'
 import type { OperatorMessage, OperatorMessageSummary } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { useData } from '../../api/data.ts'
-import { ConfirmDialog } from '../../parts/dialog.tsx'
+import { DeleteButton } from '../../parts/dialog.tsx'
 import { formatBytes, toTitle } from '../../parts/format.ts'
 import { NameLink } from '../../parts/links.tsx'
 import { ListScreen, useList } from '../../parts/list.tsx'
@@ -70,35 +68,39 @@ export default function MailScreen() {
 export function MessageScreen() {
   const { id } = oneRoute.useParams()
   const query = useData(read.operator.getMessage(id))
-  const [dialog, setDialog] = useState<'retry' | 'delete'>()
   return (
     <ServerPage
       title={query.data ? toTitle(query.data.subject) : 'Message'}
       back={{ label: 'Postmaster mail', target: { to: '/server/mail' } }}
       query={query}
-      {...(query.data && {
-        description: <bdi>{query.data.reason}</bdi>,
-        action: (
-          <>
-            <Button variant="default" onClick={() => setDialog('delete')}>
-              Delete
-            </Button>
-            <Button variant="default" onClick={() => setDialog('retry')}>
-              Process it again
-            </Button>
-          </>
-        ),
-      })}
+      {...(query.data && { description: <bdi>{query.data.reason}</bdi>, action: <Actions id={id} /> })}
     >
-      {(message) => (
-        <>
-          <Message message={message} />
-          {dialog && <ActionDialog id={id} action={dialog} onClose={() => setDialog(undefined)} />}
-        </>
-      )}
+      {(message) => <Message message={message} />}
     </ServerPage>
   )
 }
+
+const GONE = { needs: 'viewer', refreshes: [['operator', 'listMessages']], leadsTo: { to: '/server/mail' } } as const
+
+/** After either it is no longer in the list. */
+const Actions = ({ id }: { readonly id: string }) => (
+  <>
+    <DeleteButton noun="message" remove={() => api.operator.deleteMessage(id)} {...GONE}>
+      It cannot be restored.
+    </DeleteButton>
+    <DeleteButton
+      label="Process it again"
+      title="Process this message again?"
+      confirm="Process it again"
+      isDangerous={false}
+      remove={() => api.operator.retryMessage(id)}
+      {...GONE}
+    >
+      It is handled as if it had just arrived: a bounce or complaint that can be read now takes effect. Otherwise it
+      comes back.
+    </DeleteButton>
+  </>
+)
 
 const Message = ({ message }: { readonly message: OperatorMessage }) => (
   <>
@@ -125,38 +127,3 @@ const Message = ({ message }: { readonly message: OperatorMessage }) => (
     </Section>
   </>
 )
-
-const ACTIONS = {
-  retry: {
-    title: 'Process this message again?',
-    confirm: 'Process it again',
-    text: 'It is handled as if it had just arrived: a bounce or complaint that can be read now takes effect. Otherwise it comes back.',
-    isDangerous: false,
-  },
-  delete: { title: 'Delete this message?', confirm: 'Delete', text: 'It cannot be restored.', isDangerous: true },
-} as const
-
-interface ActionDialogProps {
-  readonly id: string
-  readonly action: keyof typeof ACTIONS
-  onClose(): void
-}
-
-function ActionDialog({ id, action, onClose }: ActionDialogProps) {
-  const { text, ...texts } = ACTIONS[action]
-  const queries = useQueryClient()
-  const navigate = useNavigate()
-  return (
-    <ConfirmDialog
-      {...texts}
-      run={() => (action === 'retry' ? api.operator.retryMessage(id) : api.operator.deleteMessage(id))}
-      onDone={() => {
-        queries.removeQueries({ queryKey: ['operator', 'listMessages'] })
-        void navigate({ to: '/server/mail' })
-      }}
-      onClose={onClose}
-    >
-      {text}
-    </ConfirmDialog>
-  )
-}

@@ -1,12 +1,11 @@
 /** @module Received mail: what is not processed yet, and what could not be parsed. */
 
-import { Button, Stack, Text } from '@mantine/core'
+import { Stack, Text } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
-import { useState } from 'react'
 import type { OperatorReceivedMessage, OperatorUnparsedMessage } from '#client/operator-api.ts'
 import { api, read } from '../../api/client.ts'
 import { usePage } from '../../api/data.ts'
-import { ConfirmDialog } from '../../parts/dialog.tsx'
+import { ConfirmButton } from '../../parts/dialog.tsx'
 import { formatBytes } from '../../parts/format.ts'
 import { ButtonLink } from '../../parts/links.tsx'
 import { ListView, useList } from '../../parts/list.tsx'
@@ -70,31 +69,27 @@ export default function ReceivedScreen() {
   )
 }
 
+const UNPARSED_COLUMNS: readonly Column<OperatorUnparsedMessage>[] = [
+  { header: 'Subject', cell: ({ subject }) => <bdi>{subject || '(no subject)'}</bdi> },
+  { header: 'Recipient', phone: 'bare', cell: ({ to }) => <bdi>{to}</bdi> },
+  { header: 'Sender', phone: 'bare', cell: ({ from }) => <bdi>{from}</bdi> },
+  {
+    header: 'Why',
+    phone: 'bare',
+    cell: ({ parse_error: problem }) => <span title={problem}>{problem}</span>,
+  },
+  { header: 'Received', width: '8.5rem', phone: 'bare', cell: ({ received_at: at }) => <Time iso={at} /> },
+  {
+    header: 'Action',
+    width: '9rem',
+    phone: 'bare',
+    cell: (row) => <Retry message={row} />,
+  },
+]
+
 function Unparsed() {
   const { after } = route.useSearch()
   const query = usePage(read.operator.listUnparsedMessages({ after }), { refetchInterval })
-  const [chosen, setChosen] = useState<OperatorUnparsedMessage>()
-  const columns: readonly Column<OperatorUnparsedMessage>[] = [
-    { header: 'Subject', cell: ({ subject }) => <bdi>{subject || '(no subject)'}</bdi> },
-    { header: 'Recipient', phone: 'bare', cell: ({ to }) => <bdi>{to}</bdi> },
-    { header: 'Sender', phone: 'bare', cell: ({ from }) => <bdi>{from}</bdi> },
-    {
-      header: 'Why',
-      phone: 'bare',
-      cell: ({ parse_error: problem }) => <span title={problem}>{problem}</span>,
-    },
-    { header: 'Received', width: '8.5rem', phone: 'bare', cell: ({ received_at: at }) => <Time iso={at} /> },
-    {
-      header: 'Action',
-      width: '9rem',
-      phone: 'bare',
-      cell: (row) => (
-        <Button variant="default" size="compact-sm" onClick={() => setChosen(row)}>
-          Parse it again
-        </Button>
-      ),
-    },
-  ]
   return (
     <Section title="Could not be parsed">
       <QueryView query={query}>
@@ -110,7 +105,7 @@ function Unparsed() {
               <DataTable
                 label="Messages that could not be parsed, the oldest first"
                 isWide
-                columns={columns}
+                columns={UNPARSED_COLUMNS}
                 rows={data}
                 toKey={({ id }) => id}
               />
@@ -132,25 +127,25 @@ function Unparsed() {
           </Stack>
         )}
       </QueryView>
-      {chosen && <RetryDialog message={chosen} onClose={() => setChosen(undefined)} />}
     </Section>
   )
 }
 
-const RetryDialog = ({ message, onClose }: { readonly message: OperatorUnparsedMessage; onClose(): void }) => (
-  <ConfirmDialog
+const Retry = ({ message }: { readonly message: OperatorUnparsedMessage }) => (
+  <ConfirmButton
+    label="Parse it again"
+    size="compact-sm"
     title="Parse this message again?"
-    confirm="Parse it again"
+    isDangerous={false}
     refreshes={['operator']}
     run={() => api.operator.retryUnparsedMessage(message.id)}
     done={({ data: { parse_error: problem } }) =>
       problem === null ? 'The message was parsed.' : `It still cannot be parsed: ${problem}`
     }
-    onClose={onClose}
   >
     <Text>
       <bdi>{message.subject || '(no subject)'}</bdi>
     </Text>
-    If that works, its account sees the whole message. Its events are not sent again.
-  </ConfirmDialog>
+    <Text>If that works, its account sees the whole message. Its events are not sent again.</Text>
+  </ConfirmButton>
 )

@@ -1,6 +1,6 @@
 /** @module The signing secret of a webhook: shown on request, copied, replaced. */
-import { Anchor, Button, Code, Group, Stack, Text } from '@mantine/core'
-import { type ReactNode, useState } from 'react'
+import { Anchor, Code, Group, Text } from '@mantine/core'
+import type { ReactNode } from 'react'
 import type { RevealWebhookSecretResult, Webhook } from '#client/api.ts'
 import { api } from '../../api/client.ts'
 import { useChange } from '../../api/data.ts'
@@ -8,9 +8,9 @@ import { SmallAction } from '../../parts/buttons.tsx'
 import { Copy } from '../../parts/copy.tsx'
 import { ConfirmButton } from '../../parts/dialog.tsx'
 import { FormError } from '../../parts/form-error.tsx'
-import { Notice } from '../../parts/notice.tsx'
 import { Section } from '../../parts/page.tsx'
 import { usePasswordAgain } from '../../parts/password-again.tsx'
+import { showSecret } from '../../parts/secret-dialog.tsx'
 import { Time } from '../../parts/time.tsx'
 
 export const SecretText = ({ secret }: { readonly secret: string }) => (
@@ -32,11 +32,6 @@ export const VerifyHint = () => (
   </Text>
 )
 
-interface ShownSecret {
-  readonly text: string
-  readonly isNew: boolean
-}
-
 interface SigningSecretProps {
   reveal(): PromiseLike<{ readonly data: RevealWebhookSecretResult }>
   rotate(): PromiseLike<{ readonly data: RevealWebhookSecretResult }>
@@ -50,41 +45,21 @@ interface SigningSecretProps {
 
 /** A secret, with what can be done with it. */
 export function SigningSecret({ title, receiver, children, ...secret }: SigningSecretProps) {
-  const [shown, setShown] = useState<ShownSecret>()
   const withPassword = usePasswordAgain()
+  const show = (text: string) => (response: { readonly data: RevealWebhookSecretResult }) =>
+    showSecret({ title: 'Signing secret', text, secret: response.data.secret })
   const reveal = useChange(() => withPassword(secret.reveal))
   return (
     <>
-      <div role="status">
-        {shown && (
-          <Stack gap="xs" align="flex-start">
-            {shown.isNew && (
-              <Notice tone="good">
-                This is the new secret. It signs every request from now on, including retries. Give it to your{' '}
-                {receiver}.
-              </Notice>
-            )}
-            <SecretText secret={shown.text} />
-          </Stack>
-        )}
-      </div>
       <FormError error={reveal.error} />
       <Group gap="xs">
-        {shown ? (
-          <Button variant="default" size="xs" onClick={() => setShown(undefined)}>
-            Hide the secret
-          </Button>
-        ) : (
-          <SmallAction
-            needs="developer"
-            loading={reveal.isPending}
-            onClick={() =>
-              reveal.mutate(undefined, { onSuccess: ({ data }) => setShown({ text: data.secret, isNew: false }) })
-            }
-          >
-            Show the secret
-          </SmallAction>
-        )}
+        <SmallAction
+          needs="developer"
+          loading={reveal.isPending}
+          onClick={() => reveal.mutate(undefined, { onSuccess: show('It signs every request.') })}
+        >
+          Show the secret
+        </SmallAction>
         <ConfirmButton
           label="Replace the secret"
           size="xs"
@@ -92,7 +67,9 @@ export function SigningSecret({ title, receiver, children, ...secret }: SigningS
           title={title}
           refreshes={['webhooks']}
           run={() => withPassword(secret.rotate)}
-          onDone={({ data }) => setShown({ text: data.secret, isNew: true })}
+          onDone={show(
+            `This is the new secret. It signs every request from now on, including retries. Give it to your ${receiver}.`,
+          )}
         >
           {children}
         </ConfirmButton>
