@@ -3,6 +3,7 @@ import type { Domain, DomainDns } from '#client/api.ts'
 import {
   type DnsRecordView,
   describeDomain,
+  describeKept,
   hasImproved,
   isDone,
   isNew,
@@ -138,17 +139,30 @@ describe('the state of a domain in words', () => {
 })
 
 describe('a DNS record', () => {
-  test('of SPF or DMARC that passes stays as it is', () => {
+  test('keeps what exists', () => {
+    const merged = 'v=spf1 ip4:192.0.2.25 include:_spf.other.test ~all'
     expect(toPublish(recordWith({}))).toBe(VALUE)
-    const found = ['v=DMARC1; p=reject']
-    expect(toPublish(recordWith({ key: 'dmarc', status: 'verified', found }))).toBe('v=DMARC1; p=reject')
-    expect(toPublish(recordWith({ key: 'dmarc', status: 'wrong', found }))).toBe(VALUE)
+    expect(describeKept(recordWith({}))).toBeUndefined()
+    const wrong = recordWith({ status: 'wrong', keep: merged })
+    expect(toPublish(wrong)).toBe(merged)
+    expect(describeKept(wrong)).toContain('There may be only one.')
+    const dmarc = recordWith({ key: 'dmarc', status: 'verified', keep: 'v=DMARC1; p=reject' })
+    expect(toPublish(dmarc)).toBe('v=DMARC1; p=reject')
+    expect(describeKept(dmarc)).toBe('Your existing record. It stays as it is.')
+    const inherited = recordWith({ key: 'dmarc', status: 'verified', inherited_from: 'example.com' })
+    expect(describeKept(inherited)).toBe('Inherited from example.com: no record is needed here.')
   })
 
   test('is explained without the advice that its fields repeat', () => {
     expect(toFinding(recordWith({}))).toBe('')
     const elsewhere = 'There is no SPF record at send.example.com. It was found at example.com instead.'
     expect(toFinding(recordWith({ detail: elsewhere }))).toBe('It was found at example.com instead.')
+    const kept = {
+      status: 'wrong',
+      keep: 'v=spf1 a -all',
+      detail: 'It is not valid. Replace it with v=spf1 a -all',
+    } as const
+    expect(toFinding(recordWith(kept))).toBe('It is not valid.')
     const other = 'The SPF record cannot be read. Publish a record without quotes.'
     expect(toFinding(recordWith({ detail: other }))).toBe(other)
     const strange = `Nothing is said of a cure for ${VALUE}`

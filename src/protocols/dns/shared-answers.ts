@@ -28,3 +28,10 @@ export function shareAnswers(resolver: Resolver): Resolver {
     [Symbol.dispose]() {},
   }
 }
+
+/** Answers as if the only TXT record at `host` were `text`: what would hold after it is published. */
+export const withTxtRecord = (resolver: Resolver, host: string, text: string): Resolver => ({
+  ...shareAnswers(resolver),
+  txt: (name) =>
+    name.toLowerCase() === host ? Promise.resolve({ kind: 'ok', records: [text], ttlSeconds: 0 }) : resolver.txt(name),
+})

@@ -18,6 +18,7 @@ import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 import {
   type DnsRecordView,
+  describeKept,
   hasImproved,
   isDone,
   isUnproven,
@@ -205,11 +206,7 @@ function Name({ record, dns, isAbsolute }: CellProps & { readonly isAbsolute: bo
 /** What to publish, and below it what the check found and what stays. */
 function Value({ record, dns }: CellProps) {
   const { key, found, status, priority, name } = record
-  const { inherited_from: parent } = record
-  const notes = [
-    parent !== undefined && `Inherited from ${parent}: no record is needed here.`,
-    status !== 'verified' && toFinding(record),
-  ].filter(Boolean)
+  const notes = [describeKept(record), status !== 'verified' && toFinding(record)].filter(Boolean)
   return (
     <>
       <CopyText value={toPublish(record)} what={`value of the ${RECORD_NAMES[key]} record`} />

@@ -155,17 +155,25 @@ export function toTypedDomain(text: string): string {
   return host.slice(host.lastIndexOf('@') + 1)
 }
 
-/** What belongs at the name: the SPF or DMARC record of the owner if it passes, else the expected one. */
-export const toPublish = ({ key, status, expected, found: [own] }: DnsRecordView): string =>
-  own !== undefined && status === 'verified' && (key === 'spf' || key === 'dmarc') ? own : expected
+/** What belongs at the name: the existing record that stays, the one that keeps its terms, or the expected one. */
+export const toPublish = ({ expected, keep }: DnsRecordView): string => keep ?? expected
+
+/** The note on a record that exists already; undefined: there is none. */
+export function describeKept({ status, keep, inherited_from: parent }: DnsRecordView): string | undefined {
+  if (parent) return `Inherited from ${parent}: no record is needed here.`
+  if (!keep) return undefined
+  return status === 'verified'
+    ? 'Your existing record. It stays as it is.'
+    : 'Replace your record with this one, which keeps its terms and adds Tassis. There may be only one.'
+}
 
 const NO_SUCH_NAME = ' itself does not exist in DNS'
-const ADVICE = 'Publish a'
+const ADVICE = ['Publish a', 'Replace it with ']
 
 /** What a check found, without what the status, the fields of the record and the line on its zone say already. */
 export function toFinding(record: DnsRecordView): string {
   const { detail, status } = record
-  const end = detail.endsWith(toPublish(record)) ? detail.lastIndexOf(ADVICE) : -1
+  const end = detail.endsWith(toPublish(record)) ? Math.max(...ADVICE.map((text) => detail.lastIndexOf(text))) : -1
   const sentences = (end < 0 ? detail : detail.slice(0, end)).trim().replaceAll('. ', '.\n').split('\n')
   return sentences
     .filter((text) => !(status === 'missing' && text.startsWith('There is no ')) && !text.includes(NO_SUCH_NAME))

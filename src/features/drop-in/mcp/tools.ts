@@ -229,7 +229,7 @@ const setupTools = {
           ...named('type host expected status', text),
           priority: number,
           found: list(strange),
-          detail: strange,
+          ...named('detail keep', strange),
         }),
       ),
       warnings: list(strange),

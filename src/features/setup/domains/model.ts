@@ -242,6 +242,12 @@ const PublishedRecord = (description: string) =>
         description: '`unanswered`: DNS did not respond, so the record may or may not exist.',
       }),
       detail: Type.String({ description: 'What was found, what was expected, what to publish.' }),
+      keep: Type.Optional(
+        Type.String({
+          description:
+            'Of `spf` and `dmarc` with an existing record: the one that stays if it is verified; else the SPF record to publish in its place, with its terms and ours.',
+        }),
+      ),
       inherited_from: Type.Optional(
         Type.String({
           description:

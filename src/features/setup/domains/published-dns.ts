@@ -5,14 +5,22 @@
 import type { App } from '#features/core/app/app.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
-import { shareAnswers } from '#protocols/dns/shared-answers.ts'
+import { shareAnswers, withTxtRecord } from '#protocols/dns/shared-answers.ts'
 import { isDmarc } from './check-dmarc.ts'
-import type { Check } from './check-result.ts'
-import { isSpf } from './check-spf.ts'
+import { adviseTxt, type Check } from './check-result.ts'
+import { checkSpf, isSpf } from './check-spf.ts'
 import { checkTracking } from './check-tracking.ts'
 import { checkDomain } from './checks.ts'
 import data from './dns-providers.json' with { type: 'json' }
-import { type CheckKey, type DnsRecord, type DomainDns, findHostnameWarnings, toDmarcHost } from './dns-records.ts'
+import {
+  type CheckKey,
+  type DnsRecord,
+  type DomainDns,
+  findHostnameWarnings,
+  formatSpfValue,
+  toDmarcHost,
+  toReturnPathHost,
+} from './dns-records.ts'
 import { type Domain, listDnsRecords, toDomainDns } from './domains.ts'
 import type { PublishedDnsWire } from './model.ts'
 import { findRegistrableDomain } from './name.ts'
@@ -64,6 +72,24 @@ export function toTypedName(name: string, zone: string, provider: DnsProvider | 
   return name.endsWith(`.${zone}`) ? name.slice(0, -zone.length - 1) : name
 }
 
+/**
+ * One record with the terms of all `existing` ones and ours. Ours come first: they then pass whatever an existing term
+ * matches, and before look-ups that could fail. The first `all` or `redirect` decides about other senders, as before.
+ * @param existing at least one record
+ * @param ours the record that we ask for without others
+ */
+export function mergeSpf(existing: readonly string[], ours: string): string {
+  const terms = new Set(listTerms(ours).filter((term) => !isLast(term)))
+  for (const term of existing.flatMap(listTerms)) if (!isLast(term)) terms.add(term)
+  const last = existing.flatMap(listTerms).find(isLast)
+  return ['v=spf1', ...terms, ...(last === undefined ? [] : [last])].join(' ')
+}
+
+const listTerms = (record: string): string[] => record.trim().split(/\s+/).slice(1)
+
+/** RFC 7208 §5.1, §6.1: `all` and `redirect=` end the evaluation. */
+const isLast = (term: string): boolean => /^([-+~?]?all$|redirect=)/i.test(term)
+
 const MAX_NAME_SERVERS = 16
 
 /**
@@ -89,6 +115,8 @@ type PublishedRecord = Records['spf']
 
 const MAX_VALUES = 10
 const MAX_VALUE_LENGTH = 1024
+/** A longer record is never shown as one to publish, because a truncated one would be wrong. */
+const MAX_KEPT_LENGTH = 2048
 
 const truncate = (text: string): string =>
   text.length > MAX_VALUE_LENGTH ? `${text.slice(0, MAX_VALUE_LENGTH).toWellFormed()}…` : text
@@ -123,7 +151,7 @@ async function describeRecords(app: App, resolver: Resolver, domain: Domain, dns
   const expected = listDnsRecords(app.config, domain)
   const { mx, ...checks } = await checkDomain(resolver, dns)
   const describe = async (key: CheckKey, check: Promise<Check> | Check | undefined) =>
-    check && expected[key] && describeRecord(resolver, dns.domain, key, expected[key], await check)
+    check && expected[key] && describeRecord(resolver, dns, key, expected[key], await check)
   const { accountId, trackingDomain: host } = domain
   const isTracking = host !== null && !isHostElsewhere(app.db, accountId, host)
   const used: Partial<Record<CheckKey, Promise<Check> | Check>> = {
@@ -139,16 +167,18 @@ async function describeRecords(app: App, resolver: Resolver, domain: Domain, dns
 
 async function describeRecord(
   resolver: Resolver,
-  domain: string,
+  dns: DomainDns,
   key: CheckKey,
   { type, host: name, value, priority }: DnsRecord,
   check: Check,
 ): Promise<PublishedRecord> {
-  const [zone, found, inheritedFrom] = await Promise.all([
+  const [zone, found, kept] = await Promise.all([
     findZone(resolver, name),
     readValues(resolver, type, name),
-    key === 'dmarc' && check.verified ? findInheritedFrom(resolver, domain) : undefined,
+    findKept(resolver, dns, key, check),
   ])
+  const { record, inheritedFrom } = kept
+  const keep = record !== value && (record?.length ?? 0) <= MAX_KEPT_LENGTH ? record : undefined
   // A part of the domain can be a zone of its own, at another provider.
   const provider: DnsProvider | undefined = findDnsProvider(zone.nameServers)
   return {
@@ -160,9 +190,26 @@ async function describeRecord(
     ...(priority !== undefined && { priority }),
     found: found.slice(0, MAX_VALUES).map(truncate),
     status: check.outcome === 'unknown' ? 'unanswered' : check.outcome,
-    detail: check.detail,
+    detail: describeWithKept(check, name, value, keep),
+    ...(keep !== undefined && { keep }),
     ...(inheritedFrom !== undefined && { inherited_from: inheritedFrom }),
   }
+}
+
+interface Kept {
+  readonly record?: string | undefined
+  readonly inheritedFrom?: string
+}
+
+/**
+ * The sentences of a check, which end with the advice to publish `value` whatever exists: with a record to keep, they
+ * end with that one instead.
+ */
+function describeWithKept({ detail, verified }: Check, name: string, value: string, keep: string | undefined): string {
+  if (verified || keep === undefined) return detail
+  const advice = adviseTxt(name, value)
+  if (detail.endsWith(advice)) return `${detail.slice(0, -advice.length)}Replace it with ${keep}`
+  return detail.endsWith(value) ? `${detail.slice(0, -value.length)}${keep}` : detail
 }
 
 /** The values at a name now; none when DNS did not respond. */
@@ -180,8 +227,29 @@ async function readValues(resolver: Resolver, type: DnsRecord['type'], name: str
   return addresses.flatMap((found) => (found.kind === 'ok' ? found.records : []))
 }
 
-/** The domain above this one whose policy applies; undefined when this one has its own. */
-async function findInheritedFrom(resolver: Resolver, domain: string): Promise<string | undefined> {
-  const answer = await resolver.txt(toDmarcHost(domain))
-  return answer.kind === 'ok' && answer.records.some(isDmarc) ? undefined : findRegistrableDomain(domain)
+async function findKept(resolver: Resolver, dns: DomainDns, key: CheckKey, check: Check): Promise<Kept> {
+  if (key === 'spf') return { record: await findKeptSpf(resolver, dns, check) }
+  return key === 'dmarc' && check.verified ? findKeptDmarc(resolver, dns.domain) : {}
+}
+
+/** The SPF record that stays; or, when those that exist do not pass, one that keeps their terms and does. */
+async function findKeptSpf(resolver: Resolver, dns: DomainDns, check: Check): Promise<string | undefined> {
+  const host = toReturnPathHost(dns)
+  const answer = await resolver.txt(host)
+  const records = answer.kind === 'ok' ? answer.records.filter(isSpf) : []
+  if (check.verified) return records[0]
+  if (check.outcome !== 'wrong' || records.length === 0) return undefined
+  const merged = mergeSpf(records, formatSpfValue(dns))
+  const after = await checkSpf(withTxtRecord(resolver, host, merged), dns)
+  return after.verified ? merged : undefined
+}
+
+/** The policy that applies: the domain's own, else that of its organisational domain. */
+async function findKeptDmarc(resolver: Resolver, domain: string): Promise<Kept> {
+  for (const name of [domain, findRegistrableDomain(domain) ?? domain]) {
+    const answer = await resolver.txt(toDmarcHost(name))
+    const record = answer.kind === 'ok' ? answer.records.find(isDmarc) : undefined
+    if (record !== undefined) return { record, ...(name !== domain && { inheritedFrom: name }) }
+  }
+  return {}
 }

@@ -54,10 +54,10 @@ export function formatZoneFile({ domain, zone, records, checked_at: checkedAt }:
 }
 
 function formatBlock(title: string, record: PublishedDnsWire['records']['spf'], zone: string): string[] {
-  const { name, expected, status, detail } = record
+  const { name, expected, keep, status, detail } = record
   const isElsewhere = record.zone !== zone
   const owner = isElsewhere ? `${name}.` : name === zone ? '@' : name.slice(0, -zone.length - 1)
-  const line = formatZoneLine(owner, { ...record, value: expected })
+  const line = formatZoneLine(owner, { ...record, value: status === 'wrong' && keep !== undefined ? keep : expected })
   if (status === 'missing' && !isElsewhere) return [...toComment(title), line]
   const reason =
     status === 'verified'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { buildDnsRecords, formatSpfValue } from '#features/setup/domains/dns-records.ts'
 import { findRegistrableDomain, validateDomainName } from '#features/setup/domains/name.ts'
-import { findDnsProvider, getEditUrl, toTypedName } from '#features/setup/domains/published-dns.ts'
+import { findDnsProvider, getEditUrl, mergeSpf, toTypedName } from '#features/setup/domains/published-dns.ts'
 
 const DNS = {
   domain: 'example.com',
@@ -69,6 +69,18 @@ test('the name to type is relative, the full one where a provider wants that, an
   expect(toTypedName('example.com', 'example.com', undefined)).toBe('@')
   expect(toTypedName('example.com', 'example.com', route53)).toBe('')
   expect(toTypedName('a.example.com', 'example.com', jweiland)).toBe('a.example.com')
+})
+
+test('merging SPF keeps all terms once and in order, with ours first and the first `all` or `redirect` last', () => {
+  const ours = 'v=spf1 ip4:192.0.2.25 ip6:2001:db8::1 -all'
+  const start = 'v=spf1 ip4:192.0.2.25 ip6:2001:db8::1'
+  expect(mergeSpf(['v=spf1 include:a.test ?all'], ours)).toBe(`${start} include:a.test ?all`)
+  expect(mergeSpf(['V=SPF1  mx\ta ip4:192.0.2.25 redirect=b.test'], ours)).toBe(`${start} mx a redirect=b.test`)
+  expect(mergeSpf(['v=spf1 a mx', 'v=spf1 mx ~ALL'], ours)).toBe(`${start} a mx ~ALL`)
+  expect(mergeSpf(['v=spf1'], ours)).toBe(start)
+  expect(mergeSpf(['v=spf1 include:all.test -all'], 'v=spf1 a:mail.test ~all')).toBe(
+    'v=spf1 a:mail.test include:all.test -all',
+  )
 })
 
 describe('a domain to register', () => {

@@ -154,7 +154,36 @@ describe('GET /v1/domains/{id}/dns', () => {
   })
 
   // Proves: domain-34
-  test('names the organisational domain whose DMARC policy applies', async () => {
+  test('keeps the terms of an SPF record that does not pass, and the record that does', async () => {
+    await using http = await startHttpTest()
+    const { t } = http
+    const { id } = await t.register('example.com')
+    t.dns.zone['_spf.example.net'] = { TXT: ['v=spf1 ip4:198.51.100.7 -all'] }
+    const spf = async (...texts: string[]) => {
+      t.dns.zone['send.example.com'] = { TXT: texts }
+      return (await http.read(id)).records.spf
+    }
+    const merged = 'v=spf1 ip4:192.0.2.25 include:_spf.example.net ~all'
+    expect(await spf('v=spf1 include:_spf.example.net ~all')).toMatchObject({
+      status: 'wrong',
+      keep: merged,
+      detail: expect.stringMatching(/\. Replace it with v=spf1 ip4:192\.0\.2\.25 include:_spf\.example\.net ~all$/),
+    })
+    expect(await spf(merged)).toMatchObject({ status: 'verified', keep: merged, found: [merged] })
+    expect(await spf('v=spf1 a:one.example.net -all', 'v=spf1 include:_spf.example.net ~all')).toMatchObject({
+      status: 'wrong',
+      keep: 'v=spf1 ip4:192.0.2.25 a:one.example.net include:_spf.example.net -all',
+      detail: expect.stringMatching(
+        /Keep only one, with the value v=spf1 ip4:192\.0\.2\.25 a:one\S+ include:\S+ -all$/,
+      ),
+    })
+    // A term that is no SPF makes every record with it invalid.
+    expect((await spf('v=spf1 nonsense:x ~all')).keep).toBeUndefined()
+    expect((await spf('v=spf1 ip4:192.0.2.25 -all')).keep).toBeUndefined()
+  })
+
+  // Proves: domain-34
+  test('keeps an existing DMARC policy, also that of the organisational domain', async () => {
     await using http = await startHttpTest()
     const { t } = http
     const { id } = await t.register('mail.example.com')
@@ -163,11 +192,10 @@ describe('GET /v1/domains/{id}/dns', () => {
       inherited_from: 'example.com',
       status: 'verified',
       found: [],
+      keep: 'v=DMARC1; p=reject; rua=mailto:d@example.com',
     })
     t.dns.zone['_dmarc.mail.example.com'] = { TXT: ['v=DMARC1; p=quarantine'] }
-    const own = (await http.read(id)).records.dmarc
-    expect(own).toMatchObject({ status: 'verified', found: ['v=DMARC1; p=quarantine'] })
-    expect(own.inherited_from).toBeUndefined()
+    expect((await http.read(id)).records.dmarc).toMatchObject({ status: 'verified', keep: 'v=DMARC1; p=quarantine' })
   })
 
   test('finds the zone of each record, also of a part that is delegated elsewhere', async () => {
@@ -283,7 +311,7 @@ describe('GET /v1/domains/{id}/zone-file', () => {
       '$ORIGIN example.com.',
       '$TTL 3600',
     ])
-    expect(text).toContain('; send 3600 IN TXT "v=spf1 ip4:192.0.2.25 -all"')
+    expect(text).toContain('; send 3600 IN TXT "v=spf1 ip4:192.0.2.25 include:a.test ~all"')
     expect(text).toContain('; send 3600 IN MX 10 mail.tassis.test.')
     expect(text).toContain('; links.brand.test. 3600 IN CNAME')
     expect(text).not.toContain('p=none')
