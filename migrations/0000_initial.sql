@@ -1075,15 +1075,6 @@ CREATE TABLE `mta_sts_policies` (
 --> statement-breakpoint
 CREATE INDEX `mta_sts_policies_expiry` ON `mta_sts_policies` (`expires_at`);
 --> statement-breakpoint
-CREATE TABLE `tls_session_counts` (
-	`day` integer NOT NULL,
-	`domain` text NOT NULL,
-	`policy` text NOT NULL,
-	`failure` text NOT NULL,
-	`sessions` integer NOT NULL,
-	PRIMARY KEY(`day`, `domain`, `policy`, `failure`)
-) STRICT;
---> statement-breakpoint
 CREATE TABLE `api_keys` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`uuid` blob NOT NULL,
