@@ -96,55 +96,70 @@ function computeMaxHeld(available: number, max: number): number {
   return Math.ceil(p - Math.sqrt(p * p - available * available) - 1e-6)
 }
 
+/** The lanes that wait for slots; owners take turns, and bulk lanes come after all others. */
 export class WaitQueue {
   readonly #ownerOf: (lane: string) => number
-  readonly #ordinary = new LaneRotation()
-  readonly #bulk = new LaneRotation()
+  readonly #ordinary = new RoundRobin<string>(rankOfLane)
+  readonly #bulk = new RoundRobin<string>()
+  /** Lanes that `shift` returned and that have not had their turn yet, with their owners. */
+  readonly #woken = new Map<string, number>()
+  /** Number of lanes per owner, woken ones included. */
+  readonly #ordinaryCounts = new Counts()
+  readonly #bulkCounts = new Counts()
 
   constructor(ownerOf: (lane: string) => number) {
     this.#ownerOf = ownerOf
   }
 
   get isEmpty(): boolean {
-    return this.#ordinary.isEmpty && this.#bulk.isEmpty
+    return this.#ordinaryCounts.size + this.#bulkCounts.size === 0
   }
 
   /** Whether an ordinary lane of an owner that has free slots waits or was woken. */
   hasOrdinary(hasFree: (owner: number) => boolean): boolean {
-    return this.#ordinary.hasOwner(hasFree)
+    for (const owner of this.#ordinaryCounts.keys()) if (hasFree(owner)) return true
+    return false
   }
 
   /** Owners with a waiting or woken lane of that kind, and this owner. */
   countSharers(owner: number, isBulk: boolean): number {
-    return this.#of(isBulk).countSharers(owner)
+    const counts = this.#countsOf(isBulk)
+    return counts.size + (counts.of(owner) === 0 ? 1 : 0)
   }
 
   /** Whether a lane of the owner waits or was woken. */
   wantsSlots(owner: number): boolean {
-    return this.#ordinary.wantsSlots(owner) || this.#bulk.wantsSlots(owner)
+    return this.#ordinaryCounts.of(owner) + this.#bulkCounts.of(owner) > 0
   }
 
   /** Whether an ordinary lane of the owner that goes before this class waits or was woken. */
   hasBefore(owner: number, laneClass: LaneClass): boolean {
-    return this.#ordinary.hasBefore(owner, rankOfClass(laneClass))
+    const rank = rankOfClass(laneClass)
+    const first = this.#ordinary.firstOf(owner)
+    if (first !== undefined && rankOfLane(first) < rank) return true
+    for (const [lane, other] of this.#woken) if (other === owner && rankOfLane(lane) < rank) return true
+    return false
   }
 
   add(lane: string): void {
-    this.#of(isBulkLane(lane)).add(lane, this.#ownerOf(lane))
+    const owner = this.#ownerOf(lane)
+    if (this.#lanesLike(lane).add(owner, lane)) this.#countsOf(isBulkLane(lane)).add(owner, 1)
   }
 
   delete(lane: string): void {
-    this.#of(isBulkLane(lane)).delete(lane)
+    const owner = this.#lanesLike(lane).delete(lane)
+    if (owner !== undefined) this.#countsOf(isBulkLane(lane)).add(owner, -1)
+    this.endTurn(lane)
   }
 
   /** Whether the lane waits; false once it was woken. */
   has(lane: string): boolean {
-    return this.#of(isBulkLane(lane)).has(lane)
+    return this.#lanesLike(lane).has(lane)
   }
 
   /** Whether it is the lane's turn: `shift` returned it, and its turn has not ended. */
   isWoken(lane: string): boolean {
-    return this.#of(isBulkLane(lane)).isWoken(lane)
+    return this.#woken.has(lane)
   }
 
   all(): string[] {
@@ -154,83 +169,25 @@ export class WaitQueue {
   /** Removes the first lane of the next owner that has free slots; a bulk lane only when no other can be served. */
   shift(hasFree: (owner: number, laneClass: LaneClass) => boolean): string | undefined {
     const isServable = (owner: number, lane: string): boolean => hasFree(owner, classOfLane(lane))
-    return this.#ordinary.shift(isServable) ?? this.#bulk.shift(isServable)
-  }
-
-  /** Ends the turn of a lane that `shift` returned. */
-  endTurn(lane: string): void {
-    this.#of(isBulkLane(lane)).endTurn(lane)
-  }
-
-  #of(isBulk: boolean): LaneRotation {
-    return isBulk ? this.#bulk : this.#ordinary
-  }
-}
-
-class LaneRotation {
-  readonly #waiting = new RoundRobin<string>(rankOfLane)
-  /** Lanes that `shift` returned and that have not had their turn yet, with their owners. */
-  readonly #woken = new Map<string, number>()
-  /** Number of lanes per owner, woken ones included. */
-  readonly #laneCounts = new Counts()
-
-  get isEmpty(): boolean {
-    return this.#laneCounts.size === 0
-  }
-
-  hasOwner(isMatch: (owner: number) => boolean): boolean {
-    for (const owner of this.#laneCounts.keys()) if (isMatch(owner)) return true
-    return false
-  }
-
-  wantsSlots(owner: number): boolean {
-    return this.#laneCounts.of(owner) > 0
-  }
-
-  hasBefore(owner: number, rank: number): boolean {
-    const first = this.#waiting.firstOf(owner)
-    if (first !== undefined && rankOfLane(first) < rank) return true
-    for (const [lane, other] of this.#woken) if (other === owner && rankOfLane(lane) < rank) return true
-    return false
-  }
-
-  countSharers(owner: number): number {
-    return this.#laneCounts.size + (this.#laneCounts.of(owner) === 0 ? 1 : 0)
-  }
-
-  add(lane: string, owner: number): void {
-    if (this.#waiting.add(owner, lane)) this.#laneCounts.add(owner, 1)
-  }
-
-  delete(lane: string): void {
-    const owner = this.#waiting.delete(lane)
-    if (owner !== undefined) this.#laneCounts.add(owner, -1)
-    this.endTurn(lane)
-  }
-
-  has(lane: string): boolean {
-    return this.#waiting.has(lane)
-  }
-
-  isWoken(lane: string): boolean {
-    return this.#woken.has(lane)
-  }
-
-  all(): string[] {
-    return this.#waiting.all()
-  }
-
-  shift(isServable: (owner: number, lane: string) => boolean): string | undefined {
-    const next = this.#waiting.shift(isServable)
+    const next = this.#ordinary.shift(isServable) ?? this.#bulk.shift(isServable)
     if (next) this.#woken.set(next.item, next.owner)
     return next?.item
   }
 
+  /** Ends the turn of a lane that `shift` returned. */
   endTurn(lane: string): void {
     const owner = this.#woken.get(lane)
     if (owner === undefined) return
     this.#woken.delete(lane)
-    this.#laneCounts.add(owner, -1)
+    this.#countsOf(isBulkLane(lane)).add(owner, -1)
+  }
+
+  #lanesLike(lane: string): RoundRobin<string> {
+    return isBulkLane(lane) ? this.#bulk : this.#ordinary
+  }
+
+  #countsOf(isBulk: boolean): Counts {
+    return isBulk ? this.#bulkCounts : this.#ordinaryCounts
   }
 }
 

@@ -39,8 +39,13 @@ export interface Destination {
   readonly network: string
 }
 
-/** How many more messages of an account and class may begin. */
-type FreeFor = (owner: number, laneClass: LaneClass) => number
+/** What a queue of lanes is for. */
+interface QueueUse {
+  /** How many more messages of an account and class may begin. */
+  readonly freeFor: (owner: number, laneClass: LaneClass) => number
+  readonly pair?: Pair
+  readonly site?: readonly [name: string, site: Site]
+}
 
 export interface SitesOptions {
   readonly clock: Clock
@@ -80,13 +85,9 @@ export class Sites {
   readonly #all: SlotPool
   readonly #crowdedSites = new Set<Site>()
   readonly #crowdedAddresses = new Set<SlotPool>()
-  /** The name of the site that has a queue. */
-  readonly #siteNames = new WeakMap<WaitQueue, string>()
-  /** How many slots a queue has for lanes of an account. */
-  readonly #freeOf = new WeakMap<WaitQueue, FreeFor>()
+  readonly #useOf = new WeakMap<WaitQueue, QueueUse>()
   /** Only those over which a message may begin. */
   readonly #crowdedPairs = new Set<Pair>()
-  readonly #pairOf = new WeakMap<WaitQueue, Pair>()
   /** The queues in which each lane waits or was woken. */
   readonly #queuesOf = new Map<string, Set<WaitQueue>>()
   #nextSweepAt: Millis = 0
@@ -94,7 +95,7 @@ export class Sites {
   constructor(options: SitesOptions) {
     this.#options = options
     this.#all = new SlotPool(GLOBAL_RULES, options.ownerOf)
-    this.#freeOf.set(this.#all.waiting, (owner, laneClass) => this.#freeOfAll(owner, laneClass))
+    this.#useOf.set(this.#all.waiting, { freeFor: (owner, laneClass) => this.#freeOfAll(owner, laneClass) })
   }
 
   get inFlight(): number {
@@ -177,10 +178,10 @@ export class Sites {
     const connections = this.#options.connectionsPerSite
     const site = { backoffUntil: 0, backoffSince: 0, backoffReason: '', failures: 0, sessions: 0, connections, slots }
     this.#sites.set(name, site)
-    this.#siteNames.set(slots.waiting, name)
-    this.#freeOf.set(slots.waiting, (owner, laneClass) =>
-      this.backoffLeftMs(site) > 0 ? 0 : this.#freeAtSite(site, owner, laneClass),
-    )
+    this.#useOf.set(slots.waiting, {
+      freeFor: (owner, laneClass) => (this.backoffLeftMs(site) > 0 ? 0 : this.#freeAtSite(site, owner, laneClass)),
+      site: [name, site],
+    })
     return site
   }
 
@@ -189,7 +190,7 @@ export class Sites {
     if (known) return known
     const slots = new SlotPool(ADDRESS_RULES, this.#options.ownerOf)
     this.#addresses.set(network, slots)
-    this.#freeOf.set(slots.waiting, (owner, laneClass) => this.#freeAtAddress(slots, owner, laneClass))
+    this.#useOf.set(slots.waiting, { freeFor: (owner, laneClass) => this.#freeAtAddress(slots, owner, laneClass) })
     return slots
   }
 
@@ -216,8 +217,8 @@ export class Sites {
   }
 
   waitForPair(pair: Pair, lane: string): void {
-    this.#pairOf.set(pair.slots.waiting, pair)
-    this.#freeOf.set(pair.slots.waiting, (owner, laneClass) => this.#freeAtPair(pair, owner, laneClass))
+    const freeFor = (owner: number, laneClass: LaneClass) => this.#freeAtPair(pair, owner, laneClass)
+    this.#useOf.set(pair.slots.waiting, { freeFor, pair })
     this.#wait(pair.slots.waiting, lane)
     if (pair.allowance(this.#options.instant()) > 0) this.#crowdedPairs.add(pair)
     else this.#options.onPairBlocked(pair)
@@ -266,18 +267,19 @@ export class Sites {
   }
 
   findWaitingPair(lane: string): Pair | undefined {
-    for (const queue of this.#queuesOf.get(lane) ?? []) {
-      const pair = queue.has(lane) ? this.#pairOf.get(queue) : undefined
-      if (pair) return pair
-    }
-    return undefined
+    return this.#findUse(lane, ({ pair }) => pair)
   }
 
   /** The site, with its name, at which a lane waits for a slot or for the end of a backoff. */
-  findWaitingSite(lane: string): [name: string, site: Site] | undefined {
+  findWaitingSite(lane: string): readonly [name: string, site: Site] | undefined {
+    return this.#findUse(lane, ({ site }) => site)
+  }
+
+  #findUse<T>(lane: string, pick: (use: QueueUse) => T | undefined): T | undefined {
     for (const queue of this.#queuesOf.get(lane) ?? []) {
-      const name = queue.has(lane) ? this.#siteNames.get(queue) : undefined
-      if (name !== undefined) return [name, this.getSite(name)]
+      const use = queue.has(lane) ? this.#useOf.get(queue) : undefined
+      const found = use && pick(use)
+      if (found) return found
     }
     return undefined
   }
@@ -316,7 +318,7 @@ export class Sites {
   }
 
   #hasFree(queue: WaitQueue, owner: number, laneClass: LaneClass): boolean {
-    return this.#freeOfAll(owner, laneClass) > 0 && (this.#freeOf.get(queue)?.(owner, laneClass) ?? 1) > 0
+    return this.#freeOfAll(owner, laneClass) > 0 && (this.#useOf.get(queue)?.freeFor(owner, laneClass) ?? 1) > 0
   }
 
   /** Remaining backoff; 0: none. One longer than any backoff was computed under a fast clock, and has ended. */
