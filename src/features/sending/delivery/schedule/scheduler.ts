@@ -117,7 +117,6 @@ export class DeliveryScheduler {
       },
       onChanged: (pair) => this.#pool?.setLimits(limitsOf(pair, instant())),
     })
-    this.alerts.restore(this.pairs.all())
     this.#sites = new Sites({
       clock,
       instant,
