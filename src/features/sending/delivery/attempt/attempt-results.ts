@@ -48,8 +48,7 @@ export class AttemptResults {
   apply(attempt: InFlightAttempt, { result, session, trace }: Extract<FromWorker, { type: 'outcome' }>): void {
     const { app, pairs, sites, failedAddresses, recentDialogues, alerts, findResumption } = this.#options
     attempt.trace = trace
-    if (trace && result.kind === 'accepted')
-      recentDialogues.add(attempt.destination.siteName, attempt.recipientId, trace.dialogue)
+    if (trace && result.kind === 'accepted') recentDialogues.add(attempt.recipientId, trace.dialogue)
     if (session) failedAddresses.recordSession(session.address)
     const failures = this.#applyToDestination(attempt, result, session)
     const attemptVerdict = toVerdict(result, providerOf(attempt))
@@ -210,41 +209,29 @@ export function findPairAction(
   }
 }
 
-const MAX_PER_SITE = 20
-const MAX_SITES = 1000
-const MAX_BYTES = 8 * MiB
+/** Of all dialogues together; one has about a thousand characters. */
+const MAX_DIALOGUES_LENGTH = 8 * MiB
 /** Bounds how long an erased address may stay in memory. */
 const MAX_AGE_MS = hours(1)
 
-interface RecentDialogue {
-  readonly dialogue: string
-  readonly at: Millis
-}
-
+/** The dialogues of accepted messages, which are stored nowhere. */
 export class RecentDialogues {
   readonly #clock: Clock
-  /** Recipients by site, both oldest first. */
-  readonly #sites = new Map<string, number[]>()
-  readonly #dialogues = new Map<number, RecentDialogue>()
-  #bytes = 0
+  /** By recipient, oldest first. */
+  readonly #dialogues = new Map<number, { readonly dialogue: string; readonly at: Millis }>()
+  #length = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  add(site: string, recipientId: number, dialogue: string): void {
-    const recipients = this.#sites.get(site) ?? []
-    this.#sites.delete(site)
-    this.#sites.set(site, recipients)
-    recipients.push(recipientId)
+  add(recipientId: number, dialogue: string): void {
     this.#delete(recipientId)
     this.#dialogues.set(recipientId, { dialogue, at: this.#clock.now() })
-    this.#bytes += dialogue.length
-    while (recipients.length > MAX_PER_SITE) this.#delete(recipients.shift())
-    for (const [name, ids] of this.#sites) {
-      if (this.#sites.size <= MAX_SITES && this.#bytes <= MAX_BYTES) break
-      for (const id of ids) this.#delete(id)
-      this.#sites.delete(name)
+    this.#length += dialogue.length
+    for (const oldest of this.#dialogues.keys()) {
+      if (this.#length <= MAX_DIALOGUES_LENGTH) break
+      this.#delete(oldest)
     }
   }
 
@@ -253,10 +240,8 @@ export class RecentDialogues {
     return found && this.#clock.now() - found.at <= MAX_AGE_MS ? found.dialogue : undefined
   }
 
-  #delete(recipientId: number | undefined): void {
-    const found = recipientId === undefined ? undefined : this.#dialogues.get(recipientId)
-    if (!found || recipientId === undefined) return
-    this.#bytes -= found.dialogue.length
+  #delete(recipientId: number): void {
+    this.#length -= this.#dialogues.get(recipientId)?.dialogue.length ?? 0
     this.#dialogues.delete(recipientId)
   }
 }

@@ -55,7 +55,7 @@ export const Attempt = Type.Object({
   advice: Type.String({ description: 'What to do.' }),
   dialogue: Nullable(Type.Array(DialogueLine), {
     description:
-      'Commands and replies, without passwords and the message. Null if there was no session, for older attempts, and for accepted mail except the last of each receiving site.',
+      'Commands and replies, without passwords and the message. Null if there was no session, for older attempts, and for accepted mail except the most recent.',
   }),
 })
 export type Attempt = Static<typeof Attempt>
