@@ -45,59 +45,47 @@ export async function fetchRemoteFiles(
       `At most ${MAX_CONCURRENT_FETCHES} emails of an account may fetch their attachments at the same time; try again shortly, or send content.`,
       1,
     )
+  const memory = app.memory.reserve(0)
+  if (!memory) throw serverBusy()
   running.add(accountId, 1)
-  const budget = new FileBudget(app)
   const ending = new AbortController()
-  const limits = { budget, signal: ending.signal, untilMs: app.clock.monotonicMs() + TIMEOUT_MS }
+  const limits = {
+    take: limitBytes(app, memory),
+    signal: ending.signal,
+    untilMs: app.clock.monotonicMs() + TIMEOUT_MS,
+  }
   try {
     const fetched = await Promise.all(
       files.map(async (file) => [file.index, await fetchFile(app, file, limits)] as const),
     )
-    return { contents: new Map(fetched), [Symbol.dispose]: () => budget.release() }
+    return { contents: new Map(fetched), [Symbol.dispose]: () => memory.release() }
   } catch (error) {
     // Ends the other fetches.
     ending.abort()
-    budget.release()
+    memory.release()
     throw error
   } finally {
     running.add(accountId, -1)
   }
 }
 
-class FileBudget {
-  readonly #app: App
-  readonly #reservation: Reservation
-  #bytes = 0
-  #isOutOfMemory = false
-
-  constructor(app: App) {
-    this.#app = app
-    const reservation = app.memory.reserve(0)
-    if (!reservation) throw serverBusy()
-    this.#reservation = reservation
-  }
-
-  take(bytes: number): boolean {
-    this.#bytes += bytes
-    if (this.#bytes > this.#app.config.maxAttachmentBytes) return false
-    this.#isOutOfMemory ||= !this.#reservation.resize(this.#bytes * MEMORY_FACTOR)
-    return !this.#isOutOfMemory
-  }
-
-  createError(): AppError {
-    if (this.#isOutOfMemory) return serverBusy()
-    const attachmentBytes = this.#app.config.maxAttachmentBytes
-    const message = `The attachments must have at most ${attachmentBytes} bytes together.`
-    return invalid('attachments', message, 'attachments_too_large')
-  }
-
-  release(): void {
-    this.#reservation.release()
+/** Returns a function that adds the bytes of a piece to those of all files; its error says that there is no room. */
+function limitBytes({ config: { maxAttachmentBytes: maxBytes } }: App, memory: Reservation) {
+  let bytes = 0
+  return (count: number): AppError | undefined => {
+    bytes += count
+    if (bytes > maxBytes)
+      return invalid(
+        'attachments',
+        `The attachments must have at most ${maxBytes} bytes together.`,
+        'attachments_too_large',
+      )
+    return memory.resize(bytes * MEMORY_FACTOR) ? undefined : serverBusy()
   }
 }
 
 interface FetchLimits {
-  readonly budget: FileBudget
+  readonly take: ReturnType<typeof limitBytes>
   readonly signal: AbortSignal
   readonly untilMs: number
 }
@@ -106,7 +94,7 @@ interface FetchLimits {
 async function fetchFile(
   app: App,
   { index, url: first }: RemoteFile,
-  { budget, signal, untilMs }: FetchLimits,
+  { take, signal, untilMs }: FetchLimits,
 ): Promise<string> {
   const fail = (reason: string) =>
     invalid(
@@ -117,21 +105,21 @@ async function fetchFile(
   let url = first
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
     const chunks: Buffer[] = []
-    let isOverBudget = false
+    let problem: AppError | undefined
     const outcome = await app.fetch.get(url, {
       headers: { 'user-agent': 'Tassis-Attachments/1', accept: '*/*' },
       timeoutMs: seconds(Math.max(1, Math.ceil((untilMs - app.clock.monotonicMs()) / 1000))),
-      // One more byte than the budget has, so that the budget ends a file that is too large, with its own error.
+      // One more byte than all files may have, so that `take` ends a file that is too large.
       maxResponseBytes: app.config.maxAttachmentBytes + 1,
       signal,
       takeChunk(chunk) {
-        isOverBudget ||= !budget.take(chunk.length)
+        problem ??= take(chunk.length)
         // A copy: the piece may be a small view of a large buffer.
-        if (!isOverBudget) chunks.push(Buffer.from(chunk))
-        return !isOverBudget
+        if (!problem) chunks.push(Buffer.from(chunk))
+        return !problem
       },
     })
-    if (isOverBudget) throw budget.createError()
+    if (problem) throw problem
     if (outcome.kind === 'failed') throw fail(outcome.reason)
     const { status, bodyInfo } = outcome
     if (status >= 300 && status < 400 && bodyInfo?.location) {
