@@ -131,24 +131,16 @@ export async function findClosest(app: App, accountId: number, text: string, lim
   if (/\s/.test(searched) || searched.startsWith('@') || searched.split('@').length > 2) return []
   const distances = new Map<string, number>()
   const endMs = app.clock.monotonicMs() + MAX_CLOSEST_MS
-  let lookUps = 0
   let compared = 0
-  const shards = [...listShards(app.db, buildMatch(accountId, { person: searched }), ALL_ROWS)].map(
-    ({ number }) => number,
+  const shards = [...listShards(app.db, buildMatch(accountId, { person: searched }), ALL_ROWS)]
+  const places = listBeginnings(searched).flatMap((beginnings) =>
+    shards.flatMap(({ number }) => beginnings.map((beginning) => [number, beginning] as const)),
   )
-  function* listPlaces(): Generator<readonly [shard: number, beginning: string]> {
-    for (const beginnings of listBeginnings(searched))
-      for (const shard of shards)
-        for (const beginning of beginnings) {
-          if (lookUps >= MAX_LOOK_UPS || compared >= MAX_COMPARED || app.clock.monotonicMs() > endMs) return
-          yield [shard, beginning]
-        }
-  }
   await app.fairScheduler.forEach(
     getTenantId(app.db, accountId),
-    listPlaces(),
+    places.slice(0, MAX_LOOK_UPS),
     ([shard, beginning]) => {
-      lookUps++
+      if (compared >= MAX_COMPARED || app.clock.monotonicMs() > endMs) return
       app.workBudget.charge(accountId, 1)
       for (const address of listAddresses(app.db, accountId, shard, beginning, MAX_COMPARED_PER_LOOK_UP)) {
         compared++
