@@ -35,8 +35,9 @@ export function decodeContentId(id: string): string {
 }
 
 const FALLBACK_TYPE = 'application/octet-stream'
-const FALLBACK_NAME = 'attachment'
 const MAX_FILENAME_LENGTH = 255
+/** Characters read of a path, from its end. */
+const MAX_PATH_LENGTH = 4_096
 const MAX_CONTENT_TYPE_LENGTH = 998
 const MAX_PARAMETERS = 20
 
@@ -87,19 +88,19 @@ export function sanitiseContentType({ contentType, isAlternative = false, conten
 }
 
 /**
- * Returns the last part of a path, without control characters, at most 255 characters including the extension;
- * `attachment` when nothing is left.
+ * Returns the last part of a path, without control characters, line ends and characters that change the writing direction
+ * (which show `txt.exe` as `exe.txt`); at most 255 characters including the extension. Null when nothing is left.
  */
-export function sanitiseFilename(text: string): string {
+export function cleanFilename(text: string): string | null {
   const name = basename(
     text
-      .slice(-4_096)
+      .slice(-MAX_PATH_LENGTH)
       .replaceAll('\\', '/')
-      .replace(/[\0-\x1f\x7f-\x9f\u2028\u2029]/g, ''),
+      .replace(/[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, ''),
   )
     .toWellFormed()
     .trim()
-  if (name === '' || name === '.' || name === '..') return FALLBACK_NAME
+  if (/^\.*$/.test(name)) return null
   if (name.length <= MAX_FILENAME_LENGTH) return name
   const extension = extname(name).slice(0, 20)
   return name.slice(0, MAX_FILENAME_LENGTH - extension.length).toWellFormed() + extension

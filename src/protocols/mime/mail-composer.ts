@@ -13,7 +13,7 @@
  *   is the root and has no branches.
  */
 import MailComposer from 'nodemailer/lib/mail-composer'
-import { type Attachment, sanitiseContentType, sanitiseFilename } from './attachment.ts'
+import { type Attachment, cleanFilename, sanitiseContentType } from './attachment.ts'
 import type { EncodedPart } from './encode.ts'
 import {
   BOUNDARY_PREFIX,
@@ -25,6 +25,8 @@ import {
   prepareFieldValue,
 } from './fields.ts'
 import { type SerialisedMessage, serialiseTree } from './serialise.ts'
+
+const FALLBACK_NAME = 'attachment'
 
 export function composeByMailComposer(
   fields: MessageFields,
@@ -48,7 +50,7 @@ export function composeByMailComposer(
     headers: fields.headers.map(([key, value]) => ({ key, value: prepareFieldValue(key, value) })),
     alternatives: bodies.map(([contentType, part]) => ({ contentType, ...addLeaf(part) })),
     attachments: attachments.map(({ filename, contentId, content, contentType }) => ({
-      filename: sanitiseFilename(filename),
+      filename: cleanFilename(filename) ?? FALLBACK_NAME,
       contentType: sanitiseContentType({ filename, contentType, content }),
       ...(contentId === undefined
         ? { contentDisposition: 'attachment' }

@@ -3,6 +3,7 @@
  * an attachment, within limits on number, depth and memory. Retains only the results of a finished part.
  */
 import { escapeUTF8 } from 'entities'
+import { cleanFilename } from './attachment.ts'
 import { isMeaningfulCharset } from './charset.ts'
 import { type ParsedAttachment, type ParsedMessage, UnparseableError } from './parsed.ts'
 import { decodePart, isInline, isReadableText, type Part, readContentId, readForm, resolveType } from './part.ts'
@@ -163,7 +164,7 @@ export class PartReader {
 }
 
 const readFilename = ({ rawFilename }: PartNode, bodyCharset: string | null): string | null =>
-  rawFilename ? toSafeFilename(decodeParameter(rawFilename, bodyCharset)) : null
+  rawFilename ? cleanFilename(decodeParameter(rawFilename, bodyCharset)) : null
 
 interface OpenPart {
   readonly part: Part
@@ -242,30 +243,4 @@ function toOwnContent({ start, file }: PartContent): Pick<ParsedAttachment, 'con
   if (file) return { content: start.slice(0, MAX_MEMORY_BYTES), file }
   const isOwn = start.byteOffset === 0 && start.buffer.byteLength === start.length && !(start instanceof Buffer)
   return { content: isOwn ? start : new Uint8Array(start) }
-}
-
-const MAX_FILENAME_LENGTH = 255
-/** Maximum characters of the extension that is kept when a name is truncated. */
-const MAX_EXTENSION_LENGTH = 20
-
-/**
- * Returns the last part of a name, without folders, control characters, line ends and characters that change the
- * writing direction (which show `txt.exe` as `exe.txt`). The result has at most 255 characters.
- * @returns null when nothing is left
- */
-function toSafeFilename(original: string): string | null {
-  const visible = original
-    .toWellFormed()
-    .replaceAll(/[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, '')
-  const name = visible.slice(Math.max(visible.lastIndexOf('/'), visible.lastIndexOf('\\')) + 1).trim()
-  if (/^\.*$/.test(name)) return null
-  return name.length <= MAX_FILENAME_LENGTH ? name : truncate(name)
-}
-
-function truncate(name: string): string {
-  const dot = name.lastIndexOf('.')
-  const extension = dot > 0 && name.length - dot <= MAX_EXTENSION_LENGTH ? name.slice(dot) : ''
-  const base = name.slice(0, MAX_FILENAME_LENGTH - extension.length)
-  // Truncation may have split a character of two UTF-16 units.
-  return (base.isWellFormed() ? base : base.slice(0, -1)) + extension
 }

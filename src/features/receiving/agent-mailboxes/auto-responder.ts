@@ -21,26 +21,8 @@ import { type AutoResponderRule, findAutoResponder, findRule, parseAutoResponder
 import { type Mailbox, RETURN_PATH } from './mailboxes.ts'
 import { acceptReply, createReplyDraft, isAddressOfMailbox, toHeaderText } from './reply.ts'
 
-export type AutoReplyRefusal =
-  /** RFC 3834 §2: the envelope sender is the null reverse-path, so there is no address to reply to. */
-  | 'null_sender'
-  | 'no_address'
-  | 'own_address'
-  /** The envelope sender is a return path of this or another instance of the service, which no person reads. */
-  | 'return_path'
-  /** The sender is a list manager, a daemon or a no-reply address. */
-  | 'sender_is_a_program'
-  /** The message declares that a program created it, or that programs must not answer. */
-  | 'automatic'
-  | 'mailing_list'
-  /** Neither To nor Cc names the mailbox: the message came by Bcc, through a list, or was forwarded. */
-  | 'not_addressed'
-  /** The sender is probably forged. */
-  | 'forged'
-
-export type AutoReplyDecision =
-  | { readonly kind: 'yes'; readonly to: string }
-  | { readonly kind: 'no'; readonly reason: AutoReplyRefusal }
+/** The address to reply to, or why there is no reply. */
+export type AutoReplyDecision = { readonly to: string } | { readonly refusal: string }
 
 /** Local parts reserved for programs by RFC 3834 §2 and convention. */
 const PROGRAM_LOCAL_PART =
@@ -59,6 +41,7 @@ export function decideAutoReply(
   mailbox: { readonly localPart: string; readonly domain: string },
   { envelope, message, authentication }: ReceivedMail & { readonly message: StoredMessage },
 ): AutoReplyDecision {
+  // RFC 3834 §2: with the null reverse-path there is no address to reply to.
   if (envelope.mailFrom === '') return refuse('null_sender')
   const sender = parseMailbox(envelope.mailFrom)
   if (sender.kind === 'invalid') return refuse('no_address')
@@ -71,16 +54,16 @@ export function decideAutoReply(
   // From names the mailbox, although the envelope sender is another address: a reply would answer our own mail.
   if (message.fromAddresses.some((address) => isAddressOf(mailbox, address))) return refuse('own_address')
   if (!isAddressed(mailbox, message)) return refuse('not_addressed')
-  // The reply is sent to the envelope sender, which SPF authenticates; DMARC authenticates the From that the reader
+  // Probably forged. The reply is sent to the envelope sender, which SPF authenticates; DMARC authenticates the From that the reader
   // sees. A softfail means a probably forged sender (RFC 7208 §8.5) unless a signature of the author's domain is valid.
   const { spf, dmarc, details } = authentication
   const isDoubtful = spf === 'fail' || (spf === 'softfail' && dmarc !== 'pass')
   if (isDoubtful || (dmarc === 'fail' && ENFORCED_POLICIES.includes(details.dmarc.policy?.toLowerCase() ?? null)))
     return refuse('forged')
-  return { kind: 'yes', to: sender.address }
+  return { to: sender.address }
 }
 
-const refuse = (reason: AutoReplyRefusal): AutoReplyDecision => ({ kind: 'no', reason })
+const refuse = (refusal: string): AutoReplyDecision => ({ refusal })
 
 /** Whether mail to an address reaches the mailbox. */
 function isAddressOf(mailbox: { readonly localPart: string; readonly domain: string }, address: string): boolean {
@@ -149,21 +132,18 @@ export async function autoRespond(
   }
 }
 
-type NoReplyReason = AutoReplyRefusal | 'off' | 'no_rule' | ClaimRefusal
-type ClaimRefusal = 'suppressed' | 'answered_today' | 'too_many'
-
-/** Undefined: a reply was sent. */
+/** Returns why there was no reply; undefined: one was sent. */
 async function respond(
   app: App,
   mailbox: Mailbox,
   received: ReceivedMail,
   threadId: number | undefined,
-): Promise<NoReplyReason | undefined> {
+): Promise<string | undefined> {
   const { message } = received
   const { enabled, rules } = parseAutoResponder(mailbox.autoResponder)
   if (!enabled) return 'off'
   const decision = decideAutoReply(mailbox, received)
-  if (decision.kind === 'no') return decision.reason
+  if ('refusal' in decision) return decision.refusal
   const rule = findRule(rules, message)
   if (!rule) return 'no_rule'
   // Checked again in the transaction; this early check avoids storing a draft that cannot be sent.
@@ -178,7 +158,7 @@ async function respond(
     // The header of RFC 3834 §5, and the one that Exchange reads.
     { headers: { 'Auto-Submitted': 'auto-replied', 'X-Auto-Response-Suppress': 'All' } },
   )
-  let refusal: ClaimRefusal | 'off' | undefined
+  let refusal: string | undefined
   await acceptReply(
     app,
     createSystemActor(mailbox),
@@ -211,7 +191,7 @@ function formatAutoSubject(subject: string): string {
 }
 
 /** Why an address may not get a reply now; undefined: it may. */
-function findClaimRefusal(db: Database, mailbox: Mailbox, address: string, now: Millis): ClaimRefusal | undefined {
+function findClaimRefusal(db: Database, mailbox: Mailbox, address: string, now: Millis): string | undefined {
   const statements = sql(db)
   if (statements.answered.get(mailbox.id, address, now - MIN_REPLY_INTERVAL_MS)) return 'answered_today'
   const toAddress = statements.toAddress.get(address, now - MIN_REPLY_INTERVAL_MS, mailbox.accountId)?.n ?? 0
@@ -220,7 +200,7 @@ function findClaimRefusal(db: Database, mailbox: Mailbox, address: string, now: 
 }
 
 /** Records a reply to an address, or returns why none may be sent: of two messages at once, only one is answered. */
-function claimReply(tx: Tx, mailbox: Mailbox, address: string, now: Millis): ClaimRefusal | undefined {
+function claimReply(tx: Tx, mailbox: Mailbox, address: string, now: Millis): string | undefined {
   sql(tx.db).trim.run(mailbox.id, now - MIN_REPLY_INTERVAL_MS, PURGE_BATCH_SIZE)
   const refusal = findClaimRefusal(tx.db, mailbox, address, now)
   if (refusal === undefined) sql(tx.db).note.run(mailbox.id, address, now)

@@ -379,7 +379,7 @@ const decide = (
   authentication?: AuthenticationResult,
 ) => decideAutoReply(MAILBOX, createReceived(message, { mailFrom }, authentication))
 
-const no = (reason: string) => ({ kind: 'no', reason })
+const no = (reason: string) => ({ refusal: reason })
 
 describe('RFC 3834: a message', () => {
   test('from a person to the mailbox is answered at the envelope sender, not at Reply-To or From', () => {
@@ -388,7 +388,7 @@ describe('RFC 3834: a message', () => {
         { replyTo: 'else@receiver.test', from: 'Bob <b@other.test>', fromAddresses: ['b@other.test'] },
         'Bob+tag@receiver.test',
       ),
-    ).toEqual({ kind: 'yes', to: 'Bob+tag@receiver.test' })
+    ).toEqual({ to: 'Bob+tag@receiver.test' })
   })
 
   test.each([
@@ -434,7 +434,7 @@ describe('RFC 3834: a message', () => {
     'daemonica',
     'prvs=1234abcdef=bob',
   ])('from a person whose address (%s) only looks like that of a program is answered', (localPart) => {
-    expect(decide({}, `${localPart}@receiver.test`)).toEqual({ kind: 'yes', to: `${localPart}@receiver.test` })
+    expect(decide({}, `${localPart}@receiver.test`)).toEqual({ to: `${localPart}@receiver.test` })
   })
 
   const LIST = (name: string) => ({ headers: [...createMessage().headers, [name, 'x'] as const] })
@@ -462,7 +462,7 @@ describe('RFC 3834: a message', () => {
   })
 
   test('with the mailbox in Cc, with a plus or in capitals, is answered', () => {
-    const yes = { kind: 'yes', to: 'bob@receiver.test' }
+    const yes = { to: 'bob@receiver.test' }
     expect([
       decide({ toAddresses: [], cc: `Eve <eve@receiver.test>, Agent <${MAILBOX_ADDRESS}>` }),
       decide({ toAddresses: ['eve@receiver.test', `agent+sales@${MAILBOX_DOMAIN}`] }),
@@ -483,9 +483,7 @@ describe('RFC 3834: a message', () => {
   ]
   for (const [what, result, isAnswered] of AUTHENTICATION) {
     test(`${what} is ${isAnswered ? '' : 'not '}answered`, () => {
-      expect(decide({}, undefined, result)).toEqual(
-        (isAnswered ? { kind: 'yes', to: 'bob@receiver.test' } : no('forged')) as never,
-      )
+      expect(decide({}, undefined, result)).toEqual((isAnswered ? { to: 'bob@receiver.test' } : no('forged')) as never)
     })
   }
 
@@ -504,8 +502,8 @@ describe('RFC 3834: a message', () => {
     ]
     for (const text of nasty) {
       const message = { from: text, to: text, cc: text, fromAddresses: [text], toAddresses: [text] }
-      expect(['yes', 'no']).toContain(decide(message).kind)
-      expect(['yes', 'no']).toContain(decide({}, text).kind)
+      expect(Object.keys(decide(message))).toHaveLength(1)
+      expect(Object.keys(decide({}, text))).toHaveLength(1)
     }
   })
 })
