@@ -2,7 +2,6 @@
  * @module The mail to owners that failures deactivated webhooks. A webhook causes at most one a day, and webhooks that
  * fail together, perhaps because they share a server, are in one mail.
  */
-import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { type OwnerNotice, scheduleNotice } from '#features/core/notices/notices.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -11,10 +10,8 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
-import { ENDED_BY_FAILURES } from '../manage/pending.ts'
 
 interface DeactivatedWebhook {
-  readonly id: number
   readonly uuid: UuidBytes
   readonly url: string
   readonly isOfRoute: number
@@ -25,14 +22,8 @@ interface DeactivatedWebhook {
 const sql = prepareStatements((db) => ({
   // Returns no row when the webhook was reactivated or deleted since then.
   webhook: db.prepare<DeactivatedWebhook, [number, Millis]>(
-    `SELECT id, uuid, url, route_id IS NOT NULL AS isOfRoute, last_failure_at AS since FROM webhooks
+    `SELECT uuid, url, route_id IS NOT NULL AS isOfRoute, last_failure_at AS since FROM webhooks
      WHERE id = ? AND off_by_failures = 1 AND deleted_at IS NULL AND last_failure_at > ?`,
-  ),
-  // The error of the attempt that deactivated the webhook. Deliveries that were pending then also have the text
-  // ENDED_BY_FAILURES after their own error, which is removed here.
-  lastError: db.prepare<{ error: string }, [string, number, Millis]>(
-    `SELECT replace(error, ' ' || ?, '') AS error FROM (SELECT * FROM webhook_deliveries WHERE webhook_id = ? ORDER BY id DESC LIMIT 1000)
-     WHERE attempted_at = ? AND error IS NOT NULL AND event <> 'test' LIMIT 1`,
   ),
   sentAt: db.prepare<{ at: Millis | null }, [number]>('SELECT notice_sent_at AS at FROM webhooks WHERE id = ?'),
   setSentAt: db.prepare('UPDATE webhooks SET notice_sent_at = ? WHERE id = ?'),
@@ -49,13 +40,19 @@ const MAX_NEWS_AGE_MS = days(2)
 const MAX_DESCRIBED = 3
 const KIND = 'webhook_deactivated'
 
-/** Schedules the mail about a webhook that a failure deactivates in this transaction. */
-export function scheduleDeactivationNotice(app: App, tx: Tx, accountId: number, webhookId: number): void {
+/** Schedules the mail about a webhook that a failure deactivates in this transaction. @param error the last failure */
+export function scheduleDeactivationNotice(
+  app: App,
+  tx: Tx,
+  accountId: number,
+  webhookId: number,
+  error: string | null,
+): void {
   const now = app.clock.now()
   const sentAt = sql(tx.db).sentAt.get(webhookId)?.at ?? 0
   // At most a day ahead, because the clock may have been ahead when the last mail was sent.
   const dueAt = Math.min(Math.max(now + DELAY_MS, sentAt + REPEAT_INTERVAL_MS), now + REPEAT_INTERVAL_MS)
-  scheduleNotice(app, tx, { accountId, kind: KIND, topic: webhookId, dueAt })
+  scheduleNotice(app, tx, { accountId, kind: KIND, topic: webhookId, data: error, dueAt })
 }
 
 export const DEACTIVATION_NOTICE: OwnerNotice = {
@@ -64,7 +61,10 @@ export const DEACTIVATION_NOTICE: OwnerNotice = {
   aheadMs: DELAY_MS,
   compose({ clock, db }, { name }, notices) {
     const after = clock.now() - MAX_NEWS_AGE_MS
-    const webhooks = notices.flatMap(({ topic }) => sql(db).webhook.get(topic, after) ?? [])
+    const webhooks = notices.flatMap(({ topic, data }) => {
+      const webhook = sql(db).webhook.get(topic, after)
+      return webhook ? [{ ...webhook, error: data }] : []
+    })
     const [first] = webhooks
     if (!first) return undefined
     const one = first.isOfRoute === 1 ? 'The webhook of an inbound route was deactivated' : 'A webhook was deactivated'
@@ -72,7 +72,7 @@ export const DEACTIVATION_NOTICE: OwnerNotice = {
     return {
       subject: webhooks.length === 1 ? one : `${webhooks.length} webhooks were deactivated`,
       text: [
-        ...webhooks.slice(0, MAX_DESCRIBED).map((webhook) => formatWebhook(db, name, webhook)),
+        ...webhooks.slice(0, MAX_DESCRIBED).map((webhook) => formatWebhook(name, webhook)),
         ...(more > 0 ? [`And ${more} more; GET /v1/webhooks and GET /v1/inbound-routes list them.`] : []),
       ].join('\n\n'),
       onSent: (tx, { topic }) => void sql(tx.db).setSentAt.run(clock.now(), topic),
@@ -80,15 +80,17 @@ export const DEACTIVATION_NOTICE: OwnerNotice = {
   },
 }
 
-function formatWebhook(db: Database, name: string, { id, uuid, url, isOfRoute, since }: DeactivatedWebhook): string {
-  const last = sql(db).lastError.get(ENDED_BY_FAILURES, id, since)?.error
+function formatWebhook(
+  name: string,
+  { uuid, url, isOfRoute, since, error }: DeactivatedWebhook & { readonly error: string | null },
+): string {
   const time = `${isoTime(since).slice(0, 10)} at ${isoTime(since).slice(11, 16)} UTC`
   const { origin, pathname } = new URL(url)
   const what = isOfRoute === 1 ? 'The webhook of an inbound route' : `The webhook ${formatUuid(uuid)}`
   return [
     `${what} of the account ${name} was deactivated on ${time} after ten consecutive failed attempts. Its URL is:`,
     `${origin}${pathname}`,
-    ...(last === undefined ? [] : [`The last failure: ${last}`]),
+    ...(error === null ? [] : [`The last failure: ${error}`]),
     'No events are lost: they are kept, but none is sent to this URL until the webhook is reactivated. Mail is sent and received as before.',
     isOfRoute === 1
       ? 'When your server responds again, update the route (PUT /v1/inbound-routes/{id}, even without a change), then replay missed mail (POST /v1/inbound-routes/{id}/replay).'

@@ -104,7 +104,7 @@ export function writeAttempt(
   }
   if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
   else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
-  if (isDeactivated) deactivate(app, tx, webhookId, webhook)
+  if (isDeactivated) deactivate(app, tx, webhookId, webhook, result.error)
   return { isDeactivated }
 }
 
@@ -144,9 +144,9 @@ function updateInboundEmail(
 }
 
 /** Deactivates a webhook after too many consecutive failures. The dispatcher then ends its pending deliveries. */
-function deactivate(app: App, tx: Tx, webhookId: number, webhook: State): void {
+function deactivate(app: App, tx: Tx, webhookId: number, webhook: State, error: string | null): void {
   sql(tx.db).switchOff.run(DEACTIVATION_REASON, app.eventTime(), webhookId)
-  scheduleDeactivationNotice(app, tx, webhook.accountId, webhookId)
+  scheduleDeactivationNotice(app, tx, webhook.accountId, webhookId, error)
   const action = webhook.routeId === null ? 'webhook.deactivated' : 'inbound_route.webhook_deactivated'
   auditChange(app, tx, createSystemActor(webhook), action, webhook.uuid, { reason: DEACTIVATION_REASON })
 }
