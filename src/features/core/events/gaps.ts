@@ -79,18 +79,3 @@ export const readFirstNumber = (db: Database): number => sql(db).ofAccount.all(A
  */
 export const skippedSql = (account: string, first: string, last: string): string =>
   `coalesce((SELECT sum(g.until_seq - g.after_seq) FROM event_gaps g WHERE g.account_id = ${account} AND g.after_seq >= ${first} AND g.until_seq <= ${last}), 0)`
-
-/** The number of the n-th event from a number on, if none was deleted; the event of that number is the first. */
-export function numberOfNth(db: Database, accountId: number, first: number, n: number): number {
-  let seq = first + n - 1
-  for (const { afterSeq, untilSeq } of listGaps(db, accountId))
-    if (untilSeq >= first && seq > afterSeq) seq += untilSeq - Math.max(afterSeq, first - 1)
-  return seq
-}
-
-/** How many numbers from `first` to `last` are not skipped. */
-export const countNumbers = (db: Database, accountId: number, first: number, last: number): number =>
-  listGaps(db, accountId).reduce(
-    (count, { afterSeq, untilSeq }) => count - Math.max(0, Math.min(untilSeq, last) - Math.max(afterSeq, first - 1)),
-    last - first + 1,
-  )

@@ -6,8 +6,8 @@ import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Millis } from '#platform/time/clock.ts'
-import { CAPTURED_PREFIX } from './captured.ts'
 import { raiseHorizon } from './horizon.ts'
+import { CAPTURED_PREFIX } from './record.ts'
 
 // Hour 0 holds totals without an hour.
 const OLD_HOURS_SQL = 'SELECT hour FROM counters WHERE account_id = ?1 AND metric = ?2 AND hour > 0 AND hour < ?3'

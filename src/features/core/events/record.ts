@@ -14,7 +14,7 @@ import { days } from '#platform/units.ts'
 import { flushDailyStats, isDailyKey } from './daily-stats.ts'
 import { readFirstNumber } from './gaps.ts'
 
-export { countNumbers, type EventGap, listGaps, numberOfNth } from './gaps.ts'
+export { type EventGap, listGaps } from './gaps.ts'
 
 /** The position is the stored code: only append. */
 export const EVENT_TYPES = [
@@ -180,6 +180,19 @@ export const MACHINE_METRICS = { opened: 'machine:opened', clicked: 'machine:cli
 export function count(tx: Tx, accountId: number, metric: string, at: Millis, delta: number): void {
   tx.add(`${accountId}|${metric}|${hourOf(at)}`, delta)
 }
+
+/** Events of captured mail that are counted by hour beside all events: what is left is mail that was really sent. */
+export const CAPTURED_TYPES = ['bounced', 'opened', 'clicked', 'unsubscribed'] as const
+export type CapturedType = (typeof CAPTURED_TYPES)[number]
+
+/** Prefix of their counters. */
+export const CAPTURED_PREFIX = 'captured:'
+
+export const toCapturedMetric = (type: CapturedType): string => `${CAPTURED_PREFIX}${type}`
+
+/** Counts an event of captured mail. */
+export const countCaptured = (tx: Tx, accountId: number, type: CapturedType, at: Millis): void =>
+  count(tx, accountId, toCapturedMetric(type), at, 1)
 
 /**
  * Adds to a counter immediately. Used for limits, because later writes of the same group commit must see the new value.

@@ -5,7 +5,6 @@
  * days only. Other features get their stats here.
  */
 import type { Database } from 'bun:sqlite'
-import { toCapturedMetric } from '#features/core/events/captured.ts'
 import {
   ALL_DOMAINS,
   DAILY_COLUMNS,
@@ -13,7 +12,7 @@ import {
   type DailyField,
   type DailyStats,
 } from '#features/core/events/daily-stats.ts'
-import { FIRST_METRICS, MACHINE_METRICS } from '#features/core/events/record.ts'
+import { FIRST_METRICS, MACHINE_METRICS, toCapturedMetric } from '#features/core/events/record.ts'
 import { toSandboxMetric, toStatusMetric } from '#features/sending/queue/settle.ts'
 import { STATUSES, type Status } from '#features/sending/queue/status.ts'
 import { toAccountMetric } from '#features/setup/streams/reputation.ts'

@@ -1,6 +1,5 @@
 /** @module Consistency rules of emails and recipients: counters, queue, statuses and events, search, references. */
 import type { Database } from 'bun:sqlite'
-import { CAPTURED_PREFIX, CAPTURED_TYPES, toCapturedMetric } from '#features/core/events/captured.ts'
 import {
   COMMON_HORIZON,
   createCounterRule,
@@ -10,7 +9,13 @@ import {
   hoursFromSql,
   LOGS_HORIZON,
 } from '#features/core/events/counter-rules.ts'
-import { EVENT_TYPES, toEventCode } from '#features/core/events/record.ts'
+import {
+  CAPTURED_PREFIX,
+  CAPTURED_TYPES,
+  EVENT_TYPES,
+  toCapturedMetric,
+  toEventCode,
+} from '#features/core/events/record.ts'
 import {
   type ConsistencyRule,
   codeRows,

@@ -6,9 +6,15 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { countCaptured } from '#features/core/events/captured.ts'
 import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/daily-stats.ts'
-import { count, type EventData, type EventType, type NewEvent, record } from '#features/core/events/record.ts'
+import {
+  count,
+  countCaptured,
+  type EventData,
+  type EventType,
+  type NewEvent,
+  record,
+} from '#features/core/events/record.ts'
 import { countForStream, type StreamCounter } from '#features/setup/streams/reputation.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
