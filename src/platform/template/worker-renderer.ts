@@ -137,15 +137,6 @@ export class WorkerRenderer {
     )
   }
 
-  /**
-   * Throws a 503 if a request of this account and size would not be accepted now. Called early, before the template is
-   * read.
-   */
-  requireRenderCapacity(accountId: number, sizeBytes: number): void {
-    const refused = this.#findRefusal(accountId, REQUEST_BYTES + sizeBytes)
-    if (refused) throw refused
-  }
-
   /** Refuses new and waiting requests; the request being rendered still gets its result. */
   drain(): void {
     this.#isDraining = true
@@ -246,7 +237,7 @@ export class WorkerRenderer {
   }
 
   /** Why a request of this size is refused; undefined when it is accepted. */
-  #findRefusal(accountId: number, sizeBytes: number, urgency: Urgency = 'now'): AppError | undefined {
+  #findRefusal(accountId: number, sizeBytes: number, urgency: Urgency): AppError | undefined {
     if (this.#isDraining) return serverBusyError(STOPPING)
     const refusedMs = (this.#offenders.get(accountId)?.refusedUntil ?? 0) - this.#clock.now()
     if (refusedMs > 0) return serverBusyError(ACCOUNT_REFUSED, Math.ceil(refusedMs / 1000))

@@ -9,7 +9,7 @@ import type { TakeRate } from '#features/sending/accept/sendable.ts'
 import { trimTrailingSlashes } from '#features/sending/tracking/tokens.ts'
 import type { Authenticator } from '#features/setup/api-keys/keys.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
-import { readTemplateSize } from '#features/setup/templates/templates.ts'
+import { hasTemplate } from '#features/setup/templates/templates.ts'
 import { equalBytes, hmacSha256, type KeyRing, sha256 } from '#platform/crypto/crypto.ts'
 import { AppError, invalid, unauthorized } from '#platform/errors.ts'
 import { readApiKey } from '#platform/http/authenticate.ts'
@@ -137,6 +137,6 @@ function describeHook(app: App, { accountId, id }: Actor, from: string | undefin
   return {
     url: createHookUrl(app.config, id, from),
     secret: formatSecret(app.keys, id),
-    missing_templates: aliases.filter((alias) => readTemplateSize(app.db, accountId, { alias }) === 0),
+    missing_templates: aliases.filter((alias) => !hasTemplate(app.db, accountId, alias)),
   }
 }

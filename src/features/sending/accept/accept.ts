@@ -18,18 +18,8 @@ import {
 } from '#features/sending/queue/insert.ts'
 import { recipientKindCode, type Status, statusName } from '#features/sending/queue/status.ts'
 import type { emails } from '#features/sending/queue/tables.ts'
-import {
-  type RenderSession,
-  requireRenderCapacity,
-  serialiseData,
-  startRenderSession,
-} from '#features/setup/templates/render.ts'
-import {
-  findTemplateByAlias,
-  readTemplateSize,
-  type Template,
-  toTemplateSource,
-} from '#features/setup/templates/templates.ts'
+import { type RenderSession, serialiseData, startRenderSession } from '#features/setup/templates/render.ts'
+import { findTemplateByAlias, type Template, toTemplateSource } from '#features/setup/templates/templates.ts'
 import { equalBytes } from '#platform/crypto/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
@@ -219,15 +209,11 @@ export const waitUntilDurable = <T extends object>(app: Pick<App, 'commit'>, val
 
 export type FindTemplate = (alias: string) => Template | undefined
 
-/**
- * Caches only the last template: most batches use a single one, and a template may be large. Throws a 503 instead of
- * reading a template for which there is no rendering capacity.
- */
+/** Caches only the last template: most batches use a single one, and a template may be large. */
 export function createTemplateFinder(app: App, accountId: number): FindTemplate {
   let last: { readonly alias: string; readonly template: Template | undefined } | undefined
   return (alias) => {
     if (last?.alias === alias) return last.template
-    requireRenderCapacity(app, accountId, readTemplateSize(app.db, accountId, { alias }))
     last = { alias, template: findTemplateByAlias(app.db, accountId, alias) }
     return last.template
   }

@@ -15,13 +15,13 @@ import {
   formatSharedData,
   toContactMessage,
 } from '#features/setup/templates/broadcast-data.ts'
-import { requireRenderCapacity, startRenderSession } from '#features/setup/templates/render.ts'
+import { startRenderSession } from '#features/setup/templates/render.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { describeRoute, sessionOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses, locatedAt } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable, OptionalNullable, StrictObject } from '#platform/http/schemas.ts'
-import type { RenderedParts, TemplateSource } from '#platform/template/renderer.ts'
+import type { RenderedParts } from '#platform/template/renderer.ts'
 import { getNewsletter, type Newsletter, readContent, requireList } from './newsletters.ts'
 
 /** Leads nowhere: a reader of a preview must not unsubscribe somebody. */
@@ -43,7 +43,6 @@ export async function previewNewsletter(app: App, actor: Actor, id: string, emai
   const list = requireList(app, newsletter)
   const { subject, html, text, templateData } = readContent(app, newsletter)
   const source = { subject, html, text }
-  requireRenderCapacity(app, actor.accountId, countCharacters(source))
   const contact = findPreviewContact(app, list, email)
   const dataJson = formatBroadcastData({
     shared: formatSharedData(templateData, list),
@@ -58,9 +57,6 @@ export async function previewNewsletter(app: App, actor: Actor, id: string, emai
     throw error instanceof AppError && error.status === 422 ? toContactError(error) : error
   }
 }
-
-const countCharacters = ({ subject = '', html = '', text = '' }: TemplateSource): number =>
-  subject.length + html.length + text.length
 
 function findPreviewContact(app: App, list: ContactList, email: string | undefined): Contact | undefined {
   if (email === undefined)

@@ -6,7 +6,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import type { TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
 import type { DraftResult, RenderProblem } from './model.ts'
-import { requireRenderCapacity, serialiseData, startRenderSession, TemplateFaultError } from './render.ts'
+import { serialiseData, startRenderSession, TemplateFaultError } from './render.ts'
 import { MAX_SUBJECT_LENGTH } from './templates.ts'
 
 /** The source of an absent part is undefined. */
@@ -37,8 +37,6 @@ export async function renderDraft(
   const sources = PARTS.filter(([part]) => (draft[part] ?? '') !== '')
   if (sources.length === 0) throw invalid('body', 'At least one of subject, html_body and text_body must be set.')
   const queueId = toQueueId(accountId)
-  const sizeBytes = sources.reduce((sum, [part]) => sum + Buffer.byteLength(draft[part] ?? ''), 0)
-  requireRenderCapacity(app, queueId, sizeBytes)
   const dataJson = serialiseData(data)
   using rendering = startRenderSession(app)
   const rendered: Omit<RenderedDraft, 'problems'> = { subject: null, html_body: null, text_body: null }

@@ -24,18 +24,6 @@ const REQUEST_MEMORY_FRACTION = 0.5
 /** Memory per byte of a source that waits or is being rendered: one copy as read, one as passed to the renderer. */
 const SOURCE_FACTOR = 2
 
-/** Throws 503 when sources of this size would not be rendered now. Call it before reading the sources. */
-export function requireRenderCapacity(
-  { memory, renderer }: Pick<App, 'memory' | 'renderer'>,
-  accountId: number,
-  sourceBytes: number,
-): void {
-  renderer.requireRenderCapacity(accountId, sourceBytes)
-  const reservation = memory.reserve(sourceBytes * SOURCE_FACTOR)
-  if (!reservation) throw serverBusy()
-  reservation.release()
-}
-
 /** Throws 422 `template_error` with a detail for each part of a source that can never be rendered. */
 export async function requireValidSource(
   app: Pick<App, 'renderer'>,

@@ -35,7 +35,7 @@ import {
   VERSIONS_DESCRIPTION,
 } from './model.ts'
 import type { PreviewStore } from './preview-store.ts'
-import { requireRenderCapacity, serialiseData, startRenderSession } from './render.ts'
+import { serialiseData, startRenderSession } from './render.ts'
 import {
   changeTemplate,
   createTemplate,
@@ -44,7 +44,6 @@ import {
   listTemplates,
   MAX_LISTED_BYTES,
   MAX_TEMPLATES,
-  readTemplateSize,
   restoreVersion,
   type Template,
   toTemplateSource,
@@ -61,7 +60,6 @@ export async function previewTemplate(
   id: string,
   data: Readonly<Record<string, unknown>> | undefined,
 ): Promise<RenderedParts> {
-  requireRenderCapacity(app, actor.accountId, readTemplateSize(app.db, actor.accountId, { id }))
   const template = getTemplate(app.db, actor.accountId, id)
   const source = toTemplateSource(template)
   const dataJson = serialiseData(data ?? readTestData(template) ?? {})

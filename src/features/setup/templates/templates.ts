@@ -63,8 +63,6 @@ type StoredListedTemplate = Omit<ListedTemplate, 'isTruncated'> & { readonly isT
 /** ?2: text in lower case. SQLite folds the letters A to Z only. */
 const MATCHES = '(instr(lower(alias), ?2) > 0 OR instr(lower(name), ?2) > 0)'
 
-const SIZE = 'octet_length(subject) + coalesce(octet_length(html_body), 0) + coalesce(octet_length(text_body), 0)'
-
 const sql = prepareStatements((db) => ({
   existing: prepareCount(db, 'templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL'),
   byUuid: db.prepare<Template, [Uint8Array, number]>(
@@ -72,13 +70,6 @@ const sql = prepareStatements((db) => ({
   ),
   byAlias: db.prepare<Template, [number, string]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL`,
-  ),
-  // Does not read the bodies themselves.
-  sizeByUuid: db.prepare<{ sizeBytes: number }, [Uint8Array, number]>(
-    `SELECT ${SIZE} AS sizeBytes FROM templates WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
-  ),
-  sizeByAlias: db.prepare<{ sizeBytes: number }, [number, string]>(
-    `SELECT ${SIZE} AS sizeBytes FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL`,
   ),
   byId: db.prepare<Template, [number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE id = ? AND deleted_at IS NULL`,
@@ -121,6 +112,10 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/** Whether the account has a template with this alias. */
+export const hasTemplate = (db: Database, accountId: number, alias: string): boolean =>
+  sql(db).aliasOwner.get(accountId, alias) !== null
+
 export const findTemplateByAlias = (db: Database, accountId: number, alias: string): Template | undefined =>
   sql(db).byAlias.get(accountId, alias) ?? undefined
 
@@ -131,17 +126,6 @@ export const toTemplateNumber = ({ id, foreignId }: Pick<Template, 'id' | 'forei
 export function findTemplateAlias(db: Database, accountId: number, number: number): string | undefined {
   if (!Number.isSafeInteger(number)) return undefined
   return (sql(db).byForeignId.get(accountId, number) ?? sql(db).byRowId.get(accountId, number))?.alias
-}
-
-/** Size of the account's template sources in bytes; 0 when there is no such template. */
-export function readTemplateSize(
-  db: Database,
-  accountId: number,
-  by: { readonly id: string } | { readonly alias: string },
-): number {
-  if ('alias' in by) return sql(db).sizeByAlias.get(accountId, by.alias)?.sizeBytes ?? 0
-  const uuid = parseUuid(by.id)
-  return (uuid && sql(db).sizeByUuid.get(uuid, accountId)?.sizeBytes) ?? 0
 }
 
 /** The account's template with a public id; undefined when it has none, or the text is not a UUID. */
@@ -320,7 +304,7 @@ export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void
   })
 
 function requireUnusedAlias(db: Database, accountId: number, alias: string): void {
-  if (sql(db).aliasOwner.get(accountId, alias))
+  if (hasTemplate(db, accountId, alias))
     throw conflict('template_exists', `This account already has a template with the alias "${alias}".`)
 }
 

@@ -3,7 +3,7 @@ import { renderParts, requireValidSource, startRenderSession } from '#features/s
 import { previewTemplate } from '#features/setup/templates/routes.ts'
 import { createTemplate } from '#features/setup/templates/templates.ts'
 import { AppError } from '#platform/errors.ts'
-import { formatUuid, newUuid } from '#platform/ids.ts'
+import { formatUuid } from '#platform/ids.ts'
 import type { Renderer } from '#platform/template/worker-renderer.ts'
 import { KiB, MiB, seconds } from '#platform/units.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
@@ -27,7 +27,6 @@ test('a request that renders for more than 40 seconds fails with 503, and its re
       return { kind: 'rendered', parts: { text: 'x' } }
     },
     check: async () => [],
-    requireRenderCapacity() {},
     drain() {},
     close() {},
   }
@@ -49,7 +48,6 @@ test('sources count as memory while they are rendered, and are rejected when too
       return { kind: 'rendered', parts: { text: 'x' } }
     },
     check: async () => [],
-    requireRenderCapacity() {},
     drain() {},
     close() {},
   }
@@ -67,41 +65,15 @@ test('sources count as memory while they are rendered, and are rejected when too
   expect(memory.inUseBytes).toBe(0)
 })
 
-test('sources are not read when the renderer has no capacity', async () => {
-  await using service = await createTestApp()
-  const { app } = service
-  const actor = await createTestAccount(app)
-  const busy = new AppError(503, 'server_busy', 'Try again.')
-  const full: Renderer = {
-    ...app.renderer,
-    requireRenderCapacity() {
-      throw busy
-    },
-  }
-  const nowhere = formatUuid(newUuid())
-  expect(await readRefusal(() => previewTemplate(app, actor, nowhere, {}))).toEqual([404, 'template_not_found'])
-  expect(await readRefusal(() => previewTemplate({ ...app, renderer: full }, actor, nowhere, {}))).toEqual([
-    503,
-    'server_busy',
-  ])
-})
-
-test('a template is not read when memory for its sources is short', async () => {
+test('a template is not rendered when memory for its sources is short', async () => {
   await using service = await createTestApp()
   const { app } = service
   const actor = await createTestAccount(app)
   const given = { alias: 'large', name: 'Large', subject: 'x', htmlBody: 'x'.repeat(MiB), textBody: null }
   const id = formatUuid((await createTemplate(app, actor, given)).uuid)
-  const held: number[] = []
-  const reserve = app.memory.reserve.bind(app.memory)
-  app.memory.reserve = (bytes) => {
-    held.push(bytes)
-    return reserve(bytes)
-  }
   const taken = app.memory.reserve(app.memory.limitBytes - MiB)
   expect(await readRefusal(() => previewTemplate(app, actor, id, {}))).toEqual([503, 'server_busy'])
   taken?.release()
-  expect(held.slice(1)).toEqual([2 * (MiB + 1)])
   expect(await readRefusal(() => previewTemplate(app, actor, id, {}))).toEqual([422, 'template_limit'])
 })
 
