@@ -22,7 +22,7 @@ export async function createFolder(folder: string, fstab?: string): Promise<void
   const unmounted = findUnmounted(folder, fstab)
   if (unmounted !== undefined)
     throw new BackupError(
-      `The disk of ${unmounted} is not mounted, so nothing was written. Mount it (\`mount ${unmounted}\`; if a unit of systemd does that, \`systemctl start ${unmounted}\`), or use another folder.`,
+      `The disk of ${unmounted} is not mounted, so nothing was written. Mount it (\`mount ${unmounted}\`), or use another folder.`,
     )
   try {
     await mkdir(folder, { mode: 0o700 })

@@ -1,34 +1,22 @@
 /** @module Finds disks that are meant to be mounted and are not. */
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { attempt } from '#platform/attempt.ts'
-
-/** In the order in which systemd looks. */
-const UNIT_FOLDERS: readonly string[] = [
-  '/etc/systemd/system',
-  '/run/systemd/system',
-  '/usr/local/lib/systemd/system',
-  '/usr/lib/systemd/system',
-  '/lib/systemd/system',
-]
 
 /** A bind mount may be on the disk of the folder above it. */
 const BIND = /\br?bind\b/
 
 /**
  * The mount point at or above an absolute path whose disk is missing, so that the wrong disk would be filled; undefined if
- * there is none. Only /etc/fstab and the units of systemd say that a folder is meant to be a mount point.
+ * there is none. Only /etc/fstab says that a folder is meant to be a mount point.
  */
-export function findUnmounted(folder: string, fstab = '/etc/fstab', unitFolders = UNIT_FOLDERS): string | undefined {
+export function findUnmounted(folder: string, fstab = '/etc/fstab'): string | undefined {
   // Of a link, the target; a path that does not exist yet has none.
   const path = attempt(() => realpathSync(folder)) ?? folder
   if (path === '/') return undefined
-  const units = unitFolders.map((folder) => join(folder, toUnitName(path)))
-  const isMeant =
-    isInFstab(path, fstab) || units.some((unit) => existsSync(unit) && !BIND.test(readFileSync(unit, 'utf8')))
   // Not by the list of mounts: the sandbox of a service mounts each folder to which the service may write.
-  const isMissing = isMeant && readDevice(path) === readDevice(dirname(path))
-  return isMissing ? path : findUnmounted(dirname(path), fstab, unitFolders)
+  const isMissing = isInFstab(path, fstab) && readDevice(path) === readDevice(dirname(path))
+  return isMissing ? path : findUnmounted(dirname(path), fstab)
 }
 
 const readDevice = (path: string): number | undefined => statSync(path, { throwIfNoEntry: false })?.dev
@@ -46,10 +34,3 @@ function isInFstab(path: string, fstab: string): boolean {
 
 const unescapeOctal = (text: string): string =>
   text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)))
-
-/** The name that systemd gives to the unit of a mount point (systemd.mount(5)). */
-const toUnitName = (path: string): string =>
-  `${Buffer.from(path.slice(1))
-    .toString('latin1')
-    .replace(/[^\w.:/]/g, (byte) => `\\x${Buffer.from(byte, 'latin1').toString('hex')}`)
-    .replaceAll('/', '-')}.mount`

@@ -1,4 +1,4 @@
-/** @module Mount points whose disk is missing, as /etc/fstab and the units of systemd name them. */
+/** @module Mount points whose disk is missing, as /etc/fstab names them. */
 import { afterAll, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,14 +9,9 @@ import { findUnmounted } from '#platform/disk/unmounted.ts'
 const root = realpathSync(mkdtempSync(join(tmpdir(), 'tassis-mounts-')))
 afterAll(() => rmSync(root, { recursive: true, force: true }))
 
-const [disk, plain, spaced, units] = ['disk', 'plain', 'a disk', 'units'].map((name) => join(root, name)) as [
-  string,
-  string,
-  string,
-  string,
-]
+const [disk, plain, spaced] = ['disk', 'plain', 'a disk'].map((name) => join(root, name)) as [string, string, string]
 const slashed = join(root, 'slashed')
-for (const folder of [disk, plain, spaced, units, slashed]) mkdirSync(folder)
+for (const folder of [disk, plain, spaced, slashed]) mkdirSync(folder)
 mkdirSync(join(disk, 'within'))
 symlinkSync(join(disk, 'within'), join(root, 'link'))
 const fstab = join(root, 'fstab')
@@ -45,24 +40,13 @@ test.each([
   ['a plain folder', join(plain, 'backups'), undefined],
   ['a mount point with its disk', '/proc/backups', undefined],
 ])('%s', (_, path, expected) => {
-  expect(findUnmounted(path, fstab, [])).toBe(expected)
-})
-
-test('a unit of systemd says that a folder is a mount point', () => {
-  const point = join(root, 'of-unit-für')
-  mkdirSync(point)
-  expect(findUnmounted(join(point, 'x'), '/nowhere', [units])).toBeUndefined()
-  const name = `${point.slice(1).replaceAll('-', '\\x2d').replace('ü', '\\xc3\\xbc').replaceAll('/', '-')}.mount`
-  writeFileSync(join(units, name), '[Mount]\n')
-  expect(findUnmounted(join(point, 'x'), '/nowhere', [units])).toBe(point)
-  writeFileSync(join(units, name), '[Mount]\nOptions=rw,bind\n')
-  expect(findUnmounted(join(point, 'x'), '/nowhere', [units])).toBeUndefined()
+  expect(findUnmounted(path, fstab)).toBe(expected)
 })
 
 test('a folder for backups is not created on the wrong disk', async () => {
   const folder = join(disk, 'backups')
   await expect(createFolder(folder, fstab)).rejects.toThrow(
-    `The disk of ${disk} is not mounted, so nothing was written. Mount it (\`mount ${disk}\`;`,
+    `The disk of ${disk} is not mounted, so nothing was written. Mount it (\`mount ${disk}\`)`,
   )
   expect(existsSync(folder)).toBe(false)
 })
