@@ -11,7 +11,6 @@ import { toAuditLogWire } from '#features/core/audit-logs/model.ts'
 import { listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { measureDisk, readFileSystem } from '#features/lifecycle/retention/disk.ts'
-import { probeRsaSigner } from '#platform/crypto/rsa-signer.ts'
 import { readApplied, requireKnown } from '#platform/db/migrate.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { enoughAfterLow } from '#platform/disk/disk.ts'
@@ -212,20 +211,15 @@ export function addConfigCommand(program: Command): void {
         process.stderr.write(
           `The service running on ${loaded.config.dataDir} has other values for ${differing.join(', ')}. These are the settings of this shell:\n`,
         )
-      printResult(options, { data: loaded.report.map(toSettingRecord) }, (page) => {
-        const { implementation, reason } = probeRsaSigner()
-        return joinParagraphs(
-          options.explain
-            ? page.data.map((setting) => formatFields(setting)).join('\n\n')
-            : formatPage(page, 'setting from value', {
-                setting: ({ variable }) => variable,
-                // Not `-`, which is itself the value of some lists.
-                value: ({ value }) => value || '(empty)',
-                from: ({ source }) => source,
-              }),
-          // Measured in this process; each delivery Worker measures for itself.
-          `RSA signatures (DKIM) by ${implementation}: ${reason}.`,
-        )
-      })
+      printResult(options, { data: loaded.report.map(toSettingRecord) }, (page) =>
+        options.explain
+          ? page.data.map((setting) => formatFields(setting)).join('\n\n')
+          : formatPage(page, 'setting from value', {
+              setting: ({ variable }) => variable,
+              // Not `-`, which is itself the value of some lists.
+              value: ({ value }) => value || '(empty)',
+              from: ({ source }) => source,
+            }),
+      )
     })
 }

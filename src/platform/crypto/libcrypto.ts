@@ -16,7 +16,6 @@ export interface RsaSigner {
 }
 
 export interface NativeLibrary {
-  readonly name: string
   /** Throws when the library cannot read the key. */
   loadRsaKey(key: KeyObject): RsaSigner
 }
@@ -30,22 +29,21 @@ const LIBRARY_PATHS = [
 ]
 
 /**
- * Opens the library; returns the reason when there is none that can be used.
+ * Opens the library; undefined when there is none that can be used.
  * @param paths tried in this order
  */
-export function openLibcrypto(paths: readonly string[] = LIBRARY_PATHS): NativeLibrary | { readonly reason: string } {
-  if (process.platform !== 'linux') return { reason: 'libcrypto is used on Linux only' }
+export function openLibcrypto(paths: readonly string[] = LIBRARY_PATHS): NativeLibrary | undefined {
+  if (process.platform !== 'linux') return undefined
   const path = paths.find((each) => existsSync(each))
-  if (path === undefined) return { reason: 'there is no libcrypto.so.3 (OpenSSL 3)' }
+  if (path === undefined) return undefined
   try {
     preferAvx2(readFileSync('/proc/cpuinfo', 'utf8'))
     const { symbols } = dlopen(path, SYMBOLS)
-    const version = symbols.OPENSSL_version_major()
-    if (version !== OPENSSL_MAJOR) return { reason: `${path} is OpenSSL ${version}, not ${OPENSSL_MAJOR}` }
-    if (symbols.OPENSSL_init_crypto(NO_CONFIG | NO_ATEXIT, null) !== 1) return { reason: `${path} does not start` }
-    return { name: path, loadRsaKey: (key) => new LibcryptoKey(symbols, key) }
-  } catch (error) {
-    return { reason: `${path} cannot be used: ${error instanceof Error ? error.message : String(error)}` }
+    if (symbols.OPENSSL_version_major() !== OPENSSL_MAJOR) return undefined
+    if (symbols.OPENSSL_init_crypto(NO_CONFIG | NO_ATEXIT, null) !== 1) return undefined
+    return { loadRsaKey: (key) => new LibcryptoKey(symbols, key) }
+  } catch {
+    return undefined
   }
 }
 
