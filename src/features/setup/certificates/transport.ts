@@ -33,12 +33,10 @@ export function createAcmeTransport({
   }
 }
 
-/** Bun's own messages address the author of a program; the code says what happened. */
+/** Bun's own messages address the author of a program; the code of the system says what happened. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const code = 'code' in error ? String(error.code) : ''
-  const known = CONNECTION_ERRORS[code]
-  if (known !== undefined) return known
   return CERTIFICATE_ERROR.test(code)
     ? `its certificate is not trusted (${code}); name the root of your own certificate authority in TASSIS_EXTRA_CA_FILE`
     : code === ''
@@ -46,10 +44,4 @@ function describe(error: unknown): string {
       : code
 }
 
-const CONNECTION_ERRORS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'connection refused',
-  ECONNRESET: 'the connection was closed',
-  ENOTFOUND: 'its name has no address in DNS',
-  ETIMEDOUT: 'the connection timed out',
-}
 const CERTIFICATE_ERROR = /CERT|ISSUER|SIGNATURE/
