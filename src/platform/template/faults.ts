@@ -96,9 +96,6 @@ const EXPLANATIONS: Readonly<Record<string, string>> = {
   'unknown method': 'a method is unknown, or takes other arguments',
 }
 
-/** Minijinja's error for an integer that cannot be passed to one of our filters. */
-const TOO_LARGE = /: (?<number>-?\d+) can't be represented as a JavaScript number$/
-
 /** Describes any other error in a source. */
 export function otherFault(part: TemplatePart, source: string, { text, line }: ParsedError): TemplateFault {
   const kind = text.startsWith(SYNTAX) ? 'syntax' : 'error'
@@ -109,14 +106,6 @@ export function otherFault(part: TemplatePart, source: string, { text, line }: P
       source.slice(0, foreign.index).split('\n').length,
       kind,
       `"${foreign[0]}" is a construct of Handlebars or Mustache; in Jinja it is {% if … %}, {% if not … %}, {% for item in … %}, {{ name | safe }} or {# … #}`,
-    )
-  const number = TOO_LARGE.exec(text)?.groups?.['number']
-  if (number !== undefined)
-    return createFaultAt(
-      part,
-      line,
-      kind,
-      `a filter cannot take the number ${number}: give it as a text in template_data`,
     )
   return createFaultAt(part, line, kind, EXPLANATIONS[text] ?? text.replace(ERROR_KIND, ''))
 }

@@ -305,12 +305,9 @@ test.each([
   expect(engine.render({ text: '{{ __proto__.x }}' }, json, 1)).toEqual({ kind: 'rendered', parts: { text: '1' } })
 })
 
-test('an integer that our filters cannot take is an error that says so', () => {
+test('an integer that our filters cannot take is an error that names it', () => {
   expect(engine.render({ text: "{{ '%d'|format(id) }}" }, '{"id": 9007199254740993}', 1)).toMatchObject({
-    fault: {
-      message:
-        'text_body, line 1: a filter cannot take the number 9007199254740993: give it as a text in template_data.',
-    },
+    fault: { message: expect.stringMatching(/^text_body, line 1: .*9007199254740993 can't be represented/) },
   })
 })
 
