@@ -9,7 +9,6 @@ import { FILE_SYSTEM_FIELDS } from '#features/lifecycle/retention/disk-model.ts'
 import { countQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { getLaneReader } from '#features/sending/delivery/control/queue-view.ts'
 import type { RunningDelivery } from '#features/sending/delivery/start.ts'
-import { findContentProblem } from '#features/sending/delivery/verdict/held-mail.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { countWaitingWebhooks } from '#features/webhooks/webhooks/manage/webhooks.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -27,8 +26,6 @@ import {
   Timestamp,
 } from '#platform/http/schemas.ts'
 import type { SettingReport } from '#platform/settings/config.ts'
-import { findBackupProblems } from './backup/state.ts'
-import { findSettingWarnings } from './cli/setting-warnings.ts'
 import type { OpenedApp } from './create.ts'
 import { toSettingRecord } from './settings.ts'
 
@@ -94,7 +91,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 function createHealthReader(
-  { app, sourceNames }: OpenedApp,
+  { app }: OpenedApp,
   { delivery, submission, isStopping, version, url }: StatusRouteOptions,
 ): () => Promise<ServerHealth> {
   const readiness = createReadiness(app, isStopping)
@@ -103,7 +100,6 @@ function createHealthReader(
   return async () => {
     const problems = await readiness()
     const { config, db } = app
-    const contentProblem = findContentProblem(db)
     const lanes = await readLanes()
     const webhooks = countWaitingWebhooks(db)
     const submissionAddrs = [config.submissionAddr, config.submissionTlsAddr].filter((addr) => addr !== '')
@@ -121,12 +117,6 @@ function createHealthReader(
       inbound_addr: config.inboundAddr === '' ? null : config.inboundAddr,
       submission: submissionAddrs.length === 0 || !running ? null : { addrs: submissionAddrs, ...running.stats() },
       problems: problems.map(({ field, message }) => ({ field, message })),
-      warnings: [
-        ...findSettingWarnings(config),
-        ...sourceNames.problems(),
-        ...findBackupProblems(config, app.clock.now()),
-        ...(contentProblem === undefined ? [] : [contentProblem]),
-      ],
       memory_bytes: process.memoryUsage.rss(),
       disk: readFileSystem(config),
       queue: {
@@ -162,9 +152,6 @@ export const ServerHealth = Type.Object({
   }),
   problems: Type.Array(Type.Object({ field: Text('The part that is not ready.'), message: Text('What is wrong.') }), {
     description: 'Why the service cannot take work, as /readyz reports; empty: it can.',
-  }),
-  warnings: Type.Array(Type.String(), {
-    description: 'Problems of the settings, and of the reverse DNS of our addresses, as sentences.',
   }),
   memory_bytes: Bytes('Memory of the process'),
   disk: Part('The disk.', FILE_SYSTEM_FIELDS),

@@ -142,14 +142,9 @@ export async function callService<T>(
   }
 }
 
-/** What the running service says of itself; undefined without one that answers soon. */
-export async function askService(config: Pick<Config, 'dataDir'>) {
-  const reply = await callService(config, (api) => api.operator.getHealth())
-  return reply.kind === 'ok' ? reply.value.data : undefined
-}
-
 /** The URL of the service on this machine, without a path: as the running one says, else as the settings do. */
 export async function findServiceUrl(config: Pick<Config, 'dataDir' | 'httpAddr'>): Promise<string> {
+  const reply = await callService(config, (api) => api.operator.getHealth())
   const { host, port } = parseHostPort(config.httpAddr) ?? { host: '127.0.0.1', port: 8080 }
-  return (await askService(config))?.url ?? toReachableUrl(host, port)
+  return (reply.kind === 'ok' ? reply.value.data.url : null) ?? toReachableUrl(host, port)
 }

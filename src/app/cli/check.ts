@@ -20,11 +20,9 @@ import { systemClock } from '#platform/time/clock.ts'
 import { checkConsistency } from '../consistency-rules.ts'
 import { describeCorruption, RESTORE_REMEDY } from '../create.ts'
 import { openKeyRing, requireKeysOf } from '../master-key.ts'
-import { askService } from './api.ts'
 import type { Command } from './command.ts'
 import { withSnapshot } from './local.ts'
 import { formatPage, toPrintable } from './output.ts'
-import { findSettingWarnings } from './setting-warnings.ts'
 
 /**
  * Tables whose rows belong to an account through a row of another table. The condition selects the rows whose account
@@ -66,19 +64,14 @@ export function addCheckCommand(program: Command): void {
   program
     .add('check', 'recount every counter and check the consistency rules; exit code 1 if something differs')
     .option('--content', 'also read all stored content, and name what is not as it was stored')
-    .local(
-      async (config, options: CheckOptions) =>
-        check(config, options, (await askService(config))?.warnings ?? findSettingWarnings(config)),
-      formatCheck,
-    )
+    .local(check, formatCheck)
 }
 
 interface CheckOptions {
   readonly content?: boolean
 }
 
-/** @param warnings problems with the settings of the running service, else of this shell; they do not affect `ok` */
-function check(config: Config, { content: readsContent = false }: CheckOptions, warnings: readonly string[]) {
+function check(config: Config, { content: readsContent = false }: CheckOptions) {
   const at = isoTime(systemClock.now())
   return withSnapshot(config, (db) => {
     requireKeysOf(db, openKeyRing(config, false))
@@ -95,7 +88,7 @@ function check(config: Config, { content: readsContent = false }: CheckOptions, 
       ...(readsContent ? [checkStoredContent(db, config.dataDir)] : []),
     ]
     const ok = findings.every(({ differences }) => differences.length === 0)
-    return { ok, at, balances: allBalances, findings, warnings }
+    return { ok, at, balances: allBalances, findings }
   })
 }
 
@@ -117,7 +110,7 @@ function checkAuditLog(db: Database): Violation {
   }
 }
 
-function formatCheck({ ok, balances: all, findings, warnings }: ReturnType<typeof check>): string {
+function formatCheck({ ok, balances: all, findings }: ReturnType<typeof check>): string {
   const broken = findings.filter(({ differences }) => differences.length > 0).length
   // A deleted account leaves a row without a name, so that its number is not reused.
   const shown = all.filter(
@@ -135,7 +128,6 @@ function formatCheck({ ok, balances: all, findings, warnings }: ReturnType<typeo
       `${differences.length === 0 ? 'ok    ' : 'WRONG '} ${rule}`,
       ...differences.map((difference) => `         ${toPrintable(difference)}`),
     ]),
-    ...warnings.flatMap((warning) => ['', `Warning: ${warning}`]),
     '',
     ok ? 'No inconsistencies found.' : `${broken === 1 ? '1 rule does' : `${broken} rules do`} not hold.`,
   ].join('\n')

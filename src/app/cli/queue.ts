@@ -244,8 +244,7 @@ export function addProviderCommands(program: Command): void {
 async function readProviders({ operator }: CommandApi, { limit, all }: ListOptions) {
   const providers = await readRows(operator.listProviders({ per_page: 100, used: all ? undefined : 'true' }), limit)
   const { data: alerts } = await readRows(operator.listAlerts(), limit)
-  const { data: health } = await operator.getHealth()
-  return { ...providers, alerts, warnings: health.warnings }
+  return { ...providers, alerts }
 }
 
 const formatProviders = (found: Awaited<ReturnType<typeof readProviders>>): string =>
@@ -267,7 +266,6 @@ const formatProviders = (found: Awaited<ReturnType<typeof readProviders>>): stri
     }),
     found.data.some(({ suspension }) => suspension !== null) &&
       '`tassis providers resume NAME` ends a suspension at once; do so when its cause has ended.',
-    ...found.warnings.map((warning) => `Warning: ${warning}`),
   )
 
 const VERB_DESCRIPTIONS = {

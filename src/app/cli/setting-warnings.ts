@@ -1,13 +1,7 @@
-/** @module Warns about settings of a service that sends mail, in its log and in `tassis check`. */
+/** @module Warns about settings of a service that sends mail, in the log of its start. `tassis doctor` finds them too. */
 
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import type { Config } from '#platform/settings/config.ts'
-
-/** Returns no warnings in delivery mode `capture`, in which no mail leaves the machine. */
-export const findSettingWarnings = (config: Config): readonly string[] =>
-  config.delivery === 'capture'
-    ? []
-    : [...(config.delivery === 'direct' ? findHostnameWarnings(config) : []), ...findPublicUrlWarnings(config)]
 
 const LOOPBACK_PATTERN = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])$/
 
@@ -24,9 +18,10 @@ export function findPublicUrlWarnings({ publicUrl }: Pick<Config, 'publicUrl'>):
   ]
 }
 
-/** Those, and what works only with another setting; for the log of a start. Certificates are a check of `tassis doctor`. */
+/** In delivery mode `capture`, in which no mail leaves the machine, only what works with no setting. */
 export const findStartWarnings = (config: Config): readonly string[] => [
-  ...findSettingWarnings(config),
+  ...(config.delivery === 'direct' ? findHostnameWarnings(config) : []),
+  ...(config.delivery === 'capture' ? [] : findPublicUrlWarnings(config)),
   ...(config.inboundAddr === '' && config.delivery !== 'capture'
     ? ['TASSIS_INBOUND_ADDR is not set, so bounces and complaints that arrive by mail are lost; set it to 0.0.0.0:25']
     : []),

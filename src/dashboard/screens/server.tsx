@@ -23,7 +23,7 @@ export default function ServerScreen() {
           <State health={health} />
           <DeliveryAlerts />
           <Figures figures={toFigures(health)} />
-          <Checks warnings={health.warnings} />
+          <Checks />
           <Section title="This server">
             <Facts
               facts={[
@@ -109,19 +109,9 @@ const toFigures = ({ queue, received, disk, webhooks, accounts }: OperatorHealth
 
 const MAX_SHOWN = 20
 
-interface ChecksProps {
-  /** Problems of the settings, shown until the checks have run, which find them too. */
-  readonly warnings: readonly string[]
-}
-
-function Checks({ warnings }: ChecksProps) {
+function Checks() {
   const report = useOne(read.operator.getDoctor()).data
-  if (!report?.checked_at)
-    return warnings.map((warning) => (
-      <Notice key={warning} tone="warning" title="A setting needs attention">
-        {warning}
-      </Notice>
-    ))
+  if (!report?.checked_at) return null
   const bad = listBad(report.findings)
   const other = listOther(report.findings)
   const more = bad.length - MAX_SHOWN

@@ -19,6 +19,7 @@ import {
 } from '#app/doctor/checks/state.ts'
 import { runChecks } from '#app/doctor/doctor.ts'
 import { fenceIfCopied } from '#app/fence/fence-copy.ts'
+import { setMeta } from '#features/core/events/record.ts'
 import { markAsCopy } from '#features/core/fence/mark.ts'
 import { endFence } from '#features/core/fence/restored.ts'
 import {
@@ -73,6 +74,11 @@ test('mail that has been due for long is a warning with its reason; mail that is
     { status: 'warning', subject: 'overdue', message: expect.stringContaining('no service is running') },
   ])
   service.app.db.run('UPDATE recipients SET next_at = NULL')
+  setMeta(service.app.db, 'held_without_content', '1')
+  expect(await findAll(checkQueue(context))).toMatchObject([
+    { status: 'failure', subject: 'content', fix: expect.stringContaining('`tassis queue release`') },
+  ])
+  setMeta(service.app.db, 'held_without_content', '0')
   expect(statuses(await findAll(checkQueue(context)))).toEqual(['ok'])
 })
 

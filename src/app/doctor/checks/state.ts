@@ -6,6 +6,7 @@ import type { Database } from 'bun:sqlite'
 import { listQueueEntries } from '#features/receiving/inbound/process/queue.ts'
 import { listAlerts } from '#features/sending/delivery/control/operator-providers.ts'
 import { describeLanes, readLanes } from '#features/sending/delivery/control/queue-view.ts'
+import { findContentProblem } from '#features/sending/delivery/verdict/held-mail.ts'
 import { createReadiness } from '#features/setup/health/readiness.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatRelativeTime, truncate } from '#platform/text.ts'
@@ -13,7 +14,17 @@ import { hours } from '#platform/units.ts'
 import { findBackupProblems, isBackupScheduled, readBackupState } from '../../backup/state.ts'
 import { formatCount, toPrintable } from '../../cli/output.ts'
 import { findFenceProblem } from '../../fence/release.ts'
-import { type DoctorContext, type Found, failure, ok, skipped, warning, withData } from '../context.ts'
+import {
+  type DoctorContext,
+  type Found,
+  failure,
+  failWithAdvice,
+  type NewFinding,
+  ok,
+  skipped,
+  warning,
+  withData,
+} from '../context.ts'
 
 const sql = prepareStatements((db) => ({
   verified: db.prepare<{ n: number }, []>(
@@ -45,15 +56,22 @@ export const checkQueue = withData(async ({ db, clock, config, resolver, service
   const lanes = await readLanes({ db })
   const now = clock.now()
   const waiting = lanes.reduce((sum, lane) => sum + lane.waiting, 0)
+  const findings: NewFinding[] = []
+  const contentProblem = findContentProblem(db)
+  if (contentProblem !== undefined) findings.push(failWithAdvice(contentProblem, 'content'))
   const overdue = lanes.filter(({ firstAt }) => firstAt < now - MAX_OVERDUE_MS)
   const [oldest] = overdue
-  if (!oldest) return ok(`${formatCount(waiting, 'recipient')} wait in the queue, none too long.`)
-  const [reason = ''] = await describeLanes({ db, clock, config, resolver }, service?.delivery?.scheduler, [oldest])
-  return warning(
-    `Mail of ${formatCount(overdue.length, 'destination')} has been due for more than an hour. The oldest, due ${formatRelativeTime(oldest.firstAt, now)}: ${plain(oldest.lane)}, ${plain(reason)}.`,
-    '`tassis queue` shows why each waits; it also retries, releases or bounces mail.',
-    'overdue',
-  )
+  if (oldest) {
+    const [reason = ''] = await describeLanes({ db, clock, config, resolver }, service?.delivery?.scheduler, [oldest])
+    findings.push(
+      warning(
+        `Mail of ${formatCount(overdue.length, 'destination')} has been due for more than an hour. The oldest, due ${formatRelativeTime(oldest.firstAt, now)}: ${plain(oldest.lane)}, ${plain(reason)}.`,
+        '`tassis queue` shows why each waits; it also retries, releases or bounces mail.',
+        'overdue',
+      ),
+    )
+  }
+  return findings.length > 0 ? findings : ok(`${formatCount(waiting, 'recipient')} wait in the queue, none too long.`)
 })
 
 export const checkReceived = withData(({ config, db, clock }) => {

@@ -84,11 +84,6 @@ export class SourceNames {
     return this.#checked
   }
 
-  /** One sentence for each problem that the last check found. */
-  problems(): string[] {
-    return this.#checked.flatMap(({ problem }) => problem ?? [])
-  }
-
   /** Checks all addresses, and logs new problems. What DNS does not answer stays as it was. */
   async check(): Promise<void> {
     const sources = await this.#listSources()
