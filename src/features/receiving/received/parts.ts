@@ -54,7 +54,7 @@ function readTruncatedText(app: Pick<App, 'content'>, ref: number | null, maxByt
   }
 }
 
-/** The bodies of a mailbox message, each truncated after `maxBytes`, and whether any was or is missing. */
+/** The bodies of a message, each truncated after `maxBytes`, and whether any was or is missing. */
 export function readTruncatedBodies(
   app: Pick<App, 'content'>,
   refs: { readonly textRef: number | null; readonly strippedRef: number | null; readonly htmlRef: number | null },

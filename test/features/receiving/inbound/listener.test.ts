@@ -4,7 +4,6 @@ import type { CompleteMessage } from '#features/receiving/received/message.ts'
 import { AppError } from '#platform/errors.ts'
 import { GiB, KiB, MiB } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
-import type { RawSmtp } from '#test/support/smtp-client.ts'
 import { beginMessage, sendMessage, shareTestListener, startTestListener } from './listener-fixture.ts'
 
 const fixture = shareTestListener()
@@ -287,85 +286,6 @@ describe('a message', () => {
       ],
       sizes: [MiB, MESSAGE.length],
       spooled: [],
-    })
-  })
-
-  describe("without a tenant's recipient", () => {
-    const TOO_LARGE = '552 5.3.4 Message size exceeds the limit of 1 MiB for this recipient'
-    const line = `${'x'.repeat(1022)}\r\n`
-    const startSmall = () =>
-      startTestListener({
-        limits: { hostMessageBytes: MiB },
-        decide: (address) =>
-          address.startsWith('tenant')
-            ? { kind: 'domain', address, accountId: 1, domainId: 1 }
-            : address.startsWith('u-')
-              ? { kind: 'unsubscribe', address, recipientId: 1 }
-              : { kind: 'host', address },
-      })
-    const begin = async (client: RawSmtp, ...to: readonly string[]) => {
-      await client.say('MAIL FROM:<ada@sender.test>')
-      for (const address of to) await client.say(`RCPT TO:<${address}@tassis.test>`)
-      await client.say('DATA')
-    }
-
-    test('has a lower size limit, is rejected after its dot and leaves nothing behind', async () => {
-      await using fixture = await startSmall()
-      await using client = await fixture.connectGreeted()
-      const replies: string[] = []
-      for (const [lines, ...to] of [
-        [1024, 'abuse', 'u-1'],
-        [1025, 'abuse', 'u-1'],
-        [1025, 'abuse', 'tenant'],
-        [1, 'u-1'],
-      ] as const) {
-        await begin(client, ...to)
-        await client.write(line.repeat(lines))
-        replies.push(await client.say('.'))
-      }
-      const taken = '250 2.6.0 Message accepted'
-      expect({
-        replies,
-        sizes: fixture.received.map(({ sizeBytes }) => sizeBytes),
-        spooled: fixture.listSpooled(),
-      }).toEqual({
-        replies: [taken, TOO_LARGE, taken, taken],
-        sizes: [MiB, MiB + 1024, 1024],
-        spooled: [],
-      })
-    })
-
-    test('leaves the disk as soon as it is too large', async () => {
-      await using fixture = await startSmall()
-      await using client = await fixture.connectGreeted()
-      await begin(client, 'abuse')
-      await client.write(line.repeat(512))
-      const before = await eventually(() => fixture.listSpooled().length === 1)
-      await client.write(line.repeat(600))
-      expect([before, await eventually(() => fixture.listSpooled().length === 0)]).toEqual([true, true])
-    })
-
-    test("is rejected at RCPT if its declared size is too large, while a tenant's recipient still gets it", async () => {
-      await using fixture = await startSmall()
-      expect(
-        await dialogue(fixture, [
-          `MAIL FROM:<> SIZE=${MiB}`,
-          'RCPT TO:<abuse@tassis.test>',
-          'RSET',
-          `MAIL FROM:<> SIZE=${MiB + 1}`,
-          'RCPT TO:<abuse@tassis.test>',
-          'RCPT TO:<tenant@tassis.test>',
-          'DATA',
-        ]),
-      ).toEqual([
-        '250 2.1.0 Accepted',
-        '250 2.1.5 Accepted',
-        '250 2.0.0 Flushed',
-        '250 2.1.0 Accepted',
-        TOO_LARGE,
-        '250 2.1.5 Accepted',
-        '354 End data with <CR><LF>.<CR><LF>',
-      ])
     })
   })
 

@@ -6,8 +6,13 @@
 
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
-import { ContentState, createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
-import { type AttachmentJson, MAX_LISTED_ATTACHMENTS, toAttachmentWire } from '#features/receiving/received/parts.ts'
+import { ContentState } from '#features/core/app/stored-content.ts'
+import {
+  type AttachmentJson,
+  MAX_LISTED_ATTACHMENTS,
+  readTruncatedBodies,
+  toAttachmentWire,
+} from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import {
@@ -148,8 +153,8 @@ export function toHeadersWire(
   return Object.fromEntries(fields)
 }
 
-/** Longer bodies are truncated in a payload; `GET /v1/inbound/{id}` returns the complete body. */
-const MAX_BODY_LENGTH = 256 * KiB
+/** Limit of each body in a payload; `GET /v1/inbound/{id}` returns the complete body. */
+const MAX_BODY_BYTES = 256 * KiB
 
 const { text_body, html_body, content, source_ip, mail_from, rcpt_to, message_id, subject, authentication, route_id } =
   InboundDetail.properties
@@ -188,19 +193,13 @@ export function buildInboundPayload(
 ): Record<string, unknown> | undefined {
   const email = findInbound(app.db, accountId, inboundUuid)
   if (!email) return undefined
-  const bodies = createBodyReader(app)
-  const text = truncateBody(bodies.read(email.textRef))
-  const html = truncateBody(bodies.read(email.htmlRef))
   return {
     inbound_email_id: formatUuid(email.uuid),
     domain: email.domain,
     from: email.fromHeader ?? email.mailFrom,
     to: email.toHeader ?? email.rcptTo.join(', '),
     subject: email.subject,
-    text_body: text.body,
-    html_body: html.body,
-    ...toContentState(bodies.isMissing),
-    ...((text.isTruncated || html.isTruncated) && { truncated: true }),
+    ...readTruncatedBodies(app, { ...email, strippedRef: null }, MAX_BODY_BYTES),
     attachments: email.attachments.map((attachment, index) => ({
       ...toInboundAttachmentWire(attachment, index),
       url: formatAttachmentUrl(app, email, index),
@@ -220,12 +219,6 @@ export function buildInboundPayload(
 /** API URL of an attachment's content; needs an API key. */
 const formatAttachmentUrl = ({ config }: Pick<App, 'config'>, { uuid }: InboundEmail, index: number): string =>
   `${config.publicUrl.replace(/(?<!\/)\/+$/, '')}/v1/inbound/${formatUuid(uuid)}/attachments/${index}`
-
-function truncateBody(body: string | null): { readonly body: string | null; readonly isTruncated: boolean } {
-  if (body === null || body.length <= MAX_BODY_LENGTH) return { body, isTruncated: false }
-  // Never splits a character.
-  return { body: body.slice(0, MAX_BODY_LENGTH).toWellFormed(), isTruncated: true }
-}
 
 const sql = prepareStatements((db) => ({
   // Null for a corrupt event, so that its delivery can still end.

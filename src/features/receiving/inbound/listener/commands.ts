@@ -9,7 +9,6 @@
  * common errors of real senders: dots at the edges of local parts, underscores in sender domains.
  */
 import type { Rejection } from '#features/receiving/received/message.ts'
-import { MiB } from '#platform/units.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import type { Credentials } from './protocol.ts'
@@ -101,16 +100,10 @@ export const REPLIES = {
 /** For a chunk of a message that is not its last (RFC 3030 §2). */
 export const createChunkReply = (bytes: number): Reply => ({ code: 250, text: `2.0.0 ${bytes} octets received` })
 
-/** For a message above the limit for all recipients. */
+/** For a message above the limit. */
 export const createTooLargeReply = (maxBytes: number): Reply => ({
   code: 552,
   text: `5.3.4 Error: message exceeds fixed maximum message size ${maxBytes}`,
-})
-
-/** For a message above the limit for this host's own addresses. */
-export const createTooLargeForHostReply = (maxBytes: number): Reply => ({
-  code: 552,
-  text: `5.3.4 Message size exceeds the limit of ${Math.floor(maxBytes / MiB)} MiB for this recipient`,
 })
 
 /** For a client that sends a command before the greeting. Replies to HELO and EHLO have no enhanced code. */

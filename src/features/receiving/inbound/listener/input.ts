@@ -156,10 +156,6 @@ export class ArrivingMessage {
     this.lastOctetsAtMs = nowMs
   }
 
-  get contentBytes(): number {
-    return this.#contentBytes
-  }
-
   get isTooLarge(): boolean {
     return this.#contentBytes > this.#limits.maxBytes
   }

@@ -88,8 +88,6 @@ const CHECK_INTERVAL_MS = seconds(10)
 /** A Worker is dead after this many silent checks in a row; a long pause of the process counts as one check. */
 const MAX_SILENT_CHECKS = 3
 const STOP_TIMEOUT_MS = seconds(1)
-/** A local failure is logged once in this time, however many messages it affects. */
-const WARN_INTERVAL_MS = seconds(10)
 
 /** For a full disk, and a locked or read-only database. */
 const outOfSpace: Rejection = { code: 452, text: '4.3.1 Insufficient system storage; try again later' }
@@ -127,7 +125,6 @@ class InboundListener implements Listener {
   readonly #handedOverFiles = new Set<string>()
   readonly #receiving = new Set<Promise<void>>()
   #onWorkerEnding: ((reported: 'drained' | 'stopped' | 'died') => void) | undefined
-  #warnedAtMs = Number.NEGATIVE_INFINITY
 
   constructor(
     options: ListenerOptions,
@@ -330,7 +327,7 @@ class InboundListener implements Listener {
       if (question.type === 'submit' && 'submit' in handlers)
         return await this.#take(question.message, () => handlers.submit(question.message))
     } catch (error) {
-      this.#warn(error, question.type === 'logIn' ? 'login failed' : 'recipient decision failed')
+      this.#log.warn({ err: error }, question.type === 'logIn' ? 'login failed' : 'recipient decision failed')
     }
     return localError
   }
@@ -343,7 +340,7 @@ class InboundListener implements Listener {
       if (this.#state === 'stopping') return stopping
       return await store()
     } catch (error) {
-      this.#warn(error, 'message not stored; its sender will retry')
+      this.#log.warn({ err: error }, 'message not stored; its sender will retry')
       return isStorageFailure(error) ? outOfSpace : localError
     } finally {
       // If the content store adopted the file, it has moved it, and there is nothing to delete.
@@ -352,13 +349,6 @@ class InboundListener implements Listener {
         this.#handedOverFiles.delete(path)
       }
     }
-  }
-
-  #warn(error: unknown, event: string): void {
-    const nowMs = this.#clock.monotonicMs()
-    if (nowMs - this.#warnedAtMs < WARN_INTERVAL_MS) return
-    this.#warnedAtMs = nowMs
-    this.#log.warn({ err: error }, event)
   }
 
   /** Deletes files of an earlier process or Worker. */

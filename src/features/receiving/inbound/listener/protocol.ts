@@ -41,8 +41,6 @@ export interface ListenerLimits {
   readonly protocolErrors: number
   /** Permanently rejected recipients: a client with more is guessing names. */
   readonly rejectedRecipients: number
-  /** Of a message without a tenant's recipient. DMARC reports may have 10 MiB. */
-  readonly hostMessageBytes: number
   /** Up to this size a message is passed in memory, above it in a file. */
   readonly inlineBytes: number
   /** Memory for the arriving messages of all sessions; when it is full, small messages go to files too. */
@@ -67,7 +65,6 @@ export const LISTENER_LIMITS: ListenerLimits = {
   commands: 1_000,
   protocolErrors: 10,
   rejectedRecipients: 50,
-  hostMessageBytes: 12 * MiB,
   inlineBytes: 256 * KiB,
   bufferBytes: 16 * MiB,
   spoolBytes: 2 * GiB,

@@ -22,7 +22,6 @@ import {
   countArguments,
   createChunkReply,
   createEarlyTalkerReply,
-  createTooLargeForHostReply,
   createTooLargeReply,
   formatReply,
   isHttpRequest,
@@ -528,7 +527,6 @@ export class InboundSession {
   }
 
   #onDecided(key: string, decision: Destination | Rejection): void {
-    const { hostMessageBytes } = this.#host.limits
     if ('code' in decision) {
       if (decision.code >= 500) {
         this.#rejectedRecipients++
@@ -536,9 +534,7 @@ export class InboundSession {
         this.#errors--
       }
       this.#reply(decision)
-    } else if (decision.kind !== 'domain' && (this.#envelope?.announcedBytes ?? 0) > hostMessageBytes)
-      this.#reply(createTooLargeForHostReply(hostMessageBytes))
-    else {
+    } else {
       this.#recipients.set(key, decision)
       this.#reply(REPLIES.recipientAccepted)
     }
@@ -598,7 +594,7 @@ export class InboundSession {
 
   #createMessage(decoder: DataDecoder): ArrivingMessage {
     const { spool, network, maxMessageBytes, clock } = this.#host
-    const limits = { maxBytes: this.#maxMessageBytes(), maxReadBytes: maxMessageBytes * FLOOD_FACTOR }
+    const limits = { maxBytes: maxMessageBytes, maxReadBytes: maxMessageBytes * FLOOD_FACTOR }
     return new ArrivingMessage(spool.createEntry(network), limits, clock.monotonicMs(), decoder)
   }
 
@@ -653,13 +649,6 @@ export class InboundSession {
     }
   }
 
-  /** Maximum size for the accepted recipients: smaller when none belongs to a tenant. */
-  #maxMessageBytes(): number {
-    const { maxMessageBytes, limits } = this.#host
-    const isForTenant = this.#recipients.values().some(({ kind }) => kind === 'domain' || kind === 'any')
-    return isForTenant ? maxMessageBytes : Math.min(maxMessageBytes, limits.hostMessageBytes)
-  }
-
   #readMessage(message: ArrivingMessage, octets: Buffer): void {
     const remaining = message.read(octets, this.#host.clock.monotonicMs())
     if (remaining === undefined) {
@@ -684,10 +673,8 @@ export class InboundSession {
   /** Resolves with the reply to the message; 250 only when it is on disk. */
   async #store(message: ArrivingMessage): Promise<Reply> {
     const { spoolEntry } = message
-    const { maxMessageBytes, limits } = this.#host
     try {
-      if (message.contentBytes > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
-      if (message.isTooLarge) return createTooLargeForHostReply(limits.hostMessageBytes)
+      if (message.isTooLarge) return createTooLargeReply(this.#host.maxMessageBytes)
       return await this.#passOn({
         mailFrom: this.#envelope?.mailFrom ?? '',
         sourceIp: this.#address,

@@ -28,13 +28,7 @@ import type { ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readPrefix } from '#protocols/mime/source.ts'
 import { type AppliedEffects, applyEffects, type PreparedMessage, splitAddress } from './effects.ts'
 import { createGivenUpResult } from './parse-protocol.ts'
-import {
-  type ParseResult,
-  type Parser,
-  ParserUnavailableError,
-  RawUnreadableError,
-  removeAttachmentFiles,
-} from './parser.ts'
+import { type ParseResult, type Parser, ParserUnavailableError, removeAttachmentFiles } from './parser.ts'
 import {
   beginAttempt,
   countDeathsAlone,
@@ -82,8 +76,6 @@ const RESERVED_IN_PROGRESS = MAX_IN_PROGRESS / 4
 const MAX_DEATHS_ALONE = 3
 /** After so many, a message is stored without its header: even reading that killed the process. */
 const MAX_DEATHS_OVER_HEADER = MAX_DEATHS_ALONE + 2
-/** After this many failed reads of its raw form a message is stored without it. */
-const MAX_FAILED_READS = 5
 /** After this many failures with working storage a message is stored unparsed. */
 const MAX_FAULTS = 6
 const RETRY_DELAYS = { minMs: seconds(5), maxMs: minutes(5) }
@@ -101,8 +93,6 @@ interface Progress {
   failures: number
   /** Failed attempts while storage worked. */
   faults: number
-  /** Attempts that could not read the raw message. */
-  failedReads: number
   /** Set while the entry waits for its next attempt. */
   retry: Timer | undefined
 }
@@ -281,7 +271,7 @@ export class InboundProcessor {
   #progressOf(id: number): Progress {
     let progress = this.#progress.get(id)
     if (!progress) {
-      progress = { counted: undefined, failures: 0, faults: 0, failedReads: 0, retry: undefined }
+      progress = { counted: undefined, failures: 0, faults: 0, retry: undefined }
       this.#progress.set(id, progress)
     }
     return progress
@@ -410,15 +400,8 @@ export class InboundProcessor {
     if (countDeathsAlone(entry) >= MAX_DEATHS_ALONE)
       return createGivenUpResult('The service crashed several times while parsing it.')
     if (progress.faults >= MAX_FAULTS) return createGivenUpResult('It could not be processed; see the service log.')
-    try {
-      const { hostname } = app.config
-      return await this.#parser.parse({ ...toEnvelope(entry), hostname, wantsReport: true }, onParsed)
-    } catch (error) {
-      if (!(error instanceof RawUnreadableError)) throw error
-      progress.failedReads++
-      if (this.#isStopping || progress.failedReads < MAX_FAILED_READS) throw error
-      return createGivenUpResult('The raw message cannot be read.')
-    }
+    const { hostname } = app.config
+    return await this.#parser.parse({ ...toEnvelope(entry), hostname, wantsReport: true }, onParsed)
   }
 
   /** The slow work before the transaction: stores the parts that clients can read, classifies the message. */

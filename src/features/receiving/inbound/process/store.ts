@@ -3,19 +3,16 @@
  * transaction of its processing, an inbound email: its row, its counter, and the event for webhooks.
  */
 
-import type { Database } from 'bun:sqlite'
 import { findAccountLogId } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { record } from '#features/core/events/record.ts'
-import type { Envelope, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
+import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { toAttachmentJson, truncateOptionalHeader } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
-import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
-import { perOwner } from '#platform/per-owner.ts'
-import { KiB, MiB, minutes } from '#platform/units.ts'
+import { KiB, MiB } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import type { AttachmentFile, ParsedMessage } from '#protocols/mime/parsed.ts'
 import {
@@ -178,7 +175,8 @@ export function storeInbound(app: App, tx: Tx, target: NewInbound, received: Rec
   const domain = sql(tx.db).domain.get(target.domainId)
   if (!domain) {
     dropContentOf(app, tx, received)
-    const fields = toDropLogFields(app.db, target, envelope)
+    const { accountId, domainId } = target
+    const fields = { account: findAccountLogId(app.db, accountId), domainId, sourceIp: envelope.sourceIp }
     tx.afterCommit(() => app.log.warn(fields, 'received message dropped: its domain was deleted'))
     return undefined
   }
@@ -289,15 +287,3 @@ function dropContentOf(app: App, tx: Tx, { envelope, message }: ReceivedMail): v
     rawMail: [envelope.rawRef],
   })
 }
-
-/** Log fields of a dropped message: only the domains of its addresses. */
-const toDropLogFields = (db: Database, { accountId, domainId, rcptTo }: NewInbound, envelope: Envelope) => ({
-  account: findAccountLogId(db, accountId),
-  domainId,
-  recipients: rcptTo.length,
-  recipientDomains: [...new Set(rcptTo.map((address) => address.slice(address.lastIndexOf('@') + 1)))],
-  sourceIp: envelope.sourceIp,
-  rawRef: envelope.rawRef,
-  sizeBytes: envelope.sizeBytes,
-  receivedAt: isoTime(envelope.receivedAt),
-})
