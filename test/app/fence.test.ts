@@ -81,7 +81,7 @@ const findActor = (app: App): Actor => {
 
 const send = async (app: App, to: string, request: Partial<SendRequest> = {}): Promise<string> => {
   const draft = { from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi', ...request }
-  return (await acceptEmail(app, findActor(app), createDraft(app, draft, undefined))).response.id
+  return (await acceptEmail(app, findActor(app), createDraft(app, draft))).response.id
 }
 
 /** A stopped service with due mail to names at one.test and two.test. Returns its data directory. */

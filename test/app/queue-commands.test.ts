@@ -153,11 +153,7 @@ async function accept(app: App, ...addresses: string[]): Promise<void> {
   await createDomain(app, actor, 'sender.test')
   app.db.run('UPDATE domains SET verified_at = 1')
   for (const to of addresses)
-    await acceptEmail(
-      app,
-      actor,
-      createDraft(app, { from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi' }, undefined),
-    )
+    await acceptEmail(app, actor, createDraft(app, { from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi' }))
 }
 
 test('broadcast mail waits in a separate lane that names the domain', async () => {

@@ -68,7 +68,7 @@ const listStatuses = (app: App) =>
   Object.fromEntries(Object.values(readRecipients(app)).map(({ address, status }) => [address, status]))
 
 const send = async (app: App, actor: Actor, to: string | string[], from = 'ada@sender.test') => {
-  const draft = createDraft(app, { from, to, subject: 'Hi', text_body: 'Hi' }, undefined)
+  const draft = createDraft(app, { from, to, subject: 'Hi', text_body: 'Hi' })
   return (await acceptEmail(app, actor, draft)).response.id
 }
 

@@ -125,7 +125,7 @@ export class ModelWorld {
       ...(life === 'stream' && { stream: SHORT_STREAM }),
       ...(inMs !== undefined && { send_at: new Date(app.clock.now() + inMs).toISOString() }),
     }
-    const { response } = await acceptEmail(app, this.actor, createDraft(app, request, undefined))
+    const { response } = await acceptEmail(app, this.actor, createDraft(app, request))
     this.emails.push(response.id)
     for (const address of to) this.addresses.add(address)
   }

@@ -89,7 +89,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
 
   const send: MailFlow['send'] = async (request) => {
     const full = { from: `Ada <ada@${SENDER_DOMAIN}>`, subject: 'Hello', text_body: 'Hello.\n', ...request }
-    return (await acceptEmail(app, actor, createDraft(app, full, undefined))).response
+    return (await acceptEmail(app, actor, createDraft(app, full))).response
   }
   const stored = (sent: SendResponse): StoredEmail => {
     const uuid = parseUuid(sent.id)

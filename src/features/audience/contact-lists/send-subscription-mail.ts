@@ -137,7 +137,6 @@ function createConfirmationDraft(app: App, mail: SubscriptionMail, { contact, li
     app,
     // Tracking would replace the link, and the text shows the link's URL.
     { from: addName(from, texts.name), to: contact.email, subject, text_body: text, html_body: html, tracking: false },
-    undefined,
   )
   return { ...draft, extra: { ...draft.extra, headers: AUTOMATIC_HEADERS } }
 }

@@ -35,18 +35,14 @@ export async function createWelcomeDraft(app: App, welcome: Welcome, rendering: 
     source: toTemplateSource(app, list),
     dataJson: toDataJson(app, welcome),
   })
-  const draft = createDraft(
-    app,
-    {
-      from,
-      to: contact.email,
-      subject: parts.subject ?? null,
-      html_body: parts.html ?? null,
-      text_body: parts.text ?? null,
-      transactional: false,
-    },
-    undefined,
-  )
+  const draft = createDraft(app, {
+    from,
+    to: contact.email,
+    subject: parts.subject ?? null,
+    html_body: parts.html ?? null,
+    text_body: parts.text ?? null,
+    transactional: false,
+  })
   return { ...draft, listId: list.id, templateId: list.welcomeTemplateId ?? undefined }
 }
 

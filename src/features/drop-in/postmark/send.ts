@@ -7,6 +7,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { acceptRequest } from '#features/sending/accept/accept.ts'
 import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { createDraft } from '#features/sending/accept/draft.ts'
+import { readIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { findTemplateAlias } from '#features/setup/templates/templates.ts'
@@ -116,7 +117,7 @@ const translateOptionsOf = ({ app, actor, isTemplated, ignored }: SendContext): 
 
 /** Checks a message for the test token: what can be checked without an account. */
 function checkMessage(app: App, { request, shown }: Translated, idempotencyKey: string | undefined): SendResult {
-  createDraft(app, request, idempotencyKey)
+  createDraft(app, request, readIdempotency(request, idempotencyKey))
   return {
     ...shown,
     SubmittedAt: isoTime(app.clock.now()),

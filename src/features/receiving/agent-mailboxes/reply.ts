@@ -154,13 +154,8 @@ export function createReplyDraft(
   const from = formatMailbox({ name: mailbox.displayName ?? undefined, address: mailbox.address })
   const full: SendRequest = { ...request, from }
   const headers = { ...buildThreadHeaders(parent), ...extraHeaders }
-  const draft = createDraft(app, full, undefined)
-  const idempotency = readIdempotency({ ...full, headers }, idempotencyHeader)
-  return {
-    ...draft,
-    idempotency,
-    extra: { ...draft.extra, headers, ...(idempotency && { idempotency_key: idempotency.key }) },
-  }
+  const draft = createDraft(app, full, readIdempotency({ ...full, headers }, idempotencyHeader))
+  return { ...draft, extra: { ...draft.extra, headers } }
 }
 
 /** Rolls back a reply that must not be sent. */

@@ -93,7 +93,7 @@ export async function acceptTranslated(
   const replay = resolveReplay(app, actor, idempotency)
   if (replay) return respondWithReplay(app, actor, replay)
   const request = await translate()
-  const draft = () => complete({ ...createDraft(app, request, idempotency?.key), idempotency })
+  const draft = () => complete(createDraft(app, request, idempotency))
   // Decoding attachments takes milliseconds, so it goes through the fair scheduler.
   const isLarge = (request.attachments?.length ?? 0) > 0
   return acceptEmail(

@@ -228,7 +228,7 @@ function checkItem(app: App, actor: Actor, item: unknown): Pick<CheckedItem, 'id
   const request = requireSendRequest(item)
   const idempotency = readIdempotency(request, undefined)
   if (resolveReplay(app, actor, idempotency)) return { idempotency, draft: undefined }
-  const draft = createDraft(app, request, undefined)
+  const draft = createDraft(app, request, idempotency)
   requireSendable(app, actor, draft)
   return { idempotency, draft }
 }

@@ -1,6 +1,6 @@
 /** @module Turns a send request into a draft: all checks without a database. Pure; throws 422 with the field. */
 import type { App } from '#features/core/app/app.ts'
-import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/email.ts'
+import type { DraftExtra, DraftRecipient, Idempotency, NewEmail } from '#features/sending/queue/email.ts'
 import { serialiseData } from '#features/setup/templates/render.ts'
 import { invalid } from '#platform/errors.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
@@ -17,7 +17,6 @@ import {
 import { isMailboxField } from '#protocols/mime/fields.ts'
 import { hasOneClickUrl, ONE_CLICK, readUnsubscribeUrls } from '#protocols/mime/list-unsubscribe.ts'
 import { decodeAttachments, requireHeaderSafe } from './attachments.ts'
-import { readIdempotency } from './idempotency.ts'
 import type { SendRequest } from './model.ts'
 
 export { isForbiddenFile, MAX_ATTACHMENTS } from './attachments.ts'
@@ -60,8 +59,8 @@ export const MAX_RECIPIENTS = 50
 /** RFC 5322 §2.2: printable ASCII except colon and space. */
 export const HEADER_NAME = /^[!-9;-~]{1,76}$/
 
-/** Checks a send request and creates its draft. @param idempotencyHeader value of the header `Idempotency-Key` */
-export function createDraft(app: App, request: SendRequest, idempotencyHeader: string | undefined): Draft {
+/** Checks a send request and creates its draft. */
+export function createDraft(app: App, request: SendRequest, idempotency?: Idempotency): Draft {
   const from = requireMailbox('from', request.from)
   const recipients = parseRecipients(request)
   // Some clients send an empty string for an absent subject or body.
@@ -73,7 +72,6 @@ export function createDraft(app: App, request: SendRequest, idempotencyHeader: s
   if (alias === undefined) requireContent({ subject, html, text })
   else requireVariables(request.template_data)
   requireSubject(subject)
-  const idempotency = readIdempotency(request, idempotencyHeader)
   return {
     from: formatMailbox(from),
     fromDomain: from.domain,

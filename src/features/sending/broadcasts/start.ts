@@ -167,24 +167,20 @@ function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
       throw invalid(field, `${field} must have at most ${MAX_BODY_BYTES} bytes.`)
   if (Buffer.byteLength(JSON.stringify(input.templateData ?? {})) > MAX_TEMPLATE_DATA_BYTES)
     throw invalid('template_data', `template_data must have at most ${MAX_TEMPLATE_DATA_BYTES} bytes of JSON.`)
-  const draft = createDraft(
-    app,
-    {
-      from: input.from,
-      to: 'contact@list.invalid',
-      // The source of a subject may contain line breaks; a subject has none.
-      subject: input.subject?.replace(/[\r\n]+/g, ' ') ?? null,
-      html_body: input.html ?? null,
-      text_body: input.text ?? null,
-      reply_to: input.replyTo ?? null,
-      headers: input.headers,
-      tags: [...(input.tags ?? [])],
-      send_at: input.sendAt ?? null,
-      stream: input.stream ?? BROADCAST_STREAM,
-      transactional: false,
-    },
-    undefined,
-  )
+  const draft = createDraft(app, {
+    from: input.from,
+    to: 'contact@list.invalid',
+    // The source of a subject may contain line breaks; a subject has none.
+    subject: input.subject?.replace(/[\r\n]+/g, ' ') ?? null,
+    html_body: input.html ?? null,
+    text_body: input.text ?? null,
+    reply_to: input.replyTo ?? null,
+    headers: input.headers,
+    tags: [...(input.tags ?? [])],
+    send_at: input.sendAt ?? null,
+    stream: input.stream ?? BROADCAST_STREAM,
+    transactional: false,
+  })
   const { subject = '' } = input
   if (subject.trim() === '') throw invalid('subject', 'A subject is required unless the template has one.')
   return {

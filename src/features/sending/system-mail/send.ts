@@ -111,18 +111,14 @@ export async function sendSystemMail(
 /** Stores the content of the mail to one address, and returns the function that inserts the email. Throws 422. */
 async function prepareMail(app: App, sender: Sender, mail: SystemMail, to: string) {
   const { subject, text, html } = mail
-  const written = createDraft(
-    app,
-    {
-      from: sender.from,
-      to,
-      subject,
-      text_body: text,
-      ...(html !== undefined && { html_body: html }),
-      tracking: NOT_TRACKED,
-    },
-    undefined,
-  )
+  const written = createDraft(app, {
+    from: sender.from,
+    to,
+    subject,
+    text_body: text,
+    ...(html !== undefined && { html_body: html }),
+    tracking: NOT_TRACKED,
+  })
   const draft = { ...written, extra: { ...written.extra, ...describeSystemMail(mail) } }
   const content = await storeContent(app, draft, { owner: sender.accountId })
   const write = (tx: Tx): void => {

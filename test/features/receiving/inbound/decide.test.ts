@@ -40,7 +40,7 @@ async function storedEmail(): Promise<{ recipientId: number; uuid: Uint8Array }>
   const actor = await createTestAccount(app)
   await createDomain(app, actor, 'stored.test')
   const request = { from: 'ada@stored.test', to: 'bob@receiver.test', subject: 'Hello', text_body: 'Hello.' }
-  await acceptEmail(app, actor, createDraft(app, request, undefined))
+  await acceptEmail(app, actor, createDraft(app, request))
   const row = app.db
     .query<{ recipientId: number; uuid: Uint8Array }, []>(
       'SELECT recipients.id AS recipientId, uuid FROM recipients JOIN emails ON emails.id = email_id',

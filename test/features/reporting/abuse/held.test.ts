@@ -101,7 +101,7 @@ test('1,000 due recipients of a paused account do not delay others behind them i
   for (let i = 0; i < 20; i++) await flow.send({ to: to(i), send_at: at })
   await pause(app, actor)
   const mine = { from: 'eve@other.test', to: 'bob@many.test', subject: 'Hi', text_body: 'Hi', send_at: at }
-  await acceptEmail(app, other, createDraft(app, mine, undefined))
+  await acceptEmail(app, other, createDraft(app, mine))
   clock.advance(hours(1))
   await eventually(() => sink.messages.length > 0, 60_000)
   expect(sink.messages.map(({ rcptTo }) => rcptTo)).toEqual([['bob@many.test']])
@@ -263,7 +263,7 @@ test('while a site backs off, mail of a paused account waits for its account, an
   const send_at = new Date(clock.now() + hours(1)).toISOString()
   await flow.send({ to: 'bob@many.test', send_at })
   const mine = { from: 'eve@other.test', to: 'bob@many.test', subject: 'Hi', text_body: 'Hi', send_at }
-  await acceptEmail(app, other, createDraft(app, mine, undefined))
+  await acceptEmail(app, other, createDraft(app, mine))
   await pause(app, actor)
   const dueAt = clock.now() + hours(1)
   const notes = new WaitNotes({ ...app, clock: new ManualClock(dueAt) })

@@ -40,7 +40,7 @@ async function startComposing(request: Partial<SendRequest>) {
   const { domain } = await createDomain(app, actor, 'sender.test')
   app.db.run('UPDATE domains SET verified_at = 1')
   const to = Array.from({ length: 3 }, (_, i) => `r${i}@receiver.test`)
-  const draft = createDraft(app, { from: 'ada@sender.test', to, subject: 'Hello', ...request }, undefined)
+  const draft = createDraft(app, { from: 'ada@sender.test', to, subject: 'Hello', ...request })
   await acceptEmail(app, actor, draft)
   const rows = app.db
     .query<{ recipientId: number; emailId: number; address: string }, []>(

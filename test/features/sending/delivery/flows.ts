@@ -22,7 +22,7 @@ export async function newSender({ app }: MailFlow, domain = 'other-sender.test',
   const send = async (...to: readonly string[]): Promise<void> => {
     for (const one of to) {
       const request = { from: `eve@${domain}`, to: one, subject: 'Hi', text_body: 'Hi', ...more }
-      await acceptEmail(app, actor, createDraft(app, request, undefined))
+      await acceptEmail(app, actor, createDraft(app, request))
     }
   }
   return { actor, send }

@@ -35,7 +35,7 @@ async function createLanes(lanes: number, count: number, accountId?: number): Pr
   await createDomain(app, actor, 'sender.test')
   app.db.run('UPDATE domains SET verified_at = 1')
   const draft = { from: 'ada@sender.test', to: 'ann@d0.test', subject: 'Hi', text_body: 'Hi' }
-  await acceptEmail(app, actor, createDraft(app, draft, undefined))
+  await acceptEmail(app, actor, createDraft(app, draft))
   app.db.run('DELETE FROM recipients')
   app.db.run(
     `INSERT INTO recipients (email_id, kind, address, status, lane, next_at)
@@ -140,7 +140,7 @@ test('a start wakes every lane, however many there are', async () => {
     service.app.db.run('UPDATE domains SET verified_at = 1')
     for (let i = 0; i < domains; i++) {
       const draft = { from: 'ada@sender.test', to: `ann@d${i}.test`, subject: 'Hi', text_body: 'Hi' }
-      await acceptEmail(service.app, actor, createDraft(service.app, draft, undefined))
+      await acceptEmail(service.app, actor, createDraft(service.app, draft))
     }
   }
   await using service = await createTestApp({ dataDir: folder.path, settings, delivers: true })

@@ -153,7 +153,7 @@ test.each([
     const mail = { from: 'ada@sender.test', subject: 'Hello', text_body: 'Hello.' }
     for (let n = 0; n < 4; n++) {
       const to = Array.from({ length: 40 }, (_, i) => `n${n}-${i}@one.test`)
-      await acceptEmail(service.app, actor, createDraft(service.app, { ...mail, to }, undefined))
+      await acceptEmail(service.app, actor, createDraft(service.app, { ...mail, to }))
     }
     await eventually(() => countOpen(service) === 0)
     expect(countMessages(receiver)).toBe(161)
