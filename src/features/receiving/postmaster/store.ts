@@ -16,8 +16,7 @@ import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networksOf } from '#platform/net/network.ts'
-import { perOwner } from '#platform/per-owner.ts'
-import { days, KiB, MiB, minutes } from '#platform/units.ts'
+import { days, KiB, MiB } from '#platform/units.ts'
 import type { operatorMail } from './tables.ts'
 
 /** What a message is about: its address, or what it was classified as. */
@@ -106,10 +105,12 @@ export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void
   const network = networksOf(envelope.sourceIp).at(-1) ?? envelope.sourceIp
   const { n, bytes } = sql(tx.db).ofNetwork.get(network, envelope.receivedAt - days(1)) ?? { n: 0, bytes: 0 }
   if (n >= MAX_MESSAGES_OF_SOURCE_PER_DAY || bytes + envelope.sizeBytes > MAX_BYTES_OF_SOURCE_PER_DAY) {
-    tx.afterCommit(() => {
-      getDropStats(app).unlogged++
-      logDropped(app)
-    })
+    tx.afterCommit(() =>
+      app.log.warn(
+        { network },
+        `operator mail dropped: its source has sent ${MAX_MESSAGES_OF_SOURCE_PER_DAY} messages or ${MAX_BYTES_OF_SOURCE_PER_DAY / MiB} MiB within a day`,
+      ),
+    )
     return
   }
   sql(tx.db).insert.run({
@@ -123,27 +124,6 @@ export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void
     network,
     createdAt: envelope.receivedAt,
   })
-}
-
-interface DropStats {
-  unlogged: number
-  loggedAtMs: number
-}
-
-const getDropStats = perOwner((_: App): DropStats => ({ unlogged: 0, loggedAtMs: Number.NEGATIVE_INFINITY }))
-const LOG_INTERVAL_MS = minutes(10)
-
-/** Logs the number of messages dropped since the last log line, now and then. */
-function logDropped(app: App): void {
-  const dropStats = getDropStats(app)
-  const nowMs = app.clock.monotonicMs()
-  if (dropStats.unlogged === 0 || nowMs - dropStats.loggedAtMs < LOG_INTERVAL_MS) return
-  app.log.warn(
-    { dropped: dropStats.unlogged },
-    `operator mail dropped: its sources have sent ${MAX_MESSAGES_OF_SOURCE_PER_DAY} messages or ${MAX_BYTES_OF_SOURCE_PER_DAY / MiB} MiB within a day`,
-  )
-  dropStats.unlogged = 0
-  dropStats.loggedAtMs = nowMs
 }
 
 const toOperatorMail = ({ rcptTo, ...row }: Row): OperatorMail => ({ ...row, rcptTo: JSON.parse(rcptTo) as string[] })
@@ -212,7 +192,6 @@ export async function purgeOperatorMail(app: App): Promise<number> {
         dropMessages(app, tx, sql(tx.db).deleteUpTo.all(kind, beyond, BATCH_SIZE)),
       )
   }
-  logDropped(app)
   return removed
 }
 

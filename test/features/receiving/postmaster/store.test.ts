@@ -11,8 +11,7 @@ import {
   storeOperatorMail,
 } from '#features/receiving/postmaster/store.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { createLog } from '#platform/log/log.ts'
-import { days, MiB, minutes } from '#platform/units.ts'
+import { days, MiB } from '#platform/units.ts'
 import { createTestApp, type TestApp } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -184,32 +183,5 @@ describe('mail of one source within a day', () => {
     await store(...many(200, ['2001:db8:1:2::1', '2001:db8:1:3::2']))
     await store(mail(sentBy('2001:db8:1:4:3:4:5:6')), mail({ ...sentBy('2001:db8:2:3::1'), subject: 'next door' }))
     expect([subjects().total, subjects(undefined, 1).subjects]).toEqual([201, ['next door']])
-  })
-
-  test('beyond the limit is logged immediately, then as a count at most every ten minutes', async () => {
-    const logged: { msg: string; dropped: number }[] = []
-    await using other = await createTestApp({
-      clock,
-      log: createLog('info', { write: (line) => void logged.push(JSON.parse(line) as (typeof logged)[number]) }),
-    })
-    const drop = (count: number) =>
-      other.app.commit.write((tx) => {
-        for (const message of many(count, SOURCES)) storeOperatorMail(other.app, tx, message)
-      })
-    await drop(201)
-    await drop(5)
-    clock.advance(minutes(10) - 1)
-    await drop(1)
-    clock.advance(1)
-    await drop(1)
-    await drop(3)
-    clock.advance(minutes(10))
-    await purgeOperatorMail(other.app)
-    await purgeOperatorMail(other.app)
-    const told = logged.filter(({ dropped }) => dropped !== undefined)
-    expect(told.map(({ dropped }) => dropped)).toEqual([1, 7, 3])
-    expect(new Set(told.map(({ msg }) => msg))).toEqual(
-      new Set(['operator mail dropped: its sources have sent 200 messages or 64 MiB within a day']),
-    )
   })
 })
