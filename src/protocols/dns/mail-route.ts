@@ -149,32 +149,27 @@ export type RouteAddresses =
   | { readonly kind: 'no-address' }
   | { readonly kind: 'temporary'; readonly reason: string }
 
-/** Number of hosts resolved concurrently. The next batch is resolved only when no host of this batch has an address. */
-const HOSTS_BATCH_SIZE = 8
-
 export async function resolveRouteAddresses(
   resolver: Resolver,
   hosts: readonly MailHost[],
   { ipv6 }: { ipv6: boolean },
 ): Promise<RouteAddresses> {
   const names = hosts.map(({ host }) => host).join(', ')
-  let isCertain = true
-  for (let from = 0; from < hosts.length; from += HOSTS_BATCH_SIZE) {
-    const batch = await Promise.all(
-      hosts.slice(from, from + HOSTS_BATCH_SIZE).map(async ({ host }) => ({
-        host,
-        found: await resolveHostAddresses(resolver, host, { ipv6 }),
-      })),
-    )
-    const usable = batch.flatMap(({ host, found }) =>
-      found.kind === 'ok'
-        ? [{ host, addresses: found.addresses, ...(found.isSecure && { isSecure: true as const }) }]
-        : [],
-    )
-    if (usable.length > 0) return { kind: 'ok', hosts: usable }
-    if (batch.some(({ found }) => found.kind === 'temporary' || found.kind === 'loop')) isCertain = false
-  }
-  if (!isCertain) return { kind: 'temporary', reason: `The addresses of ${names} could not be looked up` }
+  const all = await Promise.all(hosts.map(({ host }) => resolveHostAddresses(resolver, host, { ipv6 })))
+  const usable = all.flatMap((found, index) =>
+    found.kind === 'ok'
+      ? [
+          {
+            host: hosts[index]?.host ?? '',
+            addresses: found.addresses,
+            ...(found.isSecure && { isSecure: found.isSecure }),
+          },
+        ]
+      : [],
+  )
+  if (usable.length > 0) return { kind: 'ok', hosts: usable }
+  if (all.some(({ kind }) => kind === 'temporary' || kind === 'loop'))
+    return { kind: 'temporary', reason: `The addresses of ${names} could not be looked up` }
   if (ipv6) return { kind: 'no-address' }
   const found = await resolveRouteAddresses(resolver, hosts, { ipv6: true })
   return found.kind === 'ok'

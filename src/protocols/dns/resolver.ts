@@ -102,10 +102,6 @@ export interface ResolverOptions {
   readonly randomId: () => number
   /** Maximum number of cached answers; default 10,000; 0 disables the cache. */
   readonly cacheEntries?: number
-  /** Maximum time for which any answer is cached; default 3,600. */
-  readonly maxTtlSeconds?: number
-  /** How long a negative answer is cached; default: as the zone's SOA says, but at most 300. */
-  readonly negativeTtlSeconds?: number
   /**
    * Whether to believe the servers, and the path to them, about which answers DNSSEC protects; default false. Anyone on
    * an untrusted path can forge the AD bit (RFC 7672 §2.1).
@@ -121,6 +117,8 @@ const BOGUS_NAME = 'dnssec-failed.org'
 const MAX_CNAME_CHAIN_LENGTH = 8
 const MAX_RECORDS = 500
 const MAX_CONCURRENT_EXCHANGES = 256
+/** Maximum time for which any answer is cached. */
+const MAX_TTL_SECONDS = 3600
 const FAILURE_TTL_SECONDS = 5
 const MAX_NEGATIVE_TTL_SECONDS = 300
 /** RFC 2308 §5 forbids caching a negative answer without a SOA; so short a time only absorbs a burst of questions. */
@@ -141,7 +139,6 @@ export class StubResolver implements DnsClient {
   readonly #servers: readonly ServerAddress[]
   readonly #timeoutMs: number
   readonly #attempts: number
-  readonly #maxTtlSeconds: number
   readonly #cache: ReturnType<typeof createTtlCache<Answer<unknown>>>
   readonly #inFlight = new Map<string, Promise<Answer<unknown>>>()
   readonly #closing = new AbortController()
@@ -163,7 +160,6 @@ export class StubResolver implements DnsClient {
     if (this.#servers.length === 0) throw new TypeError('servers must name at least one DNS server')
     this.#timeoutMs = options.timeoutMs ?? 5000
     this.#attempts = options.attempts ?? 2
-    this.#maxTtlSeconds = options.maxTtlSeconds ?? 3600
     this.#cache = createTtlCache<Answer<unknown>>(options.clock, {
       maxEntries: options.cacheEntries ?? 10_000,
       maxWeight: CACHE_WEIGHT_BYTES,
@@ -209,20 +205,9 @@ export class StubResolver implements DnsClient {
     return failure
   }
 
-  #negativeTtlSeconds(response: Response): number {
-    return (
-      this.#options.negativeTtlSeconds ??
-      Math.min(
-        response.soa?.ttlSeconds ?? NEGATIVE_TTL_WITHOUT_SOA_SECONDS,
-        MAX_NEGATIVE_TTL_SECONDS,
-        this.#maxTtlSeconds,
-      )
-    )
-  }
-
   async #lookUp<T>(question: Question, parse: (data: unknown) => T | undefined): Promise<LookupResult> {
     let name = question.name
-    let ttlSeconds = this.#maxTtlSeconds
+    let ttlSeconds = MAX_TTL_SECONDS
     let isSecure = this.#options.trustsAuthenticity === true
     const seen = new Set([name])
     for (;;) {
@@ -253,10 +238,10 @@ export class StubResolver implements DnsClient {
       }
       // RFC 6604 §3: the rcode applies to the last name of the chain.
       if (response.rcode === 'nxdomain') {
-        return toLookupResult({ kind: 'nxdomain' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
+        return toLookupResult({ kind: 'nxdomain' }, Math.min(ttlSeconds, getNegativeTtlSeconds(response)))
       }
       if (name === queriedName || isAtOrBelow(name, response.soa?.owner)) {
-        return toLookupResult({ kind: 'nodata' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
+        return toLookupResult({ kind: 'nodata' }, Math.min(ttlSeconds, getNegativeTtlSeconds(response)))
       }
       // The response does not cover the last name of the chain, so the next round of the loop asks for that name.
     }
@@ -303,6 +288,10 @@ export class StubResolver implements DnsClient {
 }
 
 const ENTRY_OVERHEAD_BYTES = 200
+
+/** How long a negative answer is cached: as the zone's SOA says, but at most 300 s. */
+const getNegativeTtlSeconds = ({ soa }: Response): number =>
+  Math.min(soa?.ttlSeconds ?? NEGATIVE_TTL_WITHOUT_SOA_SECONDS, MAX_NEGATIVE_TTL_SECONDS)
 
 const toLookupResult = (answer: Answer<unknown>, cacheSeconds: number, weight = 0): LookupResult => ({
   answer,

@@ -18,7 +18,6 @@ export type SmtpTranscript = (direction: 'client' | 'server', line: string) => v
 
 export interface ChannelOptions {
   readonly clock: Clock
-  readonly maxReplyBytes: number
   readonly transcript: SmtpTranscript | undefined
 }
 
@@ -223,7 +222,7 @@ export class SmtpChannel {
   }
 
   #newParser(): ReplyParser {
-    return new ReplyParser(this.#onReply, this.#options.maxReplyBytes)
+    return new ReplyParser(this.#onReply)
   }
 
   #listenTo(socket: Socket): void {

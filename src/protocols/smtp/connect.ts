@@ -12,7 +12,7 @@ import { formatGreetingCommand } from './commands.ts'
 import type { TlsaRecord } from './dane.ts'
 import { NO_EXTENSIONS, parseExtensions, type SmtpExtensions } from './extensions.ts'
 import { type SmtpFailure, TLS_FAILURE_CODES, toSmtpFailure } from './failures.ts'
-import { DEFAULT_MAX_REPLY_BYTES, type SmtpReply } from './replies.ts'
+import type { SmtpReply } from './replies.ts'
 import { DEFAULT_SMTP_TIMEOUTS, type OnPhaseEnd, type SmtpTimeouts } from './timeouts.ts'
 
 export interface SmtpConnectOptions {
@@ -49,8 +49,6 @@ export interface SmtpConnectOptions {
   readonly auth?: SmtpCredentials
   /** Whether a password may be sent in plaintext. Default: no. */
   readonly allowPlaintextAuth?: boolean
-  /** Maximum size of a reply; default 64 KiB. */
-  readonly maxReplyBytes?: number
   /**
    * When `signal` is aborted, the attempt ends with `failure`, in any phase. Has no effect once the session is open.
    */
@@ -91,7 +89,6 @@ export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectR
   const { remoteAddress = options.address, localAddress = '' } = socket
   const channel = new SmtpChannel(socket, {
     clock: options.clock,
-    maxReplyBytes: options.maxReplyBytes ?? DEFAULT_MAX_REPLY_BYTES,
     transcript: options.transcript,
   })
   const { abort } = options

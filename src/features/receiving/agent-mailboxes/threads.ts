@@ -8,7 +8,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { insertSql, prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
-import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import { newUuid } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import type { Mailbox } from './mailboxes.ts'
@@ -38,9 +38,6 @@ const sql = prepareStatements((db) => ({
   ),
   page: db.prepare<Thread, [number, number, number, number, number]>(
     `SELECT ${COLUMNS} FROM mailbox_threads WHERE mailbox_id = ? AND (last_message_at, id) < (?, ?) ORDER BY last_message_at DESC, id DESC LIMIT ? OFFSET ?`,
-  ),
-  sent: db.prepare<{ id: number; uuid: Uint8Array; threadId: number }, [number, string, number]>(
-    'SELECT id, uuid, thread_id AS threadId FROM mailbox_messages WHERE mailbox_id = ? AND message_id = ? AND email_id = ?',
   ),
   email: db.prepare<
     {
@@ -129,17 +126,10 @@ export interface SentReply {
 }
 
 /**
- * Adds an email sent from a mailbox to its thread; all other data stays with the email. Storing the same email again
- * returns the existing row, so requests may be repeated. It counts in the thread, not in the mailbox.
+ * Adds an email sent from a mailbox to its thread, once, when it is accepted; all other data stays with the email. It
+ * counts in the thread, not in the mailbox.
  */
-export function storeSentReply(
-  app: App,
-  tx: Tx,
-  mailbox: Mailbox,
-  reply: SentReply,
-): { readonly id: number; readonly uuid: UuidBytes; readonly threadId: number } {
-  const existing = sql(tx.db).sent.get(mailbox.id, reply.messageId, reply.emailId)
-  if (existing) return existing
+export function storeSentReply(app: App, tx: Tx, mailbox: Mailbox, reply: SentReply): void {
   const email = sql(tx.db).email.get(reply.emailId)
   if (!email) throw new Error(`email ${reply.emailId} does not exist`)
   const at = app.eventTime()
@@ -166,5 +156,4 @@ export function storeSentReply(
     sender: email.from,
     body: reply.text,
   })
-  return { id: inserted.id, uuid, threadId }
 }

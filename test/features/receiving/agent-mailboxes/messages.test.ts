@@ -35,19 +35,16 @@ async function sendReply(mailbox: Mailbox, inReplyTo: string): Promise<string> {
     .query<{ id: number }, [Uint8Array]>('SELECT id FROM emails WHERE uuid = ?')
     .get(parseUuid(sent.id) ?? new Uint8Array())
   const messageId = `<${sent.id}@${VERIFIED}>`
-  const stored = () =>
-    service.app.commit.write((tx) =>
-      storeSentReply(service.app, tx, mailbox, {
-        emailId: row?.id ?? 0,
-        messageId,
-        inReplyTo,
-        references: [inReplyTo],
-        to: EMAIL.to,
-        text: 'Our pelican answer.',
-      }),
-    )
-  // Stored again, as for a repeated request: there is still one row.
-  expect((await stored()).id).toBe((await stored()).id)
+  await service.app.commit.write((tx) =>
+    storeSentReply(service.app, tx, mailbox, {
+      emailId: row?.id ?? 0,
+      messageId,
+      inReplyTo,
+      references: [inReplyTo],
+      to: EMAIL.to,
+      text: 'Our pelican answer.',
+    }),
+  )
   return messageId
 }
 
