@@ -196,34 +196,14 @@ const addFields = <Field extends string>(
     number
   >
 
-/** Rates as fractions, 0..1; 0 when the denominator is 0. */
-export interface Rates {
-  /** Delivered divided by sent. */
-  readonly delivery: number
-  /** Bounced divided by sent. */
-  readonly bounce: number
-  /** Complaints divided by delivered. */
-  readonly complaint: number
-  /** Opened emails divided by delivered. */
-  readonly open: number
-  /** Clicked emails divided by delivered. */
-  readonly click: number
-}
-
 /** Events of a period may concern earlier mail, so a rate is capped at 1. */
 const toRate = (part: number, whole: number): number => (whole <= 0 ? 0 : Math.min(Math.max(part, 0) / whole, 1))
 
-export const computeRates = ({
-  sent,
-  delivered,
-  bounced,
-  complaints,
-  openedEmails,
-  clickedEmails,
-}: DailyStats): Rates => ({
-  delivery: toRate(delivered, sent),
-  bounce: toRate(bounced, sent),
-  complaint: toRate(complaints, delivered),
-  open: toRate(openedEmails, delivered),
-  click: toRate(clickedEmails, delivered),
+/** Rates as fractions, 0..1; 0 when the denominator is 0. */
+export const computeRates = (stats: DailyStats) => ({
+  delivery: toRate(stats.delivered, stats.sent),
+  bounce: toRate(stats.bounced, stats.sent),
+  complaint: toRate(stats.complaints, stats.delivered),
+  open: toRate(stats.openedEmails, stats.delivered),
+  click: toRate(stats.clickedEmails, stats.delivered),
 })

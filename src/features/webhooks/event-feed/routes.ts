@@ -6,6 +6,7 @@
  */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { getAccount } from '#features/core/accounts/accounts.ts'
 import { recordEventsRead } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
@@ -61,22 +62,12 @@ export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
     queue.run(owner.accountId, () => read(owner, order, request))
 }
 
-const MAX_REMEMBERED_ACCOUNTS = 10_000
-
 /** Stores when an API key of an account first read the feed; people who only look do not count. */
-function createFirstReadNote(app: App): (actor: Actor) => void {
-  const noted = new Set<number>()
-  return ({ accountId, type }) => {
-    if (type !== 'api_key' || noted.has(accountId)) return
-    if (noted.size >= MAX_REMEMBERED_ACCOUNTS) noted.clear()
-    noted.add(accountId)
-    app.commit
-      .writeFromReserve((tx) => recordEventsRead(tx, accountId, app.clock.now()))
-      .catch((error: unknown) => {
-        noted.delete(accountId)
-        app.log.warn({ err: error }, 'the first use of the event feed was not stored')
-      })
-  }
+function noteFirstRead(app: App, { accountId, type }: Actor): void {
+  if (type !== 'api_key' || getAccount(app.config, app.db, accountId).eventsReadAt !== null) return
+  app.commit
+    .writeFromReserve((tx) => recordEventsRead(tx, accountId, app.clock.now()))
+    .catch((error: unknown) => app.log.warn({ err: error }, 'the first use of the event feed was not stored'))
 }
 
 const MAX_PER_PAGE = 1000
@@ -119,7 +110,6 @@ const StreamHeaders = Type.Object(
 /** The plugin of /v1/events. */
 export const eventRoutes = (app: App, streams: FeedStreams) => {
   const readJson = createPageReader(app)
-  const noteFirstRead = createFirstReadNote(app)
 
   /** Pages are built batch by batch as JSON text, so the framework does not serialise them. */
   const respondWithPage = async (actor: Actor, order: Order, request: PageRequest): Promise<Response> => {
@@ -140,7 +130,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
         minimum: 1,
         maximum: MAX_PER_PAGE,
       })
-      noteFirstRead(actor)
+      noteFirstRead(app, actor)
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
         if (order === 'newest') throw invalid('order', 'A stream is oldest first; request JSON, or leave order out.')
         const range = readFeedRange(app.db, actor.accountId)

@@ -368,21 +368,17 @@ export class WebhookRegistry {
 
   /** Webhooks that events after `before`, up to `lastSeq`, may concern. Never throws. */
   findConcerned(accountId: number, before: number | undefined, lastSeq: number): readonly number[] {
-    return [...(this.#byAccount.get(accountId) ?? []), ...this.#findRoutesWithMail(accountId, before, lastSeq)]
-  }
-
-  /** Webhooks of the account's routes with mail among its events after `before`, up to `lastSeq`. */
-  #findRoutesWithMail(accountId: number, before: number | undefined, lastSeq: number): readonly number[] {
-    const routes = this.#routesOfAccount.get(accountId)
-    if (!routes || routes.size === 0) return []
+    const ofAccount = this.#byAccount.get(accountId) ?? []
+    const routes = this.#routesOfAccount.get(accountId) ?? new Map<number, number>()
+    if (routes.size === 0 || before === undefined) return [...ofAccount, ...routes.values()]
     try {
-      if (before === undefined) return [...routes.values()]
-      return sql(this.#app.db)
+      const withMail = sql(this.#app.db)
         .routesWithMail.all(accountId, before, lastSeq, toEventCode('email.inbound'))
         .flatMap(({ routeId }) => routes.get(routeId) ?? [])
+      return [...ofAccount, ...withMail]
     } catch (error) {
       this.#app.log.error({ err: error }, 'routes with new mail not read; checking all routes of the account')
-      return [...routes.values()]
+      return [...ofAccount, ...routes.values()]
     }
   }
 }

@@ -34,6 +34,9 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
+/** An event of the feed as it is stored. */
+type StoredEvent = Pick<EmailEvent, 'type' | 'seq' | 'at' | 'data'> & Pick<Row, 'accountUuid'>
+
 /** Fields specific to an event, beyond those of all payloads. */
 type Body = Readonly<Record<string, string | null>>
 
@@ -117,20 +120,18 @@ export function buildPayload(
 ): Payload | undefined {
   const row = sql(app.db).event.get(accountId, seq)
   if (!row) return undefined
-  const event = toEventType(row.type)
-  const data = JSON.parse(row.data ?? '{}') as EventData
+  const type = toEventType(row.type)
+  const event = { ...row, type, seq, data: JSON.parse(row.data ?? '{}') as EventData }
   const body =
-    format === 'tassis'
-      ? buildOwnBody(app, accountId, { ...row, event, seq, data })
-      : buildForeignBody(app, accountId, { type: event, seq, at: row.at, data }, format)
-  return body && { event, body }
+    format === 'tassis' ? buildOwnBody(app, accountId, event) : buildForeignBody(app, accountId, event, format)
+  return body && { event: type, body }
 }
 
 /** The body in the form of another provider. */
 function buildForeignBody(
   app: App,
   accountId: number,
-  event: Pick<EmailEvent, 'type' | 'seq' | 'at' | 'data'>,
+  event: StoredEvent,
   format: 'resend' | 'postmark',
 ): Record<string, unknown> | undefined {
   if (event.type === 'email.inbound') {
@@ -141,22 +142,9 @@ function buildForeignBody(
   return email && (format === 'resend' ? toResendPayload(email) : toPostmarkPayload(accountId, email))
 }
 
-function buildOwnBody(
-  app: App,
-  accountId: number,
-  {
-    event,
-    seq,
-    at,
-    data,
-    accountUuid,
-  }: Omit<Row, 'type' | 'data'> & {
-    readonly event: EventType
-    readonly seq: number
-    readonly data: EventData
-  },
-): Record<string, unknown> | undefined {
+function buildOwnBody(app: App, accountId: number, stored: StoredEvent): Record<string, unknown> | undefined {
   const { db, keys } = app
+  const { type: event, seq, at, data, accountUuid } = stored
   const head = {
     event,
     event_id: deriveEventUuid(keys, accountId, seq),
@@ -179,7 +167,7 @@ function buildOwnBody(
   if (event === 'account.auto_paused') return { ...head, source: data.source ?? 'admin', reason: data.reason ?? '' }
   if (event === 'domain.records_lost' || event === 'domain.records_restored' || event === 'domain.unverified')
     return { ...head, ...data }
-  const email = readEmailEvent(db, accountId, { type: event, seq, at, data })
+  const email = readEmailEvent(db, accountId, stored)
   const body = email && BODIES[event]?.(email)
   if (!body) return undefined
   const { recipient, isSandbox, tags, metadata } = email
