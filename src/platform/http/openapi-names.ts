@@ -8,7 +8,6 @@
 const OPERATION_IDS: Readonly<Record<string, string>> = {
   'post /v1/operator/accounts/{id}/api-keys': 'importOperatorAccountApiKey',
   'post /v1/operator/accounts/{id}/templates': 'importOperatorAccountTemplate',
-  'post /v1/operator/backups': 'recordOperatorBackup',
   'post /v1/emails': 'sendEmail',
   'post /v1/emails/batch': 'sendEmailBatch',
   'post /v1/emails/broadcast': 'sendBroadcast',

@@ -1,5 +1,4 @@
 /** @module Checks of the names of this host: host name, its addresses, reverse DNS, public URL. */
-import { networkInterfaces } from 'node:os'
 import { findHostnameWarnings } from '#features/setup/domains/dns-records.ts'
 import { parseHostPort } from '#platform/settings/setting-kinds.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
@@ -40,15 +39,8 @@ export const checkAddresses = forDirectDelivery(async ({ config: { hostname, inb
       `${hostname} has the AAAA record ${ipv6.records[0]}, but mail is received over IPv4 only, so senders with IPv6 lose time or give up.`,
       `Set TASSIS_INBOUND_ADDR to [::]:${inbound.port}, or remove the AAAA record.`,
     )
-  return ok(`${hostname} leads to ${addresses.join(', ')}${describeTranslation(addresses)}.`)
+  return ok(`${hostname} leads to ${addresses.join(', ')}.`)
 })
-
-function describeTranslation(addresses: readonly string[]): string {
-  const own = new Set(Object.values(networkInterfaces()).flatMap((all) => (all ?? []).map(({ address }) => address)))
-  return addresses.some((address) => own.has(address) || address.startsWith('127.'))
-    ? ''
-    : ', which this machine does not have itself: there is address translation, or the record is wrong'
-}
 
 /** PTR records of the outgoing addresses that lead back to them (forward-confirmed reverse DNS). */
 export const checkReverseDns = forDirectDelivery(async ({ sourceNames }) => {
