@@ -55,6 +55,8 @@ const OPTIONS = { fetch: fetchWithSession, retries: 0, timeoutMs: 0 }
 const TABLE: Readonly<Record<string, string>> = { ...API, ...OPERATOR_API }
 
 export const api = createClient<WholeApi>(TABLE, OPTIONS)
+/** The same, by names that are known only here. */
+const methods = createClient<Methods>(TABLE, OPTIONS)
 
 /** A request that reads: the key by which its response is kept, and how it is made. */
 export interface Read<Result extends PromiseLike<unknown>> {
@@ -95,7 +97,7 @@ function toRead(resource: string, name: string, { path, traits }: RequestOfTable
         : undefined
     const input = query ? [query] : traits.includes('body') ? [args[idCount]] : []
     const call = (signal: AbortSignal) =>
-      (api as unknown as Methods)[resource]?.[name]?.(...ids, ...input, { signal }) as PromiseLike<unknown>
+      methods[resource]?.[name]?.(...ids, ...input, { signal }) as PromiseLike<unknown>
     return {
       queryKey: [resource, name, ...ids, ...input],
       queryFn: async ({ signal }) => await call(signal),

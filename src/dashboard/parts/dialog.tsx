@@ -106,7 +106,7 @@ interface ConfirmDialogProps<Body, Result>
   /** Above the fields. */
   readonly children?: ReactNode
   /** Below the fields. */
-  readonly footer?: (form: FormState) => ReactNode
+  readonly footer?: (form: FormState<NoInfer<Body>>) => ReactNode
   /** Of what it shows, besides that of its request. */
   readonly error?: unknown
   onDone?(result: Result): unknown

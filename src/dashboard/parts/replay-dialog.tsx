@@ -6,7 +6,7 @@ import type { CountWebhookReplayResult } from '#client/api.ts'
 import type { Read } from '../api/client.ts'
 import { type Stale, useData } from '../api/data.ts'
 import { ConfirmDialog } from './dialog.tsx'
-import { type Field, toBody } from './fields.ts'
+import type { Field } from './fields.ts'
 import { FormError } from './form-error.tsx'
 import { formatCount } from './format.ts'
 
@@ -61,14 +61,7 @@ export function ReplayDialog({ noun, undelivered, event, from, count, run, child
       ]}
       initial={{ from, undelivered: true }}
       done={({ data }) => toWords(data, noun)}
-      footer={({ fields, values }) => (
-        <Count
-          range={toBody(fields, values, false) as unknown as ReplayRange}
-          noun={noun}
-          count={count}
-          onFound={setFound}
-        />
-      )}
+      footer={({ toBody }) => <Count range={toBody()} noun={noun} count={count} onFound={setFound} />}
     >
       {children}
     </ConfirmDialog>

@@ -19,13 +19,15 @@ export interface FormOptions<Body, Result> {
 type Name<Body> = keyof NoInfer<Body> & string
 type FieldsOf<Body> = readonly (Name<Body> | Field<Name<Body>>)[]
 
-export interface FormState {
+export interface FormState<Body = unknown> {
   readonly fields: readonly Field[]
   /** Of the inputs; those that nobody typed into as they are proposed. */
   readonly values: Values
   show(fields: readonly Field[]): ReactNode
   /** As if it were typed. */
   set(inputs: Values): void
+  /** What would be sent. @throws TassisError for what is no JSON */
+  toBody(): Body
 }
 
 export interface FormHook<Body, Result> extends FormOptions<Body, Result> {
@@ -49,10 +51,8 @@ export function useForm<Body, Result>(options: FormHook<Body, Result>) {
   const inputOf = (field: Field) => (Object.hasOwn(typed, field.name) ? typed[field.name] : before(field))
   const changed = fields.filter((field) => inputOf(field) !== before(field))
   const values: Values = Object.fromEntries(fields.map((field) => [field.name, inputOf(field)]))
-  const work = useChange(
-    async (sent: readonly Field[]) => await run(toBody(sent, values, stored !== undefined) as Body),
-    ...refreshes,
-  )
+  const bodyOf = (sent: readonly Field[]) => toBody(sent, values, stored !== undefined) as Body
+  const work = useChange(async (sent: readonly Field[]) => await run(bodyOf(sent)), ...refreshes)
   const set = (inputs: Values) => {
     if (!work.isPending && !work.isIdle) work.reset()
     setTyped((now) => ({ ...now, ...inputs }))
@@ -84,7 +84,17 @@ export function useForm<Body, Result>(options: FormHook<Body, Result>) {
     ))
   /** Of fields that show their errors themselves. */
   const names = fields.flatMap(({ name, errorName = name }) => [name, errorName])
-  return { fields, names, values, show, set, work, submit, isUnchanged: changed.length === 0 }
+  return {
+    fields,
+    names,
+    values,
+    show,
+    set,
+    toBody: () => bodyOf(fields),
+    work,
+    submit,
+    isUnchanged: changed.length === 0,
+  }
 }
 
 const readPath = (base: object, name: string): unknown =>

@@ -15,9 +15,17 @@ import { InlineLink, TextLink } from '../parts/links.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { Facts, RecordPage, Section } from '../parts/page.tsx'
 import { Time } from '../parts/time.tsx'
-import { isMoving, POLL_MS, SLOW_POLL_MS } from './broadcasts/queries.ts'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
-import { describeProgress, isOver, toBroadcastState, toPercent, toResults, toShare } from './broadcasts/states.ts'
+import {
+  describeProgress,
+  isOver,
+  POLL_MS,
+  SLOW_POLL_MS,
+  toBroadcastState,
+  toPercent,
+  toResults,
+  toShare,
+} from './broadcasts/states.ts'
 
 const route = getRouteApi('/broadcasts/$id')
 
@@ -28,7 +36,7 @@ export default function BroadcastScreen() {
     refetchInterval: ({ state }) => {
       const shown = state.data?.data
       const hasOpenMail = shown && (shown.emails['queued'] ?? 0) + (shown.emails['processing'] ?? 0) > 0
-      return shown && (isMoving(shown) || hasOpenMail) ? POLL_MS : SLOW_POLL_MS
+      return shown && (!isOver(shown.state) || hasOpenMail) ? POLL_MS : SLOW_POLL_MS
     },
   })
   useReadAgainAfter(

@@ -4,14 +4,14 @@ import { useSearch } from '@tanstack/react-router'
 import type { ComponentProps, ReactNode } from 'react'
 import type { BroadcastSummary, NewsletterSummary } from '#client/api.ts'
 import { read } from '../api/client.ts'
+import { usePage } from '../api/data.ts'
 import { NameLink, TextLink } from '../parts/links.tsx'
 import { ActionLink, ListScreen, ListView, useList } from '../parts/list.tsx'
 import { EmptyState, Page, QueryView, Section } from '../parts/page.tsx'
 import { type Column, DataTable } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
-import { isMoving, POLL_MS, SLOW_POLL_MS, useDrafts } from './broadcasts/queries.ts'
 import { BroadcastStateLabel } from './broadcasts/state-label.tsx'
-import { describeProgress, isOver } from './broadcasts/states.ts'
+import { describeProgress, isOver, POLL_MS, SLOW_POLL_MS } from './broadcasts/states.ts'
 
 /** Drafts shown above the broadcasts. */
 const SHOWN_DRAFTS = 5
@@ -50,9 +50,9 @@ function Overview({ create }: PartProps) {
   const list = useList({
     read: read.broadcasts.list,
     isSteady: true,
-    refetchInterval: ({ state: { data } }) => (data?.data.some(isMoving) ? POLL_MS : SLOW_POLL_MS),
+    refetchInterval: ({ state: { data } }) => (data?.data.some((row) => !isOver(row.state)) ? POLL_MS : SLOW_POLL_MS),
   })
-  const drafts = useDrafts(SHOWN_DRAFTS)
+  const drafts = usePage(read.newsletters.list({ status: 'draft', per_page: SHOWN_DRAFTS }))
   const isEmpty = list.isEmpty && drafts.data?.pagination.total === 0
   return (
     <Page title="Broadcasts" action={isEmpty ? undefined : create}>

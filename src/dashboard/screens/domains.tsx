@@ -9,11 +9,11 @@ import type { Column } from '../parts/table.tsx'
 import { Time } from '../parts/time.tsx'
 import { DomainStatus } from './domains/marks.tsx'
 import { useDomainEvents } from './domains/queries.ts'
-import { listMarks, RECORD_NAMES } from './domains/state.ts'
+import { listMarks, RECORDS } from './domains/state.ts'
 
 const toMissing = (domain: Domain): string =>
   listMarks(domain)
-    .flatMap(({ key, isVerified }) => (isVerified ? [] : [RECORD_NAMES[key]]))
+    .flatMap(({ key, isVerified }) => (isVerified ? [] : [RECORDS[key].name]))
     .join(', ')
 
 /** Plain for the role support, which may read no more than the list. */

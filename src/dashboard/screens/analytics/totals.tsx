@@ -1,4 +1,5 @@
 /** @module The sums of a period, beside those of the period before, and where its emails are now. */
+import type { ReactNode } from 'react'
 import type { AnalyticsOverview, AnalyticsOverviewOutcomes, Period, Stream } from '#client/api.ts'
 import { read } from '../../api/client.ts'
 import { useData, usePage } from '../../api/data.ts'
@@ -39,45 +40,20 @@ export function Totals({ filters }: { readonly filters: AnalyticsFilters }) {
 const isWhole = ({ from, account_since: since }: Period): boolean => from >= since
 
 function toFigures(data: AnalyticsOverview, before: AnalyticsOverview | undefined): readonly Figure[] {
-  const change = (name: 'sent' | 'delivered' | 'bounced' | 'complaints' | 'opens' | 'clicks', isGood?: boolean) =>
-    before && { change: { before: before[name], now: data[name], ...(isGood !== undefined && { isGood }) } }
+  type Counted = 'sent' | 'delivered' | 'bounced' | 'complaints' | 'opens' | 'clicks'
+  const figure = (label: string, name: Counted, note: ReactNode, isGood?: boolean): Figure => ({
+    label,
+    value: data[name],
+    note,
+    ...(before && { change: { before: before[name], now: data[name], ...(isGood !== undefined && { isGood }) } }),
+  })
   return [
-    {
-      label: 'Sent',
-      value: data.sent,
-      ...change('sent'),
-      note: `recipients${before ? `; ${before.sent.toLocaleString()} the period before` : ''}`,
-    },
-    {
-      label: 'Delivered',
-      value: data.delivered,
-      ...change('delivered'),
-      note: `${formatShare(data.delivery_rate)} of sent`,
-    },
-    {
-      label: 'Bounced',
-      value: data.bounced,
-      ...change('bounced', false),
-      note: `${formatRate(data.bounce_rate)} of sent`,
-    },
-    {
-      label: 'Complaints',
-      value: data.complaints,
-      ...change('complaints', false),
-      note: `${formatRate(data.complaint_rate)} of delivered`,
-    },
-    {
-      label: 'Opened',
-      value: data.opens,
-      ...change('opens'),
-      note: <Engagement rate={data.open_rate} machines={data.machine_opens} />,
-    },
-    {
-      label: 'Clicked',
-      value: data.clicks,
-      ...change('clicks'),
-      note: <Engagement rate={data.click_rate} machines={data.machine_clicks} />,
-    },
+    figure('Sent', 'sent', `recipients${before ? `; ${before.sent.toLocaleString()} the period before` : ''}`),
+    figure('Delivered', 'delivered', `${formatShare(data.delivery_rate)} of sent`),
+    figure('Bounced', 'bounced', `${formatRate(data.bounce_rate)} of sent`, false),
+    figure('Complaints', 'complaints', `${formatRate(data.complaint_rate)} of delivered`, false),
+    figure('Opened', 'opens', <Engagement rate={data.open_rate} machines={data.machine_opens} />),
+    figure('Clicked', 'clicks', <Engagement rate={data.click_rate} machines={data.machine_clicks} />),
     { label: 'Unsubscribed', value: data.total_unsubscribes },
   ]
 }

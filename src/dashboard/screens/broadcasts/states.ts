@@ -30,6 +30,10 @@ export const toBroadcastState = (state: string): KnownState =>
 export const isDelayed = ({ state, message }: Pick<BroadcastSummary, 'state' | 'message'>): boolean =>
   state === 'sending' && message !== null
 
+export const POLL_MS = 2000
+/** Results of one that has ended change only by what readers do. */
+export const SLOW_POLL_MS = 30_000
+
 /** Whether nothing changes any more, other than what readers do. */
 export const isOver = (state: string): boolean => ['done', 'cancelled', 'failed'].includes(state)
 

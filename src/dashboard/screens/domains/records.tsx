@@ -23,9 +23,8 @@ import {
   isDone,
   isUnproven,
   listRecords,
-  RECORD_NAMES,
-  RECORD_PURPOSES,
   RECORD_STATES,
+  RECORDS,
   toFinding,
   toPublish,
 } from './state.ts'
@@ -156,7 +155,7 @@ const Verified = ({ domain, dns }: { readonly domain: Domain; readonly dns: Doma
     {domain.status === 'verified' && `${domain.domain} is verified. `}
     Verified records:{' '}
     {listRecords(dns)
-      .flatMap(({ key, status }) => (status === 'verified' ? [RECORD_NAMES[key]] : []))
+      .flatMap(({ key, status }) => (status === 'verified' ? [RECORDS[key].name] : []))
       .join(', ')}
   </VisuallyHidden>
 )
@@ -168,8 +167,8 @@ const toColumns = (dns: DomainDns, isAbsolute: boolean): readonly Column<DnsReco
     isWrapped: true,
     cell: ({ key }) => (
       <>
-        <strong>{RECORD_NAMES[key]}</strong>
-        <div className="cell-note">{RECORD_PURPOSES[key]}</div>
+        <strong>{RECORDS[key].name}</strong>
+        <div className="cell-note">{RECORDS[key].purpose}</div>
       </>
     ),
   },
@@ -197,7 +196,7 @@ function Name({ record, dns, isAbsolute }: CellProps & { readonly isAbsolute: bo
   const name = isAbsolute ? record.name : record.host
   return (
     <>
-      {name === '' ? 'Leave empty' : <CopyText value={name} what={`name of the ${RECORD_NAMES[record.key]} record`} />}
+      {name === '' ? 'Leave empty' : <CopyText value={name} what={`name of the ${RECORDS[record.key].name} record`} />}
       {record.zone !== dns.zone && <div className="cell-note">In the zone {record.zone}.</div>}
     </>
   )
@@ -209,7 +208,7 @@ function Value({ record, dns }: CellProps) {
   const notes = [describeKept(record), status !== 'verified' && toFinding(record)].filter(Boolean)
   return (
     <>
-      <CopyText value={toPublish(record)} what={`value of the ${RECORD_NAMES[key]} record`} />
+      <CopyText value={toPublish(record)} what={`value of the ${RECORDS[key].name} record`} />
       {priority !== undefined && <div className="cell-note">Priority {priority}.</div>}
       {status === 'wrong' &&
         [...new Set(found)]

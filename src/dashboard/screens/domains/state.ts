@@ -14,42 +14,20 @@ export interface DomainState {
   readonly until: string | null
 }
 
-export const RECORD_NAMES: Readonly<Record<RecordKey, string>> = {
-  spf: 'SPF',
-  return_path: 'Return path',
-  dkim: 'DKIM',
-  dkim_ed25519: 'DKIM (Ed25519)',
-  dkim_next: 'New DKIM key',
-  dkim_ed25519_next: 'New DKIM key (Ed25519)',
-  dmarc: 'DMARC',
-  mx: 'Inbound MX',
-  tracking: 'Tracking host',
-}
-
 /** In which order records are shown: those at the same name together, those that sending needs first. */
-const ORDER: readonly RecordKey[] = [
-  'spf',
-  'return_path',
-  'dkim_next',
-  'dkim_ed25519_next',
-  'dkim',
-  'dmarc',
-  'mx',
-  'tracking',
-  'dkim_ed25519',
-]
-
-export const RECORD_PURPOSES: Readonly<Record<RecordKey, string>> = {
-  spf: 'Lets Tassis send for you.',
-  return_path: 'Brings bounces back.',
-  dkim: 'Signs your mail.',
-  dkim_ed25519: 'Optional: a second signature.',
-  dkim_next: 'Replaces the DKIM key once found. Keep the present record.',
-  dkim_ed25519_next: 'Replaces the Ed25519 key.',
-  dmarc: 'Recommended: guards against forgery.',
-  mx: 'Receives mail.',
-  tracking: 'Tracked links under your name.',
+export const RECORDS: Readonly<Record<RecordKey, { readonly name: string; readonly purpose: string }>> = {
+  spf: { name: 'SPF', purpose: 'Lets Tassis send for you.' },
+  return_path: { name: 'Return path', purpose: 'Brings bounces back.' },
+  dkim_next: { name: 'New DKIM key', purpose: 'Replaces the DKIM key once found. Keep the present record.' },
+  dkim_ed25519_next: { name: 'New DKIM key (Ed25519)', purpose: 'Replaces the Ed25519 key.' },
+  dkim: { name: 'DKIM', purpose: 'Signs your mail.' },
+  dmarc: { name: 'DMARC', purpose: 'Recommended: guards against forgery.' },
+  mx: { name: 'Inbound MX', purpose: 'Receives mail.' },
+  tracking: { name: 'Tracking host', purpose: 'Tracked links under your name.' },
+  dkim_ed25519: { name: 'DKIM (Ed25519)', purpose: 'Optional: a second signature.' },
 }
+
+const ORDER = Object.keys(RECORDS) as readonly RecordKey[]
 
 export const RECORD_STATES: Readonly<
   Record<DnsRecordView['status'], { readonly tone: DomainTone; readonly word: string }>
@@ -61,7 +39,7 @@ export const RECORD_STATES: Readonly<
 }
 
 const listNames = (keys: readonly string[]): string =>
-  keys.map((key) => RECORD_NAMES[key as RecordKey] ?? key).join(', ')
+  keys.map((key) => RECORDS[key as RecordKey]?.name ?? key).join(', ')
 
 export function describeDomain(domain: Domain): DomainState {
   const lost = listNames(domain.lost_records ?? [])

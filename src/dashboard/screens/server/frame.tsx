@@ -6,13 +6,12 @@ import { api } from '../../api/client.ts'
 import { readAgain } from '../../api/data.ts'
 import { SESSION, useSession } from '../../api/session.tsx'
 import { Authenticator } from '../../parts/authenticator.tsx'
-import { ConfirmButton } from '../../parts/dialog.tsx'
+import { ActionButton } from '../../parts/buttons.tsx'
 import { quote } from '../../parts/format.ts'
 import { AreaNavigation, EmptyState, ErrorState, Page, QueryView } from '../../parts/page.tsx'
-import { CODE } from '../../parts/password-again.tsx'
+import { usePasswordAgain } from '../../parts/password-again.tsx'
 import type { Target } from '../../parts/target.ts'
 import { Time } from '../../parts/time.tsx'
-import { UsePasskey } from '../../parts/use-passkey.tsx'
 
 const LINKS = [
   { label: 'Health', to: '/server' },
@@ -125,27 +124,20 @@ function NeedsAuthenticator() {
 }
 
 function NeedsCode() {
-  const { user } = useSession()
   const queries = useQueryClient()
-  const refresh = () => readAgain(queries, 'operator')
+  const again = usePasswordAgain()
+  // The request is refused, too, so that what is missing is asked for.
+  const confirm = () =>
+    void again(() => api.operator.getHealth()).then(
+      () => readAgain(queries, 'operator'),
+      () => undefined,
+    )
   return (
     <EmptyState
       title="Confirm that it is you"
       text="You signed in without a code of your authenticator app, and without a passkey."
     >
-      {user.totp_enabled && (
-        <ConfirmButton
-          label="Enter a code"
-          variant="filled"
-          title="Enter a code"
-          confirm="Continue"
-          isDangerous={false}
-          fields={CODE}
-          run={api.auth.confirmSessionCode}
-          onDone={refresh}
-        />
-      )}
-      {user.passkeys > 0 && <UsePasskey onDone={refresh} />}
+      <ActionButton onClick={confirm}>Confirm</ActionButton>
     </EmptyState>
   )
 }

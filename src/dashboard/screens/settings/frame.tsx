@@ -3,7 +3,6 @@ import type { ComponentProps } from 'react'
 import { useSession } from '../../api/session.tsx'
 import { AreaNavigation, Page } from '../../parts/page.tsx'
 import { SUPPORT_PLACES } from '../../parts/places.ts'
-import type { Target } from '../../parts/target.ts'
 
 const SETTINGS = [
   { label: 'Account', to: '/settings' },
@@ -17,17 +16,13 @@ const SETTINGS = [
   { label: 'Privacy and deletion', to: '/settings/privacy' },
 ] as const
 
-interface SettingsPageProps extends Omit<ComponentProps<typeof Page>, 'back'> {
-  /** The list that this screen is about one of. */
-  readonly list?: { readonly label: string; readonly to: NonNullable<Target['to']> }
-}
-
-export function SettingsPage({ list, children, ...page }: SettingsPageProps) {
+/** The screen of one thing leads `back` to the list of them. */
+export function SettingsPage({ children, ...page }: ComponentProps<typeof Page>) {
   const { role } = useSession()
   const links = SETTINGS.filter(({ to }) => role !== 'support' || SUPPORT_PLACES.includes(to))
   return (
-    <Page {...page} {...(list && { back: { label: list.label, target: { to: list.to } } })}>
-      {!list && <AreaNavigation label="Settings" links={links} />}
+    <Page {...page}>
+      {!page.back && <AreaNavigation label="Settings" links={links} />}
       {children}
     </Page>
   )

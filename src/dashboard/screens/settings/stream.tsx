@@ -29,7 +29,7 @@ export default function StreamScreen() {
   const navigate = useNavigate()
   useEscape(() => void navigate({ to: '/settings/streams' }))
   return (
-    <SettingsPage title={query.data?.name ?? 'Stream'} list={{ label: 'Streams', to: '/settings/streams' }}>
+    <SettingsPage title={query.data?.name ?? 'Stream'} back={{ label: 'Streams', target: { to: '/settings/streams' } }}>
       <QueryView query={query}>
         {(data) => (
           <>

@@ -36,7 +36,7 @@ function Loaded({ id }: { readonly id: string }) {
   return (
     <SettingsPage
       title={query.data?.name ?? 'Sub-account'}
-      list={{ label: 'Sub-accounts', to: '/settings/accounts' }}
+      back={{ label: 'Sub-accounts', target: { to: '/settings/accounts' } }}
       status={query.data && <SubAccountStatus isActive={query.data.is_active} />}
       action={query.data && <Actions account={query.data} />}
     >
