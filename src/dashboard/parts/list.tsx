@@ -16,7 +16,7 @@ import { formatCount, toPlural } from './format.ts'
 import { EmptyState, ErrorState, LoadingState, Page } from './page.tsx'
 import { type SteadyRows, useSteadyRows } from './rows.ts'
 import { keep } from './search.ts'
-import { type Column, DataTable } from './table.tsx'
+import { type Column, DataTable, toId } from './table.tsx'
 import type { Target } from './target.ts'
 
 const NO_FILTERS: Filters = {}
@@ -84,8 +84,6 @@ export function useList<Row extends object>(options: ListOptions<Row>): List<Row
     filter: (next) => void navigate({ to: path, search: readList(filters)(next) }),
   }
 }
-
-const toId = (row: object): string => String(Reflect.get(row, 'id'))
 
 interface ListViewProps<Row> {
   readonly list: List<Row>

@@ -23,16 +23,20 @@ interface DataTableProps<Row> {
   readonly rows: readonly Row[]
   /** Whether the columns need more room than a tablet has. */
   readonly isWide?: boolean
-  toKey(row: Row): string
+  /** Default: its id. */
+  toKey?(row: Row): string
   /** Attributes of its row. */
   toMarks?(row: Row): Readonly<Record<`data-${string}`, string>>
 }
+
+export const toId = (row: unknown): string => String(Reflect.get(Object(row), 'id'))
 
 /** Also narrow: a wide screen with large text, because media queries count in the browser's text size. */
 const NARROW = '(max-width: 47.99em)'
 const NARROW_FOR_WIDE = '(max-width: 63.99em)'
 
-export function DataTable<Row>({ label, columns, rows, isWide = false, toKey, toMarks }: DataTableProps<Row>) {
+export function DataTable<Row>(props: DataTableProps<Row>) {
+  const { label, columns, rows, isWide = false, toKey = toId, toMarks } = props
   const isNarrow = useMediaQuery(isWide ? NARROW_FOR_WIDE : NARROW, undefined, { getInitialValueInEffect: false })
   if (isNarrow)
     return (

@@ -70,7 +70,7 @@ function Overview({ create }: PartProps) {
               {({ data, pagination }) =>
                 data.length > 0 && (
                   <Section title="Drafts">
-                    <DataTable {...DRAFT_TABLE} rows={data} toKey={({ id }) => id} />
+                    <DataTable {...DRAFT_TABLE} rows={data} />
                     {pagination.total > data.length && (
                       <TextLink to="/broadcasts" search={{ show: 'drafts' }}>
                         All {pagination.total.toLocaleString()} drafts

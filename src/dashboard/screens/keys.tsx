@@ -54,7 +54,7 @@ export default function ApiKeysScreen() {
                 {create}
               </EmptyState>
             ) : (
-              <DataTable label="API keys, newest first" columns={COLUMNS} rows={keys} toKey={({ id }) => id} />
+              <DataTable label="API keys, newest first" columns={COLUMNS} rows={keys} />
             )
           }
         </QueryView>

@@ -188,7 +188,7 @@ function Lists() {
       <NewRows
         list={{ page: { data: [] }, newCount: 3, hasChanged: true, show: nothing, reload: async () => undefined }}
       />
-      <DataTable label="Rows" columns={COLUMNS} rows={ROWS} toKey={({ id }) => id} />
+      <DataTable label="Rows" columns={COLUMNS} rows={ROWS} />
     </Section>
   )
 }

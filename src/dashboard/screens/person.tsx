@@ -108,22 +108,17 @@ function PersonView({ person }: { readonly person: Person }) {
         {recent.length === 0 ? (
           <NeverMailed address={address} />
         ) : (
-          <DataTable label="Newest emails" columns={EMAILS} rows={recent} toKey={({ id }) => id} />
+          <DataTable label="Newest emails" columns={EMAILS} rows={recent} />
         )}
       </Section>
       {lists && lists.length > 0 && (
         <Section title="Lists">
-          <DataTable
-            label="Lists"
-            columns={toListColumns(address, role === 'support')}
-            rows={lists}
-            toKey={({ id }) => id}
-          />
+          <DataTable label="Lists" columns={toListColumns(address, role === 'support')} rows={lists} />
         </Section>
       )}
       {received && received.length > 0 && (
         <Section title="Received from this address">
-          <DataTable label="Received" columns={RECEIVED} rows={received} toKey={({ id }) => id} />
+          <DataTable label="Received" columns={RECEIVED} rows={received} />
         </Section>
       )}
       {mailboxes && mailboxes.length > 0 && (

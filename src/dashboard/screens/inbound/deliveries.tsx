@@ -49,7 +49,7 @@ export function Deliveries({ deliveries, hasEmails }: DeliveriesProps) {
   ]
   return (
     <Stack gap="xs">
-      <DataTable label="Deliveries, newest first" columns={columns} rows={deliveries} toKey={({ id }) => id} />
+      <DataTable label="Deliveries, newest first" columns={columns} rows={deliveries} />
       <div role="status">{replay.isSuccess && <Text size="sm">A new delivery was created; it is sent now.</Text>}</div>
       <FormError error={replay.error} />
     </Stack>

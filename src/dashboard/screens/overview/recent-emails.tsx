@@ -8,12 +8,10 @@ import { NewRows } from '../../parts/list.tsx'
 import { EmptyState, QueryView, Section } from '../../parts/page.tsx'
 import { useSteadyRows } from '../../parts/rows.ts'
 import { StatusBadge } from '../../parts/status.tsx'
-import { type Column, DataTable } from '../../parts/table.tsx'
+import { type Column, DataTable, toId } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
 
 const MAX_SHOWN = 10
-
-const toId = ({ id }: EmailSummary): string => id
 
 export function RecentEmails() {
   const query = useQuery(read.emails.list({ per_page: MAX_SHOWN }))
@@ -28,7 +26,7 @@ export function RecentEmails() {
           ) : (
             <div className="list">
               <NewRows list={list} />
-              <DataTable label="Recent emails" columns={COLUMNS} rows={rows} toKey={toId} />
+              <DataTable label="Recent emails" columns={COLUMNS} rows={rows} />
             </div>
           )
         }

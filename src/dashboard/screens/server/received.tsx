@@ -107,7 +107,6 @@ function Unparsed() {
                 isWide
                 columns={UNPARSED_COLUMNS}
                 rows={data}
-                toKey={({ id }) => id}
               />
             )}
             {(after !== undefined || next !== null) && (

@@ -34,7 +34,6 @@ export function Passkeys() {
             <DataTable
               label="Passkeys"
               rows={data}
-              toKey={({ id }) => id}
               columns={[
                 { header: 'Name', cell: ({ name }) => <bdi>{name}</bdi> },
                 { header: 'Last used', cell: ({ last_used_at: at }) => (at === null ? 'Never' : <Time iso={at} />) },

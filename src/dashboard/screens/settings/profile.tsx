@@ -189,7 +189,7 @@ function Sessions() {
     <QueryView query={query}>
       {(data) => (
         <Stack gap="sm" align="stretch">
-          <DataTable label="Browsers" columns={columns} rows={data} toKey={({ id }) => id} />
+          <DataTable label="Browsers" columns={columns} rows={data} />
           {data.length > 1 && (
             <Group>
               <EndButton

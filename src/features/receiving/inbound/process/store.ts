@@ -265,15 +265,7 @@ function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: numbe
   return eraseInbound(app, tx, ids)
 }
 
-/** Logged at most once in this time: remote clients control the number of messages. */
-const UNROUTED_LOG_INTERVAL_MS = minutes(10)
-const getLogTimes = perOwner((_: App) => ({ unroutedAtMs: Number.NEGATIVE_INFINITY }))
-
 function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
-  const nowMs = app.clock.monotonicMs()
-  const logTimes = getLogTimes(app)
-  if (nowMs - logTimes.unroutedAtMs < UNROUTED_LOG_INTERVAL_MS) return
-  logTimes.unroutedAtMs = nowMs
   app.log.warn(
     { account: findAccountLogId(app.db, accountId), domainId },
     'unrouted messages dropped, oldest first: their domain is at its limit',
