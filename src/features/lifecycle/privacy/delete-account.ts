@@ -260,13 +260,7 @@ function eraseAuditLog(app: App, tx: Tx, { accountId, cursor }: Deletion): StepO
  * all deletions at this step.
  */
 async function scrubBytes(app: App, deletion: Deletion): Promise<void> {
-  const ready: Deletion[] = []
-  for (const each of sql(app.db).atStep.all(deletion.step)) {
-    // The clock may have jumped over the ten minutes that late requests may take, so check for their rows again.
-    const rows = await app.commit.writeFromReserve((tx) => removeLate(app, tx, each))
-    if (rows === 0) ready.push(each)
-  }
-  if (!ready.some(({ accountId }) => accountId === deletion.accountId)) return
+  const ready = sql(app.db).atStep.all(deletion.step)
   const isClean = await requestScrub(app)
   await app.commit.writeFromReserve((tx) => {
     for (const each of ready) {
@@ -276,13 +270,6 @@ async function scrubBytes(app: App, deletion: Deletion): Promise<void> {
   })
   if (!isClean) return
   for (const { accountId, rows } of ready) app.log.info({ accountNumber: accountId, rows }, 'account deletion complete')
-}
-
-function removeLate(app: App, tx: Tx, deletion: Deletion): number {
-  const rows = removeAccountRows(app, tx, deletion.accountId)
-  if (rows > 0) updateDeletion(tx, deletion, { rows })
-  deleteOperationsOfAccount(tx, deletion.accountId)
-  return rows
 }
 
 /** Stores a deletion's progress. It need not compare the previous progress: nothing else updates the row. */
