@@ -3,24 +3,16 @@
  * held in memory.
  */
 import type { Database } from 'bun:sqlite'
-import type { ContactStatus } from '#features/setup/contact-store/status.ts'
-import { toContactStatus, toContactStatusCode } from '#features/setup/contact-store/status.ts'
+import type { Contact } from '#features/setup/contact-store/find.ts'
+import { type ContactStatus, toContactStatus, toContactStatusCode } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { KiB } from '#platform/units.ts'
 import { EXPORT_HEADER, formatExportLines } from './csv.ts'
 
-/** Rows read and written at a time: about 3 ms. Fewer if their metadata is long. */
-const BATCH_SIZE = 500
-const MAX_BATCH_METADATA_LENGTH = 256 * KiB
+/** Rows read and written at a time: below 1 ms, and at most 1.6 MB of metadata. */
+const BATCH_SIZE = 100
 
-interface Row {
-  readonly id: number
-  readonly email: string
+type Row = Pick<Contact, 'id' | 'email' | 'subscribedAt' | 'unsubscribedAt' | 'createdAt' | 'metadata'> & {
   readonly status: number
-  readonly subscribedAt: number
-  readonly unsubscribedAt: number | null
-  readonly createdAt: number
-  readonly metadata: string | null
 }
 
 const COLUMNS = `id, coalesce(email, address_key) AS email, status, subscribed_at AS subscribedAt, unsubscribed_at AS unsubscribedAt,
@@ -39,26 +31,13 @@ const sql = prepareStatements((db) => ({
 export function* exportChunks(db: Database, listId: number, status?: ContactStatus): Generator<Uint8Array> {
   yield Buffer.from(EXPORT_HEADER)
   for (let after = 0; ; ) {
-    const rows = takeBatch(
+    const rows =
       status === undefined
-        ? sql(db).after.iterate(listId, after, BATCH_SIZE)
-        : sql(db).afterOfStatus.iterate(listId, toContactStatusCode(status), after, BATCH_SIZE),
-    )
+        ? sql(db).after.all(listId, after, BATCH_SIZE)
+        : sql(db).afterOfStatus.all(listId, toContactStatusCode(status), after, BATCH_SIZE)
     const last = rows.at(-1)
     if (!last) return
     yield Buffer.from(formatExportLines(rows.map((row) => ({ ...row, status: toContactStatus(row.status) }))))
     after = last.id
   }
-}
-
-/** Takes rows until their metadata is long enough for a batch; does not read the rows after these. */
-function takeBatch(rows: Iterable<Row>): Row[] {
-  const batch: Row[] = []
-  let characters = 0
-  for (const row of rows) {
-    batch.push(row)
-    characters += row.metadata?.length ?? 0
-    if (characters >= MAX_BATCH_METADATA_LENGTH) break
-  }
-  return batch
 }

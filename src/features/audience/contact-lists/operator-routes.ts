@@ -6,7 +6,8 @@ import { OfAccountQuery } from '#features/core/accounts/model.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, operatorRoute } from '#features/core/app/http.ts'
 import { recordView } from '#features/core/audit-logs/view-log.ts'
-import { readContactCount } from '#features/setup/contact-store/status.ts'
+import type { ContactList } from '#features/setup/contact-store/lists.ts'
+import { CONTACT_STATUSES, type ContactStatus, readContactCount } from '#features/setup/contact-store/status.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId } from '#platform/db/row-window.ts'
 import { idKey, pageBody } from '#platform/http/envelope.ts'
@@ -31,17 +32,12 @@ const OperatorContactList = Type.Object({
   ),
 })
 
-interface Row {
-  readonly id: number
-  readonly uuid: Uint8Array
-  readonly accountId: number
-  readonly name: string
-}
+type ContactCounts = Record<ContactStatus, number>
 
 const OF_ACCOUNT = 'FROM contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?1, account_id)'
 
 const sql = prepareStatements((db) => ({
-  page: db.prepare<Row, [number | null, number, number, number]>(
+  page: db.prepare<Pick<ContactList, 'id' | 'uuid' | 'accountId' | 'name'>, [number | null, number, number, number]>(
     `SELECT id, uuid, account_id AS accountId, name ${OF_ACCOUNT} AND id < ?2 ORDER BY id DESC LIMIT ?3 OFFSET ?4`,
   ),
   count: db.prepare<{ n: number }, [number | null]>(`SELECT COUNT(*) AS n ${OF_ACCOUNT}`),
@@ -58,19 +54,13 @@ export const operatorContactListRoutes = (app: App) =>
       const rows = sql(db).page.all(only, belowId(page), page.limit, page.offset)
       const lists = rows.map(({ id, uuid, accountId, name }) => {
         const account = getAccount(config, db, accountId)
-        const count = (status: Parameters<typeof readContactCount>[3]) => readContactCount(db, accountId, id, status)
+        const count = (status: ContactStatus) => readContactCount(db, accountId, id, status)
         return {
           id: formatUuid(uuid),
           account_id: formatUuid(account.uuid),
           account: account.name,
           name,
-          contacts: {
-            active: count('active'),
-            pending: count('pending'),
-            unsubscribed: count('unsubscribed'),
-            bounced: count('bounced'),
-            complained: count('complained'),
-          },
+          contacts: Object.fromEntries(CONTACT_STATUSES.map((status) => [status, count(status)])) as ContactCounts,
         }
       })
       return pageBody(lists, { ...page, total: sql(db).count.get(only)?.n ?? 0 }, idKey(rows))
