@@ -16,6 +16,10 @@ interface NewAccount {
   readonly name: string
   readonly email: string
   readonly plan: Plan
+  /** Of a sub-account. */
+  readonly parent?: Actor
+  /** Null: that of the plan. */
+  readonly monthlyQuota?: number | null
 }
 
 /** Creates an account and its stream `transactional`. */
@@ -40,15 +44,16 @@ export function parseNewAccount(input: Pick<NewAccount, 'name' | 'email'>): Pick
 export function addAccount(
   app: App,
   tx: Tx,
-  { name, email, plan }: NewAccount,
+  { name, email, plan, parent, monthlyQuota = null }: NewAccount,
   toActor: (accountId: number, uuid: UuidBytes) => Actor = (id, uuid) => toOperatorActor({ id, uuid }),
 ): Account {
   const now = app.eventTime()
-  const { id, uuid } = insertAccount(tx, { name, email, plan }, now)
+  const { id, uuid } = insertAccount(tx, { name, email, plan, parentId: parent?.accountId ?? null, monthlyQuota }, now)
   const account = findAccount(app.config, tx.db, id)
   if (!account) throw new Error('the account was not stored')
   insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
-  auditChange(app, tx, toActor(id, account.uuid), 'account.created', uuid, { name, plan })
+  const metadata = { name, plan, parent_account_id: parent?.accountUuid }
+  auditChange(app, tx, toActor(id, account.uuid), 'account.created', uuid, metadata)
   return account
 }
 

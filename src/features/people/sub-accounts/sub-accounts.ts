@@ -6,7 +6,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Static } from '@sinclair/typebox'
-import { type Account, getAccount, insertAccount } from '#features/core/accounts/accounts.ts'
+import { type Account, getAccount } from '#features/core/accounts/accounts.ts'
 import { requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import {
   findSubAccount,
@@ -21,12 +21,12 @@ import type { InviteOwner } from '#features/people/team/invitations.ts'
 import { hashPassword, requireStrongPassword } from '#features/people/team/passwords.ts'
 import { createUserWithPassword, findUserByEmail, parseUserEmail } from '#features/people/team/users.ts'
 import { type ApiKey, createApiKey } from '#features/setup/api-keys/keys.ts'
-import { DEFAULT_STREAM, insertStream } from '#features/setup/streams/streams.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { notFoundById } from '#platform/http/schemas.ts'
 import { parseName } from '#platform/http/validation.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { addAccount } from './create-account.ts'
 import type { NewSubAccountBody, SubAccountChangeBody } from './model.ts'
 
 /**
@@ -63,20 +63,14 @@ export async function createSubAccount(
     // The parent may have been deleted during hashing; no one would then delete this sub-account.
     requireOpenAccount(tx.db, actor.accountId)
     const parent = requireCanCreate(app, tx.db, actor, quota)
-    const now = app.eventTime()
-    const account = { name, email, plan: parent.plan, parentId: parent.id, monthlyQuota: quota ?? null }
-    const { id, uuid } = insertAccount(tx, account, now)
-    insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
-    const subAccountActor = toActorIn(actor, { id, uuid })
-    auditChange(app, tx, subAccountActor, 'account.created', uuid, {
-      name,
-      plan: parent.plan,
-      parent_account_id: actor.accountUuid,
-    })
+    const toOwnActor = (id: number, uuid: UuidBytes) => toActorIn(actor, { id, uuid: formatUuid(uuid) })
+    const subAccount = { name, email, plan: parent.plan, parent: actor, monthlyQuota: quota ?? null }
+    const account = addAccount(app, tx, subAccount, toOwnActor)
+    const subAccountActor = toOwnActor(account.id, account.uuid)
     if (findUserByEmail(tx.db, email)) inviteOwner(tx, subAccountActor, email)
     else createUserWithPassword(app, tx, subAccountActor, { email, name, passwordHash, role: 'owner' })
-    auditChange(app, tx, actor, 'sub_account.created', uuid, { monthly_quota: quota })
-    return getAccount(app.config, tx.db, id)
+    auditChange(app, tx, actor, 'sub_account.created', subAccountActor.accountUuid, { monthly_quota: quota })
+    return account
   })
 }
 
