@@ -201,6 +201,7 @@ export const toOperatorUser = (app: App, user: User): Static<typeof OperatorUser
 export const sessionRecordWire = (session: Session, current?: number) =>
   toWire(SessionRecord, session, { is_current: session.id === current })
 
-export const memberWire = (member: Member) => toWire(MemberRecord, member, { totp_enabled: member.isTotpOn })
+export const memberWire = (member: Member) =>
+  toWire(MemberRecord, member, { totp_enabled: member.totpEnabledAt !== null })
 
 export const invitationWire = (invitation: Invitation) => toWire(InvitationRecord, invitation, {})

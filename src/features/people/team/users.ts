@@ -16,10 +16,9 @@ import type { users } from './tables.ts'
 
 export type User = Readonly<Omit<typeof users.$inferSelect, 'updatedAt'>>
 
-export interface Member extends Pick<User, 'uuid' | 'email' | 'name' | 'lastLoginAt' | 'createdAt'> {
+export interface Member extends Pick<User, 'uuid' | 'email' | 'name' | 'totpEnabledAt' | 'lastLoginAt' | 'createdAt'> {
   readonly userId: number
   readonly role: TeamRole
-  readonly isTotpOn: boolean
 }
 
 /** An account that a user belongs to and may act in. */
@@ -34,14 +33,10 @@ export interface Membership {
 export const MAX_MEMBERS = 500
 const MAX_NAME_LENGTH = 200
 
-interface MemberRow extends Omit<Member, 'isTotpOn'> {
-  readonly isTotpOn: number
-}
-
 const USER_COLUMNS = `id, uuid, email, name, password_hash AS passwordHash, totp_secret AS totpSecret, totp_enabled_at AS totpEnabledAt,
   totp_last_step AS totpLastStep, recovery_codes AS recoveryCodes, password_until AS passwordUntil, operator_at AS operatorAt, last_login_at AS lastLoginAt, created_at AS createdAt`
 
-const SELECT_MEMBER = `users.id AS userId, users.uuid, users.email, users.name, members.role, users.totp_enabled_at IS NOT NULL AS isTotpOn,
+const SELECT_MEMBER = `users.id AS userId, users.uuid, users.email, users.name, members.role, users.totp_enabled_at AS totpEnabledAt,
   users.last_login_at AS lastLoginAt, members.created_at AS createdAt FROM members JOIN users ON users.id = user_id`
 
 const sql = prepareStatements((db) => ({
@@ -62,10 +57,10 @@ const sql = prepareStatements((db) => ({
   setRecoveryCodes: db.prepare('UPDATE users SET recovery_codes = ? WHERE id = ?'),
   setOperator: db.prepare('UPDATE users SET operator_at = ?, updated_at = ? WHERE id = ?'),
   setLogin: db.prepare('UPDATE users SET last_login_at = ? WHERE id = ?'),
-  members: db.prepare<MemberRow, [number]>(
+  members: db.prepare<Member, [number]>(
     `SELECT ${SELECT_MEMBER} WHERE members.account_id = ? ORDER BY members.created_at, users.id`,
   ),
-  member: db.prepare<MemberRow, [number, Uint8Array]>(
+  member: db.prepare<Member, [number, Uint8Array]>(
     `SELECT ${SELECT_MEMBER} WHERE members.account_id = ? AND users.uuid = ?`,
   ),
   countMembers: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM members WHERE account_id = ?'),
@@ -98,8 +93,6 @@ const sql = prepareStatements((db) => ({
   deleteSessionsIn: db.prepare('DELETE FROM sessions WHERE account_id = ?'),
 }))
 
-const toMember = (row: MemberRow): Member => ({ ...row, isTotpOn: row.isTotpOn === 1 })
-
 /** The form in which a user's address is stored and looked up. Accepts any text. */
 export const normaliseUserEmail = normaliseAddress
 
@@ -121,7 +114,7 @@ export const findUserByEmail = (db: Database, email: string): User | undefined =
 export const listUsers = (db: Database): User[] => sql(db).all.all()
 
 /** The team of an account, at most MAX_MEMBERS, oldest membership first. */
-export const listMembers = (db: Database, accountId: number): Member[] => sql(db).members.all(accountId).map(toMember)
+export const listMembers = (db: Database, accountId: number): Member[] => sql(db).members.all(accountId)
 
 /** Addresses of the owners of an account; empty for an account that only the operator manages. */
 export const listOwnerEmails = (db: Database, accountId: number): string[] =>
@@ -129,10 +122,8 @@ export const listOwnerEmails = (db: Database, accountId: number): string[] =>
     .filter(({ role }) => role === 'owner')
     .map(({ email }) => email)
 
-export function findMember(db: Database, accountId: number, uuid: UuidBytes): Member | undefined {
-  const row = sql(db).member.get(accountId, uuid)
-  return row ? toMember(row) : undefined
-}
+export const findMember = (db: Database, accountId: number, uuid: UuidBytes): Member | undefined =>
+  sql(db).member.get(accountId, uuid) ?? undefined
 
 /** The accounts in which a user may act, oldest membership first: disabled and deleted ones are left out. */
 export const listMemberships = (db: Database, userId: number): Membership[] => sql(db).memberships.all(userId)
