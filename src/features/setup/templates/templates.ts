@@ -60,8 +60,8 @@ const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE html_b
 
 type StoredListedTemplate = Omit<ListedTemplate, 'isTruncated'> & { readonly isTruncated: number }
 
-/** ?2: text in lower case. SQLite folds the letters A to Z only. */
-const MATCHES = '(instr(lower(alias), ?2) > 0 OR instr(lower(name), ?2) > 0)'
+/** ?2: text in lower case; empty: all. SQLite folds the letters A to Z only. */
+const MATCHES = "(?2 = '' OR instr(lower(alias), ?2) > 0 OR instr(lower(name), ?2) > 0)"
 
 const sql = prepareStatements((db) => ({
   existing: prepareCount(db, 'templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL'),
@@ -84,20 +84,13 @@ const sql = prepareStatements((db) => ({
   aliasOwner: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
   ),
-  // Uses the index of existing rows, so that deleted rows are not scanned, however many there are.
-  page: db.prepare<StoredListedTemplate, [number, number, number, number]>(
-    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
-     WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
-  ),
-  count: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL',
-  ),
-  // Reads alias and name of every template of the account: at most MAX_TEMPLATES. They precede the bodies in a row.
-  foundPage: db.prepare<StoredListedTemplate, [number, string, number, number, number]>(
+  // Uses the index of existing rows, so that deleted rows are not scanned, however many there are. A search reads alias
+  // and name of every template of the account: at most MAX_TEMPLATES. They precede the bodies in a row.
+  page: db.prepare<StoredListedTemplate, [number, string, number, number, number]>(
     `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
      WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES} AND id < ?3 ORDER BY id DESC LIMIT ?4 OFFSET ?5) ORDER BY id DESC`,
   ),
-  foundCount: db.prepare<{ n: number }, [number, string]>(
+  count: db.prepare<{ n: number }, [number, string]>(
     `SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ?1 AND deleted_at IS NULL AND ${MATCHES}`,
   ),
   insert: db.prepare(
@@ -171,15 +164,16 @@ export function listTemplates(
   page: RowWindow,
   search = '',
 ): { templates: ListedTemplate[]; total: number } {
-  const { count, foundCount, foundPage, page: wholePage } = sql(db)
   const wanted = search.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
-  const rows =
-    wanted === ''
-      ? wholePage.all(accountId, belowId(page), page.limit, page.offset)
-      : foundPage.all(accountId, wanted, belowId(page), page.limit, page.offset)
-  const total = wanted === '' ? count.get(accountId) : foundCount.get(accountId, wanted)
-  return { templates: rows.map((row) => ({ ...row, isTruncated: row.isTruncated === 1 })), total: total?.n ?? 0 }
+  const rows = sql(db).page.all(accountId, wanted, belowId(page), page.limit, page.offset)
+  return {
+    templates: rows.map((row) => ({ ...row, isTruncated: row.isTruncated === 1 })),
+    total: countTemplates(db, accountId, wanted),
+  }
 }
+
+const countTemplates = (db: Database, accountId: number, wanted = ''): number =>
+  sql(db).count.get(accountId, wanted)?.n ?? 0
 
 /**
  * Creates a template once all its parts are known to be renderable. Throws 422 `template_error` with a detail for each
@@ -199,7 +193,7 @@ export async function createTemplate(
     requireUnusedAlias(tx.db, actor.accountId, provided.alias)
     requireUnusedForeignId(tx.db, actor.accountId, foreignId)
     requirePlanCapacity(app, tx, actor.accountId, 'templates', sql(tx.db).existing)
-    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_TEMPLATES)
+    if (countTemplates(tx.db, actor.accountId) >= MAX_TEMPLATES)
       throw conflict(
         'too_many_templates',
         `An account has at most ${MAX_TEMPLATES} templates; delete one you no longer need.`,
