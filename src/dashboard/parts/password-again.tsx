@@ -2,13 +2,15 @@
  * @module Asks for the password again, or for a second factor, when `/v1` requires it: the request is repeated
  * afterwards, so screens need not know when that is.
  */
-import { Anchor, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Stack, Text, TextInput } from '@mantine/core'
 import { createContext, type ReactNode, useCallback, useContext, useRef, useState } from 'react'
 import { TassisError } from '#client/client.ts'
 import { api } from '../api/client.ts'
+import { useChange } from '../api/data.ts'
 import { useSession } from '../api/session.tsx'
 import { ConfirmDialog } from './dialog.tsx'
-import { confirmByPasskey, UsePasskey } from './use-passkey.tsx'
+import { FormError } from './form-error.tsx'
+import { signWithPasskey } from './passkey.ts'
 
 /** The codes of a 403 after which the user can prove more. */
 const NEEDS = ['password_required', 'second_factor_required'] as const
@@ -120,5 +122,23 @@ export function PasswordAgainProvider({ children }: { readonly children: ReactNo
         </ConfirmDialog>
       )}
     </AskContext>
+  )
+}
+
+/** As good as the password and a code. */
+export async function confirmByPasskey(): Promise<void> {
+  const { data } = await api.auth.createPasskeyChallenge()
+  await api.auth.confirmSessionPasskey({ credential: await signWithPasskey(data.options) })
+}
+
+function UsePasskey({ onDone }: { onDone(): void }) {
+  const work = useChange(confirmByPasskey)
+  return (
+    <Stack gap="xs" align="flex-start">
+      <FormError error={work.error} />
+      <Button variant="default" loading={work.isPending} onClick={() => work.mutate(undefined, { onSuccess: onDone })}>
+        Use a passkey
+      </Button>
+    </Stack>
   )
 }

@@ -2,15 +2,17 @@
  * @module One domain. Until it is verified the page is the wizard: its step is the state of the domain, so whoever
  * leaves and returns continues there.
  */
-import { List, Stack } from '@mantine/core'
+import { List, Stack, Switch } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { Domain } from '#client/api.ts'
+import type { Domain, SetDomainTrackingDomainRequest } from '#client/api.ts'
 import { api, read } from '../api/client.ts'
-import { useData } from '../api/data.ts'
+import { useChange, useData } from '../api/data.ts'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { DeleteButton } from '../parts/dialog.tsx'
+import { ConfirmDialog, DeleteButton } from '../parts/dialog.tsx'
+import { bindChecked } from '../parts/form.tsx'
+import { FormError } from '../parts/form-error.tsx'
 import { Notice } from '../parts/notice.tsx'
 import { RecordPage, Section } from '../parts/page.tsx'
 import { useTestEmail } from '../parts/test-email.tsx'
@@ -18,7 +20,6 @@ import { Time } from '../parts/time.tsx'
 import { DomainStatus, Steps } from './domains/marks.tsx'
 import { useDomainEvents } from './domains/queries.ts'
 import { DomainRecords } from './domains/records.tsx'
-import { DomainSettings } from './domains/settings.tsx'
 import { isNew, listFormerKeys, toWarningsKey } from './domains/state.ts'
 
 interface DomainProps {
@@ -147,5 +148,85 @@ function Lost({ domain }: DomainProps) {
     <Notice tone="warning" title="A record of this domain is missing">
       Its mail is still sent for 72 hours. Restore the record before that.
     </Notice>
+  )
+}
+
+interface SettingProps {
+  readonly domain: Domain
+}
+
+const DomainSettings = ({ domain }: SettingProps) => (
+  <Section title="Settings">
+    <InboundSetting domain={domain} />
+    <TrackingSetting domain={domain} />
+  </Section>
+)
+
+function InboundSetting({ domain }: SettingProps) {
+  const change = useChange((inbound_enabled: boolean) => api.domains.update(domain.id, { inbound_enabled }), 'domains')
+  const reason = useAllowed('developer')
+  return (
+    <Stack gap="xs" maw={720}>
+      <Switch
+        label="Receive mail"
+        description={`Mail to ${domain.domain} arrives here. This shows an MX record: mailboxes that the domain has elsewhere would get no more mail.`}
+        {...bindChecked(domain.inbound_enabled, change.mutate)}
+        disabled={reason !== undefined || change.isPending}
+      />
+      <FormError error={change.error} />
+    </Stack>
+  )
+}
+
+function TrackingSetting({ domain }: SettingProps) {
+  const reason = useAllowed('developer')
+  const [dialog, setDialog] = useState<'host' | 'remove'>()
+  const close = () => setDialog(undefined)
+  const current = domain.tracking_domain ?? null
+  return (
+    <Stack gap="xs" maw={720}>
+      <Switch
+        label="Own host for tracked links"
+        description={
+          current === null
+            ? 'Tracked links lead through a host of yours, not of Tassis.'
+            : `Links in tracked mail lead through ${current}${domain.tracking_domain_verified ? '' : ' once its record above is verified'}.`
+        }
+        checked={current !== null}
+        disabled={reason !== undefined}
+        onChange={() => setDialog(current === null ? 'host' : 'remove')}
+      />
+      {dialog === 'host' && (
+        <ConfirmDialog
+          title="Own host for tracked links"
+          confirm="Use this host"
+          fields={[
+            {
+              name: 'tracking_domain',
+              label: 'Host',
+              kind: 'code',
+              hint: 'Any subdomain of yours that has no other records.',
+              isRequired: true,
+            },
+          ]}
+          initial={{ tracking_domain: `links.${domain.domain}` }}
+          refreshes={['domains']}
+          run={(body: SetDomainTrackingDomainRequest) => api.domains.setTrackingDomain(domain.id, body)}
+          onClose={close}
+        />
+      )}
+      {dialog === 'remove' && (
+        <ConfirmDialog
+          title={`Stop using ${current ?? 'the host'}?`}
+          confirm="Stop using it"
+          isDangerous
+          refreshes={['domains']}
+          run={() => api.domains.deleteTrackingDomain(domain.id)}
+          onClose={close}
+        >
+          Future links use the host of Tassis. Links in older mail still need the CNAME record.
+        </ConfirmDialog>
+      )}
+    </Stack>
   )
 }

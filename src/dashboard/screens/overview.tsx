@@ -1,16 +1,23 @@
 /** @module The first screen: the figures of today, what needs attention, the newest emails, what is left to set up. */
 import { type UseQueryResult, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { EmailSummary } from '#client/api.ts'
 import { TassisError } from '#client/client.ts'
 import { read } from '../api/client.ts'
 import { readAgain } from '../api/data.ts'
 import { useLiveEvents, useRefreshSoon } from '../api/live.tsx'
 import { useAllowed, useSession } from '../api/session.tsx'
-import { ErrorState, Page } from '../parts/page.tsx'
-import { Attention } from './overview/attention.tsx'
+import { toShownState } from '../parts/format.ts'
+import { NameLink, TextLink } from '../parts/links.tsx'
+import { NewRows } from '../parts/list.tsx'
+import { EmptyState, ErrorState, Page, QueryView, Section } from '../parts/page.tsx'
+import { useSteadyRows } from '../parts/rows.ts'
+import { StatusBadge, StatusLabel } from '../parts/status.tsx'
+import { type Column, DataTable, toId } from '../parts/table.tsx'
+import { Time } from '../parts/time.tsx'
 import { Checklist } from './overview/checklist.tsx'
 import { LastDay, Month } from './overview/figures.tsx'
+import type { Notice } from './overview/notices.ts'
 import { listNotices } from './overview/notices.ts'
-import { RecentEmails } from './overview/recent-emails.tsx'
 import { hasDelivered, isMostlyDone, listSteps } from './overview/steps.ts'
 
 export default function OverviewScreen() {
@@ -85,3 +92,79 @@ function useRefreshByEvents(): void {
   )
   useLiveEvents(refreshSoon)
 }
+
+const LEVELS = { problem: { tone: 'bad', word: 'Problem' }, warning: { tone: 'warning', word: 'Warning' } } as const
+
+const Attention = ({ notices }: { readonly notices: readonly Notice[] }) =>
+  notices.length > 0 && (
+    <Section title="Needs attention">
+      <ul className="rows attention">
+        {notices.map(({ key, level, title, text, at, action }) => (
+          <li key={key}>
+            <div>
+              <StatusLabel tone={LEVELS[level].tone}>
+                <span className="visually-hidden">{LEVELS[level].word}: </span>
+                <b className="row-title">{title}</b>
+              </StatusLabel>
+            </div>
+            <div className="row-aside">
+              <TextLink {...action.target}>{action.label}</TextLink>
+            </div>
+            <div className="row-more">
+              <span>
+                {text}
+                {at && (
+                  <>
+                    {' '}
+                    {at.label} <Time iso={at.iso} />.
+                  </>
+                )}
+              </span>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  )
+
+const MAX_SHOWN = 10
+
+function RecentEmails() {
+  const query = useQuery(read.emails.list({ per_page: MAX_SHOWN }))
+  const list = useSteadyRows(query, 'recent', toId)
+  const rows = list.page?.data ?? []
+  return (
+    <Section title="Recent emails" action={rows.length > 0 && <TextLink to="/emails">All emails</TextLink>}>
+      <QueryView query={query}>
+        {() =>
+          rows.length === 0 ? (
+            <EmptyState title="No email yet" text="Each email that you send appears here, with its outcome." />
+          ) : (
+            <div className="list">
+              <NewRows list={list} />
+              <DataTable label="Recent emails" columns={COLUMNS} rows={rows} />
+            </div>
+          )
+        }
+      </QueryView>
+    </Section>
+  )
+}
+
+const COLUMNS: readonly Column<EmailSummary>[] = [
+  {
+    header: 'Recipient',
+    width: '32%',
+    cell: ({ id, to, to_address: address }) => (
+      <NameLink to="/emails/$id" params={{ id }} title={to} name={address || '(no recipient)'} />
+    ),
+  },
+  { header: 'Subject', phone: 'bare', cell: ({ subject }) => <bdi title={subject}>{subject || '(no subject)'}</bdi> },
+  {
+    header: 'Status',
+    width: '10rem',
+    phone: 'bare',
+    cell: (row) => <StatusBadge status={toShownState(row, row.state)} />,
+  },
+  { header: 'Time', width: '9rem', phone: 'aside', cell: ({ created_at: at }) => <Time iso={at} /> },
+]

@@ -1,22 +1,24 @@
 /** @module One captured message: its content and its links, in tabs. */
 
-import { Group, Stack, Text, Title } from '@mantine/core'
+import { Code, Group, Stack, Text, Title } from '@mantine/core'
 import { getRouteApi } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
-import type { CapturedEmail } from '#client/api.ts'
-import { read } from '../../api/client.ts'
-import { isMissing, useData } from '../../api/data.ts'
+import type { CapturedEmail, CheckCapturedEmailLinksResult } from '#client/api.ts'
+import { api, read } from '../../api/client.ts'
+import { isMissing, useChange, useData } from '../../api/data.ts'
 import { useAllowed } from '../../api/session.tsx'
-import { SmallAction } from '../../parts/buttons.tsx'
+import { ActionButton, SmallAction } from '../../parts/buttons.tsx'
 import { FormError } from '../../parts/form-error.tsx'
 import { ButtonLink, TextLink } from '../../parts/links.tsx'
 import { LongText } from '../../parts/long-text.tsx'
 import { MessageContent } from '../../parts/message-content.tsx'
 import { Facts, QueryView, useEscape } from '../../parts/page.tsx'
+import { StatusLabel } from '../../parts/status.tsx'
+import { type Column, DataTable } from '../../parts/table.tsx'
 import { Time } from '../../parts/time.tsx'
+import type { Tone } from '../../parts/tone.ts'
 import { CAPTURED_TABS } from '../filters.ts'
 import { Attachments } from '../inbound/attachments.tsx'
-import { LinkCheckPanel } from './links.tsx'
 import { useMarkRead } from './queries.ts'
 
 const route = getRouteApi('/sandbox/$id')
@@ -121,4 +123,82 @@ function Message({ email, onDelete }: { readonly email: CapturedEmail; onDelete(
 function Source({ id }: { readonly id: string }) {
   const query = useData(read.emails.getCaptured(id), { staleTime: 300_000 })
   return <QueryView query={query}>{({ raw }) => <LongText label="Source of the email" text={raw} />}</QueryView>
+}
+
+type CheckedLink = CheckCapturedEmailLinksResult['links'][number]
+
+const RESULTS: Readonly<Record<CheckedLink['result'], readonly [word: string, tone: Tone]>> = {
+  ok: ['Works', 'good'],
+  redirected: ['Redirects', 'good'],
+  broken: ['Broken', 'bad'],
+  unreachable: ['Unreachable', 'bad'],
+  skipped: ['Not requested', 'neutral'],
+}
+
+const COLUMNS: readonly Column<CheckedLink>[] = [
+  { header: 'Link', isWrapped: true, cell: ({ url }) => <Code>{url}</Code> },
+  {
+    header: 'Result',
+    width: '9rem',
+    phone: 'aside',
+    cell: ({ result }) => <StatusLabel tone={RESULTS[result][1]}>{RESULTS[result][0]}</StatusLabel>,
+  },
+  { header: 'Details', width: '40%', isWrapped: true, phone: 'bare', cell: (link) => <LinkDetails link={link} /> },
+]
+
+const LinkDetails = ({ link: { status, final_url: leadsTo, reason } }: { readonly link: CheckedLink }) => (
+  <>
+    {status !== null && <div>Status {status}</div>}
+    {leadsTo !== null && (
+      <div>
+        Leads to <Code>{leadsTo}</Code>
+      </div>
+    )}
+    {reason !== null && <div>{reason}</div>}
+  </>
+)
+
+function LinkCheckPanel({ id }: { readonly id: string }) {
+  const check = useChange(() => api.capturedEmails.checkLinks(id))
+  const { isPending, error } = check
+  const data = check.data?.data
+  return (
+    <Stack gap="sm" align="stretch">
+      <Text size="sm" maw={720}>
+        Each link is requested once, by this server; the servers at the links learn its address. A link that works only
+        once, such as one for a new password, is used up. Links that unsubscribe, private addresses and pages of this
+        server are left out.
+      </Text>
+      <ActionButton
+        needs="developer"
+        loading={isPending}
+        onClick={() => check.mutate()}
+        style={{ alignSelf: 'flex-start' }}
+        variant="default"
+      >
+        {data ? 'Check again' : 'Check the links'}
+      </ActionButton>
+      <FormError error={error} />
+      <Text role="status" size="sm">
+        {data && summarise(data.links)}
+        {data?.truncated && ' The message has more links; only the first are checked.'}
+      </Text>
+      {data && data.links.length > 0 && (
+        <DataTable label="Links" columns={COLUMNS} rows={data.links} toKey={({ url }) => url} />
+      )}
+    </Stack>
+  )
+}
+
+function summarise(links: readonly CheckedLink[]): string {
+  if (links.length === 0) return 'The message has no links to the web.'
+  const bad = links.filter(({ result }) => result === 'broken' || result === 'unreachable').length
+  const skipped = links.filter(({ result }) => result === 'skipped').length
+  return [
+    `${links.length} ${links.length === 1 ? 'link' : 'links'}:`,
+    bad === 0 ? 'none is broken' : `${bad} do not work`,
+    skipped > 0 ? `, ${skipped} not requested.` : '.',
+  ]
+    .join(' ')
+    .replace(/ ([,.])/g, '$1')
 }
