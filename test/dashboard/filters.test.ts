@@ -54,16 +54,15 @@ test.each([
   [parseStep, { step: 'x' }, {}],
   [
     parseAnalyticsFilters,
-    { period: '7d', interval: 'hour', stream: 'news', domains: '50' },
-    { period: '7d', interval: 'hour', stream: 'news', domains: 50 },
+    { period: '7d', interval: 'hour', stream: 'news', x: '50' },
+    { period: '7d', interval: 'hour', stream: 'news' },
   ],
   [
     parseAnalyticsFilters,
     { period: '7d', from: '2026-01-01', to: '2026-01-31' },
     { from: '2026-01-01', to: '2026-01-31' },
   ],
-  [parseAnalyticsFilters, { period: '14d', from: 'x', interval: 'year', metrics: 'x,y', domains: 3 }, {}],
-  [parseAnalyticsFilters, { metrics: 'opens,nothing,sent' }, { metrics: 'sent,opens' }],
+  [parseAnalyticsFilters, { period: '14d', from: 'x', interval: 'year' }, {}],
   [
     parse(QUEUE_FILTERS),
     { domain: ' example.com ', account_id: 7, lane: '' },

@@ -44,7 +44,8 @@ describeInBrowser('a passkey', (open) => {
     // A session that has shown no second factor, with the same cookie.
     service.app.db.run('UPDATE sessions SET second_factor_at = NULL, password_at = NULL')
     await dashboard.load('/server/accounts')
-    await page.getByRole('button', { name: 'Use a passkey' }).click()
+    await page.getByRole('button', { name: 'Confirm' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Use a passkey' }).click()
     await page.getByRole('navigation', { name: 'Server' }).waitFor()
     // One that does not verify its user, or is used for another page, signs nobody in.
     await devtools.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false })
