@@ -65,36 +65,35 @@ const sql = prepareStatements((db) => ({
 /** Limit for a domain of ours and all its subdomains within a day; large senders get a few hundred. */
 const MAX_REPORTS_PER_DOMAIN_PER_DAY = 1000
 
-export type ReportResult =
-  | { readonly kind: 'stored' }
-  /** A report with the same kind, organisation, id and domain is already stored and stays unchanged. */
-  | { readonly kind: 'known' }
-  | { readonly kind: 'refused'; readonly why: string }
-
 /** Why a report is rejected now, a sentence; undefined: it is accepted. Called before its content is stored. */
 export function findReportRefusal(
   { config, db }: Pick<App, 'config' | 'db'>,
   { domain }: Pick<AggregateReport, 'domain'>,
   at: Millis,
 ): string | undefined {
-  const found = findOwner(db, config.hostname, domain)
-  return found ? checkDailyLimit(db, found, at) : UNKNOWN_DOMAIN
+  const owner = findOwner(db, config.hostname, domain)
+  if (!owner) return 'The report is about a domain that no account here has.'
+  const { coveredBy } = owner
+  const stored = sql(db).covered.get(coveredBy, at - days(1))?.n ?? 0
+  return stored < MAX_REPORTS_PER_DOMAIN_PER_DAY
+    ? undefined
+    : `The report is about ${coveredBy}, which already has ${MAX_REPORTS_PER_DOMAIN_PER_DAY} reports within a day.`
 }
 
 /**
- * Stores a report whose content is in the content store, for the account with the nearest verified domain at or above
- * the report's. Stored without an account when the domain is only registered, or belongs to this host.
+ * Stores a report that was not refused, with its content in the content store, for the account with the nearest verified
+ * domain at or above the report's. Stored without an account when the domain is only registered, or belongs to this
+ * host. Returns false when a report with the same kind, organisation, id and domain is stored already, and when the
+ * domain has been deleted in the meantime.
  */
 export function storeDomainReport(
   { config }: Pick<App, 'config'>,
   tx: Tx,
   report: AggregateReport & { readonly contentRef: number },
   at: Millis,
-): ReportResult {
+): boolean {
   const owner = findOwner(tx.db, config.hostname, report.domain)
-  if (!owner) return { kind: 'refused', why: UNKNOWN_DOMAIN }
-  const why = checkDailyLimit(tx.db, owner, at)
-  if (why !== undefined) return { kind: 'refused', why }
+  if (!owner) return false
   const { changes } = sql(tx.db).insert.run({
     ...report,
     ...owner,
@@ -104,20 +103,13 @@ export function storeDomainReport(
     sizeBytes: report.content.length,
     createdAt: at,
   })
-  return { kind: changes > 0 ? 'stored' : 'known' }
+  return changes > 0
 }
-
-const UNKNOWN_DOMAIN = 'The report is about a domain that no account here has.'
 
 interface ReportOwner {
   readonly accountId: number | null
   readonly coveredBy: string
 }
-
-const checkDailyLimit = (db: Database, { coveredBy }: ReportOwner, at: Millis): string | undefined =>
-  (sql(db).covered.get(coveredBy, at - days(1))?.n ?? 0) < MAX_REPORTS_PER_DOMAIN_PER_DAY
-    ? undefined
-    : `The report is about ${coveredBy}, which already has ${MAX_REPORTS_PER_DOMAIN_PER_DAY} reports within a day.`
 
 function findOwner(db: Database, hostname: string, domain: string): ReportOwner | undefined {
   let registered: ReportOwner | undefined

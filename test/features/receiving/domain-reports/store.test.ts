@@ -28,8 +28,10 @@ const dmarc: AggregateReport & { contentRef: number } = {
 }
 
 const store = async (app: App, changes: Partial<typeof dmarc> = {}, at = app.clock.now()): Promise<string> => {
-  const result = await app.commit.write((tx) => storeDomainReport(app, tx, { ...dmarc, ...changes }, at))
-  return result.kind === 'refused' ? result.why : result.kind
+  const report = { ...dmarc, ...changes }
+  const refusal = findReportRefusal(app, report, at)
+  if (refusal !== undefined) return refusal
+  return (await app.commit.write((tx) => storeDomainReport(app, tx, report, at))) ? 'stored' : 'known'
 }
 
 /** An account with verified domains. */

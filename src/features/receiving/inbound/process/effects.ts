@@ -61,8 +61,7 @@ export function applyEffects(
   prepared: PreparedMessage,
 ): AppliedEffects {
   const now = app.eventTime()
-  const stored = prepared.report && storeDomainReport(app, tx, prepared.report, now)
-  const reportRefusal = stored?.kind === 'refused' ? stored.why : prepared.reportRefusal
+  if (prepared.report) storeDomainReport(app, tx, prepared.report, now)
   for (const destination of destinations) {
     if (destination.kind === 'bounce') applyToReturnPath(app, tx, destination, prepared, now)
     else if (destination.kind === 'unsubscribe') applyUnsubscribe(app, tx, destination, prepared)
@@ -71,7 +70,7 @@ export function applyEffects(
     app,
     tx,
     destinations.filter(({ kind }) => kind === 'host').map(({ address }) => address),
-    { ...prepared, reportRefusal },
+    prepared,
     now,
   )
   return applyToDomains(
