@@ -39,10 +39,8 @@ import { seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import type { PersonRecord, PersonSuppression } from './model.ts'
 
-/** Newest emails whose states are counted: some 5 ms. */
+/** Newest emails whose states are counted: some 5 ms; each has at most 50 recipients. */
 const MAX_COUNTED_EMAILS = 500
-/** Recipients of these emails, of any address, that are read: fewer emails are counted if they have more. */
-const MAX_RECIPIENTS_READ = 20_000
 const MAX_RECENT_EMAILS = 20
 const MAX_SUPPRESSIONS = 20
 const MAX_LISTS = 100
@@ -62,10 +60,6 @@ interface RecipientRow {
 }
 
 const sql = prepareStatements((db) => ({
-  countable: db.prepare<{ id: number }, [string]>(
-    `SELECT id FROM (SELECT id, sum(recipient_count) OVER (ORDER BY id DESC) - recipient_count AS before
-       FROM emails WHERE id IN (SELECT value FROM json_each(?))) WHERE before < ${MAX_RECIPIENTS_READ}`,
-  ),
   copies: db.prepare<RecipientRow, [string, string]>(
     `SELECT r.id, email_id AS emailId, mailbox, status, attempts, last_error AS lastError, is_captured AS isCaptured,
        (SELECT recipient_count = 1 AND ${isEngagedSql('complained')} FROM emails WHERE id = email_id) AS isComplained
@@ -160,10 +154,7 @@ async function readEmails(app: App, actor: Actor, address: string, maxAttempts: 
     return newest.length >= MAX_COUNTED_EMAILS
   })
   return app.fairScheduler.resume(getTenantId(db, accountId), () => {
-    const counted = sql(db)
-      .countable.all(JSON.stringify(newest))
-      .map(({ id }) => id)
-    const copies = sql(db).copies.all(JSON.stringify(counted), address)
+    const copies = sql(db).copies.all(JSON.stringify(newest), address)
     const states = copies.map((copy) => {
       const state = toRecipientState({ ...copy, status: statusName(copy.status), isCaptured: copy.isCaptured === 1 })
       return { emailId: copy.emailId, state: copy.isComplained === 1 && state === 'sent' ? 'complained' : state }
@@ -177,7 +168,7 @@ async function readEmails(app: App, actor: Actor, address: string, maxAttempts: 
         total: found.total,
         first_at: isoTimeOrNull(findFirstTime(db, match) ?? null),
         last_at: isoTimeOrNull(found.emails[0]?.createdAt ?? null),
-        counted: counted.length,
+        counted: newest.length,
         by_state: Object.fromEntries(Object.entries(byState).map(([state, of]) => [state, of.length])),
         last_opened_at: isoTimeOrNull(sql(db).openedAt.get(recipientIds)?.at ?? null),
         last_clicked_at: isoTimeOrNull(sql(db).clickedAt.get(recipientIds)?.at ?? null),
