@@ -3,9 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { AppError } from '#platform/errors.ts'
-import { describeRoute, ownersOnly } from '#platform/http/access.ts'
+import { ownersOnly } from '#platform/http/access.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { streamedResponseSpec } from '#platform/http/json-stream.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -15,6 +15,7 @@ import { createAccountExport } from './export.ts'
 import { AccountExport } from './model.ts'
 
 const CONFIRMATION = 'DELETE'
+const administers = describeWith('account:admin')
 
 const Deleted = Type.Object({
   message: Text('What happens next.'),
@@ -26,9 +27,8 @@ export const accountExportRoutes = (app: App) => {
   return new Elysia({ prefix: '/v1/account', tags: ['Account'] })
     .use(authenticated)
     .get('/export', ({ actor, request }) => exportAccount(actor, request), {
-      detail: describeRoute(
+      detail: administers(
         'Export the account',
-        requires('account:admin'),
         'Everything that the account has, as one streamed JSON text: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
         streamedResponseSpec('The account.', AccountExport),
       ),
@@ -56,9 +56,8 @@ export const accountDeletionRoutes = (app: App) =>
     },
     {
       response: { 202: DataBody(Deleted) },
-      detail: describeRoute(
+      detail: administers(
         'Delete the account',
-        requires('account:admin'),
         'Requires the header X-Confirm-Delete: DELETE. Immediately, its keys and sessions get a 401, its waiting mail is cancelled and mail to its domains is rejected; then all of its data is deleted, including that of its sub-accounts. This cannot be undone.',
         {
           ...errorResponses({

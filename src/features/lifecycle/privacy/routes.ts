@@ -1,14 +1,14 @@
 /** @module /v1/gdpr: paths, shapes and one call each. */
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
-import { describeRoute } from '#platform/http/access.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { streamedResponseSpec } from '#platform/http/json-stream.ts'
 import { erasePerson } from './erase.ts'
 import { ErasureResult, PersonExport, PersonQuery } from './model.ts'
 import { exportPerson, type RenderedBodies } from './person-export.ts'
 
 const tags = ['Privacy']
+const administers = describeWith('account:admin')
 
 /** @param renderedBodies renders bodies of broadcast emails */
 export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedBodies: RenderedBodies }) =>
@@ -16,9 +16,8 @@ export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedB
     .use(authenticated)
     .get('/export', ({ actor, query, request }) => exportPerson(app, actor, query.email, { request, renderedBodies }), {
       query: PersonQuery,
-      detail: describeRoute(
+      detail: administers(
         'Export the data of a person',
-        requires('account:admin'),
         'Everything that the account has of one address, with contents: `data` with email_address, emails, events, suppressions, unsubscribe_events, inbound_emails, contacts and mailbox_messages, and `exported_at`. Other recipients of the same emails are omitted. The response is streamed.',
         streamedResponseSpec('The data of the person.', PersonExport),
       ),
@@ -41,9 +40,8 @@ export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedB
       {
         query: PersonQuery,
         response: ErasureResult,
-        detail: describeRoute(
+        detail: administers(
           'Erase a person',
-          requires('account:admin'),
           'Removes one address from everything that the account has: waiting mail to it is cancelled; emails to it stay as empty records, so that quota and stats stay correct; events become tombstones; contacts, received mail, mailbox messages and captures are deleted; audit log entries that name it lose their personal fields. A suppression stays, as a keyed hash. Repeating the request while it runs restarts the search.',
         ),
       },

@@ -4,7 +4,7 @@ import { readAccountState } from '#features/core/accounts/accounts.ts'
 import { getPlanTerms, listPlanTerms } from '#features/core/accounts/plans.ts'
 import { getBillingState } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { authenticated, requires } from '#features/core/app/http.ts'
+import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { tooManyRequests } from '#platform/errors.ts'
 import { describeRoute, ownersOnly, publicRoute } from '#platform/http/access.ts'
 import { dataBody, onePageBody } from '#platform/http/envelope.ts'
@@ -23,6 +23,7 @@ import {
 } from './model.ts'
 
 const tags = ['Billing']
+const administers = describeWith('account:admin')
 
 /** Rate of an account's requests for Stripe pages: each is a call to Stripe. */
 const SESSION_RATE: Rate = { burst: 30, ratePerSecond: 10 / 60 }
@@ -54,7 +55,7 @@ export function billingRoutes(app: App) {
       },
       {
         response: DataBody(SubscriptionRecord),
-        detail: describeRoute('Get the subscription', requires('account:read')),
+        detail: describeWith('account:read')('Get the subscription'),
       },
     )
     .post(
@@ -66,9 +67,8 @@ export function billingRoutes(app: App) {
       {
         body: CheckoutRequest,
         response: DataBody(CheckoutRecord),
-        detail: describeRoute(
+        detail: administers(
           'Buy a plan',
-          requires('account:admin'),
           'Returns a page of the payment provider. The plan changes when the purchase is complete. 503 where billing is not configured.',
           ownersOnly,
         ),
@@ -83,9 +83,8 @@ export function billingRoutes(app: App) {
       {
         body: PortalRequest,
         response: DataBody(PortalRecord),
-        detail: describeRoute(
+        detail: administers(
           'Manage the subscription',
-          requires('account:admin'),
           'Returns a page of the payment provider, where the subscription is changed, paid and ended. 503 where billing is not configured.',
           ownersOnly,
         ),

@@ -82,19 +82,13 @@ const nameField = (name: string): Html =>
     attributes: html` type="text" value="${name}" maxlength="200" autocomplete="name"`,
   })
 
-const CODE_FIELD = fieldHtml({
-  name: 'code',
-  label: 'Code',
-  hint: 'Only if you use an authenticator app: six digits, or a recovery code.',
-  attributes: html` maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
-})
-
-const REQUIRED_CODE_FIELD = fieldHtml({
-  name: 'code',
-  label: 'Code',
-  hint: 'Six digits from your authenticator app, or a recovery code.',
-  attributes: html` required autofocus maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
-})
+const codeField = (hint: string, required: Html | false): Html =>
+  fieldHtml({
+    name: 'code',
+    label: 'Code',
+    hint,
+    attributes: html`${required} maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
+  })
 
 /** How people can sign in. */
 export interface SignInWays {
@@ -155,7 +149,7 @@ ${problemHtml(problem)}
 <form method="post" action="${LOGIN_PATH}">
 ${hiddenField('proof', proof)}
 ${next !== LOGIN_PATH && hiddenField('next', next)}
-${REQUIRED_CODE_FIELD}
+${codeField('Six digits from your authenticator app, or a recovery code.', html` required autofocus`)}
 <button>Sign in</button>
 </form>
 <p class="beside">${hasPasskeys && html`<a href="${toLoginPath(next, PASSKEY_PATH)}">Use a passkey</a> · `}<a href="${toLoginPath(next)}">Sign in as another user</a></p>`,
@@ -282,7 +276,7 @@ ${hiddenField('token', token)}
 ${csrfToken !== undefined && hiddenField('csrf_token', csrfToken)}
 <input type="hidden" name="username" value="${email}" autocomplete="username">
 ${proof === 'new-password' && [nameField(name), newPasswordField('Password')]}
-${proof === 'password' && [PASSWORD_FIELD, CODE_FIELD]}
+${proof === 'password' && [PASSWORD_FIELD, codeField('Only if you use an authenticator app: six digits, or a recovery code.', false)]}
 <button>Join</button>
 </form>
 ${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a new password</a></p>`}`
