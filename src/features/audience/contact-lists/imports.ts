@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { readFence } from '#features/core/fence/restored.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepareStatements } from '#platform/db/open.ts'
+import { insertSql, prepareStatements, setSql } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { contactImports } from './tables.ts'
 
@@ -35,6 +35,9 @@ const COLUMNS = `id, account_id AS accountId, list_id AS listId, operation_id AS
   done_bytes AS doneBytes, done_lines AS doneLines, inserted, duplicates, invalid, errors,
   (SELECT json_extract(metadata, '$.columns') FROM operations WHERE operations.id = operation_id) AS answers`
 
+const PROGRESS = 'doneBytes doneLines inserted duplicates invalid errors'
+const NO_PROGRESS: ImportProgress = { doneBytes: 0, doneLines: 0, inserted: 0, duplicates: 0, invalid: 0, errors: '[]' }
+
 const sql = prepareStatements((db) => ({
   // Few rows, so no index.
   next: db.prepare<Row, [number, number]>(
@@ -54,13 +57,8 @@ const sql = prepareStatements((db) => ({
     `SELECT operations.uuid AS operationUuid FROM contact_imports JOIN operations ON operations.id = operation_id WHERE list_id = ?
      ORDER BY contact_imports.id DESC`,
   ),
-  insert: db.prepare(
-    `INSERT INTO contact_imports (account_id, list_id, operation_id, file, size_bytes, confirmed, done_bytes, done_lines, inserted, duplicates, invalid,
-     errors) VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, '[]')`,
-  ),
-  progress: db.prepare(
-    'UPDATE contact_imports SET done_bytes = ?, done_lines = ?, inserted = ?, duplicates = ?, invalid = ?, errors = ? WHERE id = ?',
-  ),
+  insert: db.prepare(insertSql('contact_imports', `accountId listId operationId file sizeBytes confirmed ${PROGRESS}`)),
+  progress: db.prepare(`UPDATE contact_imports SET ${setSql(PROGRESS)} WHERE id = $id`),
   delete: db.prepare('DELETE FROM contact_imports WHERE id = ?'),
 }))
 
@@ -110,16 +108,12 @@ export const listOpenImports = (db: Database, listId: number): string[] =>
 export const hasImport = (db: Database, file: string): boolean => sql(db).ofFile.get(file) !== null
 
 /** Inserts an import with no progress. */
-export function insertImport(tx: Tx, row: NewImport): void {
-  const { accountId, listId, operationId, file, sizeBytes, confirmed } = row
-  sql(tx.db).insert.run(accountId, listId, operationId, file, sizeBytes, confirmed ? 1 : 0)
-}
+export const insertImport = (tx: Tx, row: NewImport): void =>
+  void sql(tx.db).insert.run({ ...row, confirmed: row.confirmed ? 1 : 0, ...NO_PROGRESS })
 
 /** Stores the progress of an import. */
-export function storeImportProgress(tx: Tx, id: number, progress: ImportProgress): void {
-  const { doneBytes, doneLines, inserted, duplicates, invalid, errors } = progress
-  sql(tx.db).progress.run(doneBytes, doneLines, inserted, duplicates, invalid, errors, id)
-}
+export const storeImportProgress = (tx: Tx, id: number, progress: ImportProgress): void =>
+  void sql(tx.db).progress.run({ ...progress, id })
 
 /** Deletes the row of an import; the caller deletes its file. */
 export const deleteImport = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)
