@@ -81,15 +81,15 @@ const WebhookUrl = OptionalNullable(Type.String(), {
 })
 const IsActive = Type.Boolean({ description: 'Whether the route gets mail; default: true.' })
 
+const OPTIONAL_FIELDS = {
+  pattern: Type.Optional(Pattern),
+  priority: Type.Optional(Priority),
+  webhook_url: WebhookUrl,
+  is_active: Type.Optional(IsActive),
+}
+
 export const NewRoute = StrictObject(
-  {
-    domain_id: DomainId,
-    pattern: Type.Optional(Pattern),
-    match_type: MatchTypeField,
-    priority: Type.Optional(Priority),
-    webhook_url: WebhookUrl,
-    is_active: Type.Optional(IsActive),
-  },
+  { domain_id: DomainId, match_type: MatchTypeField, ...OPTIONAL_FIELDS },
   {
     examples: [
       {
@@ -103,14 +103,7 @@ export const NewRoute = StrictObject(
 )
 
 export const RouteChangeBody = StrictObject(
-  {
-    domain_id: Type.Optional(DomainId),
-    pattern: Type.Optional(Pattern),
-    match_type: Type.Optional(MatchTypeField),
-    priority: Type.Optional(Priority),
-    webhook_url: WebhookUrl,
-    is_active: Type.Optional(IsActive),
-  },
+  { domain_id: Type.Optional(DomainId), match_type: Type.Optional(MatchTypeField), ...OPTIONAL_FIELDS },
   {
     description: 'At least one field. Omitted fields keep their value; `webhook_url` null stops posting.',
     examples: [{ webhook_url: 'https://example.com/inbound', is_active: true }],
