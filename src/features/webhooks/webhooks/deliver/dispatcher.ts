@@ -31,8 +31,6 @@ const MAX_BEGUN_PER_TICK = 32
 const EVENTS_READ_PER_ATTEMPT = 50
 /** To one webhook; at most five while it responds slower than a second, one while it fails. */
 const MAX_CONCURRENT_REQUESTS = 10
-/** Webhooks loaded together at the start. */
-const LOADED_PER_BATCH = 50
 const STOP_GRACE_MS = seconds(8)
 
 const sql = prepareStatements((db) => ({
@@ -82,16 +80,7 @@ export class WebhookDispatcher {
     const active = listActiveWebhooks(db)
     for (const { accountId } of active) this.#durableSeq.set(accountId, readLastSeq(db, accountId))
     const pending = sql(db).withPending.all()
-    this.#track(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
-  }
-
-  /** In batches: each loaded webhook begins an attempt, which thousands must not do together. */
-  async #loadAll(ids: readonly number[]): Promise<void> {
-    for (const [index, id] of ids.entries()) {
-      if (index > 0 && index % LOADED_PER_BATCH === 0) await yieldToEventLoop()
-      if (this.#isStopping) return
-      this.#load(id)
-    }
+    for (const id of new Set([...active, ...pending].map((row) => row.id))) this.#load(id)
   }
 
   /** Waits for the attempts in flight; those that exceed `graceMs` are repeated after the next start. */
