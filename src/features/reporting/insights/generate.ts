@@ -75,7 +75,10 @@ export function createGenerateInsight(app: App, webhookStats: ReadWebhookStats):
 
 async function generate(app: App, actor: Actor, webhookStats: ReadWebhookStats): Promise<Insight> {
   const stats = await collectStats(app, actor.accountId, webhookStats)
-  const { checked, inputTokens, outputTokens } = await askWithTimeout(app, stats)
+  const ending = new AbortController()
+  const timer = app.clock.after(TIMEOUT_MS, () => ending.abort())
+  const asked = askWithRetry(app, stats, ending.signal).finally(() => timer.cancel())
+  const { checked, inputTokens, outputTokens } = await asked
   const model = app.config.llmModel
   const report = buildReport(checked, stats, model)
   return app.commit.write((tx) => {
@@ -101,16 +104,6 @@ interface CheckedReport {
   /** Tokens are summed over all attempts. */
   readonly inputTokens: number
   readonly outputTokens: number
-}
-
-async function askWithTimeout(app: App, stats: InsightStats): Promise<CheckedReport> {
-  const ending = new AbortController()
-  const timer = app.clock.after(TIMEOUT_MS, () => ending.abort())
-  try {
-    return await askWithRetry(app, stats, ending.signal)
-  } finally {
-    timer.cancel()
-  }
 }
 
 async function askWithRetry(app: App, { metrics }: InsightStats, signal: AbortSignal): Promise<CheckedReport> {
