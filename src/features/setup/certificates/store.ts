@@ -72,22 +72,12 @@ export function openAccountKey(dataDir: string): AccountKey {
   return key
 }
 
-/** What is missing or damaged counts as no failures: an order is then made too early at worst. */
-export function readOrdersState(dataDir: string): OrdersState {
-  try {
-    const { server, hosts } = JSON.parse(
-      readText(join(folderOf(dataDir), 'orders.json')) ?? '{}',
-    ) as Partial<OrdersState>
-    const isState = (state: OrderState | undefined): state is OrderState =>
-      Number.isFinite(state?.failures) && Number.isFinite(state?.nextAttemptAt)
-    return {
-      server: isState(server) ? server : NO_FAILURES,
-      hosts: Object.fromEntries(Object.entries(hosts ?? {}).filter(([, state]) => isState(state))),
-    }
-  } catch {
-    return { server: NO_FAILURES, hosts: {} }
+/** A missing or damaged file counts as no failures: an order is then made too early at worst. */
+export const readOrdersState = (dataDir: string): OrdersState =>
+  attempt(() => JSON.parse(readFileSync(join(folderOf(dataDir), 'orders.json'), 'utf8')) as OrdersState) ?? {
+    server: NO_FAILURES,
+    hosts: {},
   }
-}
 
 export const writeOrdersState = (dataDir: string, state: OrdersState): void =>
   replaceFile(folderOf(dataDir), 'orders.json', `${JSON.stringify(state, null, 2)}\n`)
