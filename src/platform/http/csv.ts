@@ -3,26 +3,19 @@
  * and the API description shows it.
  */
 import { acceptsBody } from './body.ts'
-import { responseHeaders } from './route-errors.ts'
+import { fileResponseSpec } from './download.ts'
 
 export const CSV_TYPE = 'text/csv'
 
-const toCsvContent = (description: string) => ({ [CSV_TYPE]: { schema: { type: 'string', description } } }) as const
-
-/** `detail: { ..., ...csvBody('...') }`: the body is CSV; the handler gets its bytes, undefined when it is empty. */
-export const csvBody = (description: string) => ({
-  ...acceptsBody('csv'),
-  requestBody: { required: true, content: toCsvContent(description) },
-})
-
-/** Like `csvBody`, for a body of any length; the handler gets a `BodyStream`. */
-export const csvStreamBody = (description: string) => ({
-  ...acceptsBody('csv-stream'),
-  requestBody: { required: true, content: toCsvContent(description) },
+/**
+ * `detail: { ..., ...csvBody('...') }`: the body is CSV; the handler gets its bytes, undefined when it is empty.
+ * @param format `csv-stream`: for a body of any length; the handler gets a `BodyStream`
+ */
+export const csvBody = (description: string, format: 'csv' | 'csv-stream' = 'csv') => ({
+  ...acceptsBody(format),
+  requestBody: { required: true, content: { [CSV_TYPE]: { schema: { type: 'string' as const, description } } } },
 })
 
 /** The response is CSV. */
-export const csvResponseSpec = (description: string) => ({
-  responses: { 200: { description: 'Done.', content: toCsvContent(description) } },
-  ...responseHeaders('Content-Disposition'),
-})
+export const csvResponseSpec = (description: string) =>
+  fileResponseSpec('Done.', CSV_TYPE, { type: 'string', description })

@@ -139,11 +139,14 @@ function joinChunks(chunks: Iterator<Uint8Array>): Uint8Array | undefined {
 /**
  * For a route's `detail`: says that the route responds with a file.
  * @param mediaType the fixed type of the file; default: any type
+ * @param schema of the content, if it is text
  */
-export const fileResponseSpec = (description: string, mediaType = '*/*') => ({
-  responses: {
-    200: { description, content: { [mediaType]: { schema: { type: 'string' as const, format: 'binary' } } } },
-  },
+export const fileResponseSpec = (
+  description: string,
+  mediaType = '*/*',
+  schema: object = { type: 'string', format: 'binary' },
+) => ({
+  responses: { 200: { description, content: { [mediaType]: { schema } } } },
   ...responseHeaders('Content-Disposition'),
 })
 

@@ -1,9 +1,7 @@
 /** @module JSON responses that are too long to hold in memory, made piece by piece. */
-import type { TSchema } from '@sinclair/typebox'
 import { KiB } from '../units.ts'
 import { type StreamContext, sendPieces } from './download.ts'
 import { yieldFairly } from './request-context.ts'
-import { responseHeaders } from './route-errors.ts'
 
 /** Smaller pieces are joined. */
 const MIN_PIECE_LENGTH = 32 * KiB
@@ -36,9 +34,3 @@ export const streamJson = (
       on.onEnded(isWhole)
     },
   }))
-
-/** For a route's `detail`: says that the route responds with a streamed JSON text of this schema. */
-export const streamedResponseSpec = (description: string, schema: TSchema) => ({
-  responses: { 200: { description, content: { 'application/json': { schema: schema as object } } } },
-  ...responseHeaders('Content-Disposition'),
-})

@@ -11,7 +11,7 @@ import { getList } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES } from '#features/setup/contact-store/status.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
-import { CSV_TYPE, csvBody, csvResponseSpec, csvStreamBody } from '#platform/http/csv.ts'
+import { CSV_TYPE, csvBody, csvResponseSpec } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
@@ -121,8 +121,9 @@ export const contactFileRoutes = (app: App) =>
           'Import contacts from CSV',
           'The response comes when the whole file is stored; its operation shows how many lines were imported and what is wrong with the first 100 others. Contacts that are already on the list keep their data and count as completed; their number is `metadata.duplicates`. A line that says unsubscribed, bounced or complained, in the words of this or another service, adds its contact with that status, suppresses the address, and stops a contact that is on the list. A file that may say so in words that are not known is a 422 `unclear_columns`, which says how to answer with `columns`.',
           {
-            ...csvStreamBody(
+            ...csvBody(
               'The first line names the columns: email (or e-mail, mail, address, email address), and optionally status, metadata (a JSON object), what other services call them, and others, which become metadata of that name; the times of an export are ignored. A single column of addresses needs no header. Separated by comma or semicolon, in UTF-8.',
+              'csv-stream',
             ),
             ...errorResponses({
               415: ['unsupported_media_type', 'The body is not text/csv, or is compressed.'],

@@ -6,8 +6,8 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { AppError } from '#platform/errors.ts'
 import { ownersOnly } from '#platform/http/access.ts'
+import { fileResponseSpec } from '#platform/http/download.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { streamedResponseSpec } from '#platform/http/json-stream.ts'
 import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Text, Uuid } from '#platform/http/schemas.ts'
 import { deleteAccount } from './delete-account.ts'
@@ -30,7 +30,7 @@ export const accountExportRoutes = (app: App) => {
       detail: administers(
         'Export the account',
         'Everything that the account has, as one streamed JSON text: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
-        streamedResponseSpec('The account.', AccountExport),
+        fileResponseSpec('The account.', 'application/json', AccountExport),
       ),
     })
 }

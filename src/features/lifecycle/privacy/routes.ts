@@ -2,7 +2,7 @@
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, describeWith } from '#features/core/app/http.ts'
-import { streamedResponseSpec } from '#platform/http/json-stream.ts'
+import { fileResponseSpec } from '#platform/http/download.ts'
 import { erasePerson } from './erase.ts'
 import { ErasureResult, PersonExport, PersonQuery } from './model.ts'
 import { exportPerson, type RenderedBodies } from './person-export.ts'
@@ -19,7 +19,7 @@ export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedB
       detail: administers(
         'Export the data of a person',
         'Everything that the account has of one address, with contents: `data` with email_address, emails, events, suppressions, unsubscribe_events, inbound_emails, contacts and mailbox_messages, and `exported_at`. Other recipients of the same emails are omitted. The response is streamed.',
-        streamedResponseSpec('The data of the person.', PersonExport),
+        fileResponseSpec('The data of the person.', 'application/json', PersonExport),
       ),
     })
     .delete(
