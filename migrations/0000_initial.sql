@@ -150,8 +150,6 @@ CREATE INDEX `audit_logs_account` ON `audit_logs` (`account_id`);
 --> statement-breakpoint
 CREATE INDEX `audit_logs_action` ON `audit_logs` (`account_id`,`action`);
 --> statement-breakpoint
-CREATE INDEX `audit_logs_actor` ON `audit_logs` (`account_id`,`actor_id`);
---> statement-breakpoint
 CREATE INDEX `audit_logs_resource` ON `audit_logs` (`account_id`,`resource_id`) WHERE resource_id is not null;
 --> statement-breakpoint
 CREATE TABLE `content_garbage` (

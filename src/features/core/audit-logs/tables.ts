@@ -31,7 +31,6 @@ export const auditLogs = sqliteTable(
   (t) => [
     index('audit_logs_account').on(t.accountId),
     index('audit_logs_action').on(t.accountId, t.action),
-    index('audit_logs_actor').on(t.accountId, t.actorId),
     index('audit_logs_resource').on(t.accountId, t.resourceId).where(sql`resource_id is not null`),
   ],
 )
