@@ -21,15 +21,16 @@ import { postmarkRoutes } from '#features/drop-in/postmark/routes.ts'
 import { resendDialect } from '#features/drop-in/resend/dialect.ts'
 import { resendRoutes } from '#features/drop-in/resend/routes.ts'
 import { supabaseRoutes } from '#features/drop-in/supabase/routes.ts'
-import { peopleRoutes } from '#features/lifecycle/people/routes.ts'
-import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
+import { peopleRoutes } from '#features/lifecycle/people/person.ts'
 import { deleteAccount } from '#features/lifecycle/privacy/delete-account.ts'
-import { operatorDeletionRoutes } from '#features/lifecycle/privacy/operator-routes.ts'
-import { privacyRoutes } from '#features/lifecycle/privacy/routes.ts'
+import {
+  accountDeletionRoutes,
+  accountExportRoutes,
+  operatorDeletionRoutes,
+  privacyRoutes,
+} from '#features/lifecycle/privacy/routes.ts'
 import { operatorDiskRoutes } from '#features/lifecycle/retention/disk-routes.ts'
-import { operatorPlanRoutes } from '#features/people/billing/operator-routes.ts'
-import { billingPages } from '#features/people/billing/pages.ts'
-import { billingRoutes } from '#features/people/billing/routes.ts'
+import { billingPages, billingRoutes, operatorPlanRoutes } from '#features/people/billing/routes.ts'
 import { isBillingConfigured } from '#features/people/billing/stripe.ts'
 import { addAccount, parseNewAccount } from '#features/people/sub-accounts/create-account.ts'
 import { operatorNewAccountRoutes, subAccountRoutes } from '#features/people/sub-accounts/routes.ts'

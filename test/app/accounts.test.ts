@@ -1,6 +1,6 @@
 /** @module Tests of `tassis accounts plan` and `tassis accounts pool`. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { assignPlan } from '#features/people/billing/operator-routes.ts'
+import { assignPlan } from '#features/people/billing/routes.ts'
 import { createBillingApi, PRO } from '#test/support/billing.ts'
 import { createDataFolder, runTassis, runTassisJson } from './process.ts'
 

@@ -18,9 +18,6 @@ export interface AccountOption {
 
 export const withJson = <C extends Command>(command: C): C => command.option('--json', 'print JSON')
 
-/** Help of an argument that names an email. */
-export const EMAIL_ARGUMENT = 'email ID, its beginning as shown by `tassis emails list`, or a Message-ID'
-
 export const MAX_ROWS = 1000
 
 /** Creates a parser for an option that is a whole number within limits. */

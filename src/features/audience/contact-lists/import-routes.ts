@@ -1,4 +1,5 @@
-/** @module Contacts as CSV files, import and export: paths, schemas and one call each. */
+/** @module Contacts as CSV files, import and export. An export is read as fast as the client reads it, never held as a whole. */
+import type { Database } from 'bun:sqlite'
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
@@ -7,8 +8,15 @@ import { authenticated, describeWith } from '#features/core/app/http.ts'
 import { auditChange } from '#features/core/audit-logs/audit.ts'
 import { OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
 import { getOperation, type Operation, updateOperationProgress } from '#features/core/operations/operations.ts'
+import type { Contact } from '#features/setup/contact-store/find.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
-import { CONTACT_STATUSES } from '#features/setup/contact-store/status.ts'
+import {
+  CONTACT_STATUSES,
+  type ContactStatus,
+  toContactStatus,
+  toContactStatusCode,
+} from '#features/setup/contact-store/status.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
 import { CSV_TYPE, csvBody, csvResponseSpec } from '#platform/http/csv.ts'
@@ -19,7 +27,7 @@ import { DataBody, StringEnum, Text, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { ANSWERS_DESCRIPTION, parseAnswers } from './answers.ts'
-import { exportChunks } from './export.ts'
+import { EXPORT_HEADER, formatExportLines } from './csv.ts'
 import { deleteImport, findImportOfOperation, listOpenImports } from './imports.ts'
 import { ImportPreviewRecord } from './model.ts'
 import { MAX_PREVIEW_BYTES, previewImport } from './preview-import.ts'
@@ -211,3 +219,37 @@ export const contactFileRoutes = (app: App) =>
         ),
       },
     )
+
+/** Rows read and written at a time: below 1 ms, and at most 1.6 MB of metadata. */
+const BATCH_SIZE = 100
+
+type Row = Pick<Contact, 'id' | 'email' | 'subscribedAt' | 'unsubscribedAt' | 'createdAt' | 'metadata'> & {
+  readonly status: number
+}
+
+const COLUMNS = `id, coalesce(email, address_key) AS email, status, subscribed_at AS subscribedAt, unsubscribed_at AS unsubscribedAt,
+  created_at AS createdAt, metadata`
+
+const sql = prepareStatements((db) => ({
+  after: db.prepare<Row, [number, number, number]>(
+    `SELECT ${COLUMNS} FROM contacts INDEXED BY contacts_list WHERE list_id = ? AND id > ? ORDER BY id LIMIT ?`,
+  ),
+  afterOfStatus: db.prepare<Row, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM contacts INDEXED BY contacts_status WHERE list_id = ? AND status = ? AND id > ? ORDER BY id LIMIT ?`,
+  ),
+}))
+
+/** The file of a list, oldest contact first. Concurrent changes may or may not be included. */
+export function* exportChunks(db: Database, listId: number, status?: ContactStatus): Generator<Uint8Array> {
+  yield Buffer.from(EXPORT_HEADER)
+  for (let after = 0; ; ) {
+    const rows =
+      status === undefined
+        ? sql(db).after.all(listId, after, BATCH_SIZE)
+        : sql(db).afterOfStatus.all(listId, toContactStatusCode(status), after, BATCH_SIZE)
+    const last = rows.at(-1)
+    if (!last) return
+    yield Buffer.from(formatExportLines(rows.map((row) => ({ ...row, status: toContactStatus(row.status) }))))
+    after = last.id
+  }
+}

@@ -9,8 +9,7 @@ import { streamDownload } from '#platform/http/download.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { liftTimeLimit, restoreTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, parsePage, TextOrNull } from '#platform/http/schemas.ts'
-import { CSV_HEADER, formatRows } from './csv.ts'
-import { importSuppressions } from './import.ts'
+import { CSV_HEADER, formatRows, importSuppressions } from './csv.ts'
 import {
   ImportQuery,
   ImportResult,

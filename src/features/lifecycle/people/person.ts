@@ -1,13 +1,15 @@
 /**
- * @module Gathers what an account has of one recipient, by address: whether mail reaches the person, and what became of
+ * @module /v1/people: gathers what an account has of one recipient, by address: whether mail reaches the person, and what became of
  * it. Reads a limited number of rows, however much there is. Never writes.
  */
 import type { Database } from 'bun:sqlite'
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
 import { type SuppressionRecord, suppressionWire } from '#features/audience/suppressions/model.ts'
 import { listSuppressions, type Suppression } from '#features/audience/suppressions/suppressions.ts'
 import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { SUPPORT_RIGHT } from '#features/core/app/http.ts'
+import { authenticated, requiresOrSupport, SUPPORT_RIGHT } from '#features/core/app/http.ts'
 import { listAuditEntries } from '#features/core/audit-logs/read.ts'
 import { findErasure } from '#features/lifecycle/privacy/erasures.ts'
 import { findUserByUuid } from '#features/people/team/users.ts'
@@ -32,12 +34,14 @@ import {
 import { suppressionListKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
-import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { describeRoute } from '#platform/http/access.ts'
+import { dataBody, isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { DataBody, TextOrNull } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Millis } from '#platform/time/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import type { PersonRecord, PersonSuppression } from './model.ts'
+import { PersonRecord, type PersonSuppression } from './model.ts'
 
 /** Newest emails whose states are counted: some 5 ms; each has at most 50 recipients. */
 const MAX_COUNTED_EMAILS = 500
@@ -259,3 +263,23 @@ function readErasure(db: Database, accountId: number, address: string): PersonRe
   if (running) return { state: 'running', operation_id: formatUuid(running.operationUuid) }
   return suppressionListKey(db, accountId, address) === address ? null : { state: 'erased', operation_id: null }
 }
+
+// Null when its percent-encoding is invalid; then it is not an address either.
+const params = Type.Object({ address: TextOrNull('The address, URL-encoded, in any spelling.') })
+
+export const peopleRoutes = (app: App, { maxAttempts }: { readonly maxAttempts: MaxAttempts }) =>
+  new Elysia({ prefix: '/v1/people', tags: ['People'] })
+    .use(authenticated)
+    .get(
+      '/:address',
+      async ({ actor, params }) => dataBody(await readPerson(app, actor, params.address ?? '', maxAttempts)),
+      {
+        params,
+        response: DataBody(PersonRecord),
+        detail: describeRoute(
+          'Get a recipient',
+          requiresOrSupport('emails:read', 'suppressions:read'),
+          'Whether mail reaches the address, what became of the newest emails to it, its contact lists and what was received from it. An address that never got mail has no emails and can receive. `GET /v1/gdpr/export` has everything, with contents; `DELETE /v1/gdpr/erase` removes it.',
+        ),
+      },
+    )

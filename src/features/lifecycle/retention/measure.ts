@@ -1,12 +1,13 @@
 /**
  * @module Measures the size of the database and the content stores, by kind. Reads every page of the database, so it
- * belongs in a Worker or a command, never on the main thread of a service. Changes nothing.
+ * belongs in a Worker or a command, never on the main thread of a service. Changes nothing. A blob counts for one holder,
+ * however many share it: callers count rows newest first, and it is freed with the last row that refers to it.
  */
 import type { Database } from 'bun:sqlite'
 import { type Dirent, existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { TABLE_FACTS } from '#features/core/app/table-facts.ts'
-import { formatMonth, parseMonthName } from '#platform/content/read.ts'
+import { blobPath, ENCODING, formatMonth, idOfRef, monthOfRef, parseMonthName } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 /** Groups of tables. */
@@ -119,3 +120,79 @@ function listEntries(path: string): Dirent[] {
 /** Bytes in use of a store, excluding free pages of its databases. */
 export const sumUsedBytes = (months: readonly MonthUse[]): number =>
   months.reduce((sum, { usedBytes }) => sum + usedBytes, 0)
+
+/** Overhead of a row of `parts`. */
+const ROW_BYTES = 48
+
+interface Month {
+  /** By row id; 0: no such row. */
+  readonly sizes: Uint32Array
+  /** One bit per row that was counted. */
+  readonly counted: Uint8Array
+  /** Bytes on the disk per byte of a row: pages are not full. */
+  readonly factor: number
+  /** Large blobs are separate files. */
+  readonly files: ReadonlyMap<number, number>
+}
+
+export class BlobBytes {
+  readonly #folder: string
+  readonly #months = new Map<number, Month | undefined>()
+
+  /** @param folder of the content store */
+  constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  /** The size of a blob; 0 if it does not exist or was counted before. */
+  countOnce(ref: number | null | undefined): number {
+    if (!ref) return 0
+    const month = this.#month(monthOfRef(ref))
+    const id = idOfRef(ref)
+    const sizeBytes = month?.sizes[id] ?? 0
+    if (month === undefined || sizeBytes === 0) return 0
+    const byte = month.counted[id >> 3] ?? 0
+    if ((byte & (1 << (id & 7))) !== 0) return 0
+    month.counted[id >> 3] = byte | (1 << (id & 7))
+    return sizeBytes * month.factor + (month.files.get(id) ?? 0)
+  }
+
+  /** Makes all blobs countable again. */
+  reset(): void {
+    for (const month of this.#months.values()) month?.counted.fill(0)
+  }
+
+  #month(month: number): Month | undefined {
+    if (!this.#months.has(month)) this.#months.set(month, readMonth(this.#folder, month))
+    return this.#months.get(month)
+  }
+}
+
+function readMonth(folder: string, month: number): Month | undefined {
+  const path = join(folder, `${formatMonth(month)}.db`)
+  if (!existsSync(path)) return undefined
+  const db = openReadOnly(path)
+  try {
+    db.run('BEGIN')
+    const last = db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
+    const sizes = new Uint32Array(last + 1)
+    const files = new Map<number, number>()
+    let sum = 0
+    // SQLite gets the blob's length from the row header, so overflow pages are not read.
+    const parts = db.query<{ id: number; encoding: number; size: number }, []>(
+      `SELECT id, encoding, coalesce(length(data), 0) + ${ROW_BYTES} AS size FROM parts WHERE encoding <> ${ENCODING.deleted}`,
+    )
+    const hash = db.query<{ hash: Uint8Array }, [number]>('SELECT hash FROM parts WHERE id = ?')
+    for (const { id, encoding, size } of parts.iterate()) {
+      sizes[id] = size
+      sum += size
+      if (encoding !== ENCODING.file) continue
+      const path = blobPath(folder, month, hash.get(id)?.hash ?? new Uint8Array())
+      files.set(id, statSync(path, { throwIfNoEntry: false })?.size ?? 0)
+    }
+    const { bytes, freeBytes } = readPages(path)
+    return { sizes, files, counted: new Uint8Array((last >> 3) + 1), factor: sum === 0 ? 0 : (bytes - freeBytes) / sum }
+  } finally {
+    db.close()
+  }
+}

@@ -12,8 +12,8 @@ import { createRateLimiter, type Rate, type RateDecision } from '#platform/http/
 import { networkOf, networksOf } from '#platform/net/network.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import type { HashRequest } from './hash-scheduler.ts'
 import { isKnownNetwork } from './known-networks.ts'
+import type { HashRequest } from './passwords.ts'
 import { normaliseUserEmail } from './users.ts'
 
 export type Attempts = ReturnType<typeof createAttempts>

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { exportChunks } from '#features/audience/contact-lists/export.ts'
+import { exportChunks } from '#features/audience/contact-lists/import-routes.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { insertContact, transitionContacts } from '#features/setup/contact-store/status.ts'
 import { KiB } from '#platform/units.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { importSuppressions } from '#features/audience/suppressions/import.ts'
+import { importSuppressions } from '#features/audience/suppressions/csv.ts'
 import { addSuppression } from '#features/audience/suppressions/suppressions.ts'
 import { closeAccount } from '#features/core/accounts/rows.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { BlobBytes } from '#features/lifecycle/retention/blob-bytes.ts'
 import { listHoldings } from '#features/lifecycle/retention/holdings.ts'
+import { BlobBytes } from '#features/lifecycle/retention/measure.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { createAttempts } from '#features/people/team/attempts.ts'
-import { createHashScheduler } from '#features/people/team/hash-scheduler.ts'
+import { createHashScheduler } from '#features/people/team/passwords.ts'
 import { yieldToEventLoop } from '#platform/time/clock.ts'
 import { createTestApp } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
